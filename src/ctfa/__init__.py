@@ -1,0 +1,1 @@
+"""Interpretable aggregation of many related regression targets and their features."""

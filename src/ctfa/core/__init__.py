@@ -1,0 +1,1 @@
+"""The method on plain arrays: spaces, criteria and scans. numpy and scipy only."""

@@ -1,0 +1,120 @@
+"""What a merge costs. Every criterion returns a loss; a merge is made when ``loss <= max_loss``.
+
+Criteria see fits, never data, and answer for one candidate or for many at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from ctfa.core.fit import Evidence, Fit
+from ctfa.core.types import Number
+
+Criterion: TypeAlias = Callable[[Evidence], Number]
+
+
+def mse(evidence: Evidence) -> Number:
+    """Return the loss of merging two targets as the paper's code computes it (Algorithm 1).
+
+    ``V_A - min(V_P, V_j) + (W_P + W_j)/2 - W_A`` with the variance ``V = s2 D/(n-1)`` of Theorem 1
+    and ``W = R2 (var(y) - s2)``, where R2 enters twice: once as itself and once inside the variance
+    of the signal. Kept for parity; it is derived for one target and one target and is reused for
+    groups of any size.
+    """
+    first, second = evidence.before
+    return _two_task_loss(evidence, _printed_signal(first), _printed_signal(second),
+                          _printed_signal(evidence.after), inputs=evidence.after.n_inputs)
+
+
+def corollary(evidence: Evidence) -> Number:
+    """Return the loss of merging two targets by Eq. 6 read literally.
+
+    The mean target counts with its explained variance ``var(psi) R2``, the two targets with
+    ``var(f) R2``; the smaller of the two gains decides.
+    """
+    first, second = evidence.before
+    after = evidence.after
+    return _two_task_loss(evidence, _signal(first), _signal(second),
+                          after.explained / (after.n_samples - 1), inputs=after.rank)
+
+
+def target_risk(evidence: Evidence) -> Number:
+    """Return ``(F - 1)/(F_star - 1)``, F the regression F of the difference of the two means.
+
+    The change of the total risk of all members is
+    ``ab/(a+b) r s(d) (F_star - F(d)) / (n-1)`` with ``F_star = 1 + m (n-1)/(n-r-2)``, exact for
+    groups of any size, so merging pays while this loss is at most ``m``; ``m = 1`` breaks even.
+    """
+    difference = evidence.difference
+    return (difference.f_statistic - 1.0) * (difference.dof - 1) / (difference.n_samples - 1)
+
+
+def r2(evidence: Evidence) -> Number:
+    """Return the R2 lost by averaging two features (Algorithm 1), in sample or over folds."""
+    (before,) = evidence.before
+    return evidence.difference.explained / before.total
+
+
+def feature_mse(evidence: Evidence) -> Number:
+    """Return ``var(f) (R2_D - R2_d) - s2/(n-1)``: Eq. 7 for one pair of features.
+
+    Zero is break-even; it says ``F <= 1 / adjusted R2`` for the current model.
+    """
+    (before,) = evidence.before
+    n_less_one = before.n_samples - 1
+    signal = before.total / n_less_one - before.noise_variance
+    return signal * r2(evidence) - before.noise_variance / n_less_one
+
+
+def feature_risk(evidence: Evidence) -> Number:
+    """Return the F statistic of the restriction that two features share a coefficient.
+
+    Against the noise of the model with all features apart. ``log n`` is the cut of the Bayesian
+    information criterion, 2 that of Mallows' Cp, 1 that of the adjusted R2.
+    """
+    return evidence.difference.f_statistic
+
+
+def _two_task_loss(
+    evidence: Evidence, signal_first: Number, signal_second: Number, signal_after: Number, *,
+    inputs: int
+) -> Number:
+    """Variance and bias of Eq. 6 for the task that gains least."""
+    first, second = evidence.before
+    n_samples = evidence.after.n_samples
+    dof = n_samples - inputs - 1
+    least_noise = np.minimum(first.residual, second.residual)
+    variance_rise = (evidence.after.residual - least_noise) / dof * (inputs / (n_samples - 1))
+    return variance_rise + 0.5 * (signal_first + signal_second) - signal_after
+
+
+def _printed_signal(fit: Fit) -> Number:
+    """``R2 (var - s2)`` with the degrees of freedom of all columns given, as the authors count."""
+    return _shrunk_signal(fit, fit.n_samples - fit.n_inputs - 1)
+
+
+def _signal(fit: Fit) -> Number:
+    """``R2 var(f)``, with ``var(f) = var(y) - s2``."""
+    return _shrunk_signal(fit, fit.dof)
+
+
+def _shrunk_signal(fit: Fit, dof: int) -> Number:
+    total = fit.total
+    # A constant target has no R2; its signal is zero whatever is divided by.
+    safe = np.where(total > 0.0, total, 1.0)
+    return np.maximum(fit.explained, 0.0) / safe * (total / (fit.n_samples - 1) - fit.residual / dof)
+
+
+TARGET_CRITERIA: dict[str, Criterion] = {
+    "risk": target_risk,
+    "mse": mse,
+    "corollary": corollary,
+}
+FEATURE_CRITERIA: dict[str, Criterion] = {
+    "risk": feature_risk,
+    "r2": r2,
+    "feature-mse": feature_mse,
+}

@@ -1,0 +1,63 @@
+"""Who comes first, and who may merge with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from scipy import sparse
+
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.types import IntArray
+
+Order: TypeAlias = Callable[[MergeSpace, np.random.Generator], IntArray]
+
+
+def given(space: MergeSpace, rng: np.random.Generator) -> IntArray:
+    """Return the order of the columns."""
+    return np.arange(space.n_variables)
+
+
+def random(space: MergeSpace, rng: np.random.Generator) -> IntArray:
+    """Return a random order, as the paper's text has it."""
+    return rng.permutation(space.n_variables)
+
+
+def correlation(space: MergeSpace, rng: np.random.Generator) -> IntArray:
+    """Return the most typical first: by average correlation with all others, descending."""
+    return np.argsort(-space.mean_correlation(), kind="stable")
+
+
+ORDERS: dict[str, Order] = {"given": given, "random": random, "correlation": correlation}
+
+
+class Neighbours:
+    """A graph whose vertices merge as blocks do: no edge, no merge; components never join."""
+
+    def __init__(self, graph: sparse.csr_array) -> None:
+        self._of: list[set[int]] = [
+            set(map(int, graph.indices[start:stop])) - {vertex}
+            for vertex, (start, stop) in enumerate(zip(graph.indptr, graph.indptr[1:], strict=False))
+        ]
+
+    def of(self, block: int) -> IntArray:
+        """Blocks next to this one, ascending."""
+        return np.array(sorted(self._of[block]), dtype=np.intp)
+
+    def among(self, block: int, others: IntArray) -> IntArray:
+        """Those of the others that are next to the block, in the others' order."""
+        near = self._of[block]
+        if not near or not others.size:
+            return others[:0]
+        return others[np.isin(others, np.fromiter(near, dtype=np.intp, count=len(near)))]
+
+    def merge(self, block: int, other: int) -> None:
+        """Hand the neighbours of ``other`` to ``block``."""
+        moved = self._of[other]
+        for neighbour in moved:
+            self._of[neighbour].discard(other)
+            self._of[neighbour].add(block)
+        self._of[block] |= moved
+        self._of[block].discard(block)
+        self._of[other] = set()

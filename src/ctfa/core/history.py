@@ -1,0 +1,141 @@
+"""Every merge that was made, the nearest that was refused, and what follows from them."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.partition import Partition
+from ctfa.core.types import FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class MergeHistory:
+    """One row an accepted merge, in the order they were made.
+
+    ``block`` and ``other`` are slots: the index of the member by which each block was known.
+    ``refused`` and ``refused_loss`` hold, for each variable that leads a final group, the candidate
+    that came nearest to joining it and at what loss (-1 and infinity if none was asked).
+    """
+
+    n_variables: int
+    block: IntArray
+    other: IntArray
+    loss: FloatArray
+    size: IntArray
+    refused: IntArray
+    refused_loss: FloatArray
+    n_comparisons: int
+    loss_interval: tuple[float, float]
+
+    def __len__(self) -> int:
+        return int(self.block.size)
+
+    def partition(self, max_loss: float = np.inf) -> Partition:
+        """Return the groups after the merges, or after those before the first above ``max_loss``.
+
+        Stopping early answers for a smaller ``max_loss`` exactly when the order of merges does not
+        depend on it: for the best-first scan.
+        """
+        above = np.flatnonzero(self.loss > max_loss)
+        stop = int(above[0]) if above.size else len(self)
+        labels = np.arange(self.n_variables)
+        # Backwards, so that each slot points at where its block ended up by then.
+        for block, other in zip(self.block[:stop][::-1], self.other[:stop][::-1], strict=True):
+            labels[other] = labels[block]
+        return Partition(labels)
+
+    def interval(self, max_loss: float = np.inf) -> tuple[float, float]:
+        """Return the range of ``max_loss`` that gives the same partition, best-first."""
+        above = np.flatnonzero(self.loss > max_loss)
+        if not above.size:
+            return self.loss_interval
+        stop = int(above[0])
+        worst = float(self.loss[:stop].max(initial=-np.inf))
+        return worst, float(self.loss[stop])
+
+    def linkage(self) -> FloatArray:
+        """Return the merges as scipy's linkage rows: two clusters, height, members.
+
+        Heights are the running maximum of the losses, lifted to start at zero. With more than one
+        group left the rows describe a forest; scipy's plots want the whole tree, which
+        ``max_loss=inf`` gives.
+        """
+        rows = np.empty((len(self), 4))
+        cluster = np.arange(self.n_variables)
+        heights = np.maximum.accumulate(self.loss) if len(self) else self.loss
+        lift = max(0.0, -float(heights[0])) if len(self) else 0.0
+        for step, (block, other) in enumerate(zip(self.block, self.other, strict=True)):
+            pair = sorted((cluster[block], cluster[other]))
+            rows[step] = (*pair, heights[step] + lift, self.size[step])
+            cluster[block] = self.n_variables + step
+        return rows
+
+    def columns(self) -> dict[str, Any]:
+        """Return one array a column: block, other, loss, size."""
+        return {"block": self.block, "other": self.other, "loss": self.loss, "size": self.size}
+
+    def to_frame(self) -> Any:
+        """Return the merges as a pandas DataFrame."""
+        try:
+            # By name: the core itself stands on numpy and scipy alone.
+            pandas = importlib.import_module("pandas")
+        except ImportError as error:
+            raise ImportError("MergeHistory.to_frame needs pandas: pip install pandas") from error
+        return pandas.DataFrame(self.columns())
+
+
+@dataclass
+class Ledger:
+    """A history being written by a scan."""
+
+    n_variables: int
+    n_comparisons: int = 0
+    worst_accepted: float = -np.inf
+    best_refused: float = np.inf
+    merges: list[tuple[int, int, float, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._size = np.ones(self.n_variables, dtype=np.intp)
+        self._refused = np.full(self.n_variables, -1, dtype=np.intp)
+        self._refused_loss = np.full(self.n_variables, np.inf)
+
+    def accept(self, block: int, other: int, loss: float) -> None:
+        """Write down a merge."""
+        self._size[block] += self._size[other]
+        self.merges.append((block, other, loss, int(self._size[block])))
+        self.worst_accepted = max(self.worst_accepted, loss)
+
+    def refuse(self, block: int, others: IntArray, losses: FloatArray) -> None:
+        """Write down refusals of one block; only the nearest is kept."""
+        if not others.size:
+            return
+        nearest = int(np.argmin(losses))
+        loss = float(losses[nearest])
+        self.best_refused = min(self.best_refused, loss)
+        if loss < self._refused_loss[block]:
+            self._refused_loss[block] = loss
+            self._refused[block] = others[nearest]
+
+    def forget_refusals(self, block: int) -> None:
+        """Drop what a block refused before it changed, where everybody will be asked again."""
+        self._refused_loss[block] = np.inf
+        self._refused[block] = -1
+
+    def close(self) -> MergeHistory:
+        """Return the finished history."""
+        block, other, loss, size = zip(*self.merges, strict=True) if self.merges else ((),) * 4
+        return MergeHistory(
+            self.n_variables,
+            np.array(block, dtype=np.intp),
+            np.array(other, dtype=np.intp),
+            np.array(loss, dtype=float),
+            np.array(size, dtype=np.intp),
+            self._refused,
+            self._refused_loss,
+            self.n_comparisons,
+            (self.worst_accepted, self.best_refused),
+        )

@@ -1,0 +1,8 @@
+"""What can be merged, and what a merge does to the least-squares fits."""
+
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.spaces.features import FeatureSpace
+from ctfa.core.spaces.folded import FoldedFeatureSpace
+from ctfa.core.spaces.targets import TargetSpace
+
+__all__ = ["FeatureSpace", "FoldedFeatureSpace", "MergeSpace", "TargetSpace"]

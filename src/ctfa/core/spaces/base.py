@@ -1,0 +1,40 @@
+"""What a scan may ask of a space."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ctfa.core.fit import Evidence
+from ctfa.core.types import FloatArray, IntArray
+
+
+class MergeSpace(Protocol):
+    """Variables that can be merged into blocks, and what each merge would do.
+
+    A block is known by the index of one of its members, its slot. Three laws hold, and
+    ``ctfa.testing.check_space`` tests them: asking changes nothing; asking about many equals
+    asking one by one; merging then asking equals building a new space from the merged means and
+    their sizes, then asking.
+    """
+
+    n_variables: int
+    #: Whether a merge leaves every answer that does not involve the merged block as it was.
+    merge_is_local: bool
+
+    def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
+        """Fits before and after merging the block with each other, or blocks and others in pairs."""
+
+    def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Signed correlation of the current means; zero where one of them is constant."""
+
+    def merge(self, block: int, other: int) -> None:
+        """Merge; the result keeps the slot ``block``. The one verb that changes the space."""
+
+    def expect(self, blocks: IntArray, others: IntArray) -> None:
+        """Be told which blocks will be asked about next, against whom. Changes no answer."""
+
+    def retire(self, block: int) -> None:
+        """Be told that a block is finished and will not be asked about again."""
+
+    def mean_correlation(self) -> FloatArray:
+        """Average correlation of each variable with all of them, before any merge."""

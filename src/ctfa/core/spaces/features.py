@@ -1,0 +1,141 @@
+"""Features of one target, judged on the rows they were fitted to (Phase II)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ctfa.core.design import Design
+from ctfa.core.fit import Evidence, Fit
+from ctfa.core.gram import DenseGram
+from ctfa.core.restrictions import Restrictions, Roots
+from ctfa.core.types import FloatArray, IntArray
+
+
+class FeatureSpace:
+    """Inputs to merge by their mean, in the regression of one target on all of them.
+
+    A block's column is the sum of its members, so its coefficient is the one they share, and
+    averaging two blocks is the restriction ``coef_a = coef_b``. It raises the residual sum of
+    squares by ``(coef_a - coef_b)**2 / variance(a, b)``: one expression a candidate instead of one
+    regression.
+    """
+
+    # One restriction moves every coefficient, so every other answer too.
+    merge_is_local = False
+
+    def __init__(
+        self, design: Design, centred_target: FloatArray, columns: DenseGram | None = None
+    ) -> None:
+        coordinates, left = design.residuals(centred_target[:, None])
+        self.n_variables = design.n_inputs
+        self.n_samples = design.n_samples
+        self._restrictions = Restrictions(
+            [Roots.of(design)], [design.root.T @ coordinates[:, 0]], [np.empty(0)]
+        )
+        self._columns = BlockColumns(design.n_inputs, columns)
+        self._total = float(centred_target @ centred_target)
+        self._residual = float(left[:, 0] @ left[:, 0])
+        self._rank = design.rank
+        self._full_residual, self._full_dof = self._residual, design.n_samples - design.rank - 1
+
+    def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
+        """The current model, the one with the two blocks averaged, and the coefficient given up."""
+        rise = self._restrictions.ask(block, others).rise[0]
+        residual = self._residual
+        return Evidence(
+            before=(self._fit(self._total - residual, residual, self._rank, 1.0),),
+            after=self._fit(
+                self._total - residual - rise,
+                residual + rise,
+                self._rank - 1,
+                self._columns.sizes(block, others),
+            ),
+            # What the extra coefficient explains, against the noise of the model with all inputs.
+            difference=Fit(
+                rise, self._full_residual, self.n_samples, 1, 1, self._full_dof, 1.0
+            ),
+        )
+
+    def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Correlation of the blocks' mean columns."""
+        return self._columns.correlation(block, others)
+
+    def merge(self, block: int, other: int) -> None:
+        """Give two blocks one coefficient."""
+        answer = self._restrictions.ask(block, np.array([other]))
+        self._residual += float(answer.rise[0, 0])
+        self._rank -= not answer.absorbed[0, 0]
+        self._restrictions.merge(block, other)
+        self._columns.merge(block, other)
+
+    def expect(self, blocks: IntArray, others: IntArray) -> None:
+        """Prepare products for the next blocks."""
+        self._restrictions.expect(blocks)
+
+    def retire(self, block: int) -> None:
+        """Release a finished block's column."""
+        self._restrictions.retire(block)
+
+    def mean_correlation(self) -> FloatArray:
+        """Average correlation of each input with all of them."""
+        return self._columns.mean_correlation()
+
+    def _fit(
+        self, explained: float | FloatArray, residual: float | FloatArray, rank: int, size: object
+    ) -> Fit:
+        dof = self.n_samples - rank - 1
+        return Fit(
+            explained,
+            residual,
+            self.n_samples,
+            self._columns.n_blocks,
+            rank,
+            dof,
+            np.asarray(size, dtype=float),
+        )
+
+
+class BlockColumns:
+    """Sizes of feature blocks and, where they are wanted, correlations of their means."""
+
+    def __init__(self, n_variables: int, gram: DenseGram | None) -> None:
+        self.n_blocks = n_variables
+        self._size = np.ones(n_variables)
+        self._gram = gram
+
+    def sizes(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Members after the merge."""
+        return np.asarray(self._size[block] + self._size[others])
+
+    def merge(self, block: int, other: int) -> None:
+        """Sum two columns."""
+        self._size[block] += self._size[other]
+        self.n_blocks -= 1
+        if self._gram is not None:
+            self._gram.merge(block, other)
+
+    def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Correlation of means, which is that of sums; zero with a constant."""
+        gram = self._require()
+        scale = np.sqrt(gram.diagonal[block] * gram.diagonal[others])
+        safe = np.where(scale > 0.0, scale, 1.0)
+        return np.where(scale > 0.0, gram.products(block, others) / safe, 0.0)
+
+    def mean_correlation(self) -> FloatArray:
+        """Average over all columns."""
+        gram = self._require()
+        scale = np.sqrt(gram.diagonal)
+        sums = gram.row_sums(np.where(scale > 0.0, scale, np.inf))
+        return np.asarray(sums / sums.size)
+
+    def _require(self) -> DenseGram:
+        if self._gram is None:
+            raise ValueError("correlations of features need the Gram matrix of their columns")
+        return self._gram
+
+
+def column_gram(design: Design, X: FloatArray) -> DenseGram:
+    """Inner products of the centred columns, constant ones exactly zero."""
+    centred = design.centre(X)
+    centred[:, ~design.root.any(axis=0)] = 0.0
+    return DenseGram(centred.T @ centred)

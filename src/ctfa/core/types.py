@@ -1,0 +1,12 @@
+"""Names for the two kinds of array that travel through the core."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+IntArray: TypeAlias = NDArray[np.intp]
+BoolArray: TypeAlias = NDArray[np.bool_]
+Number: TypeAlias = float | FloatArray
+AnyArray: TypeAlias = NDArray[Any]
