@@ -102,11 +102,13 @@ def _signal(fit: Fit) -> Number:
 
 
 def _shrunk_signal(fit: Fit, dof: int) -> Number:
-    total = fit.total
-    # A constant target has no R2; its signal is zero whatever is divided by.
-    safe = np.where(total > 0.0, total, 1.0)
-    return np.maximum(fit.explained, 0.0) / safe * (total / (fit.n_samples - 1) - fit.residual / dof)
+    total = fit.explained + fit.residual
+    share = fit.explained / np.maximum(total, TINY)  # a constant target explains nothing
+    return share * (total / (fit.n_samples - 1) - fit.residual / dof)
 
+
+#: Keeps the R2 of a constant target at zero instead of zero over zero.
+TINY = float(np.finfo(np.float64).tiny)
 
 TARGET_CRITERIA: dict[str, Criterion] = {
     "risk": target_risk,

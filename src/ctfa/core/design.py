@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -19,15 +20,26 @@ TRUSTED_RCOND = 1e-10
 DOUBTFUL_RCOND = 0.9e-9
 
 
+class Factors(NamedTuple):
+    """A centred matrix taken apart; see ``Design`` for ``root`` and ``null``."""
+
+    reflectors: tuple[FloatArray, FloatArray] | None  # Householder vectors, where QR is trusted
+    basis: FloatArray | None  # left singular vectors, where it is not
+    root: FloatArray
+    null: FloatArray
+    rcond: float
+
+
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Inputs ``X``, centred (and weighted), with an orthonormal basis and its relation to ``X``.
+    """Inputs ``X``, centred (and weighted), and factored once for any number of questions.
 
-    ``basis`` spans the centred columns. ``root`` is the square root of the generalised inverse of
-    the Gram matrix, ``inv(X'X) = root' root``, in the units of ``X``: the least-squares
-    coefficients of ``y`` are ``root' basis' y``. ``null`` is an orthonormal basis of the
-    coefficient vectors that ``X`` cannot see (rank deficiency, or ``n <= D``); coefficients are
-    the shortest ones, the limit of a vanishing ridge penalty.
+    ``root`` is the square root of the generalised inverse of the Gram matrix,
+    ``inv(X'X) = root' root``, in the units of ``X``: the least-squares coefficients of ``y`` are
+    ``root' c``, with ``c`` the coordinates of ``y`` in an orthonormal basis of the columns.
+    ``null`` is an orthonormal basis of the coefficient vectors that ``X`` cannot see (rank
+    deficiency, or ``n <= D``); coefficients are the shortest ones, the limit of a vanishing ridge
+    penalty.
     """
 
     n_samples: int
@@ -35,24 +47,22 @@ class Design:
     mean: FloatArray
     row_scale: FloatArray  # square roots of the weights, summing to n_samples when squared
     used: BoolArray  # rows with positive weight
-    basis: FloatArray  # (rows, rank)
-    root: FloatArray  # (rank, n_inputs)
-    null: FloatArray  # (n_inputs - rank, n_inputs)
-    rcond: float  # of the directions that were kept
+    factors: Factors
 
     @classmethod
     def of(cls, X: FloatArray, weights: FloatArray | None = None) -> Design:
         """Centre and factor; QR where it can be trusted, singular values otherwise."""
         used, row_scale = row_scales(X.shape[0], weights)
-        rows = X[used]
-        n_samples, n_inputs = rows.shape
+        rows = X if used.all() else X[used]
         mean = weighted_mean(rows, row_scale)
-        columns = np.asfortranarray((rows - mean) * row_scale[:, None])
+        columns = np.subtract(rows, mean, order="F")
+        if weights is not None:
+            columns *= row_scale[:, None]
         length = column_lengths(rows, columns)
         columns /= np.where(length > 0.0, length, 1.0)
         columns[:, length == 0.0] = 0.0
-        basis, root, null, rcond = factor(columns, length)
-        return cls(n_samples, n_inputs, mean, row_scale, used, basis, root, null, rcond)
+        factors = factor(columns, length)
+        return cls(rows.shape[0], rows.shape[1], mean, row_scale, used, factors)
 
     @classmethod
     def from_moments(cls, moments: Moments, n_inputs: int) -> Design:
@@ -63,37 +73,52 @@ class Design:
         rows = moments.compact()[:, :n_inputs]
         length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
         columns = np.asfortranarray(rows / np.where(length > 0.0, length, 1.0))
-        basis, root, null, rcond = factor(columns, length)
         ones = np.ones(rows.shape[0])
         mean = moments.mean[:n_inputs]
-        return cls(moments.n_samples, n_inputs, mean, ones, ones > 0, basis, root, null, rcond)
+        return cls(moments.n_samples, n_inputs, mean, ones, ones > 0, factor(columns, length))
+
+    @property
+    def root(self) -> FloatArray:
+        """``(rank, n_inputs)``, the square root of the inverse Gram matrix."""
+        return self.factors.root
+
+    @property
+    def null(self) -> FloatArray:
+        """``(n_inputs - rank, n_inputs)``, what the inputs cannot see."""
+        return self.factors.null
 
     @property
     def rank(self) -> int:
         """Number of coefficients the inputs can determine."""
-        return int(self.basis.shape[1])
+        return int(self.factors.root.shape[0])
 
     @property
     def is_doubtful(self) -> bool:
         """Whether rounding of the inputs themselves could change a decision."""
-        return self.rank > 0 and self.rcond < DOUBTFUL_RCOND
+        return self.rank > 0 and self.factors.rcond < DOUBTFUL_RCOND
 
     def centre(self, columns: FloatArray) -> FloatArray:
         """Centre (and weight) other columns over the same rows."""
-        rows = columns[self.used]
+        rows = columns if self.used.all() else columns[self.used]
         return np.asarray((rows - weighted_mean(rows, self.row_scale)) * self.row_scale[:, None])
 
-    def residuals(self, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Coordinates of centred columns in the basis, and what the inputs leave unexplained.
+    def coordinates(self, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Split centred columns into what the inputs explain and what they leave.
 
-        The projection is removed twice: once leaves residuals with the rounding of the fitted
-        values, which is all there is when R2 is close to one.
+        Both come as coordinates: inner products of the first are those of the fitted values, inner
+        products of the second those of the residuals. The residuals are never a difference of two
+        large numbers, which is all they would be when R2 is close to one.
         """
-        coordinates = self.basis.T @ centred
-        residual = centred - self.basis @ coordinates
-        correction = self.basis.T @ residual
-        residual -= self.basis @ correction
-        return coordinates + correction, residual
+        if self.factors.reflectors is not None:
+            packed, tau = self.factors.reflectors
+            turned = _apply_reflectors(packed, tau, centred)
+            return turned[: self.rank], turned[self.rank :]
+        basis = self.factors.basis
+        assert basis is not None
+        fitted = basis.T @ centred
+        left = centred - basis @ fitted
+        correction = basis.T @ left  # once more: the first sweep leaves rounding of the fit
+        return fitted + correction, left - basis @ correction
 
 
 def row_scales(n_rows: int, weights: FloatArray | None) -> tuple[BoolArray, FloatArray]:
@@ -108,7 +133,7 @@ def row_scales(n_rows: int, weights: FloatArray | None) -> tuple[BoolArray, Floa
 def weighted_mean(rows: FloatArray, row_scale: FloatArray) -> FloatArray:
     """Weighted column means, corrected once for their own rounding."""
     weights = row_scale**2
-    total = weights.sum()
+    total = float(weights.sum())
     mean = weights @ rows / total
     return np.asarray(mean + weights @ (rows - mean) / total)
 
@@ -120,25 +145,28 @@ def column_lengths(rows: FloatArray, centred: FloatArray) -> FloatArray:
     return np.where(length > rounding, length, 0.0)
 
 
-def factor(
-    columns: FloatArray, length: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, float]:
-    """Basis, root, null space and reciprocal condition of unit columns of the given lengths."""
+def factor(columns: FloatArray, length: FloatArray) -> Factors:
+    """Take apart unit columns of the given lengths."""
     n_rows, n_inputs = columns.shape
-    if n_rows > n_inputs:
-        packed, tau, _, _ = lapack.dgeqrf(columns)
+    if n_rows > n_inputs > 0:
+        work, _ = lapack.dgeqrf_lwork(n_rows, n_inputs)
+        packed, tau, _, _ = lapack.dgeqrf(columns, lwork=int(work))
         triangle = np.triu(packed[:n_inputs])
-        rcond = float(lapack.dtrcon(triangle)[0]) if n_inputs else 1.0
+        rcond = float(lapack.dtrcon(triangle)[0])
         if rcond > TRUSTED_RCOND:
-            basis = lapack.dorgqr(packed, tau, overwrite_a=1)[0]
             root = lapack.dtrtri(triangle)[0].T / length
-            return basis, root, np.empty((0, n_inputs)), rcond
+            return Factors((packed, tau), None, root, np.empty((0, n_inputs)), rcond)
     return _factor_deficient(columns, length)
 
 
-def _factor_deficient(
-    columns: FloatArray, length: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+def _apply_reflectors(packed: FloatArray, tau: FloatArray, columns: FloatArray) -> FloatArray:
+    """Multiply by the transposed orthogonal factor, without forming it."""
+    columns = np.asfortranarray(columns)
+    _, work, _ = lapack.dormqr("L", "T", packed, tau, columns, -1)
+    return np.asarray(lapack.dormqr("L", "T", packed, tau, columns, int(work[0]))[0])
+
+
+def _factor_deficient(columns: FloatArray, length: FloatArray) -> Factors:
     """Do the same by singular values, with the cut-off of a least-squares solver.
 
     Rank is decided on unit columns, so that it does not depend on units; the shortest coefficients
@@ -152,8 +180,8 @@ def _factor_deficient(
     root = right[:rank] / values[:rank, None] / scale
     complement = linalg.qr(right[:rank].T)[0][:, rank:] if rank else np.eye(n_inputs)
     null = linalg.qr(complement / scale[:, None], mode="economic")[0].T
-    for _ in range(2):  # twice, for the same reason as in residuals
+    for _ in range(2):  # twice: the first sweep leaves rounding of what it removed
         root -= (root @ null.T) @ null
     root[:, length == 0.0] = 0.0
     rcond = float(values[rank - 1] / largest) if rank else 1.0
-    return left[:, :rank], root, null, rcond
+    return Factors(None, left[:, :rank], root, null, rcond)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -47,15 +48,28 @@ class Fit(NamedTuple):
         return np.where(explained > 0.0, ratio, 0.0)
 
 
-class Evidence(NamedTuple):
+class Evidence:
     """Two blocks as they stand, the one that would replace them, and what tells them apart.
 
     ``before`` holds the fit of each block's mean (targets), or the one model that contains both
     (features, where a merge changes the model itself). ``difference`` is the regression that a
     merge would give up: that of the two means' difference (targets), or the one extra coefficient
-    that lets two features differ (features).
+    that lets two features differ (features). It may be given as a function, called when a
+    criterion wants it: most do not, and a question costs little more than its arithmetic.
     """
 
-    before: tuple[Fit, ...]
-    after: Fit
-    difference: Fit
+    __slots__ = ("_difference", "after", "before")
+
+    def __init__(
+        self, before: tuple[Fit, ...], after: Fit, difference: Fit | Callable[[], Fit]
+    ) -> None:
+        self.before = before
+        self.after = after
+        self._difference = difference
+
+    @property
+    def difference(self) -> Fit:
+        """The regression that tells the two blocks apart."""
+        if isinstance(self._difference, Fit):
+            return self._difference
+        return self._difference()

@@ -1,8 +1,8 @@
 """Inner products between the sums of blocks, kept current as blocks merge.
 
 Every question of Phase I is a few of these numbers. A block is known by its slot, the index of
-one of its members; ``merge(block, other)`` leaves the sum of both in ``block`` and retires
-``other``'s slot.
+one of its members; ``merge(block, others)`` leaves the sum of all in ``block`` and retires the
+others' slots.
 """
 
 from __future__ import annotations
@@ -25,8 +25,16 @@ class Gram(Protocol):
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Inner products of a block with others, or of blocks and others pairwise."""
 
-    def merge(self, block: int, other: int) -> None:
-        """Put the sum of both in ``block``."""
+    def merge(self, block: int, others: IntArray) -> None:
+        """Put the sum of them all in ``block``."""
+
+    def foresee(
+        self, block: int, sequence: IntArray, others: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Diagonal ``(K+1, 1)`` and products ``(K+1, others)`` of a block that grows.
+
+        Row k is what ``merge`` of the first k of the sequence would leave.
+        """
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Be told which blocks will be asked about next, against whom. Changes no answer."""
@@ -48,14 +56,25 @@ class DenseGram:
             return np.asarray(self.matrix[block, others])
         return np.asarray(self.matrix[block].take(others))
 
-    def merge(self, block: int, other: int) -> None:
-        """Add row and column ``other`` to those of ``block``."""
+    def merge(self, block: int, others: IntArray) -> None:
+        """Add the others' rows and columns to those of ``block``."""
+        added = self.matrix[others].sum(axis=0)
+        length = self.diagonal[block] + 2.0 * added[block] + added.take(others).sum()
         row = self.matrix[block]
-        length = self.diagonal[block] + 2.0 * row[other] + self.diagonal[other]
-        row += self.matrix[other]
+        row += added
         row[block] = length
         self.matrix[:, block] = row
         self.diagonal[block] = length
+
+    def foresee(
+        self, block: int, sequence: IntArray, others: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Accumulate rows of the sequence."""
+        rows = self.matrix[np.concatenate(([block], sequence))]
+        within = np.cumsum(rows.take(sequence, axis=1), axis=0)
+        steps = 2.0 * within[:-1].diagonal() + self.diagonal[sequence]
+        diagonal = np.cumsum(np.concatenate(([self.diagonal[block]], steps)))
+        return diagonal[:, None], np.cumsum(rows.take(others, axis=1), axis=0)
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Nothing to prepare."""
@@ -78,7 +97,7 @@ class FactoredGram:
         self.diagonal = np.einsum("ij,ij->i", vectors, vectors)
         self._ahead = 1
         self._row_of: dict[int, int] = {}
-        self._panel = np.empty((0, 0))
+        self._panel, self._panel_vectors = np.empty((0, 0)), np.empty((0, 0))
         self._first = 0
         self._unused = 0
 
@@ -91,18 +110,23 @@ class FactoredGram:
             return np.asarray(self.vectors[others] @ self.vectors[block])
         return np.asarray(self._panel[row].take(others - self._first))
 
-    def merge(self, block: int, other: int) -> None:
-        """Add the vectors; prepared rows of other blocks stay valid, those of these two do not."""
-        self.vectors[block] += self.vectors[other]
+    def merge(self, block: int, others: IntArray) -> None:
+        """Add the vectors; prepared rows of other blocks stay valid, those of these do not."""
+        self.vectors[block] += self.vectors[others].sum(axis=0)
         self.diagonal[block] = self.vectors[block] @ self.vectors[block]
         self._row_of.pop(block, None)
-        self._unused += self._row_of.pop(other, None) is not None
-        width = self._panel.shape[1]
-        a, b = block - self._first, other - self._first
-        if 0 <= a < width and 0 <= b < width:
-            self._panel[:, a] += self._panel[:, b]
-        elif 0 <= a < width:
-            self._row_of.clear()
+        self._unused += sum(self._row_of.pop(int(other), None) is not None for other in others)
+        if self._row_of:
+            column = block - self._first
+            if 0 <= column < self._panel.shape[1]:
+                self._panel[:, column] = self._panel_vectors @ self.vectors[block]
+
+    def foresee(
+        self, block: int, sequence: IntArray, others: IntArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Accumulate vectors of the sequence."""
+        sums = np.cumsum(self.vectors[np.concatenate(([block], sequence))], axis=0)
+        return np.einsum("ij,ij->i", sums, sums)[:, None], sums @ self.vectors[others].T
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare rows for the next blocks, unless the first of them is ready."""
@@ -115,7 +139,8 @@ class FactoredGram:
         chosen = blocks[: self._ahead]
         self._first = int(others.min())
         last = int(others.max()) + 1
-        self._panel = self.vectors[chosen] @ self.vectors[self._first : last].T
+        self._panel_vectors = self.vectors[chosen]
+        self._panel = self._panel_vectors @ self.vectors[self._first : last].T
         self._row_of = {int(block): row for row, block in enumerate(chosen)}
         self._unused = 0
 

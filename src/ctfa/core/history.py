@@ -120,6 +120,10 @@ class Ledger:
             self._refused_loss[block] = loss
             self._refused[block] = others[nearest]
 
+    def refuse_all(self, losses: FloatArray) -> None:
+        """Write down refusals that only the interval of ``max_loss`` has to know."""
+        self.best_refused = min(self.best_refused, float(losses.min(initial=np.inf)))
+
     def forget_refusals(self, block: int) -> None:
         """Drop what a block refused before it changed, where everybody will be asked again."""
         self._refused_loss[block] = np.inf

@@ -9,7 +9,7 @@ largest loss accepted, ``tolerance`` is added to it so that rounding does not de
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,10 +18,12 @@ from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
 FIRST_CHUNK, LARGEST_CHUNK = 32, 4096
+#: Merges predicted at once, and the candidates among which they are looked for, at most.
+LONGEST_RUN, WIDEST_RUN = 64, 256
 
 
 class Scan(Protocol):
@@ -169,9 +171,9 @@ class _Judge:
         if neighbours is not None:
             neighbours.merge(block, other)
 
-    def first_acceptable(self, block: int, queue: IntArray) -> tuple[int, float] | None:
-        """Position in the queue, and loss, of the first candidate that is accepted."""
-        for chunk in _chunks(queue.size):
+    def first_acceptable(self, block: int, queue: IntArray, width: int) -> Hit | None:
+        """Find the first candidate in the queue that is accepted."""
+        for chunk in _chunks(queue.size, width):
             others = queue[chunk]
             meets = self.may_meet(block, others)
             if meets.size < others.size:
@@ -181,15 +183,22 @@ class _Judge:
             # Asked in one vector, not one by one: the first acceptable candidate is the same, and
             # a refusal costs nothing extra.
             losses = self.losses(block, others)
-            accepted = losses <= self.limit
-            hit = int(accepted.argmax())
-            if accepted[hit]:
+            accepted = np.flatnonzero(losses <= self.limit)
+            if accepted.size:
+                hit = int(accepted[0])
                 self.ledger.n_comparisons += hit + 1
                 self.ledger.refuse(block, others[:hit], losses[:hit])
-                return chunk.start + int(meets[hit]), float(losses[hit])
+                return Hit(float(losses[hit]), chunk.start + meets[accepted])
             self.ledger.n_comparisons += others.size
             self.ledger.refuse(block, others, losses)
         return None
+
+
+class Hit(NamedTuple):
+    """A candidate that is accepted, with others in sight that would be if they were asked now."""
+
+    loss: float
+    positions: IntArray  # in the queue; the first is the accepted one
 
 
 def _grow_groups(
@@ -200,32 +209,110 @@ def _grow_groups(
     rank = np.empty(order.size, dtype=np.intp)
     rank[order] = np.arange(order.size)
     free = np.ones(order.size, dtype=bool)
+    foresees = space.foresees and neighbours is None and judge.min_correlation <= -1.0
     for seed in order:
         if not free[seed]:
             continue
         block = int(seed)
         free[block] = False
         queue = _queue(block, order[rank[block] + 1 :], free, rank, neighbours)
-        space.expect(np.concatenate(([block], queue[:256])).astype(np.intp), queue)
-        start = 0
-        while (hit := judge.first_acceptable(block, queue[start:])) is not None:
-            position, loss = start + hit[0], hit[1]
-            other = int(queue[position])
-            judge.merge(block, other, loss, neighbours)
-            free[other] = False
-            if neighbours is not None:
-                queue = _queue(block, order, free, rank, neighbours)
-            else:
-                queue = np.concatenate((queue[:position], queue[position + 1 :]))
-            start = 0 if restart else position
-            if restart:
-                judge.ledger.forget_refusals(block)
+        space.expect(np.concatenate(([block], queue[:256])), queue)
+        if foresees:
+            free[_grow_by_runs(judge, block, queue, restart=restart)] = False
+        else:
+            _grow_by_steps(judge, block, queue, (order, free, rank), neighbours, restart=restart)
         space.retire(block)
     return judge.ledger.close()
 
 
+def _grow_by_steps(
+    judge: _Judge,
+    block: int,
+    queue: IntArray,
+    variables: tuple[IntArray, BoolArray, IntArray],
+    neighbours: Neighbours | None,
+    *,
+    restart: bool,
+) -> None:
+    """Grow one block, a merge at a time."""
+    order, free, rank = variables
+    start = 0
+    while (hit := judge.first_acceptable(block, queue[start:], FIRST_CHUNK)) is not None:
+        position = start + int(hit.positions[0])
+        other = int(queue[position])
+        judge.merge(block, other, hit.loss, neighbours)
+        free[other] = False
+        if neighbours is not None:
+            queue = _queue(block, order, free, rank, neighbours)
+        else:
+            queue = np.concatenate((queue[:position], queue[position + 1 :]))
+        start = 0 if restart else position
+        if restart:
+            judge.ledger.forget_refusals(block)
+
+
+def _grow_by_runs(judge: _Judge, block: int, queue: IntArray, *, restart: bool) -> IntArray:
+    """Grow one block by runs of predicted merges, each verified before it is made.
+
+    Prediction: the candidates that are acceptable now will be taken in their order. The space
+    answers for all the states of that run at once, and the run is cut at the first state in which
+    the scan would have done otherwise; so the decisions are those of one step at a time.
+    """
+    ledger = judge.ledger
+    members: list[IntArray] = []
+    start, width = 0, FIRST_CHUNK
+    while (hit := judge.first_acceptable(block, queue[start:], width)) is not None:
+        predicted = start + hit.positions[:LONGEST_RUN]
+        taken, losses = _verified_run(judge, block, queue, predicted, restart=restart)
+        width = min(WIDEST_RUN, 2 * width) if taken.size >= predicted.size else FIRST_CHUNK
+        run = queue[taken]
+        judge.space.absorb(block, run)
+        for other, loss in zip(run.tolist(), [hit.loss, *losses], strict=True):
+            ledger.accept(block, other, loss)
+        if restart:
+            ledger.forget_refusals(block)
+        members.append(run)
+        start = 0 if restart else int(taken[-1]) + 1 - taken.size
+        queue = np.delete(queue, taken)
+    return np.concatenate(members) if members else queue[:0]
+
+
+def _verified_run(
+    judge: _Judge, block: int, queue: IntArray, predicted: IntArray, *, restart: bool
+) -> tuple[IntArray, list[float]]:
+    """Positions in the queue that the scan takes in turn, and the losses of all but the first."""
+    if predicted.size == 1:
+        return predicted, []
+    first = 0 if restart else int(predicted[0]) + 1
+    columns = np.arange(first, int(predicted[-1]) + 1)
+    evidence = judge.space.foresee(block, queue[predicted], queue[columns])
+    losses = np.asarray(judge.criterion(evidence))[1:]
+    # State k has absorbed the first k+1 predicted; a single pass has also gone beyond them.
+    if restart:
+        gone = np.zeros(losses.shape, dtype=bool)
+        for state, position in enumerate(predicted):
+            gone[state:, position] = True
+    else:
+        gone = columns <= predicted[:, None]
+    open_to = (losses <= judge.limit) & ~gone
+    hits = open_to.argmax(axis=1)
+    found = open_to[np.arange(hits.size), hits]
+    as_predicted = found[:-1] & (hits[:-1] == predicted[1:] - first)
+    wrong = np.flatnonzero(~as_predicted)
+    states = int(wrong[0]) + 1 if wrong.size else predicted.size
+    # The state in which the prediction ends was asked correctly too; use what it answered.
+    states -= not found[states - 1]
+    hits = hits[:states]
+    asked = ~gone[:states] & (np.arange(columns.size) <= hits[:, None])
+    judge.ledger.n_comparisons += int(np.count_nonzero(asked))
+    asked[np.arange(states), hits] = False
+    judge.ledger.refuse_all(losses[:states][asked])
+    taken = np.concatenate((predicted[:1], hits + first))
+    return taken, losses[np.arange(states), hits].tolist()
+
+
 def _queue(
-    block: int, order: IntArray, free: FloatArray, rank: IntArray, neighbours: Neighbours | None
+    block: int, order: IntArray, free: BoolArray, rank: IntArray, neighbours: Neighbours | None
 ) -> IntArray:
     """Free variables that may join a block, in order."""
     if neighbours is None:
@@ -327,8 +414,8 @@ def _ask_ranked(judge: _Judge, neighbours: Neighbours | None) -> MergeHistory:
     return ledger.close()
 
 
-def _chunks(n_candidates: int) -> Iterator[slice]:
-    start, width = 0, FIRST_CHUNK
+def _chunks(n_candidates: int, width: int) -> Iterator[slice]:
+    start = 0
     while start < n_candidates:
         yield slice(start, min(start + width, n_candidates))
         start += width

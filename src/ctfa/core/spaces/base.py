@@ -20,6 +20,8 @@ class MergeSpace(Protocol):
     n_variables: int
     #: Whether a merge leaves every answer that does not involve the merged block as it was.
     merge_is_local: bool
+    #: Whether ``foresee`` and ``absorb`` are offered.
+    foresees: bool
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits before and after merging the block with each other, or blocks and others in pairs."""
@@ -29,6 +31,12 @@ class MergeSpace(Protocol):
 
     def merge(self, block: int, other: int) -> None:
         """Merge; the result keeps the slot ``block``. The one verb that changes the space."""
+
+    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
+        """Evidence against the others, row k after the block absorbed the first k of a sequence."""
+
+    def absorb(self, block: int, others: IntArray) -> None:
+        """Merge several into one block at once: the same as one after the other."""
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Be told which blocks will be asked about next, against whom. Changes no answer."""

@@ -22,11 +22,12 @@ class FeatureSpace:
 
     # One restriction moves every coefficient, so every other answer too.
     merge_is_local = False
+    foresees = False
 
     def __init__(
         self, design: Design, centred_target: FloatArray, columns: DenseGram | None = None
     ) -> None:
-        coordinates, left = design.residuals(centred_target[:, None])
+        coordinates, left = design.coordinates(centred_target[:, None])
         self.n_variables = design.n_inputs
         self.n_samples = design.n_samples
         self._restrictions = Restrictions(

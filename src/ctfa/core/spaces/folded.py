@@ -49,7 +49,7 @@ class Fold:
         """Coefficients, (compressed) test errors, their sum of squares and the test total."""
         train, test = y[self.train], y[self.test]
         centred = self.design.centre(train[:, None])
-        coordinates, _ = self.design.residuals(centred)
+        coordinates, _ = self.design.coordinates(centred)
         coef = self.design.root.T @ coordinates[:, 0]
         mean = weighted_mean(train[self.design.used][:, None], self.design.row_scale)[0]
         error = (test - mean) * self.row_scale - self.judged @ coef
@@ -69,6 +69,7 @@ class FoldedFeatureSpace:
     """
 
     merge_is_local = False
+    foresees = False
 
     def __init__(
         self, folds: Sequence[Fold], y: FloatArray, columns: DenseGram | None = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
-from scipy import linalg
 
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
@@ -11,6 +12,8 @@ from ctfa.core.gram import DenseGram, FactoredGram, Gram
 from ctfa.core.moments import Moments
 from ctfa.core.types import FloatArray, IntArray, Number
 
+#: Inner products of two block sums: of each with itself, and of both.
+Sums: TypeAlias = tuple[Number, FloatArray, FloatArray]
 #: More targets than this and the two matrices of inner products are not held in memory.
 DENSE_LIMIT = 5_000
 
@@ -24,6 +27,7 @@ class TargetSpace:
     """
 
     merge_is_local = True
+    foresees = True
 
     def __init__(
         self,
@@ -56,14 +60,14 @@ class TargetSpace:
         """Build from a factored design and targets centred over its rows."""
         if dense is None:
             dense = centred.shape[1] <= DENSE_LIMIT
+        fitted, left = design.coordinates(centred)
         explained: Gram
         residual: Gram
         if dense:
-            coordinates, left = design.residuals(centred)
-            explained, residual = DenseGram(coordinates.T @ coordinates), DenseGram(left.T @ left)
+            explained, residual = DenseGram(fitted.T @ fitted), DenseGram(left.T @ left)
         else:
-            coordinates, left = _short_coordinates(design, centred)
-            explained, residual = FactoredGram(coordinates), FactoredGram(left)
+            explained = FactoredGram(np.ascontiguousarray(fitted.T))
+            residual = FactoredGram(np.ascontiguousarray(left.T))
         return cls(
             explained,
             residual,
@@ -81,16 +85,40 @@ class TargetSpace:
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits of both means, of the mean of all their members, and of the two means' difference."""
-        a, b = self._size[block], self._size[others]
-        explained = self._sums(self._explained, block, others)
-        residual = self._sums(self._residual, block, others)
+        return self._judge(
+            self._size[block],
+            self._size[others],
+            self._sums(self._explained, block, others),
+            self._sums(self._residual, block, others),
+        )
+
+    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
+        """Evidence against the others, row k after the block absorbed the first k of a sequence."""
+        sizes = np.cumsum(self._size[np.concatenate(([block], sequence))])[:, None]
+        explained, explained_products = self._explained.foresee(block, sequence, others)
+        residual, residual_products = self._residual.foresee(block, sequence, others)
+        return self._judge(
+            sizes,
+            self._size[others],
+            (explained, self._explained.diagonal[others], explained_products),
+            (residual, self._residual.diagonal[others], residual_products),
+        )
+
+    def _judge(self, a: Number, b: FloatArray, explained: Sums, residual: Sums) -> Evidence:
+        a_squared, b_squared, ab_squared = a * a, b * b, (a + b) ** 2
+        first_explained, second_explained, explained_product = explained
+        first_residual, second_residual, residual_product = residual
         return Evidence(
-            before=(
-                self._fit(explained[0] / a**2, residual[0] / a**2, a),
-                self._fit(explained[1] / b**2, residual[1] / b**2, b),
+            (
+                self._fit(first_explained / a_squared, first_residual / a_squared, a),
+                self._fit(second_explained / b_squared, second_residual / b_squared, b),
             ),
-            after=self._fit(_merged(*explained, a + b), _merged(*residual, a + b), a + b),
-            difference=self._fit(_difference(*explained, a, b), _difference(*residual, a, b), a + b),
+            self._fit(
+                (first_explained + second_explained + 2.0 * explained_product) / ab_squared,
+                (first_residual + second_residual + 2.0 * residual_product) / ab_squared,
+                a + b,
+            ),
+            lambda: self._fit(_difference(*explained, a, b), _difference(*residual, a, b), a + b),
         )
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
@@ -100,9 +128,13 @@ class TargetSpace:
 
     def merge(self, block: int, other: int) -> None:
         """Average two blocks, each member with the same weight."""
-        self._explained.merge(block, other)
-        self._residual.merge(block, other)
-        self._size[block] += self._size[other]
+        self.absorb(block, np.array([other]))
+
+    def absorb(self, block: int, others: IntArray) -> None:
+        """Merge several into one block at once."""
+        self._explained.merge(block, others)
+        self._residual.merge(block, others)
+        self._size[block] += self._size[others].sum()
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare inner products ahead, where they are not all held."""
@@ -129,19 +161,12 @@ class TargetSpace:
         return np.asarray(self._explained.diagonal + self._residual.diagonal)
 
     @staticmethod
-    def _sums(
-        gram: Gram, block: int | IntArray, others: IntArray
-    ) -> tuple[Number, FloatArray, FloatArray]:
+    def _sums(gram: Gram, block: int | IntArray, others: IntArray) -> Sums:
         return gram.diagonal[block], gram.diagonal[others], gram.products(block, others)
 
     def _fit(self, explained: Number, residual: Number, size: Number) -> Fit:
         dof = self.n_samples - self.rank - 1
         return Fit(explained, residual, self.n_samples, self.n_inputs, self.rank, dof, size)
-
-
-def _merged(first: Number, second: Number, product: Number, size: Number) -> Number:
-    """Length of the mean of all members of two sums."""
-    return (first + 2.0 * product + second) / size**2
 
 
 def _difference(first: Number, second: Number, product: Number, a: Number, b: Number) -> Number:
@@ -166,19 +191,3 @@ def _rescale(gram: Gram, sizes: FloatArray) -> None:
     elif isinstance(gram, FactoredGram):
         gram.vectors *= sizes[:, None]
     gram.diagonal *= sizes**2
-
-
-def _short_coordinates(design: Design, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Fitted and residual coordinates, one row a target, as short as they can be cheaply.
-
-    Residuals live in the ``n - rank - 1`` dimensions that the constant and the inputs leave; for
-    few samples a basis of those shortens every later product.
-    """
-    rows, rank = design.basis.shape
-    if rows > 4 * rank + 64 or rows != design.n_samples:
-        coordinates, left = design.residuals(centred)
-        return np.ascontiguousarray(coordinates.T), np.ascontiguousarray(left.T)
-    constant = design.row_scale / np.sqrt(design.n_samples)
-    full = linalg.qr(np.column_stack([constant, design.basis]))[0]
-    rest = full[:, rank + 1 :]
-    return np.ascontiguousarray(centred.T @ design.basis), np.ascontiguousarray(centred.T @ rest)
