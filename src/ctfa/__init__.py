@@ -1,1 +1,56 @@
 """Interpretable aggregation of many related regression targets and their features."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._parity import nonlinctfa
+from ctfa._path import feature_path, target_path
+from ctfa._regressor import CTFARegressor
+from ctfa._target_aggregator import TargetAggregator
+
+if TYPE_CHECKING:
+    from ctfa import datasets, testing, theory
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CTFARegressor",
+    "FeatureAggregator",
+    "TargetAggregator",
+    "datasets",
+    "feature_path",
+    "nonlinctfa",
+    "target_path",
+    "testing",
+    "theory",
+]
+
+_MODULES = ("datasets", "testing", "theory")
+#: Names the interface reserves; asking for one says so instead of failing obscurely.
+_NOT_YET = (
+    "CTFARegressorCV",
+    "MultiInputCTFARegressor",
+    "PooledCTFARegressor",
+    "baselines",
+    "labelled",
+    "multi_input_layout",
+    "persistence",
+    "plotting",
+    "report",
+    "reproduction",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"ctfa.{name}")
+    if name in _NOT_YET:
+        raise ImportError(f"ctfa.{name} is planned but not in version {__version__} yet.")
+    raise AttributeError(f"module 'ctfa' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -25,7 +25,7 @@ class Gram(Protocol):
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Inner products of a block with others, or of blocks and others pairwise."""
 
-    def merge(self, block: int, others: IntArray) -> None:
+    def merge(self, block: int, others: int | IntArray) -> None:
         """Put the sum of them all in ``block``."""
 
     def foresee(
@@ -56,8 +56,9 @@ class DenseGram:
             return np.asarray(self.matrix[block, others])
         return np.asarray(self.matrix[block].take(others))
 
-    def merge(self, block: int, others: IntArray) -> None:
+    def merge(self, block: int, others: int | IntArray) -> None:
         """Add the others' rows and columns to those of ``block``."""
+        others = np.atleast_1d(others)
         added = self.matrix[others].sum(axis=0)
         length = self.diagonal[block] + 2.0 * added[block] + added.take(others).sum()
         row = self.matrix[block]
@@ -110,8 +111,9 @@ class FactoredGram:
             return np.asarray(self.vectors[others] @ self.vectors[block])
         return np.asarray(self._panel[row].take(others - self._first))
 
-    def merge(self, block: int, others: IntArray) -> None:
+    def merge(self, block: int, others: int | IntArray) -> None:
         """Add the vectors; prepared rows of other blocks stay valid, those of these do not."""
+        others = np.atleast_1d(others)
         self.vectors[block] += self.vectors[others].sum(axis=0)
         self.diagonal[block] = self.vectors[block] @ self.vectors[block]
         self._row_of.pop(block, None)

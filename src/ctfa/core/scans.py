@@ -21,9 +21,9 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
-FIRST_CHUNK, LARGEST_CHUNK = 32, 4096
+FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
 #: Merges predicted at once, and the candidates among which they are looked for, at most.
-LONGEST_RUN, WIDEST_RUN = 64, 256
+LONGEST_RUN, WIDEST_RUN = 32, 256
 
 
 class Scan(Protocol):

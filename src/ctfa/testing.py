@@ -1,0 +1,209 @@
+"""The laws that spaces, criteria and scans obey, for tests of your own ones too.
+
+Each function raises an ``AssertionError`` that names the law that failed.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
+
+from ctfa.core.criteria import Criterion
+from ctfa.core.fit import Evidence, Fit
+from ctfa.core.graph import Neighbours
+from ctfa.core.history import MergeHistory
+from ctfa.core.scans import Scan
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.types import FloatArray, IntArray
+
+Groups = Sequence[Sequence[int]]
+
+
+def check_space(
+    build: Callable[[Groups], MergeSpace], n_variables: int, *, seed: int = 0, rtol: float = 1e-7
+) -> None:
+    """Check the laws of a space.
+
+    Parameters
+    ----------
+    build : callable
+        ``build(groups)`` makes a space in which each of the groups is one variable already, known
+        by its position in the list: for targets from the groups' means and sizes, for features
+        from their columns' sums.
+    n_variables : int
+        Number of variables; ``build`` is called with groups of ``0 .. n_variables - 1``.
+    seed : int, default=0
+        Which merges are tried.
+    rtol : float, default=1e-7
+        Tolerance, relative to the largest sum of squares in sight.
+    """
+    rng = np.random.default_rng(seed)
+    singletons = [[i] for i in range(n_variables)]
+    space = build(singletons)
+    everyone = np.arange(n_variables)
+    _asking_changes_nothing(space, everyone, rtol)
+    _many_equals_one_by_one(space, everyone, rtol)
+    groups: dict[int, list[int]] = {i: [i] for i in everyone}
+    for _ in range(min(4, n_variables - 2)):
+        block, other = rng.choice(sorted(groups), size=2, replace=False)
+        _foreseeing_equals_merging(space, int(block), np.array(sorted(groups)), rtol)
+        space.merge(int(block), int(other))
+        groups[int(block)] += groups.pop(int(other))
+        rebuilt = build([sorted(groups[slot]) for slot in sorted(groups)])
+        slots = np.array(sorted(groups))
+        _asking_changes_nothing(space, slots, rtol)
+        for position, slot in enumerate(slots):
+            rest = np.delete(np.arange(slots.size), position)
+            _same(
+                space.evidence(int(slot), slots[rest]),
+                rebuilt.evidence(position, rest),
+                rtol,
+                "merging then asking differs from rebuilding then asking",
+            )
+
+
+def check_criterion(criterion: Criterion, evidence: Evidence, *, degree: int) -> None:
+    """Check that a criterion vectorizes, is a number, and scales as stated.
+
+    Parameters
+    ----------
+    criterion : callable
+        Takes an ``Evidence``, returns a loss for each candidate.
+    evidence : Evidence
+        About several candidates.
+    degree : int
+        Power of the target's unit that the loss has: 2 for squared target units, 0 for none.
+    """
+    losses = np.asarray(criterion(evidence), dtype=float)
+    assert losses.ndim == 1, "a criterion returns one loss a candidate"
+    assert not np.isnan(losses).any(), "a loss is never NaN"
+    for k, loss in enumerate(losses):
+        alone = np.asarray(criterion(_map(evidence, lambda v, k=k: _pick(v, k))), dtype=float)
+        assert np.allclose(alone, loss, rtol=1e-12, atol=0.0), "asking one by one differs"
+    scaled = np.asarray(criterion(_map(evidence, lambda v: v, factor=9.0)), dtype=float)
+    assert np.allclose(scaled, losses * 3.0**degree, rtol=1e-9, atol=1e-12), (
+        "the loss does not scale with the target's unit as stated"
+    )
+
+
+def check_scan(
+    scan: Scan,
+    make_space: Callable[[], MergeSpace],
+    criterion: Criterion,
+    *,
+    max_loss: float,
+    graph: Any = None,
+) -> MergeHistory:
+    """Check the laws of a scan on one problem, and return the history at ``max_loss``."""
+    edges = None if graph is None else sparse.csr_array(graph)
+    n_variables = make_space().n_variables
+
+    def run(limit: float) -> MergeHistory:
+        neighbours = None if edges is None else Neighbours(edges)
+        order = np.arange(n_variables)
+        return scan(make_space(), criterion, max_loss=limit, order=order, neighbours=neighbours)
+
+    components = 1 if edges is None else connected_components(edges, directed=False)[0]
+    assert run(np.inf).partition().n_groups == components, (
+        "an infinite max_loss must leave one group a component"
+    )
+    assert len(run(-np.inf)) == 0, "max_loss of minus infinity must merge nothing"
+    history = run(max_loss)
+    assert (history.loss <= max_loss).all(), "an accepted loss was above max_loss"
+    if edges is not None:
+        for group in history.partition().groups:
+            inside = edges[group][:, group]
+            assert connected_components(inside, directed=False)[0] == 1, "a group is in pieces"
+    low, high = history.loss_interval
+    assert low <= max_loss < high, "max_loss is outside the interval it belongs to"
+    if len(history):
+        assert run(low).partition() == history.partition(), (
+            "the partition changed inside its interval"
+        )
+    return history
+
+
+def _asking_changes_nothing(space: MergeSpace, slots: IntArray, rtol: float) -> None:
+    first, others = int(slots[0]), slots[1:]
+    before = space.evidence(first, others)
+    for slot in slots:
+        space.evidence(int(slot), slots[slots != slot])
+    _same(before, space.evidence(first, others), rtol, "asking changed an answer")
+
+
+def _many_equals_one_by_one(space: MergeSpace, slots: IntArray, rtol: float) -> None:
+    first, others = int(slots[0]), slots[1:]
+    many = space.evidence(first, others)
+    pairs = space.evidence(np.full(others.size, first), others)
+    _same(many, pairs, rtol, "asking in pairs differs from asking a row")
+    for k in range(others.size):
+        one = space.evidence(first, others[k : k + 1])
+        picked = _map(many, lambda v, k=k: np.atleast_1d(_pick(v, k)))
+        _same(picked, one, rtol, "asking about many differs from asking one by one")
+
+
+def _foreseeing_equals_merging(
+    space: MergeSpace, block: int, slots: IntArray, rtol: float
+) -> None:
+    if not space.foresees or slots.size < 4:
+        return
+    rest = slots[slots != block]
+    sequence, others = rest[:2], rest[2:]
+    foreseen = space.foresee(block, sequence, others)
+    stepwise = copy.deepcopy(space)
+    for k in range(3):
+        row = _map(foreseen, lambda v, k=k: _row(v, k))
+        _same(row, stepwise.evidence(block, others), rtol, "foreseeing differs from merging")
+        if k < 2:
+            stepwise.merge(block, int(sequence[k]))
+    at_once = copy.deepcopy(space)
+    at_once.absorb(block, sequence)
+    _same(
+        at_once.evidence(block, others),
+        stepwise.evidence(block, others),
+        rtol,
+        "absorbing at once differs from merging one by one",
+    )
+
+
+def _same(left: Evidence, right: Evidence, rtol: float, law: str) -> None:
+    # The noise behind a difference of features is that of the model a space was built with, which
+    # is another one after rebuilding: only what the difference explains is compared.
+    fits = [*zip(left.before, right.before, strict=True), (left.after, right.after)]
+    pairs = [(a, b) for x, y in fits for a, b in zip(_sums(x), _sums(y), strict=True)]
+    pairs.append((np.asarray(left.difference.explained), np.asarray(right.difference.explained)))
+    scale = max(float(np.abs(b).max(initial=0.0)) for _, b in pairs)
+    for a, b in pairs:
+        assert np.allclose(a, b, rtol=rtol, atol=rtol * scale), law
+
+
+def _sums(fit: Fit) -> tuple[FloatArray, FloatArray]:
+    return np.asarray(fit.explained), np.asarray(fit.residual)
+
+
+def _map(evidence: Evidence, change: Callable[[Any], Any], factor: float = 1.0) -> Evidence:
+    def changed(fit: Fit) -> Fit:
+        return fit._replace(
+            explained=change(fit.explained) * factor,
+            residual=change(fit.residual) * factor,
+            size=change(fit.size),
+        )
+
+    return Evidence(
+        tuple(changed(fit) for fit in evidence.before),
+        changed(evidence.after),
+        changed(evidence.difference),
+    )
+
+
+def _pick(value: Any, k: int) -> Any:
+    return value if np.ndim(value) == 0 or np.size(value) == 1 else np.asarray(value)[k]
+
+
+def _row(value: Any, k: int) -> Any:
+    return value[k] if np.ndim(value) == 2 else value
