@@ -10,6 +10,8 @@ from ctfa.core.types import FloatArray
 
 #: Eigenvalues of cross-products of unit columns below this (per column) are rounding.
 SQUARED_CUTOFF = 1e-14
+#: A column whose spread is below this share of its mean is constant.
+CONSTANT_CUTOFF = 2e-15
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,9 @@ class Moments:
         has cost half the digits: directions below 1e-7 of the strongest are taken for zero.
         """
         length = np.sqrt(np.diagonal(self.cross))
-        scale = np.where(length > 0.0, length, 1.0)
+        # A constant column is zero up to the rounding of its mean.
+        varies = length > CONSTANT_CUTOFF * np.sqrt(self.n_samples) * np.abs(self.mean)
+        scale = np.where(varies, length, np.inf)
         values, vectors = np.linalg.eigh(self.cross / np.outer(scale, scale))
         values = np.where(values > SQUARED_CUTOFF * values.size, values, 0.0)
-        return np.asarray((np.sqrt(values)[:, None] * vectors.T) * scale)
+        return np.asarray(np.sqrt(values)[:, None] * vectors.T * np.where(varies, length, 0.0))

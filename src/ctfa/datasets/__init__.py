@@ -1,5 +1,6 @@
 """Data to try the method on."""
 
+from ctfa.datasets._gauges import make_gauges
 from ctfa.datasets._synthetic import make_paper_synthetic
 
-__all__ = ["make_paper_synthetic"]
+__all__ = ["make_gauges", "make_paper_synthetic"]
