@@ -126,7 +126,7 @@ def mse_loss(X, mean_p, mean_j, a, b, *, weights=None) -> float:
 
     ``mean_p`` and ``mean_j`` are the means of two blocks of ``a`` and ``b`` targets.
     """
-    # y_ag <- mean(y_P, y_j): the mean of all members (PAPER.md, reading 3)
+    # y_ag <- mean(y_P, y_j): the mean of all members (PAPER.md 3)
     mean_ag = (a * mean_p + b * mean_j) / (a + b)
     n_inputs = X.shape[1]
 
@@ -149,7 +149,7 @@ def mse_loss(X, mean_p, mean_j, a, b, *, weights=None) -> float:
 def corollary_loss(X, mean_p, mean_j, a, b, *, weights=None) -> float:
     """Eq. 6 as the corollary states it: ``var(psi) R2`` for the mean, ``var(f) R2`` for singles.
 
-    ``var(f)`` is estimated by ``var(y) - s2``; the rank of X stands for D (PAPER.md, reading 5).
+    ``var(f)`` is estimated by ``var(y) - s2``; the rank of X stands for D (PAPER.md 5).
     """
     mean_ag = (a * mean_p + b * mean_j) / (a + b)
     fit_p, fit_j, fit_ag = (least_squares(X, y, weights) for y in (mean_p, mean_j, mean_ag))
@@ -375,7 +375,9 @@ def without(blocks: list[Block], *taken: Block) -> list[Block]:
 def scan_from_seeds(rules: Rules, *, restart: bool) -> Result:
     """``Aggregation`` of Algorithm 2; ``restart`` is the one line in which the scans differ."""
     finished: list[Block] = []  # the partition
-    free = list(rules.order)  # in order, not in V: considered elements are skipped (PAPER.md, reading 8)
+    free = list(
+        rules.order
+    )  # in order, not in V: taken ones are skipped (PAPER.md 8)
     while free:  # foreach i in {1..|z|}: if i not in V
         block: Block = (free.pop(0),)  # P <- {i}; V <- V + {i}
         position = 0
@@ -383,7 +385,7 @@ def scan_from_seeds(rules: Rules, *, restart: bool) -> Result:
             other: Block = (free[position],)
             accepted = False
             if rules.may_ask(block, other):
-                # x_curr: finished means, the open block's mean (PAPER.md, reading 9), every free variable
+                # x_curr: finished means, the open block's mean (PAPER.md 9), every free variable
                 rest = finished + without([(variable,) for variable in free], other)
                 accepted = rules.decide(block, other, rules.loss(block, other, rest))
             if accepted:  # P <- P + {j}; V <- V + {j}
@@ -615,7 +617,7 @@ def contiguous_folds(n_samples: int, n_folds: int) -> list[tuple[np.ndarray, np.
 def both_phases(X, Y, epsilon_1, epsilon_2, *, scan, n_folds, order=None) -> TwoPhases:
     """The main function of Algorithm 1. ``n_folds=None`` takes R2 in sample.
 
-    ``epsilon_1`` has the sign of the paper's tables: larger merges fewer targets (PAPER.md, reading 1).
+    ``epsilon_1`` has the sign of the paper's tables: larger merges fewer targets (PAPER.md 1).
     """
     X, Y = np.asarray(X, dtype=float), np.asarray(Y, dtype=float)
     # PHASE I: task aggregations
@@ -634,7 +636,7 @@ def both_phases(X, Y, epsilon_1, epsilon_2, *, scan, n_folds, order=None) -> Two
 
 
 def authors(X, Y, epsilon_1=0.0, epsilon_2=1e-4, n_folds=5, *, order=None) -> TwoPhases:
-    """The method as the authors' code runs it: restart after each merge (PAPER.md, reading 8)."""
+    """The method as the authors' code runs it: restart after each merge (PAPER.md 8)."""
     return both_phases(X, Y, epsilon_1, epsilon_2, scan="restart", n_folds=n_folds, order=order)
 
 

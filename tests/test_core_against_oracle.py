@@ -1,12 +1,12 @@
 """Fast paths make the decisions of the refitting oracle, on every kind of data."""
 
 import numpy as np
-import oracle
-import problems
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracle
+import problems
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA
 from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours

@@ -22,6 +22,8 @@ LAYERS = {
     "ctfa.core.criteria": 1,
     "ctfa.core.graph": 1,
     "ctfa.core.agenda": 2,
+    "ctfa.core.judge": 2,
+    "ctfa.core.runs": 2,
     "ctfa.core.scans": 2,
     "ctfa._validation": 3,
     "ctfa._target_aggregator": 3,

@@ -72,8 +72,8 @@ def _summary(
     helped = int(np.count_nonzero(errors.grouped < errors.single))
     yield "Mean squared error on 1000 years not seen in training"
     yield f"  one regression a gauge         {single:7.3f}"
-    yield f"  one ridge regression a gauge   {ridge:7.3f}   ({100 * (ridge / single - 1):+.1f} %)"
-    yield f"  groups and averaged features   {grouped:7.3f}   ({100 * (grouped / single - 1):+.1f} %)"
+    yield f"  one ridge regression a gauge   {ridge:7.3f}   ({ridge / single - 1:+.1%})"
+    yield f"  groups and averaged features   {grouped:7.3f}   ({grouped / single - 1:+.1%})"
     yield (
         f"  {helped} of {n_targets} gauges predicted better than by their own regression, "
         f"{n_targets - helped} worse"

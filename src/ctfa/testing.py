@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -18,7 +19,7 @@ from ctfa.core.fit import Evidence, Fit
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import Scan
-from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.spaces.base import ForeseeingSpace, MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
 Groups = Sequence[Sequence[int]]
@@ -48,7 +49,7 @@ def check_space(
     everyone = np.arange(n_variables)
     _asking_changes_nothing(space, everyone, rtol)
     _many_equals_one_by_one(space, everyone, rtol)
-    groups: dict[int, list[int]] = {i: [i] for i in everyone}
+    groups: dict[int, list[int]] = {i: [i] for i in range(n_variables)}
     for _ in range(min(4, n_variables - 2)):
         block, other = rng.choice(sorted(groups), size=2, replace=False)
         _foreseeing_equals_merging(space, int(block), np.array(sorted(groups)), rtol)
@@ -83,7 +84,7 @@ def check_criterion(criterion: Criterion, evidence: Evidence, *, degree: int) ->
     assert losses.ndim == 1, "a criterion returns one loss a candidate"
     assert not np.isnan(losses).any(), "a loss is never NaN"
     for k, loss in enumerate(losses):
-        alone = np.asarray(criterion(_map(evidence, lambda v, k=k: _pick(v, k))), dtype=float)
+        alone = np.asarray(criterion(_map(evidence, partial(_pick, k=k))), dtype=float)
         assert np.allclose(alone, loss, rtol=1e-12, atol=0.0), "asking one by one differs"
     scaled = np.asarray(criterion(_map(evidence, lambda v: v, factor=9.0)), dtype=float)
     assert np.allclose(scaled, losses * 3.0**degree, rtol=1e-9, atol=1e-12), (
@@ -144,25 +145,23 @@ def _many_equals_one_by_one(space: MergeSpace, slots: IntArray, rtol: float) -> 
     _same(many, pairs, rtol, "asking in pairs differs from asking a row")
     for k in range(others.size):
         one = space.evidence(first, others[k : k + 1])
-        picked = _map(many, lambda v, k=k: np.atleast_1d(_pick(v, k)))
+        picked = _map(many, partial(_pick_one, k=k))
         _same(picked, one, rtol, "asking about many differs from asking one by one")
 
 
-def _foreseeing_equals_merging(
-    space: MergeSpace, block: int, slots: IntArray, rtol: float
-) -> None:
+def _foreseeing_equals_merging(space: MergeSpace, block: int, slots: IntArray, rtol: float) -> None:
     if not space.foresees or slots.size < 4:
         return
     rest = slots[slots != block]
     sequence, others = rest[:2], rest[2:]
-    foreseen = space.foresee(block, sequence, others)
+    foreseen = cast("ForeseeingSpace", space).foresee(block, sequence, others)
     stepwise = copy.deepcopy(space)
     for k in range(3):
-        row = _map(foreseen, lambda v, k=k: _row(v, k))
+        row = _map(foreseen, partial(_row, k=k))
         _same(row, stepwise.evidence(block, others), rtol, "foreseeing differs from merging")
         if k < 2:
             stepwise.merge(block, int(sequence[k]))
-    at_once = copy.deepcopy(space)
+    at_once = cast("ForeseeingSpace", copy.deepcopy(space))
     at_once.absorb(block, sequence)
     _same(
         at_once.evidence(block, others),
@@ -204,6 +203,10 @@ def _map(evidence: Evidence, change: Callable[[Any], Any], factor: float = 1.0) 
 
 def _pick(value: Any, k: int) -> Any:
     return value if np.ndim(value) == 0 or np.size(value) == 1 else np.asarray(value)[k]
+
+
+def _pick_one(value: Any, k: int) -> Any:
+    return np.atleast_1d(_pick(value, k))
 
 
 def _row(value: Any, k: int) -> Any:

@@ -63,18 +63,18 @@ class NearestPairs:
         won = earlier[nearer]
         self._key[won], self._partner[won], self._fresh[won] = their_keys[nearer], block, True
 
-    def remaining(self) -> list[tuple[int, int, float]]:
-        """Each block left with its nearest later partner, where it has one."""
+    def remaining(self) -> IntArray:
+        """Each block left with its nearest later partner, where it has one: ``(pairs, 2)``."""
         for block in np.flatnonzero(self._alive & ~self._fresh):
             self._look(int(block))
         left = np.flatnonzero(self._alive & np.isfinite(self._key))
-        return [(int(b), int(self._partner[b]), float(self._key[b])) for b in left]
+        return np.column_stack([left, self._partner[left]])
 
     def _candidates(self, block: int) -> IntArray:
         if self._neighbours is not None:
             return self._neighbours.of(block)
         others = np.flatnonzero(self._alive)
-        return others[others != block]
+        return np.asarray(others[others != block])
 
     def _look(self, block: int) -> None:
         others = self._candidates(block)

@@ -25,8 +25,13 @@ def mse(evidence: Evidence) -> Number:
     groups of any size.
     """
     first, second = evidence.before
-    return _two_task_loss(evidence, _printed_signal(first), _printed_signal(second),
-                          _printed_signal(evidence.after), inputs=evidence.after.n_inputs)
+    return _two_task_loss(
+        evidence,
+        _printed_signal(first),
+        _printed_signal(second),
+        _printed_signal(evidence.after),
+        inputs=evidence.after.n_inputs,
+    )
 
 
 def corollary(evidence: Evidence) -> Number:
@@ -37,8 +42,13 @@ def corollary(evidence: Evidence) -> Number:
     """
     first, second = evidence.before
     after = evidence.after
-    return _two_task_loss(evidence, _signal(first), _signal(second),
-                          after.explained / (after.n_samples - 1), inputs=after.rank)
+    return _two_task_loss(
+        evidence,
+        _signal(first),
+        _signal(second),
+        after.explained / (after.n_samples - 1),
+        inputs=after.rank,
+    )
 
 
 def target_risk(evidence: Evidence) -> Number:
@@ -79,8 +89,12 @@ def feature_risk(evidence: Evidence) -> Number:
 
 
 def _two_task_loss(
-    evidence: Evidence, signal_first: Number, signal_second: Number, signal_after: Number, *,
-    inputs: int
+    evidence: Evidence,
+    signal_first: Number,
+    signal_second: Number,
+    signal_after: Number,
+    *,
+    inputs: int,
 ) -> Number:
     """Variance and bias of Eq. 6 for the task that gains least."""
     first, second = evidence.before

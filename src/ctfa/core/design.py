@@ -27,6 +27,7 @@ class Factors(NamedTuple):
     basis: FloatArray | None  # left singular vectors, where it is not
     root: FloatArray
     null: FloatArray
+    length: FloatArray  # of the centred columns, which were factored at unit length
     rcond: float
 
 
@@ -120,6 +121,32 @@ class Design:
         correction = basis.T @ left  # once more: the first sweep leaves rounding of the fit
         return fitted + correction, left - basis @ correction
 
+    def solve(self, coordinates: FloatArray) -> FloatArray:
+        """Coefficients of columns with these coordinates.
+
+        By substitution, not by ``root``: its rounding moves the coefficients along what the inputs
+        hardly see, where predictions do not feel it; that of an inverse goes anywhere.
+        """
+        if self.factors.reflectors is None:
+            return np.asarray(self.root.T @ coordinates)
+        return self._substitute(coordinates) / self.factors.length[:, None]
+
+    def respond(self, rows: FloatArray) -> FloatArray:
+        """``inv(X'X) rows'``: how coefficients, restricted, move predictions for other rows."""
+        if self.factors.reflectors is None:
+            return np.asarray(self.root.T @ (self.root @ rows.T))
+        length = self.factors.length[:, None]
+        return self._substitute(self._substitute(rows.T / length, transposed=True)) / length
+
+    def _substitute(self, columns: FloatArray, *, transposed: bool = False) -> FloatArray:
+        assert self.factors.reflectors is not None
+        packed, _ = self.factors.reflectors
+        triangle = packed[: self.n_inputs]  # the upper part; below it are the reflectors
+        solved = linalg.solve_triangular(
+            triangle, columns, trans=int(transposed), check_finite=False
+        )
+        return np.asarray(solved)
+
 
 def row_scales(n_rows: int, weights: FloatArray | None) -> tuple[BoolArray, FloatArray]:
     """Rows that count, and the square roots of their weights normalised to sum to their number."""
@@ -155,7 +182,7 @@ def factor(columns: FloatArray, length: FloatArray) -> Factors:
         rcond = float(lapack.dtrcon(triangle)[0])
         if rcond > TRUSTED_RCOND:
             root = lapack.dtrtri(triangle)[0].T / length
-            return Factors((packed, tau), None, root, np.empty((0, n_inputs)), rcond)
+            return Factors((packed, tau), None, root, np.empty((0, n_inputs)), length, rcond)
     return _factor_deficient(columns, length)
 
 
@@ -184,4 +211,4 @@ def _factor_deficient(columns: FloatArray, length: FloatArray) -> Factors:
         root -= (root @ null.T) @ null
     root[:, length == 0.0] = 0.0
     rcond = float(values[rank - 1] / largest) if rank else 1.0
-    return Factors(None, left[:, :rank], root, null, rcond)
+    return Factors(None, left[:, :rank], root, np.asarray(null), length, rcond)

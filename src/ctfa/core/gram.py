@@ -105,7 +105,8 @@ class FactoredGram:
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Take the products from the prepared rows, or multiply."""
         if isinstance(block, np.ndarray):
-            return np.einsum("ij,ij->i", self.vectors[block], self.vectors[others])
+            pairs = self.vectors[block], self.vectors[others]
+            return np.asarray(np.einsum("ij,ij->i", *pairs))
         row = self._row_of.get(block)
         if row is None:
             return np.asarray(self.vectors[others] @ self.vectors[block])

@@ -38,7 +38,9 @@ class Neighbours:
     def __init__(self, graph: sparse.csr_array) -> None:
         self._of: list[set[int]] = [
             set(map(int, graph.indices[start:stop])) - {vertex}
-            for vertex, (start, stop) in enumerate(zip(graph.indptr, graph.indptr[1:], strict=False))
+            for vertex, (start, stop) in enumerate(
+                zip(graph.indptr, graph.indptr[1:], strict=False)
+            )
         ]
 
     def of(self, block: int) -> IntArray:

@@ -120,6 +120,16 @@ class Ledger:
             self._refused_loss[block] = loss
             self._refused[block] = others[nearest]
 
+    def refuse_pairs(self, first: IntArray, second: IntArray, losses: FloatArray) -> None:
+        """Write down refusals of many pairs, on both sides."""
+        for block, other, loss in zip(
+            first.tolist(), second.tolist(), losses.tolist(), strict=True
+        ):
+            for one, two in ((block, other), (other, block)):
+                if loss < self._refused_loss[one]:
+                    self._refused_loss[one], self._refused[one] = loss, two
+        self.refuse_all(losses)
+
     def refuse_all(self, losses: FloatArray) -> None:
         """Write down refusals that only the interval of ``max_loss`` has to know."""
         self.best_refused = min(self.best_refused, float(losses.min(initial=np.inf)))

@@ -24,7 +24,9 @@ class Partition:
     def __post_init__(self) -> None:
         given = np.asarray(self.labels)
         if given.ndim != 1:
-            raise ValueError(f"labels must be one per variable, got an array of shape {given.shape}")
+            raise ValueError(
+                f"labels must be one per variable, got an array of shape {given.shape}"
+            )
         object.__setattr__(self, "labels", _canonical(given))
         self.labels.setflags(write=False)
 

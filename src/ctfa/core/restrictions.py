@@ -47,9 +47,7 @@ class Roots(NamedTuple):
         if judged is None:
             judged = np.empty((0, design.n_inputs))
         root, null = design.root, design.null
-        return cls(
-            root.T, null.T, root.T @ (root @ judged.T), null.T @ (null @ judged.T)
-        )
+        return cls(root.T, null.T, root.T @ (root @ judged.T), null.T @ (null @ judged.T))
 
 
 class Answer(NamedTuple):

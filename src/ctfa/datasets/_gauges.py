@@ -62,7 +62,9 @@ def make_gauges(
     regions = [list(RESPONSE)[gauge % len(RESPONSE)] for gauge in range(n_gauges)]
     effect = np.column_stack(
         [
-            np.concatenate([np.array(RESPONSE[region][kind])[season_of] for kind in ("temp", "rain")])
+            np.concatenate(
+                [np.array(RESPONSE[region][kind])[season_of] for kind in ("temp", "rain")]
+            )
             for region in regions
         ]
     )

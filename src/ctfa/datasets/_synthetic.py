@@ -22,8 +22,8 @@ def make_paper_synthetic(
 
     The first feature is uniform; each next one is 0.7 uniform plus 0.3 of an earlier one chosen at
     random; all are standardised. Each target draws all its coefficients from U[0.5, 1] or, with
-    probability one half, from U[-1, -0.5], and adds Gaussian noise. The paper's text says a noise of
-    10; its printed figures are those of 7.5.
+    probability one half, from U[-1, -0.5], and adds Gaussian noise. The paper's text says a noise
+    of 10; its printed figures are those of 7.5.
 
     Parameters
     ----------

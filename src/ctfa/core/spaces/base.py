@@ -20,23 +20,17 @@ class MergeSpace(Protocol):
     n_variables: int
     #: Whether a merge leaves every answer that does not involve the merged block as it was.
     merge_is_local: bool
-    #: Whether ``foresee`` and ``absorb`` are offered.
+    #: Whether this is a ``ForeseeingSpace``.
     foresees: bool
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
-        """Fits before and after merging the block with each other, or blocks and others in pairs."""
+        """Fits before and after merging the block with each of the others, or pair by pair."""
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Signed correlation of the current means; zero where one of them is constant."""
 
     def merge(self, block: int, other: int) -> None:
         """Merge; the result keeps the slot ``block``. The one verb that changes the space."""
-
-    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
-        """Evidence against the others, row k after the block absorbed the first k of a sequence."""
-
-    def absorb(self, block: int, others: IntArray) -> None:
-        """Merge several into one block at once: the same as one after the other."""
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Be told which blocks will be asked about next, against whom. Changes no answer."""
@@ -46,3 +40,13 @@ class MergeSpace(Protocol):
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each variable with all of them, before any merge."""
+
+
+class ForeseeingSpace(MergeSpace, Protocol):
+    """A space that can also say what it would answer after merges that are only predicted."""
+
+    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
+        """Evidence against the others, row k after the block absorbed the first k of a sequence."""
+
+    def absorb(self, block: int, others: IntArray) -> None:
+        """Merge several into one block at once: the same as one after the other."""

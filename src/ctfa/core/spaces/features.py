@@ -52,9 +52,7 @@ class FeatureSpace:
                 self._columns.sizes(block, others),
             ),
             # What the extra coefficient explains, against the noise of the model with all inputs.
-            difference=Fit(
-                rise, self._full_residual, self.n_samples, 1, 1, self._full_dof, 1.0
-            ),
+            difference=Fit(rise, self._full_residual, self.n_samples, 1, 1, self._full_dof, 1.0),
         )
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:

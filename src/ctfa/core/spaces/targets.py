@@ -84,7 +84,7 @@ class TargetSpace:
         return cls.of(design, moments.compact()[:, n_inputs:])
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
-        """Fits of both means, of the mean of all their members, and of the two means' difference."""
+        """Fits of both means, of the mean of all members, and of the two means' difference."""
         return self._judge(
             self._size[block],
             self._size[others],

@@ -1,0 +1,92 @@
+"""A criterion applied to a space, with the limits that make a merge acceptable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ctfa.core.criteria import Criterion
+from ctfa.core.graph import Neighbours
+from ctfa.core.history import Ledger
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.types import FloatArray, IntArray
+
+#: Candidates asked about at once: few at first, because the first of them is often accepted.
+FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
+
+
+class Hit(NamedTuple):
+    """A candidate that is accepted, with others in sight that would be if they were asked now."""
+
+    loss: float
+    positions: IntArray  # in the queue; the first is the accepted one
+
+
+class Judge:
+    """A criterion applied to a space, with the limits that make a merge acceptable."""
+
+    def __init__(
+        self, space: MergeSpace, criterion: Criterion, limit: float, min_correlation: float
+    ) -> None:
+        self.space, self.criterion, self.limit = space, criterion, limit
+        self.min_correlation = min_correlation
+        self.ledger = Ledger(space.n_variables)
+
+    def may_meet(self, block: int | IntArray, others: IntArray) -> IntArray:
+        """Positions of the others that correlate enough to be asked."""
+        if self.min_correlation <= -1.0:
+            return np.arange(others.size)
+        return np.flatnonzero(self.space.correlation(block, others) >= self.min_correlation)
+
+    def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Loss of each merge."""
+        return np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
+
+    def all_losses(self, block: int, others: IntArray) -> FloatArray:
+        """Loss of each merge, infinite where the pair may not be asked."""
+        meets = self.may_meet(block, others)
+        if meets.size == others.size:
+            return self.losses(block, others)
+        losses = np.full(others.size, np.inf)
+        if meets.size:
+            losses[meets] = self.losses(block, others[meets])
+        return losses
+
+    def merge(self, block: int, other: int, loss: float, neighbours: Neighbours | None) -> None:
+        """Merge in the space, the graph and the ledger."""
+        self.space.merge(block, other)
+        self.ledger.accept(block, other, loss)
+        if neighbours is not None:
+            neighbours.merge(block, other)
+
+    def first_acceptable(self, block: int, queue: IntArray, width: int) -> Hit | None:
+        """Find the first candidate in the queue that is accepted."""
+        for chunk in _chunks(queue.size, width):
+            others = queue[chunk]
+            meets = self.may_meet(block, others)
+            if meets.size < others.size:
+                others = others[meets]
+            if not others.size:
+                continue
+            # Asked in one vector, not one by one: the first acceptable candidate is the same, and
+            # a refusal costs nothing extra.
+            losses = self.losses(block, others)
+            accepted = np.flatnonzero(losses <= self.limit)
+            if accepted.size:
+                hit = int(accepted[0])
+                self.ledger.n_comparisons += hit + 1
+                self.ledger.refuse(block, others[:hit], losses[:hit])
+                return Hit(float(losses[hit]), chunk.start + meets[accepted])
+            self.ledger.n_comparisons += others.size
+            self.ledger.refuse(block, others, losses)
+        return None
+
+
+def _chunks(n_candidates: int, width: int) -> Iterator[slice]:
+    start = 0
+    while start < n_candidates:
+        yield slice(start, min(start + width, n_candidates))
+        start += width
+        width = min(2 * width, LARGEST_CHUNK)
