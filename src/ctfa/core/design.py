@@ -143,7 +143,7 @@ class Design:
         packed, _ = self.factors.reflectors
         triangle = packed[: self.n_inputs]  # the upper part; below it are the reflectors
         solved = linalg.solve_triangular(
-            triangle, columns, trans=int(transposed), check_finite=False
+            triangle, columns, trans=1 if transposed else 0, check_finite=False
         )
         return np.asarray(solved)
 
@@ -179,11 +179,17 @@ def factor(columns: FloatArray, length: FloatArray) -> Factors:
         work, _ = lapack.dgeqrf_lwork(n_rows, n_inputs)
         packed, tau, _, _ = lapack.dgeqrf(columns, lwork=int(work))
         triangle = np.triu(packed[:n_inputs])
-        rcond = float(lapack.dtrcon(triangle)[0])
+        inverse, singular = lapack.dtrtri(triangle)
+        rcond = 0.0 if singular else 1.0 / (_norm(triangle) * _norm(inverse))
         if rcond > TRUSTED_RCOND:
-            root = lapack.dtrtri(triangle)[0].T / length
+            root = inverse.T / length
             return Factors((packed, tau), None, root, np.empty((0, n_inputs)), length, rcond)
     return _factor_deficient(columns, length)
+
+
+def _norm(matrix: FloatArray) -> float:
+    """Largest column sum."""
+    return float(np.abs(matrix).sum(axis=0).max())
 
 
 def _apply_reflectors(packed: FloatArray, tau: FloatArray, columns: FloatArray) -> FloatArray:
