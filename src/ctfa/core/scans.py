@@ -12,7 +12,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
-from ctfa.core.agenda import NearestPairs, RankedPairs
+from ctfa.core.agenda import NearestPairs, PairList, RankedPairs
 from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
@@ -253,17 +253,19 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         )
         return others[meets], strength[meets]
 
-    firsts, seconds, strengths = [], [], []
+    rows = []
     for block in range(space.n_variables):
         others, strength = partners(block)
         later = others > block
-        firsts.append(np.full(np.count_nonzero(later), block))
-        seconds.append(others[later])
-        strengths.append(strength[later])
-    pairs = RankedPairs(*(np.concatenate(part) for part in (strengths, firsts, seconds)))
+        rows.append(PairList(strength[later], np.full(later.sum(), block), others[later]))
+    pairs = RankedPairs(
+        space.n_variables, PairList(*(np.concatenate(part) for part in zip(*rows, strict=True)))
+    )
     chunk = FIRST_CHUNK
-    while len(pairs):
+    while True:
         first, second = pairs.peek(chunk)
+        if not first.size:
+            break
         losses = judge.losses(first, second)
         accepted = losses <= judge.limit
         hit = int(accepted.argmax())
