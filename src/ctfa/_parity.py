@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from sklearn.model_selection import KFold
-
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._regressor import CTFARegressor
@@ -65,19 +63,23 @@ def nonlinctfa(
     2
     """
     check.not_yet(layout, None, "layout")
-    check.require(algorithm, list(ALGORITHMS), "algorithm")
+    check.require(algorithm, ALGORITHMS, "algorithm")
     scan = ALGORITHMS[algorithm]
-    limit = check.read_number(epsilon_1, "epsilon_1")
     return CTFARegressor(
         regressor,
         targets=TargetAggregator(
-            "mse", max_loss=-limit, scan=scan, order=order, scale="none", random_state=random_state
+            "mse",
+            max_loss=0.0 - check.read_number(epsilon_1, "epsilon_1"),
+            scan=scan,
+            order=order,
+            scale="none",
+            random_state=random_state,
         ),
         features=FeatureAggregator(
             "r2",
             max_loss=check.read_number(epsilon_2, "epsilon_2"),
             scan=scan,
             min_correlation=-1.0,
-            cv=KFold(cv) if isinstance(cv, int) else cv,
+            cv=cv,
         ),
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
-from ctfa._target_aggregator import TargetAggregator
+from ctfa._target_aggregator import MergeProblem, TargetAggregator, holding_interval
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 
@@ -55,7 +55,9 @@ def target_path(
     [6, 2, 1]
     """
     aggregator = TargetAggregator(**options)
-    return _path(aggregator._pose(X, Y, sample_weight), max_losses, aggregator.scan)
+    sample = check.read_sample(aggregator, X, sample_weight)
+    targets = check.read_targets(Y, sample.n_given, used=sample.used)
+    return _path(aggregator._pose(sample, targets), check.read_losses(max_losses))
 
 
 def feature_path(
@@ -78,36 +80,41 @@ def feature_path(
         One for each value, in the order given.
     """
     aggregator = FeatureAggregator(**options)
-    inputs = check.read_inputs(aggregator, X, reset=True)
-    target = check.read_vector(y, inputs.shape[0])
-    weights = check.read_weights(sample_weight, inputs.shape[0])
-    problem = aggregator._pose(aggregator._factor(inputs, weights), target)
-    return _path(problem, max_losses, aggregator.scan)
+    sample = check.read_sample(aggregator, X, sample_weight)
+    target = check.read_vector(y, sample)
+    problem = aggregator._pose(aggregator._factor(sample, target), target, "y")
+    return _path(problem, check.read_losses(max_losses))
 
 
-class _Problem(Protocol):
-    def solve(self, max_loss: Any, *, again: bool = ...) -> tuple[MergeHistory, float]:
-        """Run one scan."""
-
-
-def _path(problem: _Problem, max_losses: Iterable[float], scan: str) -> list[PathPoint]:
-    values = [check.read_number(value, "max_losses") for value in max_losses]
-    if not values:
+def _path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]:
+    if not max_losses:
         return []
-    if scan == "best-first":
+    if problem.scan == "best-first":
         # Its merges do not depend on max_loss, only where they stop does.
-        history, _ = problem.solve(max(values))
-        return [PathPoint(v, history.partition(v), history.interval(v)) for v in values]
-    solved: list[PathPoint] = []
-    for value in sorted(set(values)):
-        known = next((p for p in solved if _holds(p.loss_interval, value)), None)
+        history = problem.solve(max(max_losses))
+        return [_point_of(history, value, problem.tolerance) for value in max_losses]
+    found: dict[float, PathPoint] = {}
+    for value in max_losses:
+        reach = value + problem.tolerance
+        known = next((point for point in found.values() if _holds(point, reach)), None)
         if known is None:
-            history, _ = problem.solve(value, again=True)
+            history = problem.copy().solve(value)
             known = PathPoint(value, history.partition(), history.loss_interval)
-        solved.append(known._replace(max_loss=value))
-    found = {point.max_loss: point for point in solved}
-    return [found[value] for value in values]
+        found[value] = known._replace(max_loss=value)
+    return [
+        point._replace(loss_interval=holding_interval(point.loss_interval, point.max_loss))
+        for point in map(found.__getitem__, max_losses)
+    ]
 
 
-def _holds(interval: tuple[float, float], value: float) -> bool:
-    return interval[0] <= value < interval[1] or (interval[1] == np.inf and value == np.inf)
+def _point_of(history: MergeHistory, max_loss: float, tolerance: float) -> PathPoint:
+    """The point of a history whose merges would be the same for a smaller limit."""
+    reach = max_loss + tolerance
+    interval = holding_interval(history.interval(reach), max_loss)
+    return PathPoint(max_loss, history.partition(reach), interval)
+
+
+def _holds(point: PathPoint, reach: float) -> bool:
+    """Whether a limit would have decided every question of this point's scan alike."""
+    low, high = point.loss_interval
+    return low <= reach < high or reach == high == np.inf

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -9,14 +10,17 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
 
-PASSTHROUGH = "passthrough"
+
+def _of_targets(name: str, text: str) -> property:
+    """Show an attribute of Phase I on the regressor."""
+    return property(lambda self: getattr(self.targets_, name), doc=text)
 
 
 class ReducedTask(NamedTuple):
@@ -99,147 +103,117 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         self
         """
         check.not_yet(self.head, "mean", "head")
-        inputs = check.read_inputs(self, X, reset=True)
-        targets = check.read_targets(Y, inputs.shape[0])
-        weights = check.read_weights(sample_weight, inputs.shape[0])
-        self._container, self._is_vector = targets.container, targets.is_vector
-        self._fit_targets(inputs, Y, weights)
-        means = np.asarray(self.targets_.transform(targets.values))
-        self._fit_features(inputs, means, weights)
-        self._fit_regressors(inputs, means, weights)
+        target_aggregator = check.read_phase(self.targets, TargetAggregator, "targets")
+        feature_aggregator = check.read_phase(self.features, FeatureAggregator, "features")
+        sample = check.read_sample(self, X, sample_weight)
+        targets = check.read_targets(Y, sample.n_given, used=sample.used)
+        regressor = LinearRegression() if self.regressor is None else self.regressor
+        if sample.weights is not None:
+            check.require_weighable(regressor)
+        self._like = targets._replace(values=np.empty((0, 0)))
+        self.targets_ = self._fit_targets(target_aggregator, sample, targets)
+        means = self.targets_._mean(targets.values)
+        self.features_ = self._fit_features(feature_aggregator, sample, means)
+        self.regressors_ = self._fit_regressors(regressor, sample, means)
         return self
 
     def predict(self, X: Any) -> Any:
-        """Predict every target, as a data frame where the targets of fit came as one."""
+        """Predict every target, in the kind of container the targets of fit came in."""
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False)
-        columns = [
-            np.asarray(regressor.predict(features.partition_.mean(inputs))).reshape(-1)
-            for features, regressor in zip(self.features_, self.regressors_, strict=True)
-        ]
-        values = self.targets_.inverse_transform(np.column_stack(columns))
-        if self._is_vector:
-            return values[:, 0]
-        return check.frame_like(self._container, values, self.targets_._names, X)
+        means = np.column_stack(
+            [
+                np.asarray(regressor.predict(_reduced(features, inputs))).reshape(-1)
+                for features, regressor in zip(self.features_, self.regressors_, strict=True)
+            ]
+        )
+        check.require_finite_prediction(means, self.regressors_)
+        return check.hand_back(self.targets_._spread(means), self.targets_._labels, self._like, X)
 
     def score_per_target(self, X: Any, Y: Any, sample_weight: Any = None) -> FloatArray:
         """R2 of each target, in the order of the columns of ``Y``."""
-        predicted = np.asarray(self.predict(X)).reshape(-1, self.targets_.partition_.n_variables)
-        true = check.read_targets(Y).values
+        predicted = np.asarray(self.predict(X))
+        true = self.targets_._read_again(Y, predicted.shape[0]).values
+        weights = check.read_weights(sample_weight, predicted.shape[0])
         return np.asarray(
-            r2_score(true, predicted, sample_weight=sample_weight, multioutput="raw_values")
+            r2_score(
+                true,
+                predicted.reshape(true.shape),
+                sample_weight=weights,
+                multioutput="raw_values",
+            )
         )
 
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
 
-        In raw units; frames in, frames out.
+        In raw units; a data frame gives series and frames named after the members of each mean.
         """
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False)
-        targets = check.read_targets(Y, inputs.shape[0])
-        if targets.values.shape[1] != self.targets_.partition_.n_variables:
-            raise ValueError(
-                f"Y has {targets.values.shape[1]} targets but "
-                f"{self.targets_.partition_.n_variables} were seen in fit."
-            )
+        targets = self.targets_._read_again(Y, inputs.shape[0])
         means = self.targets_.partition_.mean(targets.values)
-        container = check.container_of(X)
+        names = self.targets_.get_group_names_out()
+        library = check.library_of(X)
         return [
             ReducedTask(
-                mean,
-                check.frame_like(
-                    container,
-                    features.partition_.mean(inputs),
-                    list(self._feature_names_out(features)),
-                    X,
+                check.as_series(targets.library, mean, name, Y),
+                check.as_frame(
+                    library, _reduced(features, inputs), features.get_feature_names_out(), X
                 ),
             )
-            for mean, features in zip(means.T, self.features_, strict=True)
+            for mean, name, features in zip(means.T, names, self.features_, strict=True)
         ]
 
-    @property
-    def partition_(self) -> Any:
-        """Groups of targets."""
-        return self.targets_.partition_
+    partition_ = _of_targets("partition_", "Groups of targets.")
+    labels_ = _of_targets("labels_", "Group of each target.")
+    n_groups_ = _of_targets("n_groups_", "Number of groups of targets.")
+    history_ = _of_targets("history_", "Merges of targets.")
+    max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
+    loss_interval_ = _of_targets("loss_interval_", "Where the groups of targets stay the same.")
+    cv_curve_ = _of_targets("cv_curve_", "Reserved: how ``max_loss_`` was chosen.")
+    signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
+    target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
 
-    @property
-    def labels_(self) -> Any:
-        """Group of each target."""
-        return self.targets_.labels_
-
-    @property
-    def n_groups_(self) -> int:
-        """Number of groups of targets."""
-        return int(self.targets_.n_groups_)
-
-    @property
-    def history_(self) -> Any:
-        """Merges of targets."""
-        return self.targets_.history_
-
-    @property
-    def max_loss_(self) -> float:
-        """The limit used in Phase I."""
-        return float(self.targets_.max_loss_)
-
-    @property
-    def loss_interval_(self) -> tuple[float, float]:
-        """Where the groups of targets stay the same."""
-        low, high = self.targets_.loss_interval_
-        return float(low), float(high)
-
-    @property
-    def target_names_in_(self) -> Any:
-        """Names of the targets, where they came as a data frame."""
-        return self.targets_.target_names_in_
-
-    def _fit_targets(self, inputs: FloatArray, Y: Any, weights: FloatArray | None) -> None:
-        if isinstance(self.targets, str):
-            check.require(self.targets, [PASSTHROUGH, None], "targets")
-            self.targets_ = TargetAggregator(scale="none")._fit_identity(inputs, Y)
-            return
-        aggregator = TargetAggregator() if self.targets is None else clone(self.targets)
-        self.targets_ = aggregator.fit(inputs, Y, sample_weight=weights)
+    def _fit_targets(
+        self, template: TargetAggregator | None, sample: check.Sample, targets: check.Targets
+    ) -> TargetAggregator:
+        aggregator = TargetAggregator(scale="none") if template is None else clone(template)
+        check.copy_input_names(self, aggregator)
+        if template is None:
+            return aggregator._fit_identity(targets)
+        return aggregator._fit_sample(sample, targets)
 
     def _fit_features(
-        self, inputs: FloatArray, means: FloatArray, weights: FloatArray | None
-    ) -> None:
-        if isinstance(self.features, str):
-            check.require(self.features, [PASSTHROUGH, None], "features")
-            self.features_ = [self._named(FeatureAggregator(), inputs) for _ in means.T]
-            return
-        template = FeatureAggregator() if self.features is None else self.features
-        factored = clone(template)._factor(inputs, weights)
-        spaces = [self._named(clone(template), inputs) for _ in means.T]
-        self.features_ = Parallel(n_jobs=self.n_jobs)(
-            delayed(aggregator._fit_factored)(factored, mean)
-            for aggregator, mean in zip(spaces, means.T, strict=True)
+        self, template: FeatureAggregator | None, sample: check.Sample, means: FloatArray
+    ) -> list[FeatureAggregator]:
+        if template is None:
+            identity = FeatureAggregator()._fit_identity(sample.inputs.shape[1])
+            check.copy_input_names(self, identity)
+            return [copy.copy(identity) for _ in means.T]
+        factored = template._factor(sample, means[:, 0])
+        aggregators = [clone(template) for _ in means.T]
+        for aggregator in aggregators:
+            check.copy_input_names(self, aggregator)
+        names = self.targets_.get_group_names_out()
+        return list(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(aggregator._fit_factored)(factored, mean, name)
+                for aggregator, mean, name in zip(aggregators, means.T, names, strict=True)
+            )
         )
 
-    def _named(self, aggregator: FeatureAggregator, inputs: FloatArray) -> FeatureAggregator:
-        """Start from the identity, under the names that the features of fit had."""
-        aggregator._fit_identity(inputs)
-        if hasattr(self, "feature_names_in_"):
-            aggregator.feature_names_in_ = self.feature_names_in_
-        return aggregator
-
-    def _feature_names_out(self, features: FeatureAggregator) -> Any:
-        return features.get_feature_names_out()
-
-    def _fit_regressors(
-        self, inputs: FloatArray, means: FloatArray, weights: FloatArray | None
-    ) -> None:
-        regressor = LinearRegression() if self.regressor is None else self.regressor
-        extra: dict[str, Any] = {}
-        if weights is not None:
-            if not has_fit_parameter(regressor, "sample_weight"):
-                raise ValueError(
-                    f"sample_weight was given but {type(regressor).__name__}.fit does not take it: "
-                    "use another regressor or leave the weights out."
-                )
-            extra["sample_weight"] = weights
-        self.regressors_ = Parallel(n_jobs=self.n_jobs)(
-            delayed(clone(regressor).fit)(features.partition_.mean(inputs), mean, **extra)
-            for features, mean in zip(self.features_, means.T, strict=True)
+    def _fit_regressors(self, regressor: Any, sample: check.Sample, means: FloatArray) -> list[Any]:
+        extra = {} if sample.weights is None else {"sample_weight": sample.weights}
+        return list(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(clone(regressor).fit)(_reduced(features, sample.inputs), mean, **extra)
+                for features, mean in zip(self.features_, means.T, strict=True)
+            )
         )
+
+
+def _reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
+    """The means of one group's features; the features themselves where none were merged."""
+    partition = features.partition_
+    return inputs if partition.n_groups == partition.n_variables else partition.mean(inputs)

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import TransformerTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa.core.criteria import TARGET_CRITERIA, mse
-from ctfa.core.design import Design
+from ctfa.core.criteria import (
+    TARGET_CRITERIA,
+    Criterion,
+    corollary,
+    feature_mse,
+    feature_risk,
+    mse,
+    r2,
+    target_risk,
+)
+from ctfa.core.design import weighted_mean
+from ctfa.core.graph import Neighbours
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
+from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.targets import TargetSpace
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
 
 #: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
 TIE = 1e-10
+#: Criteria whose losses are in squared units of the target, and those whose losses have none.
+IN_TARGET_UNITS = (mse, corollary, feature_mse)
+WITHOUT_UNITS = (target_risk, feature_risk, r2)
 
 
-class TargetAggregator(BaseEstimator):
+class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters
@@ -111,6 +126,14 @@ class TargetAggregator(BaseEstimator):
         self.cv = cv
         self.random_state = random_state
 
+    def __sklearn_tags__(self) -> Any:
+        """Say that targets are needed, and may be several."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.transformer_tags = TransformerTags(preserves_dtype=[])
+        return tags
+
     def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Find the groups.
 
@@ -125,144 +148,165 @@ class TargetAggregator(BaseEstimator):
         -------
         self
         """
-        history, max_loss = self._pose(X, Y, sample_weight).solve(self.max_loss)
-        self._settle(history.partition(), history, max_loss)
-        return self
+        sample = check.read_sample(self, X, sample_weight)
+        return self._fit_sample(sample, check.read_targets(Y, sample.n_given, used=sample.used))
 
     def transform(self, Y: Any) -> Any:
         """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``."""
         check_is_fitted(self)
         targets = self._read_again(Y)
-        units = (targets.values - self.offsets_) / self.scales_ * self.signs_
-        means = self.partition_.mean(units)
-        return check.frame_like(targets.container, means, self.get_group_names_out(), Y)
+        means = self._mean(targets.values)
+        return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
     def inverse_transform(self, Z: Any) -> Any:
         """Give each target its group's column, in its own units: ``(n, n_groups) -> (n, L)``."""
         check_is_fitted(self)
         groups = check.read_targets(Z, what="Z")
-        if groups.values.shape[1] != self.n_groups_:
-            raise ValueError(
-                f"Z has {groups.values.shape[1]} columns but there are {self.n_groups_} groups."
-            )
-        spread = self.partition_.spread(groups.values) * self.signs_
-        values = spread * self.scales_ + self.offsets_
-        return check.frame_like(groups.container, values, self._names, Z)
+        check.require_width(groups.values, self.n_groups_, "Z", "groups")
+        return check.as_frame(groups.library, self._spread(groups.values), self._labels, Z)
 
     def get_group_names_out(self) -> list[str]:
         """Names of the groups, such as ``mean(basin_1, basin_7)``."""
         check_is_fitted(self)
         return group_names(self.partition_, self._names)
 
-    def _pose(self, X: Any, Y: Any, sample_weight: Any) -> TargetProblem:
-        """Check everything and factor the inputs once."""
-        inputs = check.read_inputs(self, X, reset=True)
-        targets = check.read_targets(Y, inputs.shape[0])
-        weights = check.read_weights(sample_weight, inputs.shape[0])
-        criterion = check.choose(self.criterion, TARGET_CRITERIA, "criterion")
-        check.require(self.scan, list(SCANS), "scan")
-        check.require(self.scale, ["standard", "center", "none"], "scale")
-        for name, available in {"flip": False, "guard": None, "solver": "ols"}.items():
-            check.not_yet(getattr(self, name), available, name)
+    def _fit_sample(self, sample: check.Sample, targets: check.Targets) -> Self:
+        """Find the groups in data that have been read."""
+        limit = check.read_target_limit(self.max_loss)
+        problem = self._pose(sample, targets)
+        settle(self, problem.solve(limit), limit)
+        return self
+
+    def _fit_identity(self, targets: check.Targets) -> Self:
+        """Leave every target by itself, in its own units."""
         self._remember(targets)
-        design = Design.of(inputs, weights)
-        centred = design.centre(targets.values)
-        check.require_varying(centred, targets.values, targets.names)
-        if targets.values.shape[1] > 1:
+        n_targets = targets.values.shape[1]
+        self._set_units(np.zeros(n_targets), np.ones(n_targets))
+        settle(self, Ledger(n_targets).close(), -np.inf)
+        return self
+
+    def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
+        """Check everything and factor the inputs once."""
+        criterion = check.choose(self.criterion, TARGET_CRITERIA, "criterion")
+        check.require(self.scan, SCANS, "scan")
+        check.require(self.scale, ["standard", "center", "none"], "scale")
+        check.not_yet(self.flip, False, "flip")
+        check.not_yet(self.guard, None, "guard")
+        check.not_yet(self.solver, "ols", "solver")
+        values = targets.values
+        graph = check.read_graph(self.connectivity, values, "targets")
+        self._remember(targets)
+        check.require_varying(values, targets.names)
+        design = sample.design
+        if values.shape[1] > 1:
             check.require_freedom(design)
             if criterion is mse:
                 check.require_columns_freedom(design)
         check.warn_if_doubtful([design])
-        self._set_units(targets.values, centred, design)
-        space = TargetSpace.of(design, centred / self.scales_)
-        graph = check.read_graph(self.connectivity, targets.values, "targets")
-        rng = check_random_state(self.random_state)
-        order = check.read_order(self.order, space, rng)
-        # Losses of the paper's rules are in squared target units, the others have none.
-        unit = 1.0 if self.criterion == "risk" else space.total_variance
-        return TargetProblem(space, criterion, self.scan, order, graph, TIE * unit)
-
-    def _set_units(self, values: FloatArray, centred: FloatArray, design: Design) -> None:
-        n_targets = values.shape[1]
-        self.signs_ = np.ones(n_targets)
-        self.offsets_, self.scales_ = np.zeros(n_targets), np.ones(n_targets)
+        centred = design.centre(values)
+        offsets, scales = np.zeros(values.shape[1]), np.ones(values.shape[1])
         if self.scale != "none":
-            weights = np.zeros(values.shape[0])
-            weights[design.used] = design.row_scale**2
-            self.offsets_ = np.average(values, axis=0, weights=weights)
+            offsets = weighted_mean(values, design.row_scale)
         if self.scale == "standard":
-            self.scales_ = np.sqrt(np.einsum("ij,ij->j", centred, centred) / design.n_samples)
+            scales = np.sqrt(np.einsum("ij,ij->j", centred, centred) / design.n_samples)
+            centred /= scales
+        self._set_units(offsets, scales)
+        space = TargetSpace.of(design, centred)
+        return MergeProblem(
+            space,
+            criterion,
+            self.scan,
+            check.read_order(self.order, space, check_random_state(self.random_state)),
+            graph,
+            tolerance=TIE * loss_unit(criterion, space.total_variance),
+        )
 
-    def _fit_identity(self, X: Any, Y: Any) -> Self:
-        """Leave every target by itself, in its own units."""
-        check.read_inputs(self, X, reset=True)
-        targets = check.read_targets(Y)
-        self._remember(targets)
-        n_targets = targets.values.shape[1]
-        self.signs_, self.scales_ = np.ones(n_targets), np.ones(n_targets)
-        self.offsets_ = np.zeros(n_targets)
-        self._settle(Partition.singletons(n_targets), Ledger(n_targets).close(), -np.inf)
-        return self
+    def _set_units(self, offsets: FloatArray, scales: FloatArray) -> None:
+        self.signs_, self.offsets_, self.scales_ = np.ones(offsets.size), offsets, scales
+
+    def _mean(self, values: FloatArray) -> FloatArray:
+        """Mean of each group, in the units of ``scale``."""
+        units = values - self.offsets_
+        units /= self.scales_ * self.signs_
+        return np.asarray(self.partition_.mean(units))
+
+    def _spread(self, means: FloatArray) -> FloatArray:
+        """Each target from its group's mean, in its own units."""
+        values = np.asarray(self.partition_.spread(means))
+        values *= self.scales_ * self.signs_
+        values += self.offsets_
+        return values
 
     def _remember(self, targets: check.Targets) -> None:
         self._names = targets.names
-        if targets.container is not None:
-            self.target_names_in_ = np.array(targets.names, dtype=object)
+        self._labels = targets.names if targets.labels is None else targets.labels
+        if targets.labels is not None:
+            # Filled, not converted: labels that are tuples would become a table.
+            self.target_names_in_ = np.empty(len(targets.labels), dtype=object)
+            self.target_names_in_[:] = list(targets.labels)
         elif hasattr(self, "target_names_in_"):
             del self.target_names_in_
 
-    def _settle(self, partition: Partition, history: MergeHistory, max_loss: float) -> None:
-        self.partition_, self.history_, self.max_loss_ = partition, history, max_loss
-        self.labels_, self.n_groups_ = partition.labels, partition.n_groups
-        self.loss_interval_ = history.loss_interval
-        self.cv_curve_ = None
-
-    def _read_again(self, Y: Any) -> check.Targets:
-        targets = check.read_targets(Y)
-        if targets.values.shape[1] != self.partition_.n_variables:
-            raise ValueError(
-                f"Y has {targets.values.shape[1]} targets but {self.partition_.n_variables} were "
-                "seen in fit."
-            )
+    def _read_again(self, Y: Any, n_samples: int | None = None) -> check.Targets:
+        targets = check.read_targets(Y, n_samples)
+        named = hasattr(self, "target_names_in_")
+        check.require_same_targets(targets, self._names, named=named)
         return targets
 
 
-class TargetProblem:
-    """A checked Phase I problem; can be solved for several values of ``max_loss``."""
+@dataclass(frozen=True, eq=False)
+class MergeProblem:
+    """A checked problem of either phase, ready to be scanned."""
 
-    def __init__(
-        self,
-        space: TargetSpace,
-        criterion: Callable[..., Any],
-        scan: str,
-        order: Any,
-        graph: Any,
-        tolerance: float,
-    ) -> None:
-        self.space, self.criterion, self.scan = space, criterion, scan
-        self.order, self.graph, self.tolerance = order, graph, tolerance
+    space: MergeSpace
+    criterion: Criterion
+    scan: str
+    order: IntArray
+    graph: Any  # the neighbour graph, or None
+    min_correlation: float = -1.0
+    tolerance: float = 0.0
 
-    def solve(self, max_loss: Any, *, again: bool = False) -> tuple[MergeHistory, float]:
-        """Run the scan; ``again`` keeps the space for another run."""
-        if max_loss == "auto":
-            raise NotImplementedError(
-                "max_loss='auto' for targets is not in this version of ctfa yet; use a number: "
-                "1.5 suits most data, 1 is break-even."
-            )
-        limit = check.read_number(max_loss, "max_loss")
-        space = copy.deepcopy(self.space) if again else self.space
-        history = SCANS[self.scan](
-            space,
+    def solve(self, max_loss: float) -> MergeHistory:
+        """Run the scan, which leaves the space merged."""
+        return SCANS[self.scan](
+            self.space,
             self.criterion,
-            max_loss=limit,
+            max_loss=max_loss,
             order=self.order,
-            neighbours=check.neighbours_of(self.graph),
+            neighbours=None if self.graph is None else Neighbours(self.graph),
+            min_correlation=self.min_correlation,
             tolerance=self.tolerance,
         )
-        return history, limit
+
+    def copy(self) -> MergeProblem:
+        """Keep the space as it is for another scan."""
+        return replace(self, space=copy.deepcopy(self.space))
 
 
-def group_names(partition: Partition, names: Any) -> list[str]:
+def loss_unit(criterion: Criterion, target_variance: float) -> float:
+    """Scale of the losses of a criterion, in which ties are judged."""
+    if criterion in IN_TARGET_UNITS:
+        return target_variance
+    # A user's own criterion has units that only they know: it is compared exactly.
+    return 1.0 if criterion in WITHOUT_UNITS else 0.0
+
+
+def settle(aggregator: Any, history: MergeHistory, max_loss: float) -> None:
+    """Set the fitted attributes that both aggregators have."""
+    aggregator.history_, aggregator.max_loss_ = history, max_loss
+    aggregator.partition_ = history.partition()
+    aggregator.labels_ = aggregator.partition_.labels
+    aggregator.n_groups_ = aggregator.partition_.n_groups
+    aggregator.loss_interval_ = holding_interval(history.loss_interval, max_loss)
+    aggregator.cv_curve_ = None
+
+
+def holding_interval(interval: tuple[float, float], max_loss: float) -> tuple[float, float]:
+    """Where a partition stays the same; a tie accepted just above ``max_loss`` counts as at it."""
+    return min(interval[0], max_loss), interval[1]
+
+
+def group_names(partition: Partition, names: Sequence[Any]) -> list[str]:
     """Name a group after its members: ``a``, or ``mean(a, b)``."""
     return [
         str(names[group[0]])

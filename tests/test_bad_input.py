@@ -1,0 +1,399 @@
+"""Every bad input gets one sentence: what was given, what is wrong, what to do."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GroupKFold, PredefinedSplit
+from sklearn.neighbors import KNeighborsRegressor
+
+import ctfa
+from ctfa import (
+    CTFARegressor,
+    FeatureAggregator,
+    TargetAggregator,
+    feature_path,
+    nonlinctfa,
+    target_path,
+)
+
+rng = np.random.default_rng(0)
+X = rng.normal(size=(40, 5))
+Y = X[:, :3] + rng.normal(size=(40, 3))
+
+
+def changed(values, row, column, value):
+    values = values.copy()
+    values[row, column] = value
+    return values
+
+
+def fit_target(X=X, Y=Y, weight=None, **options):
+    return TargetAggregator(**options).fit(X, Y, sample_weight=weight)
+
+
+def fit_feature(X=X, Y=Y, weight=None, **options):
+    y = Y[:, 0] if getattr(Y, "ndim", 0) == 2 else Y
+    return FeatureAggregator(**options).fit(X, y, sample_weight=weight)
+
+
+def fit_both(X=X, Y=Y, weight=None, **options):
+    return CTFARegressor(**options).fit(X, Y, sample_weight=weight)
+
+
+FITS = [fit_target, fit_feature, fit_both]
+
+
+def refused(error, *words):
+    """Expect an error whose text holds all of these words and is a sentence."""
+    return pytest.raises(error, match="(?s)" + "".join(f"(?=.*(?:{word}))" for word in words))
+
+
+# -- Data ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize(("value", "kind"), [(np.nan, "NaN"), (np.inf, "infinity")])
+def test_gaps_are_located(fit, value, kind):
+    with refused(ValueError, "Input X contains NaN or infinity", kind, "row 3, column 2", "fill"):
+        fit(X=changed(X, 3, 2, value))
+    with refused(ValueError, "Input [Yy] contains NaN or infinity", kind, "row 7", "drop"):
+        fit(Y=changed(Y, 7, 0, value))
+
+
+def test_a_gap_in_a_frame_is_located_by_name():
+    frame = pd.DataFrame(changed(X, 3, 2, np.nan), columns=list("abcde"))
+    with refused(ValueError, "row 3, column 'c'"):
+        fit_both(X=frame)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_numbers_too_large_to_square_are_refused(fit):
+    with refused(ValueError, "Input X contains 1e\\+200", "row 1, column 4", "units"):
+        fit(X=changed(X, 1, 4, 1e200))
+    with refused(ValueError, "Input [Yy] contains -1e\\+200", "units"):
+        fit(Y=changed(Y, 1, 0, -1e200))
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_text_is_refused(fit):
+    text = X.astype(object)
+    text[2, 1] = "dry"
+    with refused(ValueError, "X cannot be used", "'dry'", "encode or drop"):
+        fit(X=text)
+    text = Y.astype(object)
+    text[2, 0] = "dry"
+    with refused(ValueError, "[yY] cannot be used", "'dry'", "encode or drop"):
+        fit(Y=text)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_one_row_and_no_rows_and_no_columns_are_refused(fit):
+    with refused(ValueError, "1 sample", "minimum of 2", "pass more rows"):
+        fit(X=X[:1], Y=Y[:1])
+    with refused(ValueError, "0 sample", "pass more rows"):
+        fit(X=X[:0], Y=Y[:0])
+    with refused(ValueError, "0 feature", "at least one column"):
+        fit(X=X[:, :0])
+    with refused(ValueError, "1D array", "[Rr]eshape"):
+        fit(X=X[:, 0])
+
+
+def test_no_targets_are_refused():
+    for fit in (fit_target, fit_both):
+        with refused(ValueError, "0 feature", "Y cannot be used", "at least one column"):
+            fit(Y=Y[:, :0])
+    with refused(ValueError, "shape \\(40, 3\\)", "pass one target", "CTFARegressor"):
+        FeatureAggregator().fit(X, Y)
+    with refused(ValueError, "dim 3"):
+        fit_target(Y=np.zeros((40, 3, 2)))
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_targets_are_required(fit):
+    with refused(ValueError, "requires y to be passed", "None"):
+        fit(Y=None)
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("n", [5, 6, 7])
+def test_too_few_rows_for_the_features_are_refused(fit, n):
+    with refused(ValueError, f"n_samples={n} rows and 5 features", "8 rows or more", "fewer"):
+        fit(X=X[:n], Y=Y[:n])
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_eight_rows_are_enough_for_five_features(fit):
+    fit(X=X[:8], Y=Y[:8])
+
+
+def test_redundant_features_count_for_the_paper_and_not_for_the_risk():
+    doubled = np.hstack([X, X])[:12]
+    assert fit_target(X=doubled, Y=Y[:12]).n_groups_ >= 1
+    with refused(ValueError, "n_samples=12 rows and 10 features", "redundant", "criterion='risk'"):
+        fit_target(X=doubled, Y=Y[:12], criterion="mse", max_loss=0.0)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_rows_of_weight_zero_do_not_count_as_rows(fit):
+    with refused(ValueError, "n_samples=7 rows"):
+        fit(weight=np.arange(40) < 7)
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("value", [0.0, 0.1, 1e9])
+def test_constant_targets_are_refused(fit, value):
+    constant = Y.copy()
+    constant[:, 0] = value
+    with refused(ValueError, "target 'y0?' is constant", "Leave it out"):
+        fit(Y=constant)
+    constant[30:] = Y[30:]
+    with refused(ValueError, "is constant over the rows used"):
+        fit(Y=constant, weight=np.arange(40) < 30)
+
+
+def test_several_constant_targets_are_counted():
+    with refused(ValueError, "target 'north' \\(and 1 more\\) is constant"):
+        fit_target(Y=pd.DataFrame({"west": Y[:, 0], "north": 1.0, "south": 2.0}))
+
+
+def test_a_mean_that_is_constant_is_named():
+    opposite = np.column_stack([Y[:, 0], -Y[:, 0]])
+    with refused(ValueError, "target 'mean\\(y0, y1\\)' is constant"):
+        fit_both(Y=opposite, targets=TargetAggregator(max_loss=np.inf))
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_mismatched_lengths_are_refused(fit):
+    with refused(ValueError, "X has 40 rows and [yY] has 39", "same samples"):
+        fit(Y=Y[:39])
+    with refused(ValueError, "sample_weight has shape \\(39,\\)", "40 rows", "one weight"):
+        fit(weight=np.ones(39))
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_bad_weights_are_refused(fit):
+    for weight, words in [
+        (-np.ones(40), ("negative", "smallest -1", "use 0")),
+        (np.zeros(40), ("zero for every row", "positive weight")),
+        (np.full(40, np.nan), ("NaN or infinity", "use 0")),
+        (np.full(40, np.inf), ("NaN or infinity", "use 0")),
+        (["heavy"] * 40, ("not a number", "heavy", "each row")),
+        (np.ones((40, 2)), ("shape \\(40, 2\\)", "one weight")),
+    ]:
+        with refused(ValueError, "sample_weight", *words):
+            fit(weight=weight)
+
+
+def test_weights_are_refused_for_a_regressor_that_ignores_them():
+    with refused(ValueError, "sample_weight", "KNeighborsRegressor.fit does not take it"):
+        fit_both(regressor=KNeighborsRegressor(), weight=np.arange(40) + 1)
+
+
+# -- Options ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fit", [fit_target, fit_feature])
+@pytest.mark.parametrize("value", ["biggest", None, 3])
+def test_unknown_criteria_and_scans_are_refused(fit, value):
+    with refused(ValueError, f"criterion={value!r} is not known", "'risk'", "callable"):
+        fit(criterion=value)
+    with refused(ValueError, f"scan={value!r} is not known", "'best-first', .*'restart'"):
+        fit(scan=value)
+
+
+def test_criteria_belong_to_a_phase():
+    with refused(ValueError, "criterion='r2'", "'risk', 'mse', 'corollary'"):
+        fit_target(criterion="r2")
+    with refused(ValueError, "criterion='mse'", "'risk', 'r2', 'feature-mse'"):
+        fit_feature(criterion="mse")
+
+
+@pytest.mark.parametrize(
+    "order", ["alphabetical", None, [0, 1], [0, 0, 1, 2, 3], list("abcde"), [[0, 1, 2, 3, 4]], 3]
+)
+def test_an_order_is_a_permutation(order):
+    for fit, last in ((fit_target, 2), (fit_feature, 4)):
+        with refused(ValueError, "order=", "'given', 'random', 'correlation'", f"0 to {last} once"):
+            fit(order=order)
+
+
+def test_unknown_names_are_refused():
+    with refused(ValueError, "scale='unit'", "'standard', 'center', 'none'"):
+        fit_target(scale="unit")
+    with refused(ValueError, "algorithm='best'", "'authors', 'printed'"):
+        nonlinctfa(algorithm="best")
+    with refused(ValueError, "targets='skip'", "TargetAggregator", "'passthrough'"):
+        fit_both(targets="skip")
+    with refused(ValueError, "features='skip'", "FeatureAggregator", "'passthrough'"):
+        fit_both(features="skip")
+    with refused(TypeError, "targets=FeatureAggregator\\(\\)", "use a TargetAggregator"):
+        fit_both(targets=FeatureAggregator())
+    with refused(TypeError, "regress", "get_params|estimator"):
+        fit_both(regressor="regress")
+
+
+@pytest.mark.parametrize("value", ["much", None, np.nan, True, [1.0]])
+def test_a_limit_is_a_number(value):
+    for use in (
+        lambda: fit_target(max_loss=value),
+        lambda: fit_feature(max_loss=value),
+        lambda: target_path(X, Y, [value]),
+        lambda: nonlinctfa(value),
+        lambda: nonlinctfa(0.0, value),
+    ):
+        with refused(ValueError, "max_loss|epsilon", "NaN|is not a number", "pass a number"):
+            use()
+
+
+def test_a_path_needs_several_limits():
+    for path, target in ((target_path, Y), (feature_path, Y[:, 0])):
+        for value in (1.0, "auto", None):
+            with refused(TypeError, "max_losses=", "not a list of numbers"):
+                path(X, target, value)
+
+
+def test_auto_is_refused_where_it_is_not_available():
+    with refused(NotImplementedError, "max_loss='auto' for targets", "1.5"):
+        fit_target(max_loss="auto")
+    for criterion in ("r2", "feature-mse"):
+        with refused(ValueError, "'auto' goes with criterion='risk'", criterion, "number"):
+            fit_feature(criterion=criterion)
+
+
+@pytest.mark.parametrize("value", ["high", None, np.nan, 1.5, -2])
+def test_min_correlation_is_a_correlation(value):
+    with refused(ValueError, "min_correlation", "number from -1 to 1"):
+        fit_feature(min_correlation=value)
+
+
+@pytest.mark.parametrize(
+    ("cv", "words"),
+    [
+        (50, ("n_splits=50", "n_samples=40")),
+        (40, ("fold 0", "1 test rows", "fewer folds")),
+        (1, ("cannot split 40 rows",)),
+        ("many", ("cannot split", "many")),
+        (GroupKFold(3), ("cannot split", "groups")),
+        ([], ("no folds", "two or more")),
+        ([([0, 1, 2, 3], [4])], ("fold 0", "1 test rows")),
+        ([([0, 1, 2, 3], [4, 99])], ("row 99", "40 rows")),
+        (PredefinedSplit([0, 0, 1, 1] * 25), ("row 99", "40 rows")),
+    ],
+)
+def test_folds_that_cannot_judge_are_refused(cv, words):
+    with refused(ValueError, "cv", *words):
+        fit_feature(criterion="r2", max_loss=1e-4, cv=cv)
+
+
+def test_folds_are_refused_for_a_criterion_in_sample():
+    for criterion in ("risk", "feature-mse"):
+        with refused(ValueError, "cv=5", f"criterion='{criterion}' is judged in sample", "cv=None"):
+            fit_feature(criterion=criterion, max_loss=1.0, cv=5)
+
+
+def test_folds_in_which_the_target_never_varies_are_refused():
+    y = np.repeat([1.0, 2.0, 3.0, 4.0], 10)
+    with refused(ValueError, "constant over the test rows of every fold", "Shuffle"):
+        fit_feature(Y=y, criterion="r2", max_loss=1e-4, cv=4)
+
+
+def test_what_is_planned_says_so():
+    for option in ({"flip": True}, {"guard": "member"}, {"solver": "ridge"}):
+        with refused(NotImplementedError, f"{next(iter(option))}=", "not in this version"):
+            fit_target(**option)
+    with refused(NotImplementedError, "solver='ridge'", "use solver='ols'"):
+        fit_feature(solver="ridge")
+    with refused(NotImplementedError, "head='shrink'", "use head='mean'"):
+        fit_both(head="shrink")
+    with refused(NotImplementedError, "layout=", "use layout=None"):
+        nonlinctfa(layout=np.zeros((3, 2), dtype=int))
+
+
+@pytest.mark.parametrize("name", ["MultiInputCTFARegressor", "CTFARegressorCV", "plotting"])
+def test_planned_names_cannot_be_imported(name):
+    if name in ctfa.__all__:
+        pytest.skip("no longer planned")
+    with refused(ImportError, name, "planned"):
+        getattr(ctfa, name)
+
+
+# -- Graphs ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        (np.ones((3, 2)), ("shape \\(3, 2\\)", "not square")),
+        (np.ones(3), ("shape", "not square")),
+        (sparse.eye(9, format="csr"), ("9 x 9", "there are [35]")),
+        ("neighbours", ("type str", "sparse or dense matrix")),
+        (lambda variables: "neighbours", ("type str", "callable")),
+    ],
+)
+def test_a_graph_is_a_square_matrix_of_the_right_size(graph, words):
+    for fit in (fit_target, fit_feature):
+        with refused(ValueError, "connectivity", *words):
+            fit(connectivity=graph)
+
+
+@pytest.mark.parametrize(("fit", "size"), [(fit_target, 3), (fit_feature, 5)])
+def test_a_graph_is_symmetric_and_finite(fit, size):
+    with refused(ValueError, "connectivity is not symmetric", "graph.maximum\\(graph.T\\)"):
+        fit(connectivity=np.triu(np.ones((size, size))))
+    with refused(ValueError, "connectivity contains NaN", "use 0"):
+        fit(connectivity=np.full((size, size), np.nan))
+
+
+# -- After fit -------------------------------------------------------------------------------------
+
+
+def test_nothing_can_be_asked_before_fit():
+    for use in (
+        lambda: TargetAggregator().transform(Y),
+        lambda: TargetAggregator().inverse_transform(Y),
+        lambda: TargetAggregator().get_group_names_out(),
+        lambda: FeatureAggregator().transform(X),
+        lambda: FeatureAggregator().inverse_transform(X),
+        lambda: FeatureAggregator().get_feature_names_out(),
+        lambda: CTFARegressor().predict(X),
+        lambda: CTFARegressor().reduce(X, Y),
+        lambda: CTFARegressor().score_per_target(X, Y),
+    ):
+        with refused(NotFittedError, "not fitted yet"):
+            use()
+
+
+def test_other_numbers_of_columns_are_refused():
+    model, features = fit_both(), fit_feature()
+    for use in (model.predict, features.transform, lambda X: model.reduce(X, Y)):
+        with refused(ValueError, "X has 4 features", "expecting 5 features"):
+            use(X[:, :4])
+    for use in (model.targets_.transform, lambda Y: model.reduce(X, Y)):
+        with refused(ValueError, "Y has 2 columns", "seen 3 targets"):
+            use(Y[:, :2])
+    with refused(ValueError, "Z has 9 columns", f"seen {model.n_groups_} groups"):
+        model.targets_.inverse_transform(np.ones((4, 9)))
+    with refused(ValueError, "X has 9 columns", f"seen {features.n_groups_} groups"):
+        features.inverse_transform(np.ones((4, 9)))
+    with refused(ValueError, "X has 40 rows and Y has 9"):
+        model.score_per_target(X, Y[:9])
+
+
+def test_gaps_are_refused_after_fit():
+    model, features = fit_both(), fit_feature()
+    for use in (model.predict, features.transform):
+        with refused(ValueError, "Input X contains NaN"):
+            use(changed(X, 0, 0, np.nan))
+    with refused(ValueError, "Input Y contains NaN"):
+        model.targets_.transform(changed(Y, 0, 0, np.nan))
+
+
+def test_a_regressor_that_predicts_nan_is_named():
+    class Broken(KNeighborsRegressor):
+        def predict(self, X):
+            return np.full(len(X), np.nan)
+
+    with refused(ValueError, "Broken of group 0 predicted NaN"):
+        fit_both(regressor=Broken()).predict(X)
