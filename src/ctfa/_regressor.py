@@ -110,7 +110,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         regressor = LinearRegression() if self.regressor is None else self.regressor
         if sample.weights is not None:
             check.require_weighable(regressor)
-        self._like = targets._replace(values=np.empty((0, 0)))
+        self._library, self._is_vector = targets.library, targets.is_vector
         self.targets_ = self._fit_targets(target_aggregator, sample, targets)
         means = self.targets_._mean(targets.values)
         self.features_ = self._fit_features(feature_aggregator, sample, means)
@@ -128,7 +128,13 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             ]
         )
         check.require_finite_prediction(means, self.regressors_)
-        return check.hand_back(self.targets_._spread(means), self.targets_._labels, self._like, X)
+        return check.hand_back(
+            self.targets_._spread(means),
+            self.targets_._labels,
+            self._library,
+            X,
+            is_vector=self._is_vector,
+        )
 
     def score_per_target(self, X: Any, Y: Any, sample_weight: Any = None) -> FloatArray:
         """R2 of each target, in the order of the columns of ``Y``."""

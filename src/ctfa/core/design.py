@@ -55,13 +55,16 @@ class Design:
         """Centre and factor; QR where it can be trusted, singular values otherwise."""
         used, row_scale = row_scales(X.shape[0], weights)
         rows = X if used.all() else X[used]
-        mean = weighted_mean(rows, row_scale)
+        row_weights = row_scale**2
+        mean = row_weights @ rows / row_weights.sum()
         columns = np.subtract(rows, mean, order="F")
+        shift = row_weights @ columns / row_weights.sum()  # the mean's own rounding
+        columns -= shift
+        mean += shift
         if weights is not None:
             columns *= row_scale[:, None]
-        length = column_lengths(rows, columns)
-        columns /= np.where(length > 0.0, length, 1.0)
-        columns[:, length == 0.0] = 0.0
+        length = column_lengths(mean, columns)
+        columns /= np.where(length > 0.0, length, np.inf)
         factors = factor(columns, length)
         return cls(rows.shape[0], rows.shape[1], mean, row_scale, used, factors)
 
@@ -165,11 +168,11 @@ def weighted_mean(rows: FloatArray, row_scale: FloatArray) -> FloatArray:
     return np.asarray(mean + weights @ (rows - mean) / total)
 
 
-def column_lengths(rows: FloatArray, centred: FloatArray) -> FloatArray:
+def column_lengths(mean: FloatArray, centred: FloatArray) -> FloatArray:
     """Lengths of centred columns; zero for a constant column, whose centred values are rounding."""
-    length = np.sqrt(np.einsum("ij,ij->j", centred, centred))
-    rounding = 8.0 * EPS * np.sqrt(rows.shape[0]) * np.abs(rows).max(axis=0, initial=0.0)
-    return np.where(length > rounding, length, 0.0)
+    length = np.sqrt(np.einsum("ji,ji->j", centred.T, centred.T))
+    # A column that is large beside its mean is not constant: the mean alone sets the scale.
+    return np.where(length > 8.0 * EPS * np.sqrt(centred.shape[0]) * np.abs(mean), length, 0.0)
 
 
 def factor(columns: FloatArray, length: FloatArray) -> Factors:

@@ -1,15 +1,19 @@
-"""Least squares under restrictions ``coef_a = coef_b``, kept current one restriction at a time.
+"""Least squares under restrictions ``coef_a = coef_b``, kept current run by run.
 
 A block's column is the *sum* of its members, so its coefficient is the one they share, and merging
 two blocks is the restriction ``coef_a - coef_b = 0`` whatever their sizes. With ``inv(X'X) = B'B``
 and ``d = b_a - b_b`` (columns of ``B``), the restricted coefficients are ``w - t B'd`` with
-``t = (w_a - w_b) / |d|^2``, and the restricted root is ``B - d (B'd)' / |d|^2``.
+``t = (w_a - w_b) / |d|^2``, and the restricted root is ``B - q q'B`` with ``q = d / |d|``: what
+remains of ``B`` orthogonal to ``q``. A run of restrictions is a set of orthonormal directions, and
+its first k members are the first k restrictions, so one factorization answers for every state
+that a growing block goes through.
 
 This is the square-root form: ``B`` and not ``inv(X'X)`` is stored. Features that are about to be
 merged are nearly collinear, and the inverse loses twice the digits that its root loses.
 
 Several fits run side by side (one a fold) on stacked arrays, because each is small and the cost
-of a question would otherwise be the calls and not the arithmetic.
+of a question would otherwise be the calls and not the arithmetic. All have full rank; where one
+has not, ``ctfa.core.deficient`` does the same by other means.
 """
 
 from __future__ import annotations
@@ -22,14 +26,12 @@ import numpy as np
 from ctfa.core.design import Design
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
-#: A contrast with a larger part in the null space than this is not determined by the data.
-NULL_TOLERANCE = 1e-22
-#: When a difference of two vectors keeps less than this of their squared lengths, it is taken
-#: explicitly: the expanded square would have lost the digits.
+#: When a squared length keeps less than this of what it was taken from, it is computed explicitly:
+#: expanding the square has lost the digits.
 CANCELLATION = 1e-3
-#: Updates collected before they are applied in one matrix product.
+#: Directions collected before they are removed from the root in one matrix product.
 MAX_PENDING = 48
-#: Rows computed ahead by one matrix product, at most.
+#: Blocks whose products are computed ahead by one matrix product, at most.
 MAX_AHEAD = 64
 
 
@@ -38,7 +40,8 @@ class Roots(NamedTuple):
 
     root: FloatArray  # (D, rank): columns of B
     null: FloatArray  # (D, D - rank): orthonormal directions that the inputs cannot see
-    response: FloatArray  # (D, m): what held-out predictions do, judged inputs times B'B
+    judged: FloatArray  # (m, rank): held-out inputs times B', the coordinates of their predictions
+    response: FloatArray  # (D, m): what held-out predictions do, held-out inputs times B'B
     null_response: FloatArray  # (D, m): the same for the null space
 
     @classmethod
@@ -46,8 +49,11 @@ class Roots(NamedTuple):
         """Take them from a design and held-out inputs about its mean (none: judge in sample)."""
         if judged is None:
             judged = np.empty((0, design.n_inputs))
-        root, null = design.root, design.null
-        return cls(root.T, null.T, root.T @ (root @ judged.T), null.T @ (null @ judged.T))
+        root, null = design.root.T, design.null.T
+        seen = judged @ root
+        # From the same root, though substitution would be closer: a restriction moves root and
+        # response together, and their rounding must belong together too.
+        return cls(root, null, seen, root @ seen.T, null @ (judged @ null).T)
 
 
 class Answer(NamedTuple):
@@ -58,254 +64,334 @@ class Answer(NamedTuple):
     absorbed: BoolArray  # the null space takes the restriction: nothing changes on training rows
 
 
+class Run(NamedTuple):
+    """Restrictions of one block to a sequence of others, worked out and not yet imposed.
+
+    Direction i is what the first i directions leave of ``b_block - b_other``, at unit length.
+    """
+
+    block: int
+    sequence: IntArray
+    directions: FloatArray  # (fits, K, rank): q
+    shifts: FloatArray  # (fits, K, m): held-out predictions of q
+    products: FloatArray  # (fits, K, blocks): q'B
+    responses: FloatArray  # (fits, K, blocks): shift'M, in the state before each restriction
+    reach: FloatArray  # (fits, K, 1): |shift|^2
+    step: FloatArray  # (fits, K, 1): how far the coefficients move, in units of q'B
+    pull: FloatArray  # (fits, K, 1): shift'error, in the state after each restriction
+
+    def first(self, k: int) -> Run:
+        """The first k restrictions."""
+        return Run(self.block, self.sequence[:k], *(part[:, :k] for part in self[2:]))
+
+    @property
+    def answer(self) -> Answer:
+        """What each restriction does when its turn comes."""
+        step, pull, reach = self.step[..., 0], self.pull[..., 0], self.reach[..., 0]
+        judged_rise = step * (2.0 * pull - step * reach)
+        return Answer(step * step, judged_rise, np.zeros(step.shape, dtype=bool))
+
+
 class Restrictions:
     """The current restricted fits, one column a block."""
+
+    foresees = True
 
     def __init__(
         self, roots: Sequence[Roots], coef: Sequence[FloatArray], error: Sequence[FloatArray]
     ) -> None:
         n_blocks = coef[0].size
-        self._root = _stack([part.root for part in roots])
-        self._null = _stack([part.null for part in roots])
-        self._response = _stack([part.response for part in roots])
-        self._null_response = _stack([part.null_response for part in roots])
-        self._coef = np.stack(coef)
-        self._error = _stack([part[None, :] for part in error])[:, 0]
-        self._is_deficient = self._null.shape[2] > 0
+        self._root = stack_padded([part.root for part in roots])
+        self._response = stack_padded([part.response for part in roots])
+        self._judged = stack_padded([part.judged.T for part in roots])
+        self._error = stack_padded([part[None, :] for part in error])[:, 0]
+        # Of each block's column: |b|^2, |m|^2, m'error, and its coefficient.
+        self._own = np.stack([np.stack(coef)] * 4)
         self._position = np.arange(n_blocks)
-        self._alive = np.ones(n_blocks, dtype=bool)
         self._slots = np.arange(n_blocks)
-        self._ahead = 0
-        # Pending: each column c has moved by -weight[c] * move, for each of these in turn.
-        self._weights: list[FloatArray] = []
-        self._moves_root: list[FloatArray] = []
-        self._moves_response: list[FloatArray] = []
-        # Products of one block's column with everybody's, by position; valid until a merge.
+        self._alive = np.ones(n_blocks, dtype=bool)
+        # Directions to be removed from the root, their shifts, and how much of each a column has.
+        self._directions = self._shifts = self._weights = np.empty((len(roots), 0, 0))
+        # The block that was asked about last, its gaps to all, and what these were taken from.
+        self._active = -1
+        self._gaps = self._scale = self._own_scale = np.empty(0)
+        # Products of blocks' columns with everybody's, by position; valid until a merge.
         self._prepared: dict[int, tuple[FloatArray, FloatArray]] = {}
+        self._ahead = 0
+        self._foreseen: tuple[Run, FloatArray] | None = None
         self._settle()
 
     def ask(self, block: int | IntArray, others: IntArray) -> Answer:
         """Answer for one block against others, or for blocks and others in pairs."""
-        p, c = np.atleast_1d(self._position[block]), self._position[others]
-        gap = self._coef[:, p] - self._coef[:, c]
+        c = self._position[others]
         if isinstance(block, np.ndarray):
-            d = self._columns(p) - self._columns(c)
-            e = self._responses(p) - self._responses(c)
-            length, reach, pull = _square(d), _square(e), _dot(e, self._error)
-        else:
-            length, reach, pull = self._expanded(int(p[0]), c)
-        if not self._is_deficient:
-            step = gap / length
-            return Answer(
-                step * gap, step * (2.0 * pull + step * reach), np.zeros(gap.shape, dtype=bool)
-            )
-        return self._ask_deficient(p, c, gap, length, reach, pull)
+            return _answer(self._explicit(self._position[block], c))
+        return _answer(self._open(int(self._position[block])).take(c, axis=2))
 
-    def merge(self, block: int, other: int) -> None:
-        """Restrict two blocks to one coefficient; ``block`` keeps it, ``other`` is dropped."""
-        p, j = int(self._position[block]), int(self._position[other])
-        if self._is_deficient:
-            self._merge_deficient(p, j)
+    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> tuple[Answer, Answer]:
+        """Answers after the first k of a sequence, ``(fits, k, others)``, and those of its own."""
+        run = self._plan(int(self._position[block]), self._position[sequence])
+        states = self._states(run)
+        self._restore_states(run, states)
+        self._foreseen = run, states
+        gaps = states.take(self._position[others], axis=3)
+        # Of others that are absorbed by then only rounding is left, which must not be divided by.
+        gaps[0][gaps[0] <= 0.0] = np.inf
+        return _answer(gaps), run.answer
+
+    def absorb(self, block: int, sequence: IntArray) -> Answer:
+        """Restrict blocks to one coefficient, in turn; ``block`` keeps it, the others go."""
+        p, c = int(self._position[block]), self._position[sequence]
+        known = self._n_foreseen(p, c)
+        if self._foreseen is not None and known:
+            run, states = self._foreseen
+            self._impose(run.first(known), states[:, :, known].copy())
         else:
-            self._merge_full(p, j)
-        self._alive[j] = False
-        self._ahead = 0
-        if self._is_deficient or len(self._weights) == MAX_PENDING:
-            self._settle()
+            run, known = self._plan(p, c), c.size
+            self._impose(run, self._states(run)[:, :, known] if self._active == p else None)
+        answer = run.first(known).answer
+        if known < c.size:
+            rest = self.absorb(block, sequence[known:])
+            answer = Answer(*(np.hstack(pair) for pair in zip(answer, rest, strict=True)))
+        return answer
+
+    def _n_foreseen(self, p: int, c: IntArray) -> int:
+        """How many of a run were the last to be foreseen."""
+        if self._foreseen is None or self._foreseen[0].block != p:
+            return 0
+        sequence = self._foreseen[0].sequence
+        same = sequence[: c.size] == c[: sequence.size]
+        return same.size if same.all() else int(same.argmin())
 
     def expect(self, blocks: IntArray) -> None:
         """Prepare the next blocks' products while nothing merges, twice as many each time."""
         if blocks.size == 0 or int(self._position[blocks[0]]) in self._prepared:
             return
         self._ahead = min(MAX_AHEAD, max(1, 2 * self._ahead))
-        if self._ahead > 1 and not self._weights:
+        if self._ahead > 1:
             chosen = self._position[blocks[: self._ahead]]
-            near = self._root @ self._root[:, chosen].transpose(0, 2, 1)
-            far = self._response @ self._response[:, chosen].transpose(0, 2, 1)
-            self._prepared = {int(p): (near[..., k], far[..., k]) for k, p in enumerate(chosen)}
+            near, far = self._products(chosen)
+            self._prepared = {int(p): (near[:, k], far[:, k]) for k, p in enumerate(chosen)}
 
     def retire(self, block: int) -> None:
         """Drop a finished block; the others' coefficients already allow for it."""
-        self._alive[self._position[block]] = False
-        self._prepared.pop(int(self._position[block]), None)
+        p = int(self._position[block])
+        self._alive[p] = False
+        self._prepared.pop(p, None)
         if np.count_nonzero(self._alive) < 0.75 * self._alive.size:
             self._settle()
 
     # ------------------------------------------------------------------ asking
 
-    def _expanded(self, p: int, c: IntArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """``|d|^2``, ``|e|^2`` and ``e'error`` for one block, from products with its column."""
-        near, far = self._products(p)
-        length_scale = self._length[:, [p]] + self._length[:, c]
-        length = length_scale - 2.0 * near[:, c]
-        reach = self._reach[:, [p]] + self._reach[:, c] - 2.0 * far[:, c]
-        pull = self._pull[:, [p]] - self._pull[:, c]
-        lost = np.flatnonzero((length < CANCELLATION * length_scale).any(axis=0))
+    def _open(self, p: int) -> FloatArray:
+        """``|d|^2``, ``|e|^2``, ``e'error`` and the coefficients' gap, of one block to all."""
+        if self._active != p:
+            near, far = self._prepared.pop(p, (None, None))
+            if near is None or far is None:
+                near, far = (part[:, 0] for part in self._products(np.array([p])))
+            self._active = p
+            self._gaps = self._own[:, :, p, None] - self._own
+            self._scale = self._own[0, :, p, None] + self._own[0]
+            np.subtract(self._scale, 2.0 * near, out=self._gaps[0])
+            np.subtract(self._own[1, :, p, None] + self._own[1], 2.0 * far, out=self._gaps[1])
+            self._restore_gaps()
+        return self._gaps
+
+    def _restore_gaps(self) -> None:
+        """Take differences explicitly where expanding the square has lost the digits."""
+        lost = _lost(self._gaps[0], self._scale, self._alive)
+        lost = lost[lost != self._active]
         if lost.size:
-            d = self._columns(np.array([p])) - self._columns(c[lost])
-            e = self._responses(np.array([p])) - self._responses(c[lost])
-            length[:, lost], reach[:, lost] = _square(d), _square(e)
-            pull[:, lost] = _dot(e, self._error)
-        return length, reach, pull
+            self._gaps[:, :, lost] = self._explicit(np.array([self._active]), lost)
+            self._scale[:, lost] = self._gaps[0][:, lost]
 
-    def _products(self, p: int) -> tuple[FloatArray, FloatArray]:
-        """Inner products of one block's column (and response) with everybody's."""
-        if p not in self._prepared:
-            at = np.array([p])
-            near = self._times(self._root, self._moves_root, self._columns(at)[:, 0])
-            far = self._times(self._response, self._moves_response, self._responses(at)[:, 0])
-            self._prepared[p] = (near, far)
-        return self._prepared[p]
+    def _explicit(self, p: IntArray, c: IntArray) -> FloatArray:
+        """Do the same from the columns' differences, in pairs."""
+        d, e = self._columns(p) - self._columns(c), self._responses(p) - self._responses(c)
+        coef = self._own[3]
+        return np.stack((_square(d), _square(e), _dot(e, self._error), coef[:, p] - coef[:, c]))
 
-    def _ask_deficient(
-        self,
-        p: IntArray,
-        c: IntArray,
-        gap: FloatArray,
-        length: FloatArray,
-        reach: FloatArray,
-        pull: FloatArray,
-    ) -> Answer:
-        free = _square(self._null[:, p] - self._null[:, c])
-        absorbed = free > NULL_TOLERANCE
-        step = gap / np.where(absorbed, free, np.where(length > 0.0, length, 1.0))
-        e = self._null_response[:, p] - self._null_response[:, c]
-        reach = np.where(absorbed, _square(e), reach)
-        pull = np.where(absorbed, _dot(e, self._error), pull)
-        rise = np.where(absorbed, 0.0, step * gap)
-        return Answer(rise, step * (2.0 * pull + step * reach), absorbed)
+    def _products(self, p: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Inner products of blocks' columns, and responses, with everybody's."""
+        columns, responses = self._columns(p), self._responses(p)
+        near, far = columns @ _turned(self._root), responses @ _turned(self._response)
+        if self._directions.shape[1]:
+            near -= (columns @ _turned(self._directions)) @ self._weights
+            far -= (responses @ _turned(self._shifts)) @ self._weights
+        return near, far
 
-    # ------------------------------------------------------------------ merging
+    # ------------------------------------------------------------------ a run of restrictions
 
-    def _merge_full(self, p: int, j: int) -> None:
-        near, far = self._products(p)
-        pair = np.array([p, j])
-        columns, responses = self._columns(pair), self._responses(pair)
-        d, e = columns[:, 0] - columns[:, 1], responses[:, 0] - responses[:, 1]
-        h = self._times(self._root, self._moves_root, d)
-        g = self._times(self._response, self._moves_response, e)
-        length, reach = _sum_squares(d), _sum_squares(e)
-        weight = h / length
-        step = (self._coef[:, [p]] - self._coef[:, [j]]) / length
-        pull = np.sum(e * self._error, axis=1, keepdims=True)
+    def _plan(self, p: int, c: IntArray) -> Run:
+        """Work out the directions of a run and what they do to everybody."""
+        columns = self._columns(np.concatenate(([p], c)))
+        differences = columns[:, :1] - columns[:, 1:]
+        if self._directions.shape[1]:
+            # Once more: what rounding left of the pending directions is large beside a small d.
+            differences -= (differences @ _turned(self._directions)) @ self._directions
+        directions, triangle = _orthonormal(differences)
+        shifts = directions @ self._judged
+        products = directions @ _turned(self._root)
+        responses = shifts @ _turned(self._response)
+        if self._directions.shape[1]:
+            responses -= (shifts @ _turned(self._shifts)) @ self._weights
+        overlap = shifts @ _turned(shifts)
+        before, reach = np.tril(overlap), overlap.diagonal(axis1=1, axis2=2)[..., None]
+        if c.size > 1:
+            responses -= before @ products - reach * products
+        coef = self._own[3]
+        step = np.linalg.solve(triangle, (coef[:, p, None] - coef[:, c])[..., None])
+        pull = shifts @ self._error[..., None] + before @ step
+        return Run(p, c, directions, shifts, products, responses, reach, step, pull)
 
-        self._coef -= step * h
-        self._error += step * e
-        self._pull += step * g - weight * (pull + step * reach)
-        before = self._length.copy()
-        self._length -= weight * h
-        self._reach += weight * (weight * reach - 2.0 * g)
-        self._weights.append(weight)
-        self._moves_root.append(d)
-        self._moves_response.append(e)
-        self._restore_lost_digits(before)
+    def _states(self, run: Run) -> FloatArray:
+        """What ``_open`` gives, ``(4, fits, K + 1, blocks)``, after the first k restrictions."""
+        gaps, p = self._open(run.block), run.block
+        states = np.empty((4, gaps.shape[1], run.sequence.size + 1, gaps.shape[2]))
+        states[:, :, 0] = gaps
+        products = run.products[:, :, p, None] - run.products
+        responses = run.responses[:, :, p, None] - run.responses
+        _moves(run, products, responses, states[:, :, 1:])
+        for k in range(run.sequence.size):  # faster than cumsum, which goes against the grain
+            states[:, :, k + 1] += states[:, :, k]
+        return states
 
-        # The block's own products follow by the same rule, unless its column lost digits.
-        own = weight[:, [p]]
-        kept = self._length[:, p] > CANCELLATION * before[:, p]
-        self._prepared.clear()
-        if kept.all():
-            rest = np.sum(e * (responses[:, 0] - own * e), axis=1, keepdims=True)
-            self._prepared[p] = (near - own * h, far - own * g - weight * rest)
+    def _restore_states(self, run: Run, states: FloatArray) -> None:
+        """Take differences explicitly in the states where subtracting has lost the digits."""
+        doubtful = (states[0] < CANCELLATION * self._scale[:, None]).any(axis=0) & self._alive
+        doubtful[:, run.block] = False
+        n_absorbed = np.arange(doubtful.shape[0])[:, None]
+        doubtful[:, run.sequence] &= n_absorbed <= np.arange(run.sequence.size)
+        for k in np.flatnonzero(doubtful.any(axis=1)).tolist():
+            part, lost = run.first(k), np.flatnonzero(doubtful[k])
+            pair = np.concatenate(([run.block], lost))
+            weights = _turned(part.products[:, :, pair])
+            d, e = self._columns(pair), self._responses(pair)
+            weights, d, e = (each[:, :1] - each[:, 1:] for each in (weights, d, e))
+            d -= weights @ part.directions
+            e -= weights @ part.shifts
+            error = self._error + (part.step * part.shifts).sum(axis=1)
+            states[:3, :, k, lost] = np.stack((_square(d), _square(e), _dot(e, error)))
 
-    def _restore_lost_digits(self, before: FloatArray) -> None:
-        """Recompute lengths of columns that shrank so much that updating lost their digits."""
-        shrunk = self._alive & (self._length < CANCELLATION * before).any(axis=0)
-        lost = np.flatnonzero(shrunk)
+    def _impose(self, run: Run, gaps: FloatArray | None) -> None:
+        """Make a run of restrictions the current state, in which the gaps are known or not."""
+        moves = np.empty((4, *run.products.shape))
+        _moves(run, run.products, run.responses, moves)
+        self._own += moves.sum(axis=2)
+        self._error += (run.step * run.shifts).sum(axis=1)
+        self._directions = np.concatenate((self._directions, run.directions), axis=1)
+        self._shifts = np.concatenate((self._shifts, run.shifts), axis=1)
+        self._weights = np.concatenate((self._weights, run.products), axis=1)
+        self._alive[run.sequence] = False
+        self._ahead = 0
+        self._forget()
+        if self._directions.shape[1] >= MAX_PENDING:
+            self._settle()
+            return
+        self._restore_own()
+        if gaps is not None:
+            self._active, self._gaps = run.block, gaps
+            self._restore_gaps()
+
+    def _restore_own(self) -> None:
+        """Recompute what is kept of columns that shrank so much that updating lost the digits."""
+        lost = _lost(self._own[0], self._own_scale, self._alive)
         if lost.size:
-            responses = self._responses(lost)
-            self._length[:, lost] = _square(self._columns(lost))
-            self._reach[:, lost] = _square(responses)
-            self._pull[:, lost] = _dot(responses, self._error)
+            columns, responses = self._columns(lost), self._responses(lost)
+            self._own[0][:, lost] = self._own_scale[:, lost] = _square(columns)
+            self._own[1][:, lost] = _square(responses)
+            self._own[2][:, lost] = _dot(responses, self._error)
 
-    def _merge_deficient(self, p: int, j: int) -> None:
-        """The same where some fit is rank deficient; there the null space may take the step."""
-        d, e = self._root[:, p] - self._root[:, j], self._response[:, p] - self._response[:, j]
-        v = self._null[:, p] - self._null[:, j]
-        free_e = self._null_response[:, p] - self._null_response[:, j]
-        length, free = _sum_squares(d), _sum_squares(v)
-        absorbed = free > NULL_TOLERANCE
-        free = np.where(absorbed, free, 1.0)
-        length_or_one = np.where(length > 0.0, length, 1.0)
-        h, q = (self._root @ d[..., None])[..., 0], (self._null @ v[..., None])[..., 0]
-        gap = self._coef[:, [p]] - self._coef[:, [j]]
-
-        step = gap / np.where(absorbed, free, length_or_one)
-        self._coef -= step * np.where(absorbed, q, h)
-        self._error += step * np.where(absorbed, free_e, e)
-        # First update: of everything, along the direction that gives way.
-        weight = np.where(absorbed, q / free, h / length_or_one)
-        shift = np.where(absorbed, e - free_e * (length / free), e)
-        self._root -= weight[..., None] * d[:, None]
-        self._response -= weight[..., None] * shift[:, None]
-        # Second: what an absorbed restriction does to held-out rows and to the null space itself.
-        weight = np.where(absorbed, h / free, 0.0)
-        self._response -= weight[..., None] * free_e[:, None]
-        weight = np.where(absorbed, q / free, 0.0)
-        self._null_response -= weight[..., None] * free_e[:, None]
-        self._null -= weight[..., None] * v[:, None]
-
-    # ------------------------------------------------------------------ pending updates
+    # ------------------------------------------------------------------ pending directions
 
     def _columns(self, c: IntArray) -> FloatArray:
         """Current columns of the root, ``(fits, len(c), rank)``."""
-        return self._current(self._root, self._moves_root, c)
+        return _removed(self._root[:, c], self._weights[:, :, c], self._directions)
 
     def _responses(self, c: IntArray) -> FloatArray:
         """Current columns of the response, ``(fits, len(c), m)``."""
-        return self._current(self._response, self._moves_response, c)
-
-    def _current(self, stored: FloatArray, moves: list[FloatArray], c: IntArray) -> FloatArray:
-        columns = stored[:, c]
-        if moves:
-            weights = np.stack([weight[:, c] for weight in self._weights], axis=2)
-            columns -= weights @ np.stack(moves, axis=1)
-        return columns
-
-    def _times(self, stored: FloatArray, moves: list[FloatArray], vector: FloatArray) -> FloatArray:
-        """Products of all current columns with one vector a fit."""
-        products = (stored @ vector[..., None])[..., 0]
-        for weight, move in zip(self._weights, moves, strict=True):
-            products -= weight * np.sum(move * vector, axis=1, keepdims=True)
-        return np.asarray(products)
+        return _removed(self._response[:, c], self._weights[:, :, c], self._shifts)
 
     def _settle(self) -> None:
-        """Apply pending updates, drop dead columns, and compute what is kept of each afresh."""
+        """Remove pending directions, drop dead columns, and compute what is kept of each afresh."""
         keep = np.flatnonzero(self._alive)
-        if self._weights or keep.size < self._alive.size:
-            self._root = self._current(self._root, self._moves_root, keep)
-            self._response = self._current(self._response, self._moves_response, keep)
-            self._null, self._null_response = self._null[:, keep], self._null_response[:, keep]
-            self._coef = self._coef[:, keep]
+        if keep.size < self._alive.size:
+            self._root, self._response = self._columns(keep), self._responses(keep)
+            self._own = self._own[:, :, keep]
             self._slots = self._slots[keep]
             self._position[:] = -1
             self._position[self._slots] = np.arange(keep.size)
             self._alive = np.ones(keep.size, dtype=bool)
-        self._weights.clear()
-        self._moves_root.clear()
-        self._moves_response.clear()
+        n_fits, n_blocks, rank = self._root.shape
+        self._directions = np.empty((n_fits, 0, rank))
+        self._shifts = np.empty((n_fits, 0, self._response.shape[2]))
+        self._weights = np.empty((n_fits, 0, n_blocks))
+        self._own[0], self._own[1] = _square(self._root), _square(self._response)
+        self._own[2] = _dot(self._response, self._error)
+        self._own_scale = self._own[0].copy()
+        self._forget()
+
+    def _forget(self) -> None:
+        """Drop what was prepared for a state that is no more."""
+        self._active = -1
         self._prepared.clear()
-        self._length = _square(self._root)
-        self._reach = _square(self._response)
-        self._pull = _dot(self._response, self._error)
+        self._foreseen = None
 
 
-def _stack(parts: list[FloatArray]) -> FloatArray:
+def stack_padded(parts: list[FloatArray]) -> FloatArray:
     """Stack arrays of unequal widths, padded with zeros, which no product notices."""
     width = max(part.shape[1] for part in parts)
+    if all(part.shape[1] == width for part in parts):
+        return np.stack(parts)
     stacked = np.zeros((len(parts), parts[0].shape[0], width))
     for target, part in zip(stacked, parts, strict=True):
         target[:, : part.shape[1]] = part
     return stacked
 
 
+def _answer(gaps: FloatArray) -> Answer:
+    """``gap^2 / |d|^2`` and ``t (2 e'error + t |e|^2)`` with ``t = gap / |d|^2``."""
+    length, reach, pull, gap = gaps
+    step = gap / length
+    judged_rise = step * (2.0 * pull + step * reach)
+    return Answer(step * gap, judged_rise, np.zeros(gap.shape, dtype=bool))
+
+
+def _moves(run: Run, products: FloatArray, responses: FloatArray, out: FloatArray) -> None:
+    """How ``|b|^2``, ``|m|^2``, ``m'error`` and a coefficient change with each restriction."""
+    np.multiply(products, -products, out=out[0])
+    np.multiply(products, products * run.reach - 2.0 * responses, out=out[1])
+    np.subtract(run.step * responses, run.pull * products, out=out[2])
+    np.multiply(products, -run.step, out=out[3])
+
+
+def _orthonormal(vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Orthonormal rows and the triangle ``L`` with ``vectors = L @ rows``."""
+    if vectors.shape[1] == 1:
+        length = np.sqrt(_square(vectors))[..., None]
+        return vectors / length, length
+    columns, triangle = np.linalg.qr(_turned(vectors))
+    return _turned(columns), _turned(triangle)
+
+
+def _lost(squares: FloatArray, scale: FloatArray, alive: BoolArray) -> IntArray:
+    return np.flatnonzero((squares < CANCELLATION * scale).any(axis=0) & alive)
+
+
+def _removed(columns: FloatArray, weights: FloatArray, directions: FloatArray) -> FloatArray:
+    """Take the pending directions out of columns."""
+    if directions.shape[1]:
+        columns -= _turned(weights) @ directions
+    return columns
+
+
+def _turned(matrices: FloatArray) -> FloatArray:
+    return matrices.transpose(0, 2, 1)
+
+
 def _square(vectors: FloatArray) -> FloatArray:
-    return np.einsum("fcm,fcm->fc", vectors, vectors)
+    return np.asarray(np.einsum("fcm,fcm->fc", vectors, vectors))
 
 
 def _dot(vectors: FloatArray, other: FloatArray) -> FloatArray:
     return np.asarray((vectors @ other[..., None])[..., 0])
-
-
-def _sum_squares(vector: FloatArray) -> FloatArray:
-    return np.sum(vector * vector, axis=1, keepdims=True)

@@ -1,5 +1,5 @@
 """When a merge pays: the corollaries for two tasks, for groups of any size, and for features."""
-# ruff: noqa: PLR0917  (the paper's inequalities have that many letters, taken in its order)
+
 
 import numpy as np
 from numpy.typing import ArrayLike

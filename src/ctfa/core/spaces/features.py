@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from ctfa.core.deficient import restrictions
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram
-from ctfa.core.restrictions import Restrictions, Roots
+from ctfa.core.restrictions import Roots
 from ctfa.core.types import FloatArray, IntArray
 
 
@@ -22,7 +25,6 @@ class FeatureSpace:
 
     # One restriction moves every coefficient, so every other answer too.
     merge_is_local = False
-    foresees = False
 
     def __init__(
         self, design: Design, centred_target: FloatArray, columns: DenseGram | None = None
@@ -30,9 +32,10 @@ class FeatureSpace:
         coordinates, left = design.coordinates(centred_target[:, None])
         self.n_variables = design.n_inputs
         self.n_samples = design.n_samples
-        self._restrictions = Restrictions(
-            [Roots.of(design)], [design.root.T @ coordinates[:, 0]], [np.empty(0)]
-        )
+        # By the root, not by substitution: both round, and the restrictions need the same rounding.
+        coef = design.root.T @ coordinates[:, 0]
+        self._restrictions = restrictions([Roots.of(design)], [coef], [np.empty(0)])
+        self.foresees = self._restrictions.foresees
         self._columns = BlockColumns(design.n_inputs, columns)
         self._total = float(centred_target @ centred_target)
         self._residual = float(left[:, 0] @ left[:, 0])
@@ -42,18 +45,15 @@ class FeatureSpace:
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """The current model, the one with the two blocks averaged, and the coefficient given up."""
         rise = self._restrictions.ask(block, others).rise[0]
-        residual = self._residual
-        return Evidence(
-            before=(self._fit(self._total - residual, residual, self._rank, 1.0),),
-            after=self._fit(
-                self._total - residual - rise,
-                residual + rise,
-                self._rank - 1,
-                self._columns.sizes(block, others),
-            ),
-            # What the extra coefficient explains, against the noise of the model with all inputs.
-            difference=Fit(rise, self._full_residual, self.n_samples, 1, 1, self._full_dof, 1.0),
-        )
+        return self._evidence(self._residual, rise, 0, self._columns.sizes(block, others))
+
+    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
+        """Evidence against the others, row k after the block absorbed the first k of a sequence."""
+        answers, steps = self._restrictions.foresee(block, sequence, others)
+        residual = self._residual + running_sums(steps.rise[0])
+        n_absorbed = np.arange(sequence.size + 1)[:, None]
+        sizes = self._columns.sizes_along(block, sequence, others)
+        return self._evidence(residual, answers.rise[0], n_absorbed, sizes)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the blocks' mean columns."""
@@ -61,11 +61,14 @@ class FeatureSpace:
 
     def merge(self, block: int, other: int) -> None:
         """Give two blocks one coefficient."""
-        answer = self._restrictions.ask(block, np.array([other]))
-        self._residual += float(answer.rise[0, 0])
-        self._rank -= not answer.absorbed[0, 0]
-        self._restrictions.merge(block, other)
-        self._columns.merge(block, other)
+        self.absorb(block, np.array([other]))
+
+    def absorb(self, block: int, others: IntArray) -> None:
+        """Give several blocks one coefficient."""
+        answer = self._restrictions.absorb(block, others)
+        self._residual += float(answer.rise.sum())
+        self._rank -= int(np.count_nonzero(~answer.absorbed))
+        self._columns.absorb(block, others)
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare products for the next blocks."""
@@ -79,18 +82,17 @@ class FeatureSpace:
         """Average correlation of each input with all of them."""
         return self._columns.mean_correlation()
 
-    def _fit(
-        self, explained: float | FloatArray, residual: float | FloatArray, rank: int, size: object
-    ) -> Fit:
-        dof = self.n_samples - rank - 1
-        return Fit(
-            explained,
-            residual,
-            self.n_samples,
-            self._columns.n_blocks,
-            rank,
-            dof,
-            np.asarray(size, dtype=float),
+    def _evidence(
+        self, residual: float | FloatArray, rise: FloatArray, n_absorbed: Any, size: FloatArray
+    ) -> Evidence:
+        """Put it together for the model as it is after some more merges."""
+        n, explained = self.n_samples, self._total - residual
+        n_blocks, rank = self._columns.n_blocks - n_absorbed, self._rank - n_absorbed
+        return Evidence(
+            before=(Fit(explained, residual, n, n_blocks, rank, n - rank - 1, 1.0),),
+            after=Fit(explained - rise, residual + rise, n, n_blocks, rank - 1, n - rank, size),
+            # What the extra coefficient explains, against the noise of the model with all inputs.
+            difference=Fit(rise, self._full_residual, n, 1, 1, self._full_dof, 1.0),
         )
 
 
@@ -106,12 +108,17 @@ class BlockColumns:
         """Members after the merge."""
         return np.asarray(self._size[block] + self._size[others])
 
-    def merge(self, block: int, other: int) -> None:
-        """Sum two columns."""
-        self._size[block] += self._size[other]
-        self.n_blocks -= 1
+    def sizes_along(self, block: int, sequence: IntArray, others: IntArray) -> FloatArray:
+        """Members after the merge, row k when the block has absorbed the first k of a sequence."""
+        start = self._size[block] + self._size[others]
+        return np.asarray(start + running_sums(self._size[sequence]))
+
+    def absorb(self, block: int, others: IntArray) -> None:
+        """Sum columns."""
+        self._size[block] += self._size[others].sum()
+        self.n_blocks -= others.size
         if self._gram is not None:
-            self._gram.merge(block, other)
+            self._gram.merge(block, others)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of means, which is that of sums; zero with a constant."""
@@ -131,6 +138,11 @@ class BlockColumns:
         if self._gram is None:
             raise ValueError("correlations of features need the Gram matrix of their columns")
         return self._gram
+
+
+def running_sums(steps: FloatArray) -> FloatArray:
+    """Sums of the first 0, 1, ... steps, one row each."""
+    return np.concatenate(([0.0], np.cumsum(steps)))[:, None]
 
 
 def column_gram(design: Design, X: FloatArray) -> DenseGram:

@@ -2,18 +2,88 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy import linalg
+from scipy.linalg import lapack
 
-from ctfa.core.design import Design, weighted_mean
+from ctfa.core.deficient import restrictions
+from ctfa.core.design import Design, Factors, weighted_mean
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram
-from ctfa.core.restrictions import Restrictions, Roots
-from ctfa.core.spaces.features import BlockColumns
+from ctfa.core.restrictions import Roots
+from ctfa.core.spaces.features import BlockColumns, running_sums
 from ctfa.core.types import FloatArray, IntArray
+
+#: Training rows whose Gram matrix (of columns at unit length over all rows) is conditioned better
+#: than this are factored by it: its root has 12 digits. All others are factored themselves.
+COMFORTABLE_RCOND = 1e-4
+#: Test rows are compressed when they outnumber the inputs this many times.
+MANY_ROWS = 3
+
+
+class AllRows:
+    """The inputs of all folds, centred, weighted and at unit length, with their Gram matrix."""
+
+    def __init__(self, X: FloatArray, weights: FloatArray | None) -> None:
+        self.row_scale = np.ones(X.shape[0]) if weights is None else np.sqrt(weights)
+        self.mean = weighted_mean(X, self.row_scale)
+        self.rows = X - self.mean
+        self.rows *= self.row_scale[:, None]
+        self.length = np.sqrt(np.einsum("ij,ij->j", self.rows, self.rows))
+        self.is_constant = bool((self.length <= 1e-10 * np.abs(X).max(axis=0, initial=0.0)).any())
+        if not self.is_constant:
+            self.rows /= self.length
+            self.sums = self.row_scale @ self.rows
+            self.gram = self.rows.T @ self.rows
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingDesign(Design):
+    """Some of all rows, factored by their Gram matrix, ``G = G_all - G_left - n mean mean'``."""
+
+    everything: AllRows
+    rows: IntArray  # those with positive weight
+
+    @classmethod
+    def downdated(
+        cls, everything: AllRows, train: IntArray, left: IntArray
+    ) -> TrainingDesign | None:
+        """Subtract the rows left out; nothing where that leaves too few digits."""
+        n_inputs = everything.rows.shape[1]
+        used = everything.row_scale[train] > 0.0
+        train = train[used]
+        if everything.is_constant or train.size <= n_inputs:
+            return None
+        row_scale = everything.row_scale[train]
+        weight = float(row_scale @ row_scale)
+        row_scale = row_scale * np.sqrt(train.size / weight)
+        rows = everything.rows[left]
+        sums = everything.sums - everything.row_scale[left] @ rows
+        gram = everything.gram - rows.T @ rows - np.outer(sums, sums / weight)
+        triangle, failed = lapack.dpotrf(gram)
+        rcond = 0.0 if failed else float(lapack.dpocon(triangle, np.abs(gram).sum(axis=0).max())[0])
+        if rcond < COMFORTABLE_RCOND:
+            return None
+        unit = everything.length * np.sqrt(train.size / weight)
+        root = np.divide(lapack.dtrtri(triangle)[0].T, unit, order="C")
+        null = np.empty((0, n_inputs))
+        factors = Factors(None, None, root, null, unit, float(np.sqrt(rcond)))
+        mean = everything.mean + sums / weight * everything.length
+        return cls(train.size, n_inputs, mean, row_scale, used, factors, everything, train)
+
+    def coordinates(self, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Coordinates of the fit, ``root X'y``, and what it leaves of each row."""
+        rows, scale = self.everything.rows, self.everything.row_scale[self.rows]
+        unit = self.everything.length * (self.row_scale[0] / scale[0])
+        spread = np.zeros((rows.shape[0], centred.shape[1]))  # cheaper than selecting rows
+        spread[self.rows] = centred
+        fitted = self.root @ (unit[:, None] * (rows.T @ spread))
+        predicted = (rows @ (unit[:, None] * (self.root.T @ fitted)))[self.rows]
+        scale = self.row_scale
+        return fitted, centred - predicted + np.outer(scale, scale @ predicted / (scale @ scale))
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,22 +104,48 @@ class Fold:
     ) -> Fold:
         """Factor the training rows and see what their coefficients do to the test rows."""
         design = Design.of(X[train], None if weights is None else weights[train])
+        return cls._judged_by(design, X, train, test, weights)
+
+    @classmethod
+    def each(
+        cls,
+        X: FloatArray,
+        splits: Iterable[tuple[IntArray, IntArray]],
+        weights: FloatArray | None = None,
+    ) -> list[Fold]:
+        """Factor several splits of the same rows, sharing one pass over them where that is safe."""
+        everything = AllRows(X, weights)
+        folds = []
+        for train, test in splits:
+            left = np.setdiff1d(np.arange(X.shape[0]), train)
+            design = TrainingDesign.downdated(everything, train, left)
+            if design is None:
+                folds.append(cls.of(X, train, test, weights))
+            else:
+                folds.append(cls._judged_by(design, X, train, test, weights))
+        return folds
+
+    @classmethod
+    def _judged_by(
+        cls,
+        design: Design,
+        X: FloatArray,
+        train: IntArray,
+        test: IntArray,
+        weights: FloatArray | None,
+    ) -> Fold:
         if weights is not None:
             test = test[weights[test] > 0.0]
         row_scale = np.ones(test.size) if weights is None else np.sqrt(weights[test])
         judged = (X[test] - design.mean) * row_scale[:, None]
-        rotation = None
-        compressed = judged
-        if judged.shape[0] > judged.shape[1]:
-            # Only inner products of test rows matter: a rotation keeps them, with fewer rows.
-            rotation, compressed = linalg.qr(judged, mode="economic")
-        return cls(design, train, test, row_scale, judged, rotation, Roots.of(design, compressed))
+        rotation, compressed = _compress(judged)
+        roots = Roots.of(design, compressed)
+        return cls(design, train, test, row_scale, judged, rotation, roots)
 
     def fit(self, y: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
         """Coefficients, (compressed) test errors, their sum of squares and the test total."""
         train, test = y[self.train], y[self.test]
-        centred = self.design.centre(train[:, None])
-        coordinates, _ = self.design.coordinates(centred)
+        coordinates, _ = self.design.coordinates(self.design.centre(train[:, None]))
         coef = self.design.root.T @ coordinates[:, 0]
         mean = weighted_mean(train[self.design.used][:, None], self.design.row_scale)[0]
         error = (test - mean) * self.row_scale - self.judged @ coef
@@ -69,30 +165,35 @@ class FoldedFeatureSpace:
     """
 
     merge_is_local = False
-    foresees = False
 
     def __init__(
         self, folds: Sequence[Fold], y: FloatArray, columns: DenseGram | None = None
     ) -> None:
         coefs, errors, squared, totals = zip(*(fold.fit(y) for fold in folds), strict=True)
-        self.n_variables = folds[0].design.n_inputs
+        self.n_variables = coefs[0].size
         self.n_samples = sum(fold.test.size for fold in folds)
-        self._restrictions = Restrictions([fold.roots for fold in folds], coefs, errors)
+        self._restrictions = restrictions([fold.roots for fold in folds], coefs, errors)
+        self.foresees = self._restrictions.foresees
         self._columns = BlockColumns(self.n_variables, columns)
         self._share = 1.0 / (len(folds) * np.array(totals))  # of a squared error in the mean R2
         self._residual = float(self._share @ np.array(squared))
-        self._rank = min(fold.design.rank for fold in folds)
+        self._rank = min(fold.roots.root.shape[1] for fold in folds)
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Mean R2 before and after: sums of squares in units of each fold's total."""
         rise = self._share @ self._restrictions.ask(block, others).judged_rise
-        residual = self._residual
-        size = self._columns.sizes(block, others)
-        return Evidence(
-            before=(self._fit(1.0 - residual, residual, 1.0),),
-            after=self._fit(1.0 - residual - rise, residual + rise, size),
-            difference=self._fit(rise, residual, 1.0)._replace(n_inputs=1, rank=1),
+        return self._evidence(
+            self._residual, rise, self._columns.n_blocks, self._columns.sizes(block, others)
         )
+
+    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
+        """Evidence against the others, row k after the block absorbed the first k of a sequence."""
+        answers, steps = self._restrictions.foresee(block, sequence, others)
+        rises = np.tensordot(self._share, answers.judged_rise, axes=1)
+        residual = self._residual + running_sums(self._share @ steps.judged_rise)
+        n_blocks = self._columns.n_blocks - np.arange(sequence.size + 1)[:, None]
+        sizes = self._columns.sizes_along(block, sequence, others)
+        return self._evidence(residual, rises, n_blocks, sizes)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the blocks' mean columns, over all rows."""
@@ -100,10 +201,13 @@ class FoldedFeatureSpace:
 
     def merge(self, block: int, other: int) -> None:
         """Give two blocks one coefficient in every fold."""
-        rises = self._restrictions.ask(block, np.array([other])).judged_rise[:, 0]
-        self._residual += float(self._share @ rises)
-        self._restrictions.merge(block, other)
-        self._columns.merge(block, other)
+        self.absorb(block, np.array([other]))
+
+    def absorb(self, block: int, others: IntArray) -> None:
+        """Give several blocks one coefficient in every fold."""
+        answer = self._restrictions.absorb(block, others)
+        self._residual += float((self._share @ answer.judged_rise).sum())
+        self._columns.absorb(block, others)
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare products for the next blocks."""
@@ -117,9 +221,20 @@ class FoldedFeatureSpace:
         """Average correlation of each input with all of them."""
         return self._columns.mean_correlation()
 
-    def _fit(
-        self, explained: float | FloatArray, residual: float | FloatArray, size: float | FloatArray
-    ) -> Fit:
-        dof = self.n_samples - self._rank - 1
-        n_blocks = self._columns.n_blocks
-        return Fit(explained, residual, self.n_samples, n_blocks, self._rank, dof, size)
+    def _evidence(
+        self, residual: float | FloatArray, rise: FloatArray, n_blocks: Any, size: FloatArray
+    ) -> Evidence:
+        n, rank, dof = self.n_samples, self._rank, self.n_samples - self._rank - 1
+        return Evidence(
+            before=(Fit(1.0 - residual, residual, n, n_blocks, rank, dof, 1.0),),
+            after=Fit(1.0 - residual - rise, residual + rise, n, n_blocks, rank, dof, size),
+            difference=Fit(rise, residual, n, 1, 1, dof, 1.0),
+        )
+
+
+def _compress(judged: FloatArray) -> tuple[FloatArray | None, FloatArray]:
+    """Rotate many test rows into as many as there are inputs: their inner products stay."""
+    if judged.shape[0] <= MANY_ROWS * judged.shape[1]:
+        return None, judged
+    rotation, compressed = np.linalg.qr(judged)
+    return rotation, compressed

@@ -1,0 +1,284 @@
+"""Arrays and frames into finite float64 numbers, with their names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_array, column_or_1d, validate_data
+
+from ctfa._validation.containers import container_of
+from ctfa.core.design import Design
+from ctfa.core.types import BoolArray, FloatArray
+
+#: Numbers beyond this overflow when products of sums of squares are taken.
+LARGEST = 1e70
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """The rows of a fit that count, factored when first asked for."""
+
+    inputs: FloatArray  # (n, D)
+    weights: FloatArray | None  # positive, of sum n; None where all are equal
+    used: BoolArray | None  # which of the rows given these are; None for all
+
+    @property
+    def n_samples(self) -> int:
+        """Rows that count."""
+        return int(self.inputs.shape[0])
+
+    @property
+    def n_given(self) -> int:
+        """Rows that were given, also those of weight zero."""
+        return self.n_samples if self.used is None else int(self.used.size)
+
+    @cached_property
+    def design(self) -> Design:
+        """Centred and factored inputs."""
+        return Design.of(self.inputs, self.weights)
+
+
+class Targets(NamedTuple):
+    """Targets as numbers, and what is needed to hand predictions back as they came."""
+
+    values: FloatArray  # (n, L)
+    names: tuple[str, ...]
+    labels: Any  # column labels as they were given; None without any
+    library: str | None  # "pandas", "polars", or None for arrays
+    is_vector: bool
+
+
+def read_sample(estimator: Any, X: Any, sample_weight: Any) -> Sample:
+    """Features and weights of a fit; rows of weight zero are left out, as if never given."""
+    inputs = read_inputs(estimator, X, reset=True)
+    weights = read_weights(sample_weight, inputs.shape[0])
+    if weights is None:
+        return Sample(inputs, None, None)
+    used = weights > 0.0
+    if used.all():
+        return Sample(inputs, _normalised(weights), None)
+    return Sample(inputs[used], _normalised(weights[used]), used)
+
+
+def read_inputs(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
+    """Features as a float64 array of finite numbers; sets the estimator's names on reset."""
+    values = _as_it_is(X)
+    if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
+        # What scikit-learn would conclude, without its search for the kind of container.
+        estimator.n_features_in_ = values.shape[1]
+        if hasattr(estimator, "feature_names_in_"):
+            del estimator.feature_names_in_
+    else:
+        try:
+            values = validate_data(
+                estimator,
+                X,
+                reset=reset,
+                dtype=np.float64,
+                ensure_all_finite=False,
+                ensure_min_samples=2 if reset else 1,
+            )
+        except (TypeError, ValueError) as error:
+            raise _explained(error, "X") from error
+    _refuse_gaps(values, "X", getattr(estimator, "feature_names_in_", None))
+    return values
+
+
+def copy_input_names(source: Any, estimator: Any) -> None:
+    """Let an estimator know the features that another one has seen."""
+    estimator.n_features_in_ = source.n_features_in_
+    if hasattr(source, "feature_names_in_"):
+        estimator.feature_names_in_ = source.feature_names_in_
+
+
+def read_feature_names(estimator: Any, given: Any) -> list[str]:
+    """Names of the features of fit; the given ones must be the same, where fit has seen names."""
+    seen = getattr(estimator, "feature_names_in_", None)
+    n_features = estimator.n_features_in_
+    if given is None:
+        return [f"x{i}" for i in range(n_features)] if seen is None else list(seen)
+    names = np.asarray(given, dtype=object)
+    # In scikit-learn's words, which its users may look for.
+    if seen is not None and not np.array_equal(seen, names):
+        raise ValueError("input_features is not equal to feature_names_in_: leave it out.")
+    if len(names) != n_features:
+        raise ValueError(
+            f"input_features should have length equal to number of features ({n_features}), got "
+            f"{len(names)}"
+        )
+    return list(names)
+
+
+def read_targets(
+    Y: Any, n_samples: int | None = None, *, used: BoolArray | None = None, what: str = "Y"
+) -> Targets:
+    """Targets as a float64 array of finite numbers, one column each, of the rows used."""
+    _require_given(Y, what)
+    library, labels = container_of(Y)
+    values = _as_it_is(Y)
+    if values is None or values.size == 0 or values.ndim not in (1, 2):
+        try:
+            values = check_array(
+                Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name=what
+            )
+        except (TypeError, ValueError) as error:
+            raise _explained(error, what) from error
+    is_vector = values.ndim == 1
+    if is_vector:
+        values = values.reshape(-1, 1)
+    _require_same_rows(values.shape[0], n_samples, what)
+    prefix = what.lower()
+    given = labels is not None and labels[0] is not None
+    names: Iterable[str] = (
+        map(str, labels) if given else (f"{prefix}{i}" for i in range(values.shape[1]))
+    )
+    targets = Targets(values, tuple(names), labels if given else None, library, is_vector)
+    _refuse_gaps(values, what, targets.names)
+    return targets if used is None else targets._replace(values=values[used])
+
+
+def read_vector(y: Any, sample: Sample) -> FloatArray:
+    """One target as a float64 vector of finite numbers, of the rows used."""
+    _require_given(y, "y")
+    try:
+        vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
+    except (TypeError, ValueError) as error:
+        raise _explained(error, "y") from error
+    _require_same_rows(vector.size, sample.n_given, "y")
+    _refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
+    return vector if sample.used is None else vector[sample.used]
+
+
+def read_weights(sample_weight: Any, n_samples: int) -> FloatArray | None:
+    """Weights of the rows as they were given, or None where there are none."""
+    if sample_weight is None:
+        return None
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"sample_weight holds something that is not a number ({error}): pass one number for "
+            "each row of X."
+        ) from error
+    if weights.ndim == 0:
+        weights = np.full(n_samples, float(weights))
+    if weights.shape != (n_samples,):
+        raise ValueError(
+            f"sample_weight has shape {weights.shape} but X has {n_samples} rows: pass one weight "
+            "for each row."
+        )
+    if not np.isfinite(weights).all():
+        raise ValueError("sample_weight contains NaN or infinity: use 0 to leave a row out.")
+    if (weights < 0.0).any():
+        raise ValueError(
+            f"sample_weight contains negative values (smallest {weights.min():g}): use 0 to leave "
+            "a row out."
+        )
+    if not (weights > 0.0).any():
+        raise ValueError(
+            "sample_weight is zero for every row, so nothing is left to fit: give the rows that "
+            "count a positive weight."
+        )
+    return weights
+
+
+def require_width(values: FloatArray, width: int, what: str, columns: str) -> None:
+    """Refuse another number of columns than fit has seen."""
+    if values.shape[1] != width:
+        raise ValueError(
+            f"{what} has {values.shape[1]} columns but fit has seen {width} {columns}: pass one "
+            "column for each, in the same order."
+        )
+
+
+def require_same_targets(targets: Targets, names: Sequence[str], *, named: bool) -> None:
+    """Refuse other targets than fit has seen, or the same in another order."""
+    require_width(targets.values, len(names), "Y", "targets")
+    if named and targets.labels is not None and targets.names != tuple(names):
+        first = next(i for i, name in enumerate(names) if name != targets.names[i])
+        raise ValueError(
+            f"the target names should match those that were passed during fit: column {first} of "
+            f"Y is {targets.names[first]!r} and was {names[first]!r}; pass the same columns in "
+            "the same order."
+        )
+
+
+def require_finite_prediction(values: FloatArray, regressors: Sequence[Any]) -> None:
+    """Refuse to hand on what a group's regressor could not predict."""
+    if not np.isfinite(values).all():
+        group = int(np.flatnonzero(~np.isfinite(values).all(axis=0))[0])
+        raise ValueError(
+            f"the {type(regressors[group]).__name__} of group {group} predicted NaN or infinity: "
+            "its fit has failed; scale the features or use another regressor."
+        )
+
+
+def _as_it_is(data: Any) -> FloatArray | None:
+    """A plain array of float64, which needs no conversion; None for anything else."""
+    return data if type(data) is np.ndarray and data.dtype == np.float64 else None
+
+
+def _normalised(weights: FloatArray) -> FloatArray | None:
+    """Weights of sum n, or None where all are equal."""
+    relative = weights / weights.max()
+    return None if (relative == 1.0).all() else relative * (relative.size / relative.sum())
+
+
+def _require_given(y: Any, what: str) -> None:
+    if y is None:
+        # The first words are the ones that scikit-learn's own estimators use.
+        raise ValueError(
+            f"this estimator requires y to be passed, but the target y is None: pass {what}, one "
+            "row for each row of X."
+        )
+
+
+def _require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
+    if n_samples is not None and n_rows != n_samples:
+        raise ValueError(
+            f"X has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
+        )
+
+
+def _refuse_gaps(values: FloatArray, what: str, names: Sequence[str] | None) -> None:
+    if values.size == 0 or (values.min() > -LARGEST and values.max() < LARGEST):
+        return  # NaN is not on either side of anything
+    allowed = np.abs(values) < LARGEST
+    row, column = map(int, np.argwhere(~allowed)[0])
+    where = f"row {row}, column {column if names is None else repr(str(names[column]))}"
+    worst = values[row, column]
+    if np.isfinite(worst):
+        raise ValueError(
+            f"Input {what} contains {worst:g} at {where}: its square is too large to compute "
+            "with; use other units."
+        )
+    kind = "NaN" if np.isnan(worst) else "infinity"
+    raise ValueError(
+        f"Input {what} contains NaN or infinity (first {kind} at {where}): fill the gaps or drop "
+        "those rows or columns first."
+    )
+
+
+#: Parts of scikit-learn's messages about the form of data, and what they leave out: what to do.
+ADVICE = {
+    "could not convert string": "encode or drop columns that are not numbers",
+    "Cannot cast": "encode or drop columns that are not numbers",
+    "must be a string or a real number": "pass an array or data frame of numbers",
+    "sample(s)": "pass more rows",
+    "feature(s)": "pass at least one column",
+    "should be a 1d array": "pass one target, or use CTFARegressor for several",
+}
+
+
+def _explained(error: TypeError | ValueError, what: str) -> TypeError | ValueError:
+    """An error of scikit-learn about data, with what to do."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    message = str(error)
+    for clue, advice in ADVICE.items():
+        if clue in message:
+            return kind(f"{what} cannot be used ({message.rstrip('.')}): {advice}.")
+    return kind(message)

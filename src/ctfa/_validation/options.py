@@ -1,0 +1,222 @@
+"""Options: names, numbers, orders, graphs and folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.model_selection import PredefinedSplit, check_cv
+from sklearn.utils.validation import has_fit_parameter
+
+from ctfa._validation.data import Sample
+from ctfa.core.graph import ORDERS
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.types import FloatArray, IntArray
+
+Option = TypeVar("Option")
+
+
+def choose(option: Any, registry: Mapping[str, Option], what: str) -> Option:
+    """Look a named option up, or take a callable as it is."""
+    if isinstance(option, str) and option in registry:
+        return registry[option]
+    if callable(option):
+        return option  # type: ignore[no-any-return]
+    known = ", ".join(repr(name) for name in registry)
+    raise ValueError(f"{what}={option!r} is not known; use one of {known}, or a callable.")
+
+
+def require(value: Any, allowed: Iterable[str], what: str) -> None:
+    """Refuse a value that is not on the list."""
+    known = list(allowed)
+    if not (isinstance(value, str) and value in known):
+        names = ", ".join(map(repr, known))
+        raise ValueError(f"{what}={value!r} is not known; use one of {names}.")
+
+
+def not_yet(value: Any, available: Any, what: str) -> None:
+    """Refuse a value that the interface reserves for a later version."""
+    if value is not available and not (np.ndim(value) == 0 and value == available):
+        raise NotImplementedError(
+            f"{what}={value!r} is not in this version of ctfa yet; use {what}={available!r}."
+        )
+
+
+def read_number(value: Any, what: str, hint: str = "") -> float:
+    """A real number, infinities allowed."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise ValueError(f"{what}={value!r} is not a number: pass a number{hint}.")
+    number = float(value)
+    if np.isnan(number):
+        raise ValueError(f"{what} is NaN: pass a number{hint}.")
+    return number
+
+
+def read_losses(max_losses: Any) -> list[float]:
+    """Several values of ``max_loss``."""
+    if isinstance(max_losses, str) or not isinstance(max_losses, Iterable):
+        raise TypeError(
+            f"max_losses={max_losses!r} is not a list of numbers: pass one number for each point "
+            "of the path."
+        )
+    return [read_number(value, "max_losses") for value in max_losses]
+
+
+def read_target_limit(max_loss: Any) -> float:
+    """The largest loss at which targets merge."""
+    if isinstance(max_loss, str) and max_loss == "auto":
+        raise NotImplementedError(
+            "max_loss='auto' for targets is not in this version of ctfa yet; use a number: 1.5 "
+            "suits most data, 1 is break-even."
+        )
+    return read_number(max_loss, "max_loss")
+
+
+def read_feature_limit(max_loss: Any, criterion: Any, n_samples: int) -> float:
+    """The largest loss at which features merge; "auto" is the cut of the Bayesian criterion."""
+    if not (isinstance(max_loss, str) and max_loss == "auto"):
+        return read_number(max_loss, "max_loss", " or 'auto'")
+    if not (isinstance(criterion, str) and criterion == "risk"):
+        raise ValueError(
+            f"max_loss='auto' goes with criterion='risk'; give a number for criterion="
+            f"{criterion!r} (the paper's epsilon_2 for 'r2' is 1e-4)."
+        )
+    return float(np.log(n_samples))
+
+
+def read_correlation(value: Any, what: str) -> float:
+    """A number from -1 to 1."""
+    hint = " from -1 to 1"
+    number = read_number(value, what, hint)
+    if not -1.0 <= number <= 1.0:
+        raise ValueError(f"{what}={value!r} is not a correlation: pass a number{hint}.")
+    return number
+
+
+def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
+    """The aggregator of one phase, the default one for None; None for "passthrough"."""
+    if option is None:
+        return kind()
+    if isinstance(option, kind):
+        return option
+    if isinstance(option, str) and option == "passthrough":
+        return None
+    error = ValueError if isinstance(option, str) else TypeError
+    raise error(
+        f"{what}={option!r} is not known; use a {kind.__name__}, 'passthrough' to skip this phase, "
+        "or None for the default."
+    )
+
+
+def read_order(order: Any, space: MergeSpace, rng: Any) -> IntArray:
+    """The order in which variables are taken, as a permutation."""
+    if isinstance(order, str) and order in ORDERS:
+        return ORDERS[order](space, rng)
+    n_variables = space.n_variables
+    try:
+        permutation = np.asarray(order)
+        is_permutation = np.array_equal(np.sort(permutation), np.arange(n_variables))
+    except (TypeError, ValueError):
+        is_permutation = False
+    if not is_permutation:
+        known = ", ".join(repr(name) for name in ORDERS)
+        raise ValueError(
+            f"order={order!r} is no order of {n_variables} variables: use one of {known}, or an "
+            f"array holding each of 0 to {n_variables - 1} once."
+        )
+    return permutation.astype(np.intp)
+
+
+def read_graph(connectivity: Any, variables: FloatArray, what: str) -> Any:
+    """The neighbour graph of the columns of ``variables``, checked; None lets any two meet."""
+    if connectivity is None:
+        return None
+    if callable(connectivity):
+        connectivity = connectivity(variables.T)
+    n_variables = variables.shape[1]
+    try:
+        graph: Any = sparse.csr_array(connectivity, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"connectivity of type {type(connectivity).__name__} is not a graph: pass a sparse or "
+            "dense matrix of numbers, or a callable that returns one."
+        ) from error
+    if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
+        raise ValueError(
+            f"connectivity has shape {graph.shape}, which is not square: pass one row and one "
+            f"column for each of the {n_variables} {what}."
+        )
+    if graph.shape[0] != n_variables:
+        raise ValueError(
+            f"connectivity is {graph.shape[0]} x {graph.shape[0]} but there are {n_variables} "
+            f"{what}: pass one row and one column for each."
+        )
+    if not np.isfinite(graph.data).all():
+        raise ValueError("connectivity contains NaN or infinity: use 0 for no edge.")
+    edges: Any = sparse.csr_array(graph != 0)
+    if (edges != edges.T).nnz:
+        raise ValueError(
+            "connectivity is not symmetric: some variable is a neighbour of another but not the "
+            "other way round. Use graph.maximum(graph.T)."
+        )
+    return edges
+
+
+def require_foldable(criterion: Any, cv: Any) -> None:
+    """Refuse folds for a criterion that needs none."""
+    if cv is not None and isinstance(criterion, str) and criterion != "r2":
+        raise ValueError(
+            f"cv={cv!r} was given but criterion={criterion!r} is judged in sample: use cv=None, or "
+            "criterion='r2'."
+        )
+
+
+def read_folds(cv: Any, sample: Sample, y: FloatArray) -> list[tuple[IntArray, IntArray]]:
+    """Training and test rows of each fold, counted among the rows used."""
+    try:
+        splits = list(check_cv(cv, y, classifier=False).split(sample.inputs, y))
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"cv={cv!r} cannot split {sample.n_samples} rows: {error}") from error
+    if _names_rows(cv):
+        splits = [(_rows_used(train, sample), _rows_used(test, sample)) for train, test in splits]
+    if not splits:
+        raise ValueError(f"cv={cv!r} gives no folds: use two or more.")
+    for number, (train, test) in enumerate(splits):
+        if train.size < 2 or test.size < 2:
+            raise ValueError(
+                f"fold {number} of cv={cv!r} has {train.size} training and {test.size} test rows; "
+                "R2 needs two of each or more. Use fewer folds."
+            )
+    return splits
+
+
+def require_weighable(regressor: Any) -> None:
+    """Refuse weights for a regressor that would ignore them."""
+    if not has_fit_parameter(regressor, "sample_weight"):
+        raise ValueError(
+            f"sample_weight was given but {type(regressor).__name__}.fit does not take it: use "
+            "another regressor or leave the weights out."
+        )
+
+
+def _names_rows(cv: Any) -> bool:
+    """Whether folds are lists of rows: they count the rows given, a splitter divides those used."""
+    is_splitter = isinstance(cv, Integral) or hasattr(cv, "split")
+    return isinstance(cv, PredefinedSplit) or not is_splitter
+
+
+def _rows_used(rows: Any, sample: Sample) -> IntArray:
+    """Positions of the rows given among the rows used."""
+    rows = np.flatnonzero(rows) if np.asarray(rows).dtype == bool else np.asarray(rows, np.intp)
+    if rows.size and not -sample.n_given <= rows.min() <= rows.max() < sample.n_given:
+        raise ValueError(
+            f"cv names row {rows.max()} but X has {sample.n_given} rows: make the folds for these "
+            "rows."
+        )
+    if sample.used is None:
+        return np.asarray(rows)
+    position = np.cumsum(sample.used) - 1
+    return np.asarray(position[rows[sample.used[rows]]])

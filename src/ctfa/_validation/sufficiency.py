@@ -1,0 +1,78 @@
+"""Data that leave nothing to decide, or only rounding."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.design import Design
+from ctfa.core.types import BoolArray, FloatArray
+
+#: Relative spread below which a target is constant and its variation rounding.
+FLAT = 1e-14
+
+
+def require_freedom(design: Design) -> None:
+    """Refuse data that leave no degrees of freedom for the noise."""
+    n_samples, n_inputs, rank = design.n_samples, design.n_inputs, design.rank
+    if n_samples > rank + 2:
+        return
+    redundant = rank < min(n_inputs, n_samples - 1)
+    rank_text, needed = (f" (rank {rank})", rank) if redundant else ("", n_inputs)
+    raise ValueError(
+        f"X has n_samples={n_samples} rows and {n_inputs} features{rank_text}: least squares "
+        f"leaves too few degrees of freedom for the noise; {needed + 3} rows or more are needed. "
+        "Use fewer features, or aggregate features on held-out folds first: "
+        "FeatureAggregator('r2', max_loss=1e-4, cv=5)."
+    )
+
+
+def require_columns_freedom(design: Design) -> None:
+    """Refuse data on which the authors' count of degrees of freedom is not positive."""
+    if design.n_samples <= design.n_inputs + 2:
+        raise ValueError(
+            f"X has n_samples={design.n_samples} rows and {design.n_inputs} features: the paper's "
+            f"formula counts every feature, also redundant ones, and needs {design.n_inputs + 3} "
+            "rows or more. Use criterion='risk', which counts the rank, or fewer features."
+        )
+
+
+def is_varying(values: FloatArray) -> BoolArray:
+    """Which columns are not constant, up to rounding."""
+    low, high = values.min(axis=0), values.max(axis=0)
+    return np.asarray(high - low > FLAT * np.maximum(high, -low))
+
+
+def require_varying(values: FloatArray, names: Sequence[str]) -> None:
+    """Refuse constant targets: there is nothing to explain, and R2 is not defined."""
+    flat = np.flatnonzero(~is_varying(values))
+    if flat.size:
+        more = f" (and {flat.size - 1} more)" if flat.size > 1 else ""
+        raise ValueError(
+            f"target {names[flat[0]]!r}{more} is constant over the rows used: there is nothing to "
+            "predict. Leave it out."
+        )
+
+
+def require_judges(folds: Sequence[Any], name: str) -> None:
+    """Refuse folds none of which can judge."""
+    if not folds:
+        raise ValueError(
+            f"target {name!r} is constant over the test rows of every fold: no R2 is defined. "
+            "Shuffle the folds or use fewer of them."
+        )
+
+
+def warn_if_doubtful(designs: Sequence[Design]) -> None:
+    """Say when rounding of the inputs could decide."""
+    if any(design.is_doubtful for design in designs):
+        worst = min(design.factors.rcond for design in designs if design.rank)
+        warnings.warn(
+            f"X has a condition number of about {1.0 / worst:.0e}: above 1e9 rounding may decide "
+            "merges. Drop or average features that are copies up to noise.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
