@@ -54,7 +54,7 @@ def run_features(problem, criterion, scan, max_loss, *, folds=None, weights=None
     if folds is None:
         space = FeatureSpace(design, design.centre(problem.y[:, None])[:, 0], gram)
     else:
-        factored = [Fold.of(problem.X, *fold, weights) for fold in folds]
+        factored = Fold.each(problem.X, folds, weights)
         space = FoldedFeatureSpace(factored, problem.y, gram)
     history = SCANS[scan](
         space,

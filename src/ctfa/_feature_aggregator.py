@@ -197,9 +197,7 @@ class FactoredFeatures:
             check.require_freedom(sample.design)
             check.warn_if_doubtful([sample.design])
         else:
-            folds = tuple(
-                Fold.of(sample.inputs, train, test, sample.weights) for train, test in splits
-            )
+            folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])
         gram = column_gram(sample.design, sample.inputs).matrix if with_correlations else None
         return cls(sample, folds, gram)

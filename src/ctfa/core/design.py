@@ -13,9 +13,10 @@ from ctfa.core.moments import Moments
 from ctfa.core.types import BoolArray, FloatArray
 
 EPS = float(np.finfo(np.float64).eps)
-#: Below this reciprocal condition (of columns scaled to unit length) triangular factors stop being
-#: trusted and singular values decide what the rank is.
-TRUSTED_RCOND = 1e-10
+#: Below this reciprocal condition (of columns scaled to unit length) the root is taken from singular
+#: values, which also decide the rank. An inverted triangle is the inverse of no nearby matrix: with
+#: two nearly collinear pairs its error grows with the square of the condition number.
+TRUSTED_RCOND = 1e-4
 #: A kept direction weaker than this makes decisions depend on rounding; callers warn.
 DOUBTFUL_RCOND = 0.9e-9
 
@@ -27,7 +28,6 @@ class Factors(NamedTuple):
     basis: FloatArray | None  # left singular vectors, where it is not
     root: FloatArray
     null: FloatArray
-    length: FloatArray  # of the centred columns, which were factored at unit length
     rcond: float
 
 
@@ -124,32 +124,6 @@ class Design:
         correction = basis.T @ left  # once more: the first sweep leaves rounding of the fit
         return fitted + correction, left - basis @ correction
 
-    def solve(self, coordinates: FloatArray) -> FloatArray:
-        """Coefficients of columns with these coordinates.
-
-        By substitution, not by ``root``: its rounding moves the coefficients along what the inputs
-        hardly see, where predictions do not feel it; that of an inverse goes anywhere.
-        """
-        if self.factors.reflectors is None:
-            return np.asarray(self.root.T @ coordinates)
-        return self._substitute(coordinates) / self.factors.length[:, None]
-
-    def respond(self, rows: FloatArray) -> FloatArray:
-        """``inv(X'X) rows'``: how coefficients, restricted, move predictions for other rows."""
-        if self.factors.reflectors is None:
-            return np.asarray(self.root.T @ (self.root @ rows.T))
-        length = self.factors.length[:, None]
-        return self._substitute(self._substitute(rows.T / length, transposed=True)) / length
-
-    def _substitute(self, columns: FloatArray, *, transposed: bool = False) -> FloatArray:
-        assert self.factors.reflectors is not None
-        packed, _ = self.factors.reflectors
-        triangle = packed[: self.n_inputs]  # the upper part; below it are the reflectors
-        solved = linalg.solve_triangular(
-            triangle, columns, trans=1 if transposed else 0, check_finite=False
-        )
-        return np.asarray(solved)
-
 
 def row_scales(n_rows: int, weights: FloatArray | None) -> tuple[BoolArray, FloatArray]:
     """Rows that count, and the square roots of their weights normalised to sum to their number."""
@@ -186,7 +160,7 @@ def factor(columns: FloatArray, length: FloatArray) -> Factors:
         rcond = 0.0 if singular else 1.0 / (_norm(triangle) * _norm(inverse))
         if rcond > TRUSTED_RCOND:
             root = inverse.T / length
-            return Factors((packed, tau), None, root, np.empty((0, n_inputs)), length, rcond)
+            return Factors((packed, tau), None, root, np.empty((0, n_inputs)), rcond)
     return _factor_deficient(columns, length)
 
 
@@ -220,4 +194,4 @@ def _factor_deficient(columns: FloatArray, length: FloatArray) -> Factors:
         root -= (root @ null.T) @ null
     root[:, length == 0.0] = 0.0
     rcond = float(values[rank - 1] / largest) if rank else 1.0
-    return Factors(None, left[:, :rank], root, np.asarray(null), length, rcond)
+    return Factors(None, left[:, :rank], root, np.asarray(null), rcond)

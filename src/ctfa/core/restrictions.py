@@ -11,9 +11,8 @@ that a growing block goes through.
 This is the square-root form: ``B`` and not ``inv(X'X)`` is stored. Features that are about to be
 merged are nearly collinear, and the inverse loses twice the digits that its root loses.
 
-Several fits run side by side (one a fold) on stacked arrays, because each is small and the cost
-of a question would otherwise be the calls and not the arithmetic. All have full rank; where one
-has not, ``ctfa.core.deficient`` does the same by other means.
+Several fits (one a fold) run side by side on stacked arrays: one by one, the calls would cost more
+than the arithmetic. All have full rank; ``ctfa.core.deficient`` serves where one has not.
 """
 
 from __future__ import annotations
@@ -226,10 +225,10 @@ class Restrictions:
         """Work out the directions of a run and what they do to everybody."""
         columns = self._columns(np.concatenate(([p], c)))
         differences = columns[:, :1] - columns[:, 1:]
-        if self._directions.shape[1]:
-            # Once more: what rounding left of the pending directions is large beside a small d.
-            differences -= (differences @ _turned(self._directions)) @ self._directions
-        directions, triangle = _orthonormal(differences)
+        # Twice: what rounding left of the pending directions is large beside a small d, and again
+        # beside what the earlier directions of the run leave of it.
+        directions, triangle = _orthonormal(self._clear(differences))
+        directions = self._clear(directions)
         shifts = directions @ self._judged
         products = directions @ _turned(self._root)
         responses = shifts @ _turned(self._response)
@@ -312,6 +311,12 @@ class Restrictions:
         """Current columns of the response, ``(fits, len(c), m)``."""
         return _removed(self._response[:, c], self._weights[:, :, c], self._shifts)
 
+    def _clear(self, vectors: FloatArray) -> FloatArray:
+        """Take out of vectors what rounding left of the pending directions."""
+        if not self._directions.shape[1]:
+            return vectors
+        return vectors - (vectors @ _turned(self._directions)) @ self._directions
+
     def _settle(self) -> None:
         """Remove pending directions, drop dead columns, and compute what is kept of each afresh."""
         keep = np.flatnonzero(self._alive)
@@ -341,8 +346,6 @@ class Restrictions:
 def stack_padded(parts: list[FloatArray]) -> FloatArray:
     """Stack arrays of unequal widths, padded with zeros, which no product notices."""
     width = max(part.shape[1] for part in parts)
-    if all(part.shape[1] == width for part in parts):
-        return np.stack(parts)
     stacked = np.zeros((len(parts), parts[0].shape[0], width))
     for target, part in zip(stacked, parts, strict=True):
         target[:, : part.shape[1]] = part

@@ -70,7 +70,7 @@ class TrainingDesign(Design):
         unit = everything.length * np.sqrt(train.size / weight)
         root = np.divide(lapack.dtrtri(triangle)[0].T, unit, order="C")
         null = np.empty((0, n_inputs))
-        factors = Factors(None, None, root, null, unit, float(np.sqrt(rcond)))
+        factors = Factors(None, None, root, null, float(np.sqrt(rcond)))
         mean = everything.mean + sums / weight * everything.length
         return cls(train.size, n_inputs, mean, row_scale, used, factors, everything, train)
 
