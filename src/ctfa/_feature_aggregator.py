@@ -199,7 +199,7 @@ class FactoredFeatures:
         else:
             folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])
-        gram = column_gram(sample.design, sample.inputs).matrix if with_correlations else None
+        gram = column_gram(sample.design, sample.inputs).matrices if with_correlations else None
         return cls(sample, folds, gram)
 
     def space(self, target: FloatArray, name: str) -> tuple[MergeSpace, float]:

@@ -210,4 +210,4 @@ def _pick_one(value: Any, k: int) -> Any:
 
 
 def _row(value: Any, k: int) -> Any:
-    return value[k] if np.ndim(value) == 2 else value
+    return value[min(k, len(value) - 1)] if np.ndim(value) == 2 else value

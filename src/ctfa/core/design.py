@@ -13,10 +13,13 @@ from ctfa.core.moments import Moments
 from ctfa.core.types import BoolArray, FloatArray
 
 EPS = float(np.finfo(np.float64).eps)
-#: Below this reciprocal condition (of columns scaled to unit length) the root is taken from singular
-#: values, which also decide the rank. An inverted triangle is the inverse of no nearby matrix: with
-#: two nearly collinear pairs its error grows with the square of the condition number.
-TRUSTED_RCOND = 1e-4
+#: Below this reciprocal condition (of columns at unit length) triangular factors stop being trusted
+#: and singular values decide what the rank is.
+TRUSTED_RCOND = 1e-10
+#: Below this one a triangle is inverted by substitution, column by column: its rounding stays along
+#: what the inputs hardly see, where predictions do not feel it. The faster way loses 1e-6 of a loss
+#: at a condition number of 1e7.
+EASY_RCOND = 1e-4
 #: A kept direction weaker than this makes decisions depend on rounding; callers warn.
 DOUBTFUL_RCOND = 0.9e-9
 
@@ -159,6 +162,8 @@ def factor(columns: FloatArray, length: FloatArray) -> Factors:
         inverse, singular = lapack.dtrtri(triangle)
         rcond = 0.0 if singular else 1.0 / (_norm(triangle) * _norm(inverse))
         if rcond > TRUSTED_RCOND:
+            if rcond < EASY_RCOND:
+                inverse = linalg.solve_triangular(triangle, np.eye(n_inputs), check_finite=False)
             root = inverse.T / length
             return Factors((packed, tau), None, root, np.empty((0, n_inputs)), rcond)
     return _factor_deficient(columns, length)

@@ -1,12 +1,14 @@
 """Inner products between the sums of blocks, kept current as blocks merge.
 
-Every question of Phase I is a few of these numbers. A block is known by its slot, the index of
-one of its members; ``merge(block, others)`` leaves the sum of all in ``block`` and retires the
-others' slots.
+Every question of Phase I is a few of these numbers, of two kinds: of fitted values and of
+residuals. Kinds are kept side by side along the first axis, because a question is small and both
+kinds take part in it alike. A block is known by its slot, the index of one of its members;
+``merge(block, others)`` leaves the sum of all in ``block`` and retires the others' slots.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -18,20 +20,20 @@ MAX_AHEAD = 128
 
 
 class Gram(Protocol):
-    """Inner products of block sums."""
+    """Inner products of block sums, one or several kinds of them."""
 
-    diagonal: FloatArray
+    diagonal: FloatArray  # (kinds, n_variables)
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Inner products of a block with others, or of blocks and others pairwise."""
+        """Products ``(kinds, others)`` of a block with others, or of blocks and others in pairs."""
 
-    def merge(self, block: int, others: int | IntArray) -> None:
+    def merge(self, block: int, others: IntArray) -> None:
         """Put the sum of them all in ``block``."""
 
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Diagonal ``(K+1, 1)`` and products ``(K+1, others)`` of a block that grows.
+        """Diagonal ``(kinds, K+1, 1)`` and products ``(kinds, K+1, others)`` of a growing block.
 
         Row k is what ``merge`` of the first k of the sequence would leave.
         """
@@ -40,49 +42,58 @@ class Gram(Protocol):
         """Be told which blocks will be asked about next, against whom. Changes no answer."""
 
     def row_sums(self, scale: FloatArray) -> FloatArray:
-        """Sum over all columns of ``product / (scale_i * scale_j)``."""
+        """Sum over all columns of ``product / (scale_i * scale_j)``, one row a kind."""
 
 
 class DenseGram:
-    """The whole matrix: each product is a look-up, each merge one row and one column."""
+    """The whole matrices: each product is a look-up, each merge one row and one column."""
 
-    def __init__(self, matrix: FloatArray) -> None:
-        self.matrix = matrix
-        self.diagonal = matrix.diagonal().copy()
+    def __init__(self, matrices: FloatArray) -> None:
+        self.matrices = matrices  # (kinds, n_variables, n_variables); owned and changed
+        self.diagonal = matrices.diagonal(axis1=1, axis2=2).copy()
+
+    @classmethod
+    def of(cls, columns: Sequence[FloatArray]) -> DenseGram:
+        """Multiply out the columns of each kind."""
+        width = columns[0].shape[1]
+        matrices = np.empty((len(columns), width, width))
+        for matrix, part in zip(matrices, columns, strict=True):
+            np.matmul(part.T, part, out=matrix)
+        return cls(matrices)
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Look the products up."""
         if isinstance(block, np.ndarray):
-            return np.asarray(self.matrix[block, others])
-        return np.asarray(self.matrix[block].take(others))
+            return np.asarray(self.matrices[:, block, others])
+        return np.asarray(self.matrices[:, block].take(others, axis=1))
 
-    def merge(self, block: int, others: int | IntArray) -> None:
+    def merge(self, block: int, others: IntArray) -> None:
         """Add the others' rows and columns to those of ``block``."""
-        others = np.atleast_1d(others)
-        added = self.matrix[others].sum(axis=0)
-        length = self.diagonal[block] + 2.0 * added[block] + added.take(others).sum()
-        row = self.matrix[block]
+        added = self.matrices[:, others].sum(axis=1)
+        length = self.diagonal[:, block] + 2.0 * added[:, block] + added[:, others].sum(axis=1)
+        row = self.matrices[:, block]
         row += added
-        row[block] = length
-        self.matrix[:, block] = row
-        self.diagonal[block] = length
+        row[:, block] = length
+        self.matrices[:, :, block] = row
+        self.diagonal[:, block] = length
 
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         """Accumulate rows of the sequence."""
-        rows = self.matrix[np.concatenate(([block], sequence))]
-        within = np.cumsum(rows.take(sequence, axis=1), axis=0)
-        steps = 2.0 * within[:-1].diagonal() + self.diagonal[sequence]
-        diagonal = np.cumsum(np.concatenate(([self.diagonal[block]], steps)))
-        return diagonal[:, None], np.cumsum(rows.take(others, axis=1), axis=0)
+        grown = np.concatenate(([block], sequence))
+        rows = self.matrices[:, grown]
+        within = rows.take(sequence, axis=2).cumsum(axis=1)
+        steps = self.diagonal[:, grown]
+        steps[:, 1:] += 2.0 * within[:, :-1].diagonal(axis1=1, axis2=2)
+        return steps.cumsum(axis=1)[:, :, None], rows.take(others, axis=2).cumsum(axis=1)
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Nothing to prepare."""
 
     def row_sums(self, scale: FloatArray) -> FloatArray:
         """Sum scaled rows."""
-        return np.asarray((self.matrix @ (1.0 / scale)) / scale)
+        return np.asarray((self.matrices @ (1.0 / scale)) / scale)
 
 
 class FactoredGram:
@@ -93,60 +104,83 @@ class FactoredGram:
     while every prepared row is used, half as far when merges made some of them useless.
     """
 
-    def __init__(self, vectors: FloatArray) -> None:
-        self.vectors = vectors  # (n_variables, length), one row a block sum; owned and changed
-        self.diagonal = np.einsum("ij,ij->i", vectors, vectors)
+    def __init__(self, vectors: Sequence[FloatArray]) -> None:
+        self.vectors = tuple(vectors)  # a kind (n_variables, length); owned and changed
+        self.diagonal = np.stack([np.einsum("ij,ij->i", part, part) for part in vectors])
         self._ahead = 1
         self._row_of: dict[int, int] = {}
-        self._panel, self._panel_vectors = np.empty((0, 0)), np.empty((0, 0))
+        self._panel = np.empty((len(self.vectors), 0, 0))
+        self._panel_blocks = np.empty(0, dtype=np.intp)
         self._first = 0
         self._unused = 0
+
+    @classmethod
+    def of(cls, columns: Sequence[FloatArray]) -> FactoredGram:
+        """Keep the columns of each kind, one row a variable."""
+        return cls([np.ascontiguousarray(part.T) for part in columns])
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Take the products from the prepared rows, or multiply."""
         if isinstance(block, np.ndarray):
-            pairs = self.vectors[block], self.vectors[others]
-            return np.asarray(np.einsum("ij,ij->i", *pairs))
+            pairs = ((part[block], part[others]) for part in self.vectors)
+            return np.stack([np.einsum("ij,ij->i", *pair) for pair in pairs])
         row = self._row_of.get(block)
         if row is None:
-            return np.asarray(self.vectors[others] @ self.vectors[block])
-        return np.asarray(self._panel[row].take(others - self._first))
+            return np.stack([part[others] @ part[block] for part in self.vectors])
+        return np.asarray(self._panel[:, row].take(others - self._first, axis=1))
 
-    def merge(self, block: int, others: int | IntArray) -> None:
+    def merge(self, block: int, others: IntArray) -> None:
         """Add the vectors; prepared rows of other blocks stay valid, those of these do not."""
-        others = np.atleast_1d(others)
-        self.vectors[block] += self.vectors[others].sum(axis=0)
-        self.diagonal[block] = self.vectors[block] @ self.vectors[block]
+        for part in self.vectors:
+            part[block] += part[others].sum(axis=0)
+        self.diagonal[:, block] = [part[block] @ part[block] for part in self.vectors]
         self._row_of.pop(block, None)
         self._unused += sum(self._row_of.pop(int(other), None) is not None for other in others)
-        if self._row_of:
-            column = block - self._first
-            if 0 <= column < self._panel.shape[1]:
-                self._panel[:, column] = self._panel_vectors @ self.vectors[block]
+        column = block - self._first
+        if self._row_of and 0 <= column < self._panel.shape[2]:
+            for panel, part in zip(self._panel, self.vectors, strict=True):
+                panel[:, column] = part[self._panel_blocks] @ part[block]
 
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray
     ) -> tuple[FloatArray, FloatArray]:
         """Accumulate vectors of the sequence."""
-        sums = np.cumsum(self.vectors[np.concatenate(([block], sequence))], axis=0)
-        return np.einsum("ij,ij->i", sums, sums)[:, None], sums @ self.vectors[others].T
+        grown = np.concatenate(([block], sequence))
+        sums = [part[grown].cumsum(axis=0) for part in self.vectors]
+        diagonal = np.stack([np.einsum("ij,ij->i", part, part) for part in sums])
+        products = [s @ part[others].T for s, part in zip(sums, self.vectors, strict=True)]
+        return diagonal[:, :, None], np.stack(products)
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare rows for the next blocks, unless the first of them is ready."""
         if blocks.size == 0 or others.size == 0 or int(blocks[0]) in self._row_of:
             return
-        if self._unused * 2 > self._panel.shape[0]:
+        if self._unused * 2 > self._panel.shape[1]:
             self._ahead = max(1, self._ahead // 2)
         else:
             self._ahead = min(MAX_AHEAD, self._ahead * 2)
         chosen = blocks[: self._ahead]
-        self._first = int(others.min())
-        last = int(others.max()) + 1
-        self._panel_vectors = self.vectors[chosen]
-        self._panel = self._panel_vectors @ self.vectors[self._first : last].T
+        self._first, last = int(others.min()), int(others.max()) + 1
+        self._panel = np.stack([part[chosen] @ part[self._first : last].T for part in self.vectors])
+        self._panel_blocks = chosen
         self._row_of = {int(block): row for row, block in enumerate(chosen)}
         self._unused = 0
 
     def row_sums(self, scale: FloatArray) -> FloatArray:
         """Sum scaled rows without forming them."""
-        return np.asarray((self.vectors @ ((1.0 / scale) @ self.vectors)) / scale)
+        return np.stack([(part @ ((1.0 / scale) @ part)) / scale for part in self.vectors])
+
+
+def correlation(gram: Gram, block: int | IntArray, others: IntArray) -> FloatArray:
+    """Correlation of block means, which is that of their sums; zero where one is constant."""
+    length = gram.diagonal.sum(axis=0)
+    scale = np.sqrt(length[block] * length[others])
+    products = gram.products(block, others).sum(axis=0)
+    return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
+
+
+def mean_correlation(gram: Gram) -> FloatArray:
+    """Average correlation of each variable with all of them."""
+    scale = np.sqrt(gram.diagonal.sum(axis=0))
+    sums = gram.row_sums(np.where(scale > 0.0, scale, np.inf)).sum(axis=0)
+    return np.asarray(sums / sums.size)

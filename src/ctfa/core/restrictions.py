@@ -25,8 +25,7 @@ import numpy as np
 from ctfa.core.design import Design
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
-#: When a squared length keeps less than this of what it was taken from, it is computed explicitly:
-#: expanding the square has lost the digits.
+#: A squared length that keeps less than this of what it was taken from is computed explicitly.
 CANCELLATION = 1e-3
 #: Directions collected before they are removed from the root in one matrix product.
 MAX_PENDING = 48

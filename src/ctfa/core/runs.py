@@ -12,14 +12,16 @@ from ctfa.core.judge import FIRST_CHUNK, Judge
 from ctfa.core.spaces.base import ForeseeingSpace
 from ctfa.core.types import IntArray
 
-#: Merges predicted at once, and the candidates among which they are looked for, at most.
-LONGEST_RUN, WIDEST_RUN = 32, 256
+#: Merges predicted at once: at first, and at most while predictions come true.
+FIRST_RUN, LONGEST_RUN = 12, 32
+#: Candidates among which they are looked for, at most.
+WIDEST_RUN = 256
 
 
 def grow_by_runs(
     judge: Judge, space: ForeseeingSpace, block: int, queue: IntArray, *, restart: bool
 ) -> IntArray:
-    """Grow one block by runs of predicted merges, each verified before it is made.
+    """Grow one block from a queue of free variables; return those it took.
 
     Prediction: the candidates that are acceptable now will be taken in their order. The space
     answers for all the states of that run at once, and the run is cut at the first state in which
@@ -27,11 +29,13 @@ def grow_by_runs(
     """
     ledger = judge.ledger
     members: list[IntArray] = []
-    start, width = 0, FIRST_CHUNK
+    start, width, length = 0, FIRST_CHUNK, FIRST_RUN
     while (hit := judge.first_acceptable(block, queue[start:], width)) is not None:
-        predicted = start + hit.positions[:LONGEST_RUN]
+        predicted = start + hit.positions[:length]
         taken, losses = _verified_run(judge, space, block, queue, predicted, restart=restart)
-        width = min(WIDEST_RUN, 2 * width) if taken.size >= predicted.size else FIRST_CHUNK
+        came_true = taken.size >= predicted.size
+        width = min(WIDEST_RUN, 2 * width) if came_true else FIRST_CHUNK
+        length = min(LONGEST_RUN, 2 * length) if came_true else FIRST_RUN
         run = queue[taken]
         space.absorb(block, run)
         for other, loss in zip(run.tolist(), [hit.loss, *losses], strict=True):

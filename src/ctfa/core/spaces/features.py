@@ -9,7 +9,7 @@ import numpy as np
 from ctfa.core.deficient import restrictions
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.gram import DenseGram
+from ctfa.core.gram import DenseGram, correlation, mean_correlation
 from ctfa.core.restrictions import Roots
 from ctfa.core.types import FloatArray, IntArray
 
@@ -121,18 +121,12 @@ class BlockColumns:
             self._gram.merge(block, others)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Correlation of means, which is that of sums; zero with a constant."""
-        gram = self._require()
-        scale = np.sqrt(gram.diagonal[block] * gram.diagonal[others])
-        safe = np.where(scale > 0.0, scale, 1.0)
-        return np.where(scale > 0.0, gram.products(block, others) / safe, 0.0)
+        """Correlation of the blocks' means."""
+        return correlation(self._require(), block, others)
 
     def mean_correlation(self) -> FloatArray:
         """Average over all columns."""
-        gram = self._require()
-        scale = np.sqrt(gram.diagonal)
-        sums = gram.row_sums(np.where(scale > 0.0, scale, np.inf))
-        return np.asarray(sums / sums.size)
+        return mean_correlation(self._require())
 
     def _require(self) -> DenseGram:
         if self._gram is None:
@@ -149,4 +143,4 @@ def column_gram(design: Design, X: FloatArray) -> DenseGram:
     """Inner products of the centred columns, constant ones exactly zero."""
     centred = design.centre(X)
     centred[:, ~design.root.any(axis=0)] = 0.0
-    return DenseGram(centred.T @ centred)
+    return DenseGram.of([centred])

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 import numpy as np
 
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.gram import DenseGram, FactoredGram, Gram
+from ctfa.core.gram import DenseGram, FactoredGram, Gram, correlation, mean_correlation
 from ctfa.core.moments import Moments
-from ctfa.core.types import FloatArray, IntArray, Number
+from ctfa.core.types import FloatArray, IntArray
 
-#: Inner products of two block sums: of each with itself, and of both.
-Sums: TypeAlias = tuple[Number, FloatArray, FloatArray]
 #: More targets than this and the two matrices of inner products are not held in memory.
 DENSE_LIMIT = 5_000
 
@@ -29,24 +25,11 @@ class TargetSpace:
     merge_is_local = True
     foresees = True
 
-    def __init__(
-        self,
-        explained: Gram,
-        residual: Gram,
-        *,
-        n_samples: int,
-        n_inputs: int,
-        rank: int,
-        sizes: IntArray | None = None,
-    ) -> None:
-        self.n_variables = int(explained.diagonal.size)
-        self.n_samples, self.n_inputs, self.rank = n_samples, n_inputs, rank
-        self._explained, self._residual = explained, residual
-        self._size = np.ones(self.n_variables) if sizes is None else np.asarray(sizes, dtype=float)
-        if sizes is not None:
-            # A mean of k members enters as their sum, as if it had been merged here.
-            for gram in (explained, residual):
-                _rescale(gram, self._size)
+    def __init__(self, gram: Gram, sizes: FloatArray, design: Design) -> None:
+        self._gram = gram  # of fitted values, then of residuals
+        self._size = sizes
+        self.n_variables = int(sizes.size)
+        self.n_samples, self.n_inputs, self.rank = design.n_samples, design.n_inputs, design.rank
 
     @classmethod
     def of(
@@ -57,25 +40,14 @@ class TargetSpace:
         sizes: IntArray | None = None,
         dense: bool | None = None,
     ) -> TargetSpace:
-        """Build from a factored design and targets centred over its rows."""
+        """Build from a factored design and targets, or means of so many, centred over its rows."""
+        members = np.ones(centred.shape[1]) if sizes is None else np.asarray(sizes, dtype=float)
+        if sizes is not None:
+            centred = centred * members  # sums, as if the members had been merged here
         if dense is None:
             dense = centred.shape[1] <= DENSE_LIMIT
-        fitted, left = design.coordinates(centred)
-        explained: Gram
-        residual: Gram
-        if dense:
-            explained, residual = DenseGram(fitted.T @ fitted), DenseGram(left.T @ left)
-        else:
-            explained = FactoredGram(np.ascontiguousarray(fitted.T))
-            residual = FactoredGram(np.ascontiguousarray(left.T))
-        return cls(
-            explained,
-            residual,
-            n_samples=design.n_samples,
-            n_inputs=design.n_inputs,
-            rank=design.rank,
-            sizes=sizes,
-        )
+        kind = DenseGram if dense else FactoredGram
+        return cls(kind.of(design.coordinates(centred)), members, design)
 
     @classmethod
     def from_moments(cls, moments: Moments, n_inputs: int) -> TargetSpace:
@@ -85,46 +57,33 @@ class TargetSpace:
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits of both means, of the mean of all members, and of the two means' difference."""
+        at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
+        diagonal = self._gram.diagonal
+        products = self._gram.products(block, others)
         return self._judge(
-            self._size[block],
-            self._size[others],
-            self._sums(self._explained, block, others),
-            self._sums(self._residual, block, others),
+            self._size[at], self._size[others], diagonal[:, at], diagonal[:, others], products
         )
 
     def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
         """Evidence against the others, row k after the block absorbed the first k of a sequence."""
-        sizes = np.cumsum(self._size[np.concatenate(([block], sequence))])[:, None]
-        explained, explained_products = self._explained.foresee(block, sequence, others)
-        residual, residual_products = self._residual.foresee(block, sequence, others)
-        return self._judge(
-            sizes,
-            self._size[others],
-            (explained, self._explained.diagonal[others], explained_products),
-            (residual, self._residual.diagonal[others], residual_products),
-        )
+        sizes = self._size[np.concatenate(([block], sequence))].cumsum()[:, None]
+        grown, products = self._gram.foresee(block, sequence, others)
+        theirs = self._gram.diagonal[:, None, others]
+        return self._judge(sizes, self._size[others], grown, theirs, products)
 
-    def _judge(self, a: Number, b: FloatArray, explained: Sums, residual: Sums) -> Evidence:
-        a_squared, b_squared, ab_squared = a * a, b * b, (a + b) ** 2
-        first_explained, second_explained, explained_product = explained
-        first_residual, second_residual, residual_product = residual
+    def _judge(
+        self, a: FloatArray, b: FloatArray, first: FloatArray, second: FloatArray, both: FloatArray
+    ) -> Evidence:
+        """Put fits together from inner products of two block sums, of each and of both."""
         return Evidence(
-            (
-                self._fit(first_explained / a_squared, first_residual / a_squared, a),
-                self._fit(second_explained / b_squared, second_residual / b_squared, b),
-            ),
-            self._fit(
-                (first_explained + second_explained + 2.0 * explained_product) / ab_squared,
-                (first_residual + second_residual + 2.0 * residual_product) / ab_squared,
-                a + b,
-            ),
-            lambda: self._fit(_difference(*explained, a, b), _difference(*residual, a, b), a + b),
+            (self._fit(first / a**2, a), self._fit(second / b**2, b)),
+            self._fit((first + second + 2.0 * both) / (a + b) ** 2, a + b),
+            lambda: self._fit(_difference(first / a**2, second / b**2, both / (a * b)), a + b),
         )
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the mean targets."""
-        product = self._explained.products(block, others) + self._residual.products(block, others)
-        return _correlation(product, self._length[block], self._length[others])
+        return correlation(self._gram, block, others)
 
     def merge(self, block: int, other: int) -> None:
         """Average two blocks, each member with the same weight."""
@@ -132,62 +91,37 @@ class TargetSpace:
 
     def absorb(self, block: int, others: IntArray) -> None:
         """Merge several into one block at once."""
-        self._explained.merge(block, others)
-        self._residual.merge(block, others)
+        self._gram.merge(block, others)
         self._size[block] += self._size[others].sum()
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare inner products ahead, where they are not all held."""
-        self._explained.expect(blocks, others)
-        self._residual.expect(blocks, others)
+        self._gram.expect(blocks, others)
 
     def retire(self, block: int) -> None:
-        """Nothing to release: a block is two entries."""
+        """Nothing to release: a block is a row of what others need."""
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each target with all of them."""
-        scale = np.sqrt(self._length)
-        safe = np.where(scale > 0.0, scale, np.inf)
-        sums = self._explained.row_sums(safe) + self._residual.row_sums(safe)
-        return np.asarray(sums / self.n_variables)
+        return mean_correlation(self._gram)
 
     @property
     def total_variance(self) -> float:
         """Mean variance of the targets as they stand, the scale of losses in target units."""
-        return float(np.mean(self._length / self._size**2)) / (self.n_samples - 1)
+        total = self._gram.diagonal.sum(axis=0) / self._size**2
+        return float(total.mean()) / (self.n_samples - 1)
 
-    @property
-    def _length(self) -> FloatArray:
-        return np.asarray(self._explained.diagonal + self._residual.diagonal)
-
-    @staticmethod
-    def _sums(gram: Gram, block: int | IntArray, others: IntArray) -> Sums:
-        return gram.diagonal[block], gram.diagonal[others], gram.products(block, others)
-
-    def _fit(self, explained: Number, residual: Number, size: Number) -> Fit:
+    def _fit(self, squares: FloatArray, size: FloatArray) -> Fit:
         dof = self.n_samples - self.rank - 1
-        return Fit(explained, residual, self.n_samples, self.n_inputs, self.rank, dof, size)
+        return Fit(squares[0], squares[1], self.n_samples, self.n_inputs, self.rank, dof, size)
 
 
-def _difference(first: Number, second: Number, product: Number, a: Number, b: Number) -> Number:
-    """Length of the difference of two means; exactly zero when they agree to rounding."""
-    mean_first, mean_second = first / a**2, second / b**2
-    length = mean_first + mean_second - 2.0 * product / (a * b)
-    return np.where(length > ROUNDING * (mean_first + mean_second), length, 0.0)
+def _difference(first: FloatArray, second: FloatArray, both: FloatArray) -> FloatArray:
+    """Squared length of a difference of means; exactly zero when they agree to rounding."""
+    total = first + second
+    length = total - 2.0 * both
+    return np.where(length > ROUNDING * total, length, 0.0)
 
 
 #: A difference smaller than this, relative to what is subtracted, is rounding and not a signal.
 ROUNDING = 1e-13
-
-
-def _correlation(product: FloatArray, first: Number, second: FloatArray) -> FloatArray:
-    scale = np.sqrt(first * second)
-    return np.where(scale > 0.0, product / np.where(scale > 0.0, scale, 1.0), 0.0)
-
-
-def _rescale(gram: Gram, sizes: FloatArray) -> None:
-    if isinstance(gram, DenseGram):
-        gram.matrix *= np.outer(sizes, sizes)
-    elif isinstance(gram, FactoredGram):
-        gram.vectors *= sizes[:, None]
-    gram.diagonal *= sizes**2
