@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._target_aggregator import TIE, MergeProblem, group_names, loss_unit, settle
-from ctfa.core.criteria import FEATURE_CRITERIA, r2
+from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
 from ctfa.core.history import Ledger
 from ctfa.core.scans import SCANS
@@ -169,10 +169,10 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _pose(self, factored: FactoredFeatures, target: FloatArray, name: str) -> MergeProblem:
         criterion = check.choose(self.criterion, FEATURE_CRITERIA, "criterion")
-        space, judged = factored.space(target, name)
+        space = factored.space(target, name)
         return MergeProblem(
             space,
-            criterion if criterion is not r2 or judged == 1.0 else lambda e: judged * r2(e),
+            criterion,
             self.scan,
             check.read_order(self.order, space, check_random_state(self.random_state)),
             check.read_graph(self.connectivity, factored.sample.inputs, "features"),
@@ -202,17 +202,12 @@ class FactoredFeatures:
         gram = column_gram(sample.design, sample.inputs).matrices if with_correlations else None
         return cls(sample, folds, gram)
 
-    def space(self, target: FloatArray, name: str) -> tuple[MergeSpace, float]:
-        """A fresh space for one target, and the share of the folds that judge it.
-
-        A fold whose test rows hold a constant target has an R2 of zero whatever the features, by
-        the convention of scikit-learn's ``r2_score``: it counts in the mean and decides nothing.
-        """
+    def space(self, target: FloatArray, name: str) -> MergeSpace:
+        """A fresh space for one target."""
         gram = None if self.gram is None else DenseGram(self.gram.copy())
         check.require_varying(target[:, None], [name])
         if self.folds is None:
             design = self.sample.design
-            return FeatureSpace(design, design.centre(target[:, None])[:, 0], gram), 1.0
-        judges = [fold for fold in self.folds if check.is_varying(target[fold.test, None])[0]]
-        check.require_judges(judges, name)
-        return FoldedFeatureSpace(judges, target, gram), len(judges) / len(self.folds)
+            return FeatureSpace(design, design.centre(target[:, None])[:, 0], gram)
+        check.require_judges([target[fold.test] for fold in self.folds], name)
+        return FoldedFeatureSpace(self.folds, target, gram)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -57,9 +56,9 @@ def require_varying(values: FloatArray, names: Sequence[str]) -> None:
         )
 
 
-def require_judges(folds: Sequence[Any], name: str) -> None:
-    """Refuse folds none of which can judge."""
-    if not folds:
+def require_judges(held_out: Sequence[FloatArray], name: str) -> None:
+    """Refuse folds none of which can judge: the target must vary over the test rows of one."""
+    if not any(is_varying(target[:, None])[0] for target in held_out):
         raise ValueError(
             f"target {name!r} is constant over the test rows of every fold: no R2 is defined. "
             "Shuffle the folds or use fewer of them."

@@ -94,7 +94,7 @@ def _two_task_loss(
     signal_second: Number,
     signal_after: Number,
     *,
-    inputs: int,
+    inputs: Number,
 ) -> Number:
     """Variance and bias of Eq. 6 for the task that gains least."""
     first, second = evidence.before
@@ -115,7 +115,7 @@ def _signal(fit: Fit) -> Number:
     return _shrunk_signal(fit, fit.dof)
 
 
-def _shrunk_signal(fit: Fit, dof: int) -> Number:
+def _shrunk_signal(fit: Fit, dof: Number) -> Number:
     total = fit.explained + fit.residual
     share = fit.explained / np.maximum(total, TINY)  # a constant target explains nothing
     return share * (total / (fit.n_samples - 1) - fit.residual / dof)

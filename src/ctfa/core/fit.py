@@ -20,9 +20,9 @@ class Fit(NamedTuple):
     explained: Number
     residual: Number
     n_samples: int
-    n_inputs: int  # columns the model was given
-    rank: int  # coefficients it could estimate
-    dof: int  # degrees of freedom left for the noise
+    n_inputs: Number  # columns the model was given
+    rank: Number  # coefficients it could estimate
+    dof: Number  # degrees of freedom left for the noise
     size: Number  # members whose mean this is
 
     @property
@@ -44,7 +44,7 @@ class Fit(NamedTuple):
         explained = np.maximum(self.explained, 0.0)
         noise = np.maximum(self.residual, 0.0) / self.dof
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = explained / (max(self.rank, 1) * noise)
+            ratio = explained / (np.maximum(self.rank, 1) * noise)
         return np.where(explained > 0.0, ratio, 0.0)
 
 

@@ -1,6 +1,5 @@
 """When a merge pays: the corollaries for two tasks, for groups of any size, and for features."""
 
-
 import numpy as np
 from numpy.typing import ArrayLike
 

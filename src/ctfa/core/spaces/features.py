@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ctfa.core.deficient import restrictions
@@ -11,7 +9,7 @@ from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, correlation, mean_correlation
 from ctfa.core.restrictions import Roots
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import FloatArray, IntArray, Number
 
 
 class FeatureSpace:
@@ -51,7 +49,7 @@ class FeatureSpace:
         """Evidence against the others, row k after the block absorbed the first k of a sequence."""
         answers, steps = self._restrictions.foresee(block, sequence, others)
         residual = self._residual + running_sums(steps.rise[0])
-        n_absorbed = np.arange(sequence.size + 1)[:, None]
+        n_absorbed = np.arange(sequence.size + 1.0)[:, None]
         sizes = self._columns.sizes_along(block, sequence, others)
         return self._evidence(residual, answers.rise[0], n_absorbed, sizes)
 
@@ -83,7 +81,7 @@ class FeatureSpace:
         return self._columns.mean_correlation()
 
     def _evidence(
-        self, residual: float | FloatArray, rise: FloatArray, n_absorbed: Any, size: FloatArray
+        self, residual: Number, rise: FloatArray, n_absorbed: Number, size: FloatArray
     ) -> Evidence:
         """Put it together for the model as it is after some more merges."""
         n, explained = self.n_samples, self._total - residual

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -15,11 +14,13 @@ from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram
 from ctfa.core.restrictions import Roots
 from ctfa.core.spaces.features import BlockColumns, running_sums
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import FloatArray, IntArray, Number
 
 #: Training rows whose Gram matrix (of columns at unit length over all rows) is conditioned better
 #: than this are factored by it: its root has 12 digits. All others are factored themselves.
 COMFORTABLE_RCOND = 1e-4
+#: Squares about the mean below this share of the squares are rounding: the target is constant.
+CONSTANT_SHARE = 1e-28
 #: Test rows are compressed when they outnumber the inputs this many times.
 MANY_ROWS = 3
 
@@ -150,10 +151,12 @@ class Fold:
         mean = weighted_mean(train[self.design.used][:, None], self.design.row_scale)[0]
         error = (test - mean) * self.row_scale - self.judged @ coef
         about_mean = (test - weighted_mean(test[:, None], self.row_scale)[0]) * self.row_scale
-        squared = float(error @ error)
+        squared, total = float(error @ error), float(about_mean @ about_mean)
+        if total <= CONSTANT_SHARE * float((test * self.row_scale) @ (test * self.row_scale)):
+            total = 0.0
         if self.rotation is not None:
             error = self.rotation.T @ error
-        return coef, error, squared, float(about_mean @ about_mean)
+        return coef, error, squared, total
 
 
 class FoldedFeatureSpace:
@@ -175,8 +178,11 @@ class FoldedFeatureSpace:
         self._restrictions = restrictions([fold.roots for fold in folds], coefs, errors)
         self.foresees = self._restrictions.foresees
         self._columns = BlockColumns(self.n_variables, columns)
-        self._share = 1.0 / (len(folds) * np.array(totals))  # of a squared error in the mean R2
-        self._residual = float(self._share @ np.array(squared))
+        # What a squared error counts in the mean R2. A fold whose test rows hold a constant target
+        # has an R2 of zero whatever the features, as in scikit-learn: it decides nothing.
+        total = np.array(totals)
+        self._share = np.divide(1.0 / len(folds), total, out=np.zeros(len(folds)), where=total > 0)
+        self._residual = float(self._share @ np.array(squared) + np.mean(total == 0.0))
         self._rank = min(fold.roots.root.shape[1] for fold in folds)
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
@@ -191,7 +197,7 @@ class FoldedFeatureSpace:
         answers, steps = self._restrictions.foresee(block, sequence, others)
         rises = np.tensordot(self._share, answers.judged_rise, axes=1)
         residual = self._residual + running_sums(self._share @ steps.judged_rise)
-        n_blocks = self._columns.n_blocks - np.arange(sequence.size + 1)[:, None]
+        n_blocks = self._columns.n_blocks - np.arange(sequence.size + 1.0)[:, None]
         sizes = self._columns.sizes_along(block, sequence, others)
         return self._evidence(residual, rises, n_blocks, sizes)
 
@@ -222,7 +228,7 @@ class FoldedFeatureSpace:
         return self._columns.mean_correlation()
 
     def _evidence(
-        self, residual: float | FloatArray, rise: FloatArray, n_blocks: Any, size: FloatArray
+        self, residual: Number, rise: FloatArray, n_blocks: Number, size: FloatArray
     ) -> Evidence:
         n, rank, dof = self.n_samples, self._rank, self.n_samples - self._rank - 1
         return Evidence(
