@@ -397,3 +397,12 @@ def test_a_regressor_that_predicts_nan_is_named():
 
     with refused(ValueError, "Broken of group 0 predicted NaN"):
         fit_both(regressor=Broken()).predict(X)
+
+
+@pytest.mark.parametrize("name", ["why", "merges_", "trust_", "stability_"])
+def test_an_attribute_that_is_planned_says_so(name):
+    with pytest.raises(AttributeError, match="not in this version of ctfa yet"):
+        getattr(CTFARegressor(), name)
+    assert not hasattr(CTFARegressor(), name)
+    with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
+        _ = CTFARegressor().nonsense

@@ -23,6 +23,10 @@ def _of_targets(name: str, text: str) -> property:
     return property(lambda self: getattr(self.targets_, name), doc=text)
 
 
+#: Reserved by the interface for later versions.
+NOT_YET = ("merges_", "stability", "stability_", "trust_", "why")
+
+
 class ReducedTask(NamedTuple):
     """What the paper's algorithm returns for one group, in raw units."""
 
@@ -170,6 +174,10 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             )
             for mean, name, features in zip(means.T, names, self.features_, strict=True)
         ]
+
+    def __getattr__(self, name: str) -> Any:
+        """Say of a name that is planned that it is; called only for names that are not there."""
+        raise check.absent(self, name, planned=NOT_YET)
 
     partition_ = _of_targets("partition_", "Groups of targets.")
     labels_ = _of_targets("labels_", "Group of each target.")

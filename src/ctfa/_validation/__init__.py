@@ -21,6 +21,7 @@ from ctfa._validation.data import (
     require_width,
 )
 from ctfa._validation.options import (
+    absent,
     choose,
     not_yet,
     read_correlation,
@@ -48,6 +49,7 @@ from ctfa._validation.sufficiency import (
 __all__ = [
     "Sample",
     "Targets",
+    "absent",
     "as_frame",
     "as_series",
     "choose",
