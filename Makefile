@@ -38,10 +38,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-.venv-lowest/.ready: pyproject.toml benchmarks/lowest.txt
+.venv-lowest/.ready: pyproject.toml tests/lowest.txt
 	$(PYTHON) -m venv --clear .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet --upgrade "pip>=25.1"
-	.venv-lowest/bin/python -m pip install --quiet --editable . --group test --constraint benchmarks/lowest.txt
+	.venv-lowest/bin/python -m pip install --quiet --editable . --group test --constraint tests/lowest.txt
 	@touch .venv-lowest/.ready
 
 lowest: .venv-lowest/.ready
