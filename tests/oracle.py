@@ -375,9 +375,7 @@ def without(blocks: list[Block], *taken: Block) -> list[Block]:
 def scan_from_seeds(rules: Rules, *, restart: bool) -> Result:
     """``Aggregation`` of Algorithm 2; ``restart`` is the one line in which the scans differ."""
     finished: list[Block] = []  # the partition
-    free = list(
-        rules.order
-    )  # in order, not in V: taken ones are skipped (PAPER.md 8)
+    free = list(rules.order)  # in order, not in V: taken ones are skipped (PAPER.md 8)
     while free:  # foreach i in {1..|z|}: if i not in V
         block: Block = (free.pop(0),)  # P <- {i}; V <- V + {i}
         position = 0

@@ -26,6 +26,7 @@ LAYERS = {
     "ctfa.core.runs": 2,
     "ctfa.core.scans": 2,
     "ctfa._validation": 3,
+    "ctfa._merging": 3,
     "ctfa._target_aggregator": 3,
     "ctfa._feature_aggregator": 3,
     "ctfa._regressor": 4,

@@ -83,9 +83,9 @@ def test_neighbouring_channels_of_spectra_are_merged_as_by_refitting(cv):
     spectra, fat = tecator()
     X = spectra[:, ::8]
     folds = None if cv is None else oracle.contiguous_folds(len(fat), cv)
-    found = FeatureAggregator(
-        "r2", max_loss=1e-4, scan="restart", min_correlation=-1.0, cv=cv
-    ).fit(X, fat)
+    found = FeatureAggregator("r2", max_loss=1e-4, scan="restart", min_correlation=-1.0, cv=cv).fit(
+        X, fat
+    )
     expected = oracle.phase_two(X, fat, 1e-4, criterion="r2", scan="restart", folds=folds)
     assert expected.margin(1e-4) > 1e-9
     assert found.labels_.tolist() == list(expected.labels)

@@ -124,7 +124,9 @@ def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Comparison
             ("block", "other", "loss", "size"),
             (
                 (names[block], names[other], loss, size)
-                for block, other, loss, size in zip(*history.columns().values(), strict=True)
+                for block, other, loss, size in zip(
+                    history.block, history.other, history.loss, history.size, strict=True
+                )
             ),
         )
         output.mkdir(exist_ok=True)

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._target_aggregator import TIE, MergeProblem, group_names, loss_unit, settle
+from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
 from ctfa.core.history import Ledger
@@ -36,8 +36,9 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         a coefficient; ``"r2"``: the R2 lost (Algorithm 1), in sample or on folds;
         ``"feature-mse"``: Eq. 7 of the paper.
     max_loss : float or "auto", default="auto"
-        Merge while the loss is at most this; larger merges more. ``"auto"`` is ``log(n)`` for
-        ``"risk"``. For ``"r2"`` it is the paper's epsilon_2.
+        Merge while the loss is at most this; larger merges more, as a rule (an early merge changes
+        later questions). ``"auto"`` is ``log(n)`` for ``"risk"``. For ``"r2"`` it is the paper's
+        epsilon_2.
     scan : {"correlation", "grow", "restart", "best-first"}, default="correlation"
         Who is asked next. ``"correlation"`` (most correlated columns first) never looks at the
         target to order its questions; ``"best-first"`` does and overfits.
@@ -159,16 +160,17 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Find the groups for one target of already factored inputs."""
         n_samples = factored.sample.n_samples
         limit = check.read_feature_limit(self.max_loss, self.criterion, n_samples)
-        settle(self, self._pose(factored, target, name).solve(limit), limit)
+        names = getattr(self, "feature_names_in_", None)
+        settle(self, self._pose(factored, target, name), limit, names)
         return self
 
     def _fit_identity(self, n_features: int) -> Self:
         """Leave every feature by itself."""
-        settle(self, Ledger(n_features).close(), -np.inf)
+        settle_history(self, Ledger(n_features).close(), -np.inf)
         return self
 
     def _pose(self, factored: FactoredFeatures, target: FloatArray, name: str) -> MergeProblem:
-        criterion = check.choose(self.criterion, FEATURE_CRITERIA, "criterion")
+        criterion = check.read_criterion(self.criterion, FEATURE_CRITERIA)
         space = factored.space(target, name)
         return MergeProblem(
             space,
@@ -195,7 +197,6 @@ class FactoredFeatures:
         folds = None
         if splits is None:
             check.require_freedom(sample.design)
-            check.warn_if_doubtful([sample.design])
         else:
             folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])

@@ -9,7 +9,8 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
-from ctfa._target_aggregator import MergeProblem, TargetAggregator, holding_interval
+from ctfa._merging import MergeProblem
+from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 
@@ -54,6 +55,7 @@ def target_path(
     >>> [point.n_groups for point in target_path(X, Y, [-1.0, 1.5, float("inf")])]
     [6, 2, 1]
     """
+    check.require_no_limit(options)
     aggregator = TargetAggregator(**options)
     sample = check.read_sample(aggregator, X, sample_weight)
     targets = check.read_targets(Y, sample.n_given, used=sample.used)
@@ -79,6 +81,7 @@ def feature_path(
     list of PathPoint
         One for each value, in the order given.
     """
+    check.require_no_limit(options)
     aggregator = FeatureAggregator(**options)
     sample = check.read_sample(aggregator, X, sample_weight)
     target = check.read_vector(y, sample)
@@ -92,7 +95,7 @@ def _path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]
     if problem.scan == "best-first":
         # Its merges do not depend on max_loss, only where they stop does.
         history = problem.solve(max(max_losses))
-        return [_point_of(history, value, problem.tolerance) for value in max_losses]
+        return [_point_of(problem, history, value) for value in max_losses]
     found: dict[float, PathPoint] = {}
     for value in max_losses:
         reach = value + problem.tolerance
@@ -102,15 +105,15 @@ def _path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]
             known = PathPoint(value, history.partition(), history.loss_interval)
         found[value] = known._replace(max_loss=value)
     return [
-        point._replace(loss_interval=holding_interval(point.loss_interval, point.max_loss))
+        point._replace(loss_interval=problem.interval(point.loss_interval, point.max_loss))
         for point in map(found.__getitem__, max_losses)
     ]
 
 
-def _point_of(history: MergeHistory, max_loss: float, tolerance: float) -> PathPoint:
+def _point_of(problem: MergeProblem, history: MergeHistory, max_loss: float) -> PathPoint:
     """The point of a history whose merges would be the same for a smaller limit."""
-    reach = max_loss + tolerance
-    interval = holding_interval(history.interval(reach), max_loss)
+    reach = max_loss + problem.tolerance
+    interval = problem.interval(history.interval(reach), max_loss)
     return PathPoint(max_loss, history.partition(reach), interval)
 
 

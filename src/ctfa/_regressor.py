@@ -112,6 +112,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         sample = check.read_sample(self, X, sample_weight)
         targets = check.read_targets(Y, sample.n_given, used=sample.used)
         regressor = LinearRegression() if self.regressor is None else self.regressor
+        check.require_regressor(regressor)
         if sample.weights is not None:
             check.require_weighable(regressor)
         self._library, self._is_vector = targets.library, targets.is_vector
@@ -140,10 +141,24 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             is_vector=self._is_vector,
         )
 
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
+        for phase, kind in (("targets", TargetAggregator), ("features", FeatureAggregator)):
+            nested = any(name.startswith(f"{phase}__") for name in params)
+            if nested and params.get(phase, getattr(self, phase)) is None:
+                params[phase] = kind()
+        super().set_params(**params)
+        return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean over the targets of the R2 of each."""
+        return float(np.mean(self.score_per_target(X, y, sample_weight)))
+
     def score_per_target(self, X: Any, Y: Any, sample_weight: Any = None) -> FloatArray:
         """R2 of each target, in the order of the columns of ``Y``."""
         predicted = np.asarray(self.predict(X))
         true = self.targets_._read_again(Y, predicted.shape[0]).values
+        check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])
         return np.asarray(
             r2_score(

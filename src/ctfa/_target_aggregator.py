@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -13,30 +11,13 @@ from sklearn.utils import TransformerTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa.core.criteria import (
-    TARGET_CRITERIA,
-    Criterion,
-    corollary,
-    feature_mse,
-    feature_risk,
-    mse,
-    r2,
-    target_risk,
-)
+from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
+from ctfa.core.criteria import TARGET_CRITERIA, mse
 from ctfa.core.design import weighted_mean
-from ctfa.core.graph import Neighbours
-from ctfa.core.history import Ledger, MergeHistory
-from ctfa.core.partition import Partition
+from ctfa.core.history import Ledger
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.targets import TargetSpace
-from ctfa.core.types import FloatArray, IntArray
-
-#: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
-TIE = 1e-10
-#: Criteria whose losses are in squared units of the target, and those whose losses have none.
-IN_TARGET_UNITS = (mse, corollary, feature_mse)
-WITHOUT_UNITS = (target_risk, feature_risk, r2)
+from ctfa.core.types import FloatArray
 
 
 class TargetAggregator(BaseEstimator):  # type: ignore[misc]
@@ -47,11 +28,13 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     criterion : {"risk", "mse", "corollary"} or callable, default="risk"
         What a merge costs. ``"risk"``: the change of the total prediction risk, exact for groups
         of any size; ``"mse"``: the paper's rule as its code computes it; ``"corollary"``: Eq. 6 of
-        the paper read literally. A callable takes an ``Evidence`` and returns a loss.
+        the paper read literally. A callable takes an ``Evidence`` (``ctfa.core.fit``), whose fits
+        hold an entry a candidate, and returns a loss for each.
     max_loss : float, default=1.5
-        Merge while the loss is at most this; larger merges more. Units of ``"risk"``: 1 is
-        break-even in expectation. ``"mse"`` and ``"corollary"``: squared target units, the negative
-        of the paper's epsilon_1.
+        Merge while the loss is at most this; larger merges more (groups are nested for the scan
+        "best-first"; in the others an early merge changes later questions). Units of ``"risk"``:
+        1 is break-even in expectation. ``"mse"`` and ``"corollary"``: squared target units, the
+        negative of the paper's epsilon_1.
     scan : {"best-first", "correlation", "grow", "restart"}, default="best-first"
         Who is asked next. ``"best-first"``: the pair of smallest loss; ``"correlation"``: the most
         correlated pair; ``"grow"``: Algorithm 2 as printed; ``"restart"``: the authors' loop.
@@ -173,8 +156,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     def _fit_sample(self, sample: check.Sample, targets: check.Targets) -> Self:
         """Find the groups in data that have been read."""
         limit = check.read_target_limit(self.max_loss)
-        problem = self._pose(sample, targets)
-        settle(self, problem.solve(limit), limit)
+        names = None if targets.labels is None else targets.names
+        settle(self, self._pose(sample, targets), limit, names)
         return self
 
     def _fit_identity(self, targets: check.Targets) -> Self:
@@ -182,12 +165,12 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         self._remember(targets)
         n_targets = targets.values.shape[1]
         self._set_units(np.zeros(n_targets), np.ones(n_targets))
-        settle(self, Ledger(n_targets).close(), -np.inf)
+        settle_history(self, Ledger(n_targets).close(), -np.inf)
         return self
 
     def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
         """Check everything and factor the inputs once."""
-        criterion = check.choose(self.criterion, TARGET_CRITERIA, "criterion")
+        criterion = check.read_criterion(self.criterion, TARGET_CRITERIA)
         check.require(self.scan, SCANS, "scan")
         check.require(self.scale, ["standard", "center", "none"], "scale")
         check.not_yet(self.flip, False, "flip")
@@ -202,7 +185,6 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
             check.require_freedom(design)
             if criterion is mse:
                 check.require_columns_freedom(design)
-        check.warn_if_doubtful([design])
         centred = design.centre(values)
         offsets, scales = np.zeros(values.shape[1]), np.ones(values.shape[1])
         if self.scale != "none":
@@ -252,65 +234,3 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         named = hasattr(self, "target_names_in_")
         check.require_same_targets(targets, self._names, named=named)
         return targets
-
-
-@dataclass(frozen=True, eq=False)
-class MergeProblem:
-    """A checked problem of either phase, ready to be scanned."""
-
-    space: MergeSpace
-    criterion: Criterion
-    scan: str
-    order: IntArray
-    graph: Any  # the neighbour graph, or None
-    min_correlation: float = -1.0
-    tolerance: float = 0.0
-
-    def solve(self, max_loss: float) -> MergeHistory:
-        """Run the scan, which leaves the space merged."""
-        return SCANS[self.scan](
-            self.space,
-            self.criterion,
-            max_loss=max_loss,
-            order=self.order,
-            neighbours=None if self.graph is None else Neighbours(self.graph),
-            min_correlation=self.min_correlation,
-            tolerance=self.tolerance,
-        )
-
-    def copy(self) -> MergeProblem:
-        """Keep the space as it is for another scan."""
-        return replace(self, space=copy.deepcopy(self.space))
-
-
-def loss_unit(criterion: Criterion, target_variance: float) -> float:
-    """Scale of the losses of a criterion, in which ties are judged."""
-    if criterion in IN_TARGET_UNITS:
-        return target_variance
-    # A user's own criterion has units that only they know: it is compared exactly.
-    return 1.0 if criterion in WITHOUT_UNITS else 0.0
-
-
-def settle(aggregator: Any, history: MergeHistory, max_loss: float) -> None:
-    """Set the fitted attributes that both aggregators have."""
-    aggregator.history_, aggregator.max_loss_ = history, max_loss
-    aggregator.partition_ = history.partition()
-    aggregator.labels_ = aggregator.partition_.labels
-    aggregator.n_groups_ = aggregator.partition_.n_groups
-    aggregator.loss_interval_ = holding_interval(history.loss_interval, max_loss)
-    aggregator.cv_curve_ = None
-
-
-def holding_interval(interval: tuple[float, float], max_loss: float) -> tuple[float, float]:
-    """Where a partition stays the same; a tie accepted just above ``max_loss`` counts as at it."""
-    return min(interval[0], max_loss), interval[1]
-
-
-def group_names(partition: Partition, names: Sequence[Any]) -> list[str]:
-    """Name a group after its members: ``a``, or ``mean(a, b)``."""
-    return [
-        str(names[group[0]])
-        if group.size == 1
-        else "mean(" + ", ".join(str(names[member]) for member in group) + ")"
-        for group in partition.groups
-    ]

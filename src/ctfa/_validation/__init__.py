@@ -17,6 +17,7 @@ from ctfa._validation.data import (
     read_vector,
     read_weights,
     require_finite_prediction,
+    require_rows,
     require_same_targets,
     require_width,
 )
@@ -25,6 +26,7 @@ from ctfa._validation.options import (
     choose,
     not_yet,
     read_correlation,
+    read_criterion,
     read_feature_limit,
     read_folds,
     read_graph,
@@ -35,6 +37,8 @@ from ctfa._validation.options import (
     read_target_limit,
     require,
     require_foldable,
+    require_no_limit,
+    require_regressor,
     require_weighable,
 )
 from ctfa._validation.sufficiency import (
@@ -59,6 +63,7 @@ __all__ = [
     "library_of",
     "not_yet",
     "read_correlation",
+    "read_criterion",
     "read_feature_limit",
     "read_feature_names",
     "read_folds",
@@ -79,6 +84,9 @@ __all__ = [
     "require_foldable",
     "require_freedom",
     "require_judges",
+    "require_no_limit",
+    "require_regressor",
+    "require_rows",
     "require_same_targets",
     "require_varying",
     "require_weighable",

@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from ctfa._validation.containers import container_of
+from ctfa._validation.sufficiency import warn_if_doubtful
 from ctfa.core.design import Design
 from ctfa.core.types import BoolArray, FloatArray
 
-#: Numbers beyond this overflow when products of sums of squares are taken.
-LARGEST = 1e70
+#: Numbers beyond these overflow or vanish when products of sums of squares are taken.
+LARGEST, SMALLEST = 1e70, 1e-70
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +39,10 @@ class Sample:
 
     @cached_property
     def design(self) -> Design:
-        """Centred and factored inputs."""
-        return Design.of(self.inputs, self.weights)
+        """Centred and factored inputs; warns, once, where rounding could decide."""
+        design = Design.of(self.inputs, self.weights)
+        warn_if_doubtful([design])
+        return design
 
 
 class Targets(NamedTuple):
@@ -67,6 +70,8 @@ def read_sample(estimator: Any, X: Any, sample_weight: Any) -> Sample:
 def read_inputs(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
     """Features as a float64 array of finite numbers; sets the estimator's names on reset."""
     values = _as_it_is(X)
+    if values is None:
+        _refuse_mask(X, "X")
     if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
         estimator.n_features_in_ = values.shape[1]
@@ -118,6 +123,7 @@ def read_targets(
 ) -> Targets:
     """Targets as a float64 array of finite numbers, one column each, of the rows used."""
     _require_given(Y, what)
+    _refuse_mask(Y, what)
     library, labels = container_of(Y)
     values = _as_it_is(Y)
     if values is None or values.size == 0 or values.ndim not in (1, 2):
@@ -144,6 +150,7 @@ def read_targets(
 def read_vector(y: Any, sample: Sample) -> FloatArray:
     """One target as a float64 vector of finite numbers, of the rows used."""
     _require_given(y, "y")
+    _refuse_mask(y, "y")
     try:
         vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
     except (TypeError, ValueError) as error:
@@ -192,6 +199,14 @@ def require_width(values: FloatArray, width: int, what: str, columns: str) -> No
         raise ValueError(
             f"{what} has {values.shape[1]} columns but fit has seen {width} {columns}: pass one "
             "column for each, in the same order."
+        )
+
+
+def require_rows(values: FloatArray, minimum: int) -> None:
+    """Refuse too few rows for a score."""
+    if values.shape[0] < minimum:
+        raise ValueError(
+            f"R2 of {values.shape[0]} row is not defined: pass {minimum} rows or more."
         )
 
 
@@ -245,12 +260,25 @@ def _require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
 
 
 def _refuse_gaps(values: FloatArray, what: str, names: Sequence[str] | None) -> None:
-    if values.size == 0 or (values.min() > -LARGEST and values.max() < LARGEST):
-        return  # NaN is not on either side of anything
-    allowed = np.abs(values) < LARGEST
-    row, column = map(int, np.argwhere(~allowed)[0])
-    where = f"row {row}, column {column if names is None else repr(str(names[column]))}"
-    worst = values[row, column]
+    if values.size == 0:
+        return
+    largest = np.maximum(values.max(axis=0), -values.min(axis=0))
+    # NaN is on neither side of anything; a column of zeros is constant and not small.
+    if np.all((largest < LARGEST) & ((largest > SMALLEST) | (largest == 0.0))):
+        return
+
+    def name(column: int) -> str:
+        return str(column) if names is None else repr(str(names[column]))
+
+    bad = np.argwhere(~(np.abs(values) < LARGEST))
+    if not bad.size:
+        small = int(np.flatnonzero((largest <= SMALLEST) & (largest > 0.0))[0])
+        raise ValueError(
+            f"Input {what} holds nothing above {largest[small]:g} in column {name(small)}: its "
+            "square is too small to compute with; use other units."
+        )
+    row, column = map(int, bad[0])
+    where, worst = f"row {row}, column {name(column)}", values[row, column]
     if np.isfinite(worst):
         raise ValueError(
             f"Input {what} contains {worst:g} at {where}: its square is too large to compute "
@@ -263,11 +291,24 @@ def _refuse_gaps(values: FloatArray, what: str, names: Sequence[str] | None) -> 
     )
 
 
+def _refuse_mask(data: Any, what: str) -> None:
+    """A mask would be dropped silently, and what it hides would count."""
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        masked = int(np.ma.getmaskarray(data).sum())
+        raise ValueError(
+            f"{what} is an array with {masked} masked values: fill them, or drop those rows or "
+            "columns first."
+        )
+
+
 #: Parts of scikit-learn's messages about the form of data, and what they leave out: what to do.
 ADVICE = {
     "could not convert string": "encode or drop columns that are not numbers",
     "Cannot cast": "encode or drop columns that are not numbers",
     "must be a string or a real number": "pass an array or data frame of numbers",
+    "at least one array or dtype": "pass at least one column",
+    "setting an array element with a sequence": "pass a table of numbers, collected and complete",
+    "inhomogeneous": "pass rows of equal length",
     "sample(s)": "pass more rows",
     "feature(s)": "pass at least one column",
     "should be a 1d array": "pass one target, or use CTFARegressor for several",

@@ -12,6 +12,8 @@ from sklearn.model_selection import PredefinedSplit, check_cv
 from sklearn.utils.validation import has_fit_parameter
 
 from ctfa._validation.data import Sample
+from ctfa.core.criteria import Criterion
+from ctfa.core.fit import Evidence
 from ctfa.core.graph import ORDERS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
@@ -29,6 +31,30 @@ def choose(option: Any, registry: Mapping[str, Option], what: str) -> Option:
     raise ValueError(f"{what}={option!r} is not known; use one of {known}, or a callable.")
 
 
+def read_criterion(option: Any, registry: Mapping[str, Criterion]) -> Criterion:
+    """A criterion by name, or a user's own, whose losses are checked."""
+    chosen = choose(option, registry, "criterion")
+    if chosen in registry.values():
+        return chosen
+
+    def checked(evidence: Evidence) -> FloatArray:
+        shape = np.shape(evidence.after.residual)
+        try:
+            losses = np.broadcast_to(np.asarray(chosen(evidence), dtype=np.float64), shape)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"criterion={option!r} did not return numbers that fit {shape} candidates "
+                f"({error}): return one loss for each, computed from the arrays of the evidence."
+            ) from error
+        if np.isnan(losses).any():
+            raise ValueError(
+                f"criterion={option!r} returned NaN: return a number, or infinity to refuse."
+            )
+        return losses
+
+    return checked
+
+
 def require(value: Any, allowed: Iterable[str], what: str) -> None:
     """Refuse a value that is not on the list."""
     known = list(allowed)
@@ -41,7 +67,8 @@ def not_yet(value: Any, available: Any, what: str) -> None:
     """Refuse a value that the interface reserves for a later version."""
     if value is not available and not (np.ndim(value) == 0 and value == available):
         raise NotImplementedError(
-            f"{what}={value!r} is not in this version of ctfa yet; use {what}={available!r}."
+            f"{what}={value!r} is not available, or not in this version of ctfa yet; use "
+            f"{what}={available!r}."
         )
 
 
@@ -73,6 +100,12 @@ def read_losses(max_losses: Any) -> list[float]:
     return [read_number(value, "max_losses") for value in max_losses]
 
 
+def require_no_limit(options: Mapping[str, Any]) -> None:
+    """Refuse one ``max_loss`` beside several."""
+    if "max_loss" in options:
+        raise TypeError("a path takes max_losses, several values: leave max_loss out.")
+
+
 def read_target_limit(max_loss: Any) -> float:
     """The largest loss at which targets merge."""
     if isinstance(max_loss, str) and max_loss == "auto":
@@ -89,8 +122,8 @@ def read_feature_limit(max_loss: Any, criterion: Any, n_samples: int) -> float:
         return read_number(max_loss, "max_loss", " or 'auto'")
     if not (isinstance(criterion, str) and criterion == "risk"):
         raise ValueError(
-            f"max_loss='auto' goes with criterion='risk'; give a number for criterion="
-            f"{criterion!r} (the paper's epsilon_2 for 'r2' is 1e-4)."
+            f"max_loss='auto' goes with criterion='risk' and not with {criterion!r}: give a "
+            "number (the paper's epsilon_2, for criterion 'r2', is 1e-4)."
         )
     return float(np.log(n_samples))
 
@@ -201,12 +234,22 @@ def read_folds(cv: Any, sample: Sample, y: FloatArray) -> list[tuple[IntArray, I
     return splits
 
 
+def require_regressor(regressor: Any) -> None:
+    """Refuse what cannot be cloned, fitted and asked to predict."""
+    if isinstance(regressor, type) or not hasattr(regressor, "fit"):
+        raise TypeError(
+            f"regressor={regressor!r} is not an estimator: pass an instance such as RidgeCV(), or "
+            "None for LinearRegression()."
+        )
+
+
 def require_weighable(regressor: Any) -> None:
     """Refuse weights for a regressor that would ignore them."""
     if not has_fit_parameter(regressor, "sample_weight"):
         raise ValueError(
             f"sample_weight was given but {type(regressor).__name__}.fit does not take it: use "
-            "another regressor or leave the weights out."
+            "another regressor (of a pipeline, its last step, with the others in front of this "
+            "estimator) or leave the weights out."
         )
 
 

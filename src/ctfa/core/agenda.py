@@ -61,18 +61,15 @@ class NearestPairs:
         self._settle(block, others[later], keys[later])
         earlier, their_keys = others[~later], keys[~later]
         bound = self._key[earlier]
-        nearer = (their_keys < bound) | (
-            (their_keys == bound) & ((block < self._partner[earlier]) | ~self._fresh[earlier])
-        )
+        # A tie with a bound that is not fresh is left to be looked at: an equal may come first.
+        first = (block < self._partner[earlier]) & self._fresh[earlier]
+        nearer = (their_keys < bound) | ((their_keys == bound) & first)
         won = earlier[nearer]
         self._key[won], self._partner[won], self._fresh[won] = their_keys[nearer], block, True
 
     def remaining(self) -> IntArray:
-        """Each block left with its nearest later partner, where it has one: ``(pairs, 2)``."""
-        for block in np.flatnonzero(self._alive & ~self._fresh):
-            self._look(int(block))
-        left = np.flatnonzero(self._alive & np.isfinite(self._key))
-        return np.column_stack([left, self._partner[left]])
+        """Blocks that are left."""
+        return np.flatnonzero(self._alive)
 
     def _candidates(self, block: int) -> IntArray:
         if self._neighbours is not None:
@@ -189,7 +186,12 @@ class PairList(NamedTuple):
     def insert(self, other: PairList) -> PairList:
         """Insert a short sorted list into this sorted one."""
         at = np.searchsorted(-self.strength, -other.strength)
-        return PairList(*(np.insert(a, at, b) for a, b in zip(self, other, strict=True)))
+        joined = PairList(*(np.insert(a, at, b) for a, b in zip(self, other, strict=True)))
+        # Found by strength alone: where it ties with a neighbour's, the indices decide.
+        new = at + np.arange(at.size)
+        beside = np.concatenate((new[new > 0] - 1, new[new < joined.size - 1]))
+        tied = joined.strength[beside] == joined.strength[beside + 1]
+        return joined.sorted() if tied.any() else joined
 
     def involves(self, block: int, other: int) -> BoolArray:
         """Which pairs contain one of two blocks."""

@@ -23,6 +23,7 @@ class Gram(Protocol):
     """Inner products of block sums, one or several kinds of them."""
 
     diagonal: FloatArray  # (kinds, n_variables)
+    vectors: tuple[FloatArray, ...]  # the block sums, one row each, a kind
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Products ``(kinds, others)`` of a block with others, or of blocks and others in pairs."""
@@ -48,8 +49,9 @@ class Gram(Protocol):
 class DenseGram:
     """The whole matrices: each product is a look-up, each merge one row and one column."""
 
-    def __init__(self, matrices: FloatArray) -> None:
+    def __init__(self, matrices: FloatArray, vectors: Sequence[FloatArray] = ()) -> None:
         self.matrices = matrices  # (kinds, n_variables, n_variables); owned and changed
+        self.vectors = tuple(vectors)  # for differences, where look-ups have lost the digits
         self.diagonal = matrices.diagonal(axis1=1, axis2=2).copy()
 
     @classmethod
@@ -59,7 +61,7 @@ class DenseGram:
         matrices = np.empty((len(columns), width, width))
         for matrix, part in zip(matrices, columns, strict=True):
             np.matmul(part.T, part, out=matrix)
-        return cls(matrices)
+        return cls(matrices, [np.ascontiguousarray(part.T) for part in columns])
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Look the products up."""
@@ -76,6 +78,8 @@ class DenseGram:
         row[:, block] = length
         self.matrices[:, :, block] = row
         self.diagonal[:, block] = length
+        for part in self.vectors:
+            part[block] += part[others].sum(axis=0)
 
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray
@@ -125,9 +129,16 @@ class FactoredGram:
             pairs = ((part[block], part[others]) for part in self.vectors)
             return np.stack([np.einsum("ij,ij->i", *pair) for pair in pairs])
         row = self._row_of.get(block)
-        if row is None:
+        if row is None or not self._covers(others):
             return np.stack([part[others] @ part[block] for part in self.vectors])
         return np.asarray(self._panel[:, row].take(others - self._first, axis=1))
+
+    def _covers(self, others: IntArray) -> bool:
+        """Whether the prepared rows reach all of the others."""
+        if others.size == 0:
+            return True
+        last = self._first + self._panel.shape[2]
+        return bool(others.min() >= self._first and others.max() < last)
 
     def merge(self, block: int, others: IntArray) -> None:
         """Add the vectors; prepared rows of other blocks stay valid, those of these do not."""
@@ -153,7 +164,9 @@ class FactoredGram:
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare rows for the next blocks, unless the first of them is ready."""
-        if blocks.size == 0 or others.size == 0 or int(blocks[0]) in self._row_of:
+        if blocks.size == 0 or others.size == 0:
+            return
+        if int(blocks[0]) in self._row_of and self._covers(others):
             return
         if self._unused * 2 > self._panel.shape[1]:
             self._ahead = max(1, self._ahead // 2)
@@ -184,3 +197,18 @@ def mean_correlation(gram: Gram) -> FloatArray:
     scale = np.sqrt(gram.diagonal.sum(axis=0))
     sums = gram.row_sums(np.where(scale > 0.0, scale, np.inf)).sum(axis=0)
     return np.asarray(sums / sums.size)
+
+
+def differences(
+    gram: Gram, grown: IntArray, sizes: FloatArray, others: IntArray, their_sizes: FloatArray
+) -> FloatArray:
+    """Squared lengths ``(kinds, others)`` of differences of means, taken explicitly.
+
+    The first mean is that of all the ``grown`` blocks together, or one for each of the others
+    where ``grown`` has two dimensions.
+    """
+    squares = []
+    for part in gram.vectors:
+        gap = part[grown].sum(axis=0) / sizes[:, None] - part[others] / their_sizes[:, None]
+        squares.append(np.einsum("ij,ij->i", gap, gap))
+    return np.stack(squares)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,8 @@ class MergeHistory:
 
     ``block`` and ``other`` are slots: the index of the member by which each block was known.
     ``refused`` and ``refused_loss`` hold, for each variable that leads a final group, the candidate
-    that came nearest to joining it and at what loss (-1 and infinity if none was asked).
+    that it refused at the smallest loss, and that loss (-1 and infinity if it refused none). Where
+    groups grow one after another that is the candidate, and the group, as they were when asked.
     """
 
     n_variables: int
@@ -30,6 +32,7 @@ class MergeHistory:
     refused_loss: FloatArray
     n_comparisons: int
     loss_interval: tuple[float, float]
+    names: Sequence[str] | None = None
 
     def __len__(self) -> int:
         return int(self.block.size)
@@ -75,8 +78,17 @@ class MergeHistory:
         return rows
 
     def columns(self) -> dict[str, Any]:
-        """Return one array a column: block, other, loss, size."""
-        return {"block": self.block, "other": self.other, "loss": self.loss, "size": self.size}
+        """Return one array a column: block, other, loss, size; and names where there are any."""
+        columns: dict[str, Any] = {
+            "block": self.block,
+            "other": self.other,
+            "loss": self.loss,
+            "size": self.size,
+        }
+        if self.names is not None:
+            named = np.array(self.names, dtype=object)
+            columns |= {"block_name": named[self.block], "other_name": named[self.other]}
+        return columns
 
     def to_frame(self) -> Any:
         """Return the merges as a pandas DataFrame."""
@@ -128,10 +140,6 @@ class Ledger:
             for one, two in ((block, other), (other, block)):
                 if loss < self._refused_loss[one]:
                     self._refused_loss[one], self._refused[one] = loss, two
-        self.refuse_all(losses)
-
-    def refuse_all(self, losses: FloatArray) -> None:
-        """Write down refusals that only the interval of ``max_loss`` has to know."""
         self.best_refused = min(self.best_refused, float(losses.min(initial=np.inf)))
 
     def forget_refusals(self, block: int) -> None:

@@ -13,6 +13,8 @@ from ctfa.core.history import Ledger
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
+#: The loss of a merge that no finite limit accepts.
+LARGEST = float(np.finfo(np.float64).max)
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
 FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
 
@@ -34,15 +36,24 @@ class Judge:
         self.min_correlation = min_correlation
         self.ledger = Ledger(space.n_variables)
 
+    @property
+    def has_floor(self) -> bool:
+        """Whether some pairs correlate too little to be asked."""
+        return self.min_correlation > -1.0
+
     def may_meet(self, block: int | IntArray, others: IntArray) -> IntArray:
         """Positions of the others that correlate enough to be asked."""
-        if self.min_correlation <= -1.0:
+        if not self.has_floor:
             return np.arange(others.size)
         return np.flatnonzero(self.space.correlation(block, others) >= self.min_correlation)
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Loss of each merge."""
-        return np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
+        """Loss of each merge; the largest number for an infinite one, which any limit refuses.
+
+        Infinity itself is kept for pairs that may not be asked, not even by an infinite limit.
+        """
+        losses = np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
+        return np.asarray(np.minimum(losses, LARGEST))
 
     def all_losses(self, block: int, others: IntArray) -> FloatArray:
         """Loss of each merge, infinite where the pair may not be asked."""

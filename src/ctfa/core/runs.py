@@ -83,6 +83,6 @@ def _verified_run(
     asked = ~gone[:states] & (np.arange(columns.size) <= hits[:, None])
     judge.ledger.n_comparisons += int(np.count_nonzero(asked))
     asked[np.arange(states), hits] = False
-    judge.ledger.refuse_all(losses[:states][asked])
+    judge.ledger.refuse(block, queue[columns[np.nonzero(asked)[1]]], losses[:states][asked])
     taken = np.concatenate((predicted[:1], hits + first))
     return taken, losses[np.arange(states), hits].tolist()

@@ -138,7 +138,7 @@ def _grow_groups(
     rank = np.empty(order.size, dtype=np.intp)
     rank[order] = np.arange(order.size)
     free = np.ones(order.size, dtype=bool)
-    by_runs = space.foresees and neighbours is None and judge.min_correlation <= -1.0
+    by_runs = space.foresees and neighbours is None and not judge.has_floor
     for seed in order:
         if not free[seed]:
             continue
@@ -204,9 +204,12 @@ def _merge_nearest(
         judge.merge(block, other, loss, neighbours)
         ledger.forget_refusals(block)
         pairs.merged(block, other)
+    # Everybody left has refused everybody else; say so as they stand now.
     left = pairs.remaining()
-    if left.size:
-        ledger.refuse_pairs(left[:, 0], left[:, 1], judge.losses(left[:, 0], left[:, 1]))
+    for leader in map(int, left):
+        others = left[left != leader] if neighbours is None else neighbours.of(leader)
+        ledger.forget_refusals(leader)
+        ledger.refuse(leader, others, judge.all_losses(leader, others))
     return ledger.close()
 
 
@@ -216,24 +219,25 @@ def _best_first_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHist
     alive = np.arange(judge.space.n_variables)
     while True:
         best: tuple[float, int, int] | None = None
+        rows: list[tuple[int, IntArray, FloatArray]] = []
         for block in map(int, alive):
             later = alive[alive > block]
             others = later if neighbours is None else neighbours.among(block, later)
-            losses = judge.all_losses(block, others) if others.size else np.empty(0)
-            ledger.n_comparisons += others.size
             if not others.size:
                 continue
+            losses = judge.all_losses(block, others)
+            ledger.n_comparisons += others.size
+            rows.append((block, others, losses))
             nearest = int(np.argmin(losses))
             if losses[nearest] < np.inf and (best is None or losses[nearest] < best[0]):
                 best = (float(losses[nearest]), block, int(others[nearest]))
-        if best is None:
+        if best is None or not best[0] <= judge.limit:
             break
         loss, block, other = best
-        if not loss <= judge.limit:
-            ledger.refuse_pairs(np.array([block]), np.array([other]), np.array([loss]))
-            break
         judge.merge(block, other, loss, neighbours)
         alive = alive[alive != other]
+    for block, others, losses in rows:
+        ledger.refuse_pairs(np.full(others.size, block), others, losses)
     return ledger.close()
 
 
@@ -246,11 +250,9 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         others = np.flatnonzero(alive) if neighbours is None else neighbours.of(block)
         others = others[others != block]
         strength = space.correlation(block, others)
-        meets = (
-            np.ones(others.size, bool)
-            if judge.min_correlation <= -1.0
-            else (strength >= judge.min_correlation)
-        )
+        if not judge.has_floor:
+            return others, strength
+        meets = strength >= judge.min_correlation
         return others[meets], strength[meets]
 
     rows = []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch, check_random_state
+
+from ctfa.core.types import FloatArray
 
 MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
 SEASONS = ("winter", "spring", "summer", "autumn")
@@ -18,7 +21,12 @@ RESPONSE = {
 
 
 def make_gauges(
-    n_years: int = 120, n_gauges: int = 12, *, noise: float = 2.5, random_state: Any = None
+    n_years: int = 120,
+    n_gauges: int = 12,
+    *,
+    noise: float = 2.5,
+    random_state: Any = None,
+    as_frame: bool = False,
 ) -> Bunch:
     """Return yearly flows at river gauges in three regions, and the monthly weather before them.
 
@@ -35,6 +43,8 @@ def make_gauges(
         Standard deviation of what the weather does not explain.
     random_state : int, RandomState or None, default=None
         Seed.
+    as_frame : bool, default=False
+        Give ``data`` and ``target`` as pandas data frames.
 
     Returns
     -------
@@ -51,6 +61,11 @@ def make_gauges(
     >>> gauges.feature_names[:2], gauges.target_names[0]
     (['temp_dec', 'temp_jan'], 'gauge_01')
     """
+    if n_years < 1 or n_gauges < 1 or noise < 0:
+        raise ValueError(
+            f"n_years={n_years}, n_gauges={n_gauges} and noise={noise}: there must be at least one "
+            "year and one gauge, and the noise is a standard deviation."
+        )
     rng = check_random_state(random_state)
     season_of = np.repeat(np.arange(4), 3)
     columns, names = [], []
@@ -70,10 +85,19 @@ def make_gauges(
     )
     level = rng.uniform(20.0, 60.0, size=n_gauges)
     target = level + data @ effect + noise * rng.normal(size=(n_years, n_gauges))
+    gauges = [f"gauge_{gauge + 1:02d}" for gauge in range(n_gauges)]
     return Bunch(
-        data=data,
-        target=target,
+        data=_frame(data, names) if as_frame else data,
+        target=_frame(target, gauges) if as_frame else target,
         feature_names=names,
-        target_names=[f"gauge_{gauge + 1:02d}" for gauge in range(n_gauges)],
+        target_names=gauges,
         region=np.array(regions),
     )
+
+
+def _frame(values: FloatArray, names: list[str]) -> Any:
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise ImportError("as_frame=True needs pandas: pip install pandas") from error
+    return pandas.DataFrame(values, columns=names)

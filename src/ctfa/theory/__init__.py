@@ -16,6 +16,8 @@ unexplained of the mean signal acts on the variance as noise does: the paper, co
 inputs, leaves it out; add it to the noise for the exact value.
 """
 
+from __future__ import annotations
+
 from ctfa.theory._decomposition import (
     Change,
     Decomposition,

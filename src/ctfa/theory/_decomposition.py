@@ -1,5 +1,7 @@
 """Variance, bias and noise of a task predicted by the mean of its group (Theorems 1 and 2)."""
 
+from __future__ import annotations
+
 from typing import Any, NamedTuple, overload
 
 import numpy as np

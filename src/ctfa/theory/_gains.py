@@ -1,5 +1,7 @@
 """When a merge pays: the corollaries for two tasks, for groups of any size, and for features."""
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import ArrayLike
 

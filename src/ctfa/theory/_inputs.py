@@ -1,5 +1,7 @@
 """Checks of what the theory is given, in one place: numbers, samples, covariances."""
 
+from __future__ import annotations
+
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np

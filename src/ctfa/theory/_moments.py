@@ -1,5 +1,7 @@
 """Coefficients, partial correlations and R2 from covariances (the paper's two lemmas)."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import numpy as np

@@ -118,8 +118,11 @@ class Fold:
         everything = AllRows(X, weights)
         folds = []
         for train, test in splits:
-            left = np.setdiff1d(np.arange(X.shape[0]), train)
-            design = TrainingDesign.downdated(everything, train, left)
+            times = np.bincount(train, minlength=X.shape[0])
+            design = None
+            if times.max() == 1:  # a row that is there twice cannot be left out of the total
+                left = np.flatnonzero(times == 0)
+                design = TrainingDesign.downdated(everything, train, left)
             if design is None:
                 folds.append(cls.of(X, train, test, weights))
             else:

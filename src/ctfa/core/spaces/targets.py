@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.gram import DenseGram, FactoredGram, Gram, correlation, mean_correlation
+from ctfa.core.gram import (
+    DenseGram,
+    FactoredGram,
+    Gram,
+    correlation,
+    differences,
+    mean_correlation,
+)
 from ctfa.core.moments import Moments
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: More targets than this and the two matrices of inner products are not held in memory.
 DENSE_LIMIT = 5_000
@@ -52,34 +61,66 @@ class TargetSpace:
     @classmethod
     def from_moments(cls, moments: Moments, n_inputs: int) -> TargetSpace:
         """Build from the moments of ``[X, Y]``, for rows too many to hold."""
+        moments = moments.normalised()
         design = Design.from_moments(moments, n_inputs)
         return cls.of(design, moments.compact()[:, n_inputs:])
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits of both means, of the mean of all members, and of the two means' difference."""
         at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
-        diagonal = self._gram.diagonal
-        products = self._gram.products(block, others)
-        return self._judge(
-            self._size[at], self._size[others], diagonal[:, at], diagonal[:, others], products
-        )
+        a, b, diagonal = self._size[at], self._size[others], self._gram.diagonal
+        first, second = diagonal[:, at], diagonal[:, others]
+        both = self._gram.products(block, others)
+
+        def difference() -> Fit:
+            squares, lost = _difference(first / a**2, second / b**2, both / (a * b))
+            if lost.any():
+                which = np.flatnonzero(lost)
+                mine = np.broadcast_to(block, others.shape)[which]
+                squares[:, which] = self._explicit(mine[None], others[which])
+            return self._fit(squares, a + b)
+
+        return self._judge(a, b, first, second, both, difference)
 
     def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
         """Evidence against the others, row k after the block absorbed the first k of a sequence."""
-        sizes = self._size[np.concatenate(([block], sequence))].cumsum()[:, None]
-        grown, products = self._gram.foresee(block, sequence, others)
-        theirs = self._gram.diagonal[:, None, others]
-        return self._judge(sizes, self._size[others], grown, theirs, products)
+        grown = np.concatenate(([block], sequence))
+        a, b = self._size[grown].cumsum()[:, None], self._size[others]
+        first, both = self._gram.foresee(block, sequence, others)
+        second = self._gram.diagonal[:, None, others]
+
+        def difference() -> Fit:
+            squares, lost = _difference(first / a**2, second / b**2, both / (a * b))
+            for state in np.flatnonzero(lost.any(axis=1)):
+                which = np.flatnonzero(lost[state])
+                members = np.repeat(grown[: state + 1, None], which.size, axis=1)
+                squares[:, state, which] = self._explicit(members, others[which])
+            return self._fit(squares, a + b)
+
+        return self._judge(a, b, first, second, both, difference)
 
     def _judge(
-        self, a: FloatArray, b: FloatArray, first: FloatArray, second: FloatArray, both: FloatArray
+        self,
+        a: FloatArray,
+        b: FloatArray,
+        first: FloatArray,
+        second: FloatArray,
+        both: FloatArray,
+        difference: Callable[[], Fit],
     ) -> Evidence:
         """Put fits together from inner products of two block sums, of each and of both."""
         return Evidence(
             (self._fit(first / a**2, a), self._fit(second / b**2, b)),
             self._fit((first + second + 2.0 * both) / (a + b) ** 2, a + b),
-            lambda: self._fit(_difference(first / a**2, second / b**2, both / (a * b)), a + b),
+            difference,
         )
+
+    def _explicit(self, members: IntArray, others: IntArray) -> FloatArray:
+        """Squared differences from the vectors, exactly zero when they agree to rounding."""
+        sizes, theirs = self._size[members].sum(axis=0), self._size[others]
+        squares = differences(self._gram, members, sizes, others, theirs)
+        total = self._gram.diagonal[:, others] / theirs**2
+        return np.where(squares > ROUNDING * total, squares, 0.0)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the mean targets."""
@@ -116,12 +157,17 @@ class TargetSpace:
         return Fit(squares[0], squares[1], self.n_samples, self.n_inputs, self.rank, dof, size)
 
 
-def _difference(first: FloatArray, second: FloatArray, both: FloatArray) -> FloatArray:
-    """Squared length of a difference of means; exactly zero when they agree to rounding."""
+def _difference(
+    first: FloatArray, second: FloatArray, both: FloatArray
+) -> tuple[FloatArray, BoolArray]:
+    """Squared length of a difference of means, and where expanding the square lost its digits."""
     total = first + second
-    length = total - 2.0 * both
-    return np.where(length > ROUNDING * total, length, 0.0)
+    length = np.maximum(total - 2.0 * both, 0.0)
+    return length, np.asarray((length < CANCELLATION * total).any(axis=0))
 
 
-#: A difference smaller than this, relative to what is subtracted, is rounding and not a signal.
-ROUNDING = 1e-13
+#: An expanded square that keeps less than this of its parts is taken explicitly: targets with a
+#: strong part in common differ by little, and that little decides.
+CANCELLATION = 1e-6
+#: A squared difference smaller than this, relative to what is subtracted, is rounding.
+ROUNDING = 1e-26

@@ -1,0 +1,95 @@
+"""A checked problem of either phase, its solution, and what both aggregators make of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ctfa.core.criteria import Criterion, corollary, feature_mse, feature_risk, mse, r2, target_risk
+from ctfa.core.graph import Neighbours
+from ctfa.core.history import MergeHistory
+from ctfa.core.partition import Partition
+from ctfa.core.scans import SCANS
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.types import IntArray
+
+#: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
+TIE = 1e-10
+#: Criteria whose losses are in squared units of the target, and those whose losses have none.
+IN_TARGET_UNITS = (mse, corollary, feature_mse)
+WITHOUT_UNITS = (target_risk, feature_risk, r2)
+
+
+@dataclass(frozen=True, eq=False)
+class MergeProblem:
+    """A checked problem of either phase, ready to be scanned."""
+
+    space: MergeSpace
+    criterion: Criterion
+    scan: str
+    order: IntArray
+    graph: Any  # the neighbour graph, or None
+    min_correlation: float = -1.0
+    tolerance: float = 0.0
+
+    def solve(self, max_loss: float) -> MergeHistory:
+        """Run the scan, which leaves the space merged."""
+        return SCANS[self.scan](
+            self.space,
+            self.criterion,
+            max_loss=max_loss,
+            order=self.order,
+            neighbours=None if self.graph is None else Neighbours(self.graph),
+            min_correlation=self.min_correlation,
+            tolerance=self.tolerance,
+        )
+
+    def interval(self, losses: tuple[float, float], max_loss: float) -> tuple[float, float]:
+        """Values of ``max_loss`` that give the same: from the worst accepted, below the refused.
+
+        Ties are accepted a little above ``max_loss``, so both ends lie that much lower.
+        """
+        return min(losses[0], max_loss), losses[1] - self.tolerance
+
+    def copy(self) -> MergeProblem:
+        """Keep the space as it is for another scan."""
+        return replace(self, space=copy.deepcopy(self.space))
+
+
+def loss_unit(criterion: Criterion, target_variance: float) -> float:
+    """Scale of the losses of a criterion, in which ties are judged."""
+    if criterion in IN_TARGET_UNITS:
+        return target_variance
+    # A user's own criterion has units that only they know: it is compared exactly.
+    return 1.0 if criterion in WITHOUT_UNITS else 0.0
+
+
+def settle(
+    aggregator: Any, problem: MergeProblem, max_loss: float, names: Sequence[str] | None
+) -> None:
+    """Solve, and set the fitted attributes that both aggregators have."""
+    history = replace(problem.solve(max_loss), names=names)
+    settle_history(aggregator, history, max_loss)
+    aggregator.loss_interval_ = problem.interval(history.loss_interval, max_loss)
+
+
+def settle_history(aggregator: Any, history: MergeHistory, max_loss: float) -> None:
+    """Set the fitted attributes that follow from a history."""
+    aggregator.history_, aggregator.max_loss_ = history, max_loss
+    aggregator.partition_ = history.partition()
+    aggregator.labels_ = aggregator.partition_.labels
+    aggregator.n_groups_ = aggregator.partition_.n_groups
+    aggregator.loss_interval_ = history.loss_interval
+    aggregator.cv_curve_ = None
+
+
+def group_names(partition: Partition, names: Sequence[Any]) -> list[str]:
+    """Name a group after its members: ``a``, or ``mean(a, b)``."""
+    return [
+        str(names[group[0]])
+        if group.size == 1
+        else "mean(" + ", ".join(str(names[member]) for member in group) + ")"
+        for group in partition.groups
+    ]
