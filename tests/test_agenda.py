@@ -73,7 +73,9 @@ def test_threshold_coded_factors_whose_correlations_tie_are_merged_as_by_refitti
     for seed in range(40):
         rng = np.random.default_rng(seed)
         levels = np.array(np.meshgrid(*[range(4)] * 3)).reshape(3, -1).T
-        X = np.column_stack([levels[:, [f]] >= k for f in range(3) for k in (1, 2, 3)]).astype(float)
+        X = np.column_stack([levels[:, [f]] >= k for f in range(3) for k in (1, 2, 3)]).astype(
+            float
+        )
         y = X @ rng.choice([0.0, 1.0], size=9) + rng.normal(size=len(X))
         found = FeatureAggregator(max_loss=4.0, min_correlation=min_correlation).fit(X, y)
         expected = oracle.phase_two(

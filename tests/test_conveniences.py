@@ -1,0 +1,51 @@
+"""What users type first: nested parameters, own criteria, names, scores."""
+
+import numpy as np
+import pytest
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
+
+from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
+from ctfa.datasets import make_gauges, make_paper_synthetic
+
+
+def test_nested_parameters_reach_the_default_aggregators():
+    X, Y = make_paper_synthetic(80, 6, 4, noise=2.0, random_state=0)
+    model = CTFARegressor().set_params(targets__max_loss=-np.inf, features__max_loss=np.inf)
+    assert model.fit(X, Y).n_groups_ == 4
+    search = GridSearchCV(CTFARegressor(), {"targets__max_loss": [-np.inf, 1.5]}, cv=3).fit(X, Y)
+    assert set(search.best_params_) == {"targets__max_loss"}
+    with pytest.raises(ValueError, match="Invalid parameter"):
+        CTFARegressor().set_params(targets__nonsense=1)
+
+
+@pytest.mark.parametrize("aggregator", [TargetAggregator, FeatureAggregator])
+def test_a_criterion_of_ones_own_may_return_one_number_but_not_nan(aggregator):
+    X, Y = make_paper_synthetic(60, 4, 4, random_state=0)
+    target = Y if aggregator is TargetAggregator else Y[:, 0]
+    options = {} if aggregator is TargetAggregator else {"min_correlation": -1.0}
+    assert aggregator(lambda evidence: 0.5, max_loss=1.0, **options).fit(X, target).n_groups_ == 1
+    assert aggregator(lambda evidence: 2.0, max_loss=1.0, **options).fit(X, target).n_groups_ == 4
+    with pytest.raises(ValueError, match="returned NaN"):
+        aggregator(lambda evidence: np.nan, max_loss=1.0, **options).fit(X, target)
+    with pytest.raises(ValueError, match="did not return numbers"):
+        aggregator(lambda evidence: "x", max_loss=1.0, **options).fit(X, target)
+
+
+def test_the_history_names_what_was_merged():
+    gauges = make_gauges(random_state=0, as_frame=True)
+    model = CTFARegressor().fit(gauges.data, gauges.target)
+    frame = model.history_.to_frame()
+    assert frame["block_name"].str.startswith("gauge_").all()
+    assert model.features_[0].history_.to_frame()["other_name"].isin(gauges.data.columns).all()
+
+
+def test_scores_refuse_targets_in_another_order_and_a_single_row():
+    gauges = make_gauges(random_state=0, as_frame=True)
+    model = CTFARegressor().fit(gauges.data, gauges.target)
+    expected = r2_score(gauges.target, model.predict(gauges.data))
+    assert model.score(gauges.data, gauges.target) == pytest.approx(expected)
+    with pytest.raises(ValueError, match="target names should match"):
+        model.score(gauges.data, gauges.target[gauges.target.columns[::-1]])
+    with pytest.raises(ValueError, match="R2 of 1 row"):
+        model.score(gauges.data[:1], gauges.target[:1])

@@ -1,0 +1,223 @@
+"""Where digits are lost, and where degenerate data must not surprise."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import oracle
+import problems
+from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, target_path
+from ctfa.core.criteria import TARGET_CRITERIA
+from ctfa.core.design import Design
+from ctfa.core.graph import Neighbours
+from ctfa.core.moments import Moments
+from ctfa.core.scans import SCANS
+from ctfa.core.spaces import FoldedFeatureSpace, TargetSpace
+from ctfa.core.spaces.folded import Fold
+
+
+@pytest.mark.parametrize("scan", SCANS)
+@pytest.mark.parametrize("amplitude", [1.0, 1e4, 1e8, 1e11])
+@pytest.mark.parametrize("dense", [True, False])
+def test_a_strong_part_in_common_does_not_hide_differences(amplitude, scan, dense):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 4))
+    effects = rng.normal(size=(4, 3))[:, [0, 0, 1, 1, 2, 2]]
+    Y = X @ effects + 0.5 * rng.normal(size=(60, 6))
+    design = Design.of(X)
+    found = []
+    for common in (0.0, amplitude):
+        space = TargetSpace.of(design, design.centre(Y + common * X[:, [0]]), dense=dense)
+        history = SCANS[scan](
+            space, TARGET_CRITERIA["risk"], max_loss=1.5, order=np.arange(6), tolerance=1e-10
+        )
+        found.append(history)
+    assert found[0].partition().labels.tolist() == [0, 0, 1, 1, 2, 2]
+    assert found[0].partition() == found[1].partition()
+    # What is left of the differences after adding and removing the common part.
+    losses = [np.sort(history.loss) for history in found]
+    np.testing.assert_allclose(*losses, rtol=max(1e-9, amplitude * 1e-14))
+
+
+@pytest.mark.parametrize("scan", ["grow", "restart", "best-first", "correlation"])
+def test_targets_without_a_matrix_keep_to_their_graph(scan):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        problem = problems.make_problem("correlated", seed, n_targets=30)
+        upper = np.triu(rng.uniform(size=(30, 30)) < 0.1, 1)
+        graph = sparse.csr_array(upper | upper.T)
+        design = Design.of(problem.X)
+        order = rng.permutation(30)
+        found = [
+            SCANS[scan](
+                TargetSpace.of(design, design.centre(problem.Y), dense=dense),
+                TARGET_CRITERIA["risk"],
+                max_loss=1.5,
+                order=order,
+                neighbours=Neighbours(graph),
+            )
+            for dense in (True, False)
+        ]
+        assert found[0].partition() == found[1].partition()
+
+
+def test_more_than_five_thousand_targets_on_a_grid():
+    rng = np.random.default_rng(0)
+    side, n_targets = 72, 72 * 72
+    X = rng.normal(size=(40, 3))
+    Y = X @ rng.normal(size=(3, n_targets)) + rng.normal(size=(40, n_targets))
+    index = np.arange(n_targets)
+    right = index[index % side < side - 1]
+    down = index[index < n_targets - side]
+    ones = np.ones(right.size + down.size)
+    rows, columns = np.concatenate((right, down)), np.concatenate((right + 1, down + side))
+    graph = sparse.coo_array((ones, (rows, columns)), shape=(n_targets, n_targets))
+    graph = sparse.csr_array(graph + graph.T)
+    found = {
+        scan: TargetAggregator(scan=scan, connectivity=graph, max_loss=0.2).fit(X, Y)
+        for scan in ("grow", "best-first")
+    }
+    for model in found.values():
+        assert 0 < len(model.history_) < n_targets - 1
+        for group in model.partition_.groups[:200]:
+            inside = graph[group][:, group]
+            assert sparse.csgraph.connected_components(inside)[0] == 1
+
+
+def test_folds_whose_training_rows_repeat_are_fitted_as_given():
+    rng = np.random.default_rng(0)
+    compared = 0
+    for seed in range(10):
+        problem = problems.make_problem("correlated", seed)
+        n = len(problem.y)
+        folds = [(rng.integers(n, size=n), rng.permutation(n)[: n // 3]) for _ in range(4)]
+        found = FeatureAggregator(
+            "r2", max_loss=0.01, scan="grow", min_correlation=-1.0, cv=folds
+        ).fit(problem.X, problem.y)
+        expected = oracle.phase_two(
+            problem.X, problem.y, 0.01, criterion="r2", scan="grow", folds=folds
+        )
+        if expected.margin(0.01) > 1e-8:
+            compared += 1
+            assert found.labels_.tolist() == list(expected.labels)
+    assert compared >= 8
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_folds_factored_together_answer_as_folds_factored_apart(weighted):
+    for seed in range(5):
+        problem = problems.make_problem("correlated", seed, n_samples=60)
+        weights = np.random.default_rng(seed).uniform(0.0, 2.0, size=60) if weighted else None
+        if weighted:
+            weights[:5] = 0.0
+        folds = oracle.contiguous_folds(60, 4)
+        together = Fold.each(problem.X, folds, weights)
+        apart = [Fold.of(problem.X, *fold, weights) for fold in folds]
+        others = np.arange(1, problem.X.shape[1])
+        answers = [
+            FoldedFeatureSpace(part, problem.y).evidence(0, others).difference.explained
+            for part in (together, apart)
+        ]
+        np.testing.assert_allclose(*answers, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("scan", SCANS)
+def test_targets_that_share_their_noise_exactly_merge_at_an_infinite_limit_only(scan):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 3))
+    Y = X @ rng.normal(size=(3, 4)) + rng.normal(size=(30, 1))
+    assert TargetAggregator(scan=scan, scale="none", max_loss=1e6).fit(X, Y).n_groups_ == 4
+    assert TargetAggregator(scan=scan, scale="none", max_loss=np.inf).fit(X, Y).n_groups_ == 1
+
+
+def test_moments_with_weights_give_the_space_of_the_weighted_data():
+    problem = problems.make_problem("gaussian", 0)
+    weights = np.random.default_rng(0).uniform(0.0, 5.0, size=len(problem.y))
+    moments = Moments.of(np.hstack([problem.X, problem.Y]), weights)
+    design = Design.of(problem.X, weights)
+    others = np.arange(1, problem.Y.shape[1])
+    for criterion in TARGET_CRITERIA.values():
+        np.testing.assert_allclose(
+            criterion(TargetSpace.from_moments(moments, problem.X.shape[1]).evidence(0, others)),
+            criterion(TargetSpace.of(design, design.centre(problem.Y)).evidence(0, others)),
+            rtol=1e-6,
+            atol=1e-8,
+        )
+
+
+@pytest.mark.parametrize("scan", ["best-first", "correlation", "restart"])
+def test_the_nearest_refusal_of_each_group_is_the_nearest(scan):
+    for seed in range(6):
+        problem = problems.make_problem("correlated", seed, n_targets=14)
+        model = TargetAggregator(scan=scan, max_loss=0.5).fit(problem.X, problem.Y)
+        groups = model.partition_.groups
+        if len(groups) < 2:
+            continue
+        values = (problem.Y - problem.Y.mean(axis=0)) / problem.Y.std(axis=0)
+        means = np.column_stack([values[:, group].mean(axis=1) for group in groups])
+        history = model.history_
+        for number, group in enumerate(groups):
+            losses = [
+                oracle.target_risk_loss(problem.X, means[:, number], means[:, k], 1, 1)
+                for k in range(len(groups))
+                if k != number
+            ]
+            leader = next(m for m in group if history.refused[m] >= 0 or scan == "restart")
+            if scan == "restart":
+                continue  # groups opened later refuse only who is still free
+            assert history.refused_loss[leader] == pytest.approx(min(losses), rel=1e-6)
+
+
+@pytest.mark.parametrize("scan", SCANS)
+def test_the_interval_of_max_loss_is_true_up_to_its_ends(scan):
+    for seed in range(8):
+        problem = problems.make_problem("correlated", seed)
+        for model, arguments in (
+            (TargetAggregator(scan=scan, max_loss=0.5), (problem.X, problem.Y)),
+            (FeatureAggregator(scan=scan, max_loss=2.0), (problem.X, problem.y)),
+        ):
+            model.fit(*arguments)
+            low, high = model.loss_interval_
+            labels = model.labels_.tolist()
+            for limit in (low, high - 1e-9 * abs(high), np.nextafter(high, -np.inf)):
+                if np.isfinite(limit) and low <= limit < high:
+                    again = type(model)(scan=scan, max_loss=float(limit)).fit(*arguments)
+                    assert again.labels_.tolist() == labels
+
+
+def test_a_path_of_best_first_is_nested():
+    problem = problems.make_problem("correlated", 3, n_targets=20)
+    path = target_path(problem.X, problem.Y, np.linspace(-1.0, 6.0, 30))
+    for finer, coarser in itertools.pairwise(path):
+        assert all(
+            len(set(coarser.partition.labels[group])) == 1 for group in finer.partition.groups
+        )
+
+
+@pytest.mark.parametrize("scale", [1e-120, 1e-200, 1e120])
+@pytest.mark.parametrize("which", ["X", "Y"])
+def test_units_whose_squares_cannot_be_computed_are_refused(which, scale):
+    problem = problems.make_problem("gaussian", 0)
+    X, Y = problem.X.copy(), problem.Y.copy()
+    (X if which == "X" else Y)[:, 1] *= scale
+    with pytest.raises(ValueError, match=rf"Input {which} .*use other units"):
+        CTFARegressor().fit(X, Y)
+
+
+def test_a_masked_value_is_a_gap():
+    problem = problems.make_problem("gaussian", 0)
+    X = np.ma.masked_greater(problem.X, 1.5)
+    with pytest.raises(ValueError, match="masked values"):
+        CTFARegressor().fit(X, problem.Y)
+
+
+def test_a_doubtful_design_warns_once_for_both_phases():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(50, 4))
+    X[:, 3] = X[:, 2] + 1e-11 * rng.normal(size=50)
+    Y = X[:, :2] @ rng.normal(size=(2, 3)) + rng.normal(size=(50, 3))
+    with pytest.warns(RuntimeWarning, match="condition number") as caught:
+        CTFARegressor().fit(X, Y)
+    assert len(caught) == 1
