@@ -117,3 +117,14 @@ print(CTFARegressor().fit(X, Y).predict(X).shape)
 )
 def test_examples_in_docstrings_are_true(module):
     assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def test_the_tree_in_the_architecture_names_every_module():
+    text = (Path(__file__).parent.parent / "ARCHITECTURE.md").read_text()
+    tree = text.partition("## The tree")[2].partition("## Layers")[0]
+    for path in SOURCE.rglob("*.py"):
+        relative = path.relative_to(SOURCE)
+        folder = relative.parts[-2] + "/" if len(relative.parts) > 1 else ""
+        # The theory is one entry; an __init__ is its folder.
+        whole = relative.name == "__init__.py" or folder == "theory/"
+        assert (folder if whole else relative.name) in tree, f"{relative} is not in the tree"

@@ -54,22 +54,40 @@ class Evidence:
     ``before`` holds the fit of each block's mean (targets), or the one model that contains both
     (features, where a merge changes the model itself). ``difference`` is the regression that a
     merge would give up: that of the two means' difference (targets), or the one extra coefficient
-    that lets two features differ (features). It may be given as a function, called when a
-    criterion wants it: most do not, and a question costs little more than its arithmetic.
+    that lets two features differ (features). Each may be given as a function, called when a
+    criterion first wants it: no criterion wants all, and a question costs little more than its
+    arithmetic.
     """
 
-    __slots__ = ("_difference", "after", "before")
+    __slots__ = ("_after", "_before", "_difference")
 
     def __init__(
-        self, before: tuple[Fit, ...], after: Fit, difference: Fit | Callable[[], Fit]
+        self,
+        before: tuple[Fit, ...] | Callable[[], tuple[Fit, ...]],
+        after: Fit | Callable[[], Fit],
+        difference: Fit | Callable[[], Fit],
     ) -> None:
-        self.before = before
-        self.after = after
+        self._before = before
+        self._after = after
         self._difference = difference
+
+    @property
+    def before(self) -> tuple[Fit, ...]:
+        """The fits that stand now."""
+        if not isinstance(self._before, tuple):
+            self._before = self._before()
+        return self._before
+
+    @property
+    def after(self) -> Fit:
+        """The fit that would replace them."""
+        if not isinstance(self._after, Fit):
+            self._after = self._after()
+        return self._after
 
     @property
     def difference(self) -> Fit:
         """The regression that tells the two blocks apart."""
-        if isinstance(self._difference, Fit):
-            return self._difference
-        return self._difference()
+        if not isinstance(self._difference, Fit):
+            self._difference = self._difference()
+        return self._difference

@@ -35,6 +35,11 @@ class Judge:
         self.space, self.criterion, self.limit = space, criterion, limit
         self.min_correlation = min_correlation
         self.ledger = Ledger(space.n_variables)
+        self.width = FIRST_CHUNK
+
+    def expect_merges(self, *, likely: bool) -> None:
+        """Ask few candidates at first where the last block merged, twice as many where not."""
+        self.width = FIRST_CHUNK if likely else min(2 * self.width, LARGEST_CHUNK)
 
     @property
     def has_floor(self) -> bool:
@@ -72,8 +77,9 @@ class Judge:
         if neighbours is not None:
             neighbours.merge(block, other)
 
-    def first_acceptable(self, block: int, queue: IntArray, width: int) -> Hit | None:
+    def first_acceptable(self, block: int, queue: IntArray, width: int | None = None) -> Hit | None:
         """Find the first candidate in the queue that is accepted."""
+        width = self.width if width is None else width
         for chunk in _chunks(queue.size, width):
             others = queue[chunk]
             meets = self.may_meet(block, others)

@@ -29,7 +29,7 @@ def grow_by_runs(
     """
     ledger = judge.ledger
     members: list[IntArray] = []
-    start, width, length = 0, FIRST_CHUNK, FIRST_RUN
+    start, width, length = 0, judge.width, FIRST_RUN
     while (hit := judge.first_acceptable(block, queue[start:], width)) is not None:
         predicted = start + hit.positions[:length]
         taken, losses = _verified_run(judge, space, block, queue, predicted, restart=restart)
@@ -83,6 +83,10 @@ def _verified_run(
     asked = ~gone[:states] & (np.arange(columns.size) <= hits[:, None])
     judge.ledger.n_comparisons += int(np.count_nonzero(asked))
     asked[np.arange(states), hits] = False
-    judge.ledger.refuse(block, queue[columns[np.nonzero(asked)[1]]], losses[:states][asked])
+    refused = np.where(asked, losses[:states], np.inf)
+    nearest = int(refused.argmin()) if refused.size else 0
+    if refused.size and refused.flat[nearest] < np.inf:
+        other = queue[columns[nearest % columns.size]]
+        judge.ledger.refuse(block, np.array([other]), refused.flat[nearest : nearest + 1])
     taken = np.concatenate((predicted[:1], hits + first))
     return taken, losses[np.arange(states), hits].tolist()

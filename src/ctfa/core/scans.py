@@ -142,7 +142,7 @@ def _grow_groups(
     for seed in order:
         if not free[seed]:
             continue
-        block = int(seed)
+        block, n_merges = int(seed), len(judge.ledger.merges)
         free[block] = False
         queue = _queue(block, order[rank[block] + 1 :], free, rank, neighbours)
         space.expect(np.concatenate(([block], queue[:256])), queue)
@@ -152,6 +152,7 @@ def _grow_groups(
         else:
             _grow_by_steps(judge, block, queue, (order, free, rank), neighbours, restart=restart)
         space.retire(block)
+        judge.expect_merges(likely=len(judge.ledger.merges) > n_merges)
     return judge.ledger.close()
 
 
@@ -167,7 +168,7 @@ def _grow_by_steps(
     """Grow one block, a merge at a time."""
     order, free, rank = variables
     start = 0
-    while (hit := judge.first_acceptable(block, queue[start:], FIRST_CHUNK)) is not None:
+    while (hit := judge.first_acceptable(block, queue[start:])) is not None:
         position = start + int(hit.positions[0])
         other = int(queue[position])
         judge.merge(block, other, hit.loss, neighbours)

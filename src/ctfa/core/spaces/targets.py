@@ -110,8 +110,8 @@ class TargetSpace:
     ) -> Evidence:
         """Put fits together from inner products of two block sums, of each and of both."""
         return Evidence(
-            (self._fit(first / a**2, a), self._fit(second / b**2, b)),
-            self._fit((first + second + 2.0 * both) / (a + b) ** 2, a + b),
+            lambda: (self._fit(first / a**2, a), self._fit(second / b**2, b)),
+            lambda: self._fit((first + second + 2.0 * both) / (a + b) ** 2, a + b),
             difference,
         )
 
