@@ -23,7 +23,6 @@ class Gram(Protocol):
     """Inner products of block sums, one or several kinds of them."""
 
     diagonal: FloatArray  # (kinds, n_variables)
-    vectors: tuple[FloatArray, ...]  # the block sums, one row each, a kind
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Products ``(kinds, others)`` of a block with others, or of blocks and others in pairs."""
@@ -42,6 +41,9 @@ class Gram(Protocol):
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Be told which blocks will be asked about next, against whom. Changes no answer."""
 
+    def sums(self, blocks: IntArray) -> list[FloatArray]:
+        """The block sums themselves, one row a block, of each kind."""
+
     def row_sums(self, scale: FloatArray) -> FloatArray:
         """Sum over all columns of ``product / (scale_i * scale_j)``, one row a kind."""
 
@@ -51,7 +53,9 @@ class DenseGram:
 
     def __init__(self, matrices: FloatArray, vectors: Sequence[FloatArray] = ()) -> None:
         self.matrices = matrices  # (kinds, n_variables, n_variables); owned and changed
-        self.vectors = tuple(vectors)  # for differences, where look-ups have lost the digits
+        # For differences, where look-ups have lost the digits: seldom wanted, so summed then.
+        self._vectors = tuple(vectors)
+        self._members = [[variable] for variable in range(matrices.shape[1])]
         self.diagonal = matrices.diagonal(axis1=1, axis2=2).copy()
 
     @classmethod
@@ -78,8 +82,8 @@ class DenseGram:
         row[:, block] = length
         self.matrices[:, :, block] = row
         self.diagonal[:, block] = length
-        for part in self.vectors:
-            part[block] += part[others].sum(axis=0)
+        for other in others.tolist():
+            self._members[block] += self._members[other]
 
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray
@@ -94,6 +98,11 @@ class DenseGram:
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Nothing to prepare."""
+
+    def sums(self, blocks: IntArray) -> list[FloatArray]:
+        """Add up the members of each block."""
+        members = [self._members[block] for block in blocks.tolist()]
+        return [np.stack([part[group].sum(axis=0) for group in members]) for part in self._vectors]
 
     def row_sums(self, scale: FloatArray) -> FloatArray:
         """Sum scaled rows."""
@@ -179,6 +188,10 @@ class FactoredGram:
         self._row_of = {int(block): row for row, block in enumerate(chosen)}
         self._unused = 0
 
+    def sums(self, blocks: IntArray) -> list[FloatArray]:
+        """They are what is kept."""
+        return [part[blocks] for part in self.vectors]
+
     def row_sums(self, scale: FloatArray) -> FloatArray:
         """Sum scaled rows without forming them."""
         return np.stack([(part @ ((1.0 / scale) @ part)) / scale for part in self.vectors])
@@ -200,15 +213,17 @@ def mean_correlation(gram: Gram) -> FloatArray:
 
 
 def differences(
-    gram: Gram, grown: IntArray, sizes: FloatArray, others: IntArray, their_sizes: FloatArray
+    gram: Gram, members: IntArray, size: FloatArray, others: IntArray, their_size: FloatArray
 ) -> FloatArray:
     """Squared lengths ``(kinds, others)`` of differences of means, taken explicitly.
 
-    The first mean is that of all the ``grown`` blocks together, or one for each of the others
-    where ``grown`` has two dimensions.
+    The first mean is that of all the member blocks together: ``(blocks, 1)`` of them, or
+    ``(blocks, others)`` where it is another one for each of the others.
     """
     squares = []
-    for part in gram.vectors:
-        gap = part[grown].sum(axis=0) / sizes[:, None] - part[others] / their_sizes[:, None]
+    grown, theirs = gram.sums(members.reshape(-1)), gram.sums(others)
+    for mine, other in zip(grown, theirs, strict=True):
+        total = mine.reshape(*members.shape, -1).sum(axis=0)
+        gap = total / size[:, None] - other / their_size[:, None]
         squares.append(np.einsum("ij,ij->i", gap, gap))
     return np.stack(squares)

@@ -76,7 +76,7 @@ class TargetSpace:
             squares, lost = _difference(first / a**2, second / b**2, both / (a * b))
             if lost.any():
                 which = np.flatnonzero(lost)
-                mine = np.broadcast_to(block, others.shape)[which]
+                mine = block[which] if isinstance(block, np.ndarray) else np.array([block])
                 squares[:, which] = self._explicit(mine[None], others[which])
             return self._fit(squares, a + b)
 
@@ -93,7 +93,7 @@ class TargetSpace:
             squares, lost = _difference(first / a**2, second / b**2, both / (a * b))
             for state in np.flatnonzero(lost.any(axis=1)):
                 which = np.flatnonzero(lost[state])
-                members = np.repeat(grown[: state + 1, None], which.size, axis=1)
+                members = grown[: state + 1, None]
                 squares[:, state, which] = self._explicit(members, others[which])
             return self._fit(squares, a + b)
 
