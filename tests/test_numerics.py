@@ -82,7 +82,7 @@ def test_more_than_five_thousand_targets_on_a_grid():
     for model in found.values():
         assert 0 < len(model.history_) < n_targets - 1
         for group in model.partition_.groups[:200]:
-            inside = graph[group][:, group]
+            inside = graph[group][:, group].toarray()
             assert sparse.csgraph.connected_components(inside)[0] == 1
 
 

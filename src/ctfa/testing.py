@@ -109,7 +109,7 @@ def check_scan(
         order = np.arange(n_variables)
         return scan(make_space(), criterion, max_loss=limit, order=order, neighbours=neighbours)
 
-    components = 1 if edges is None else connected_components(edges, directed=False)[0]
+    components = 1 if edges is None else connected_components(edges.toarray(), directed=False)[0]
     assert run(np.inf).partition().n_groups == components, (
         "an infinite max_loss must leave one group a component"
     )
@@ -118,7 +118,7 @@ def check_scan(
     assert (history.loss <= max_loss).all(), "an accepted loss was above max_loss"
     if edges is not None:
         for group in history.partition().groups:
-            within = edges[group][:, group]
+            within = edges[group][:, group].toarray()
             assert connected_components(within, directed=False)[0] == 1, "a group is in pieces"
     low, high = history.loss_interval
     assert low <= max_loss < high, "max_loss is outside the interval it belongs to"
