@@ -107,7 +107,10 @@ class Design:
     def centre(self, columns: FloatArray) -> FloatArray:
         """Centre (and weight) other columns over the same rows."""
         rows = columns if self.used.all() else columns[self.used]
-        return np.asarray((rows - weighted_mean(rows, self.row_scale)) * self.row_scale[:, None])
+        centred = rows - weighted_mean(rows, self.row_scale)
+        if (self.row_scale != 1.0).any():
+            centred *= self.row_scale[:, None]
+        return np.asarray(centred)
 
     def coordinates(self, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Split centred columns into what the inputs explain and what they leave.

@@ -38,13 +38,14 @@ def grow_by_runs(
         length = min(LONGEST_RUN, 2 * length) if came_true else FIRST_RUN
         run = queue[taken]
         space.absorb(block, run)
-        for other, loss in zip(run.tolist(), [hit.loss, *losses], strict=True):
-            ledger.accept(block, other, loss)
+        ledger.accept_run(block, run, [hit.loss, *losses])
         if restart:
             ledger.forget_refusals(block)
         members.append(run)
         start = 0 if restart else int(taken[-1]) + 1 - taken.size
-        queue = np.delete(queue, taken)
+        left = np.ones(queue.size, dtype=bool)
+        left[taken] = False
+        queue = queue[left]
     return np.concatenate(members) if members else queue[:0]
 
 
