@@ -72,6 +72,7 @@ def read_inputs(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
     values = _as_it_is(X)
     if values is None:
         _refuse_mask(X, "X")
+        _refuse_dates(X, "X")
     if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
         estimator.n_features_in_ = values.shape[1]
@@ -124,6 +125,7 @@ def read_targets(
     """Targets as a float64 array of finite numbers, one column each, of the rows used."""
     _require_given(Y, what)
     _refuse_mask(Y, what)
+    _refuse_dates(Y, what)
     library, labels = container_of(Y)
     values = _as_it_is(Y)
     if values is None or values.size == 0 or values.ndim not in (1, 2):
@@ -289,6 +291,22 @@ def _refuse_gaps(values: FloatArray, what: str, names: Sequence[str] | None) -> 
         f"Input {what} contains NaN or infinity (first {kind} at {where}): fill the gaps or drop "
         "those rows or columns first."
     )
+
+
+def _refuse_dates(data: Any, what: str) -> None:
+    """Dates would be taken for the numbers that encode them, in whatever unit they have."""
+    is_frame = hasattr(data, "columns")
+    kinds = list(data.dtypes) if is_frame else [getattr(data, "dtype", None)]
+    # pandas and numpy say it by a letter, polars by a question.
+    is_date = (
+        getattr(kind, "kind", "") in ("m", "M") or getattr(kind, "is_temporal", bool)()
+        for kind in kinds
+    )
+    if any(is_date):
+        raise ValueError(
+            f"{what} contains dates or durations: turn them into numbers first, such as the year, "
+            "the month or the hours since a start."
+        )
 
 
 def _refuse_mask(data: Any, what: str) -> None:
