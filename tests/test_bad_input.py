@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
@@ -406,3 +407,14 @@ def test_an_attribute_that_is_planned_says_so(name):
     assert not hasattr(CTFARegressor(), name)
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'"):
         _ = CTFARegressor().nonsense
+
+
+def test_dates_are_not_taken_for_numbers():
+    days = np.arange("2000-01-01", "2000-02-10", dtype="datetime64[D]")
+    X, Y = np.random.default_rng(0).normal(size=(2, days.size, 3))
+    frame = pd.DataFrame(X, columns=list("abc"))
+    for bad in (days[:, None], frame.assign(day=days), pl.DataFrame({"a": X[:, 0], "day": days})):
+        with pytest.raises(ValueError, match="X contains dates"):
+            CTFARegressor().fit(bad, Y)
+    with pytest.raises(ValueError, match="Y contains dates"):
+        CTFARegressor().fit(X, frame.assign(day=days))
