@@ -58,8 +58,7 @@ def target_risk(evidence: Evidence) -> Number:
     ``ab/(a+b) r s(d) (F_star - F(d)) / (n-1)`` with ``F_star = 1 + m (n-1)/(n-r-2)``, exact for
     groups of any size, so merging pays while this loss is at most ``m``; ``m = 1`` breaks even.
     """
-    difference = evidence.difference
-    return (difference.f_statistic - 1.0) * (difference.dof - 1) / (difference.n_samples - 1)
+    return (evidence.difference.f_statistic - 1.0) / (evidence.f_star - 1.0)
 
 
 def r2(evidence: Evidence) -> Number:

@@ -54,22 +54,24 @@ class Evidence:
     ``before`` holds the fit of each block's mean (targets), or the one model that contains both
     (features, where a merge changes the model itself). ``difference`` is the regression that a
     merge would give up: that of the two means' difference (targets), or the one extra coefficient
-    that lets two features differ (features). Each may be given as a function, called when a
-    criterion first wants it: no criterion wants all, and a question costs little more than its
-    arithmetic.
+    that lets two features differ (features). ``f_star`` is the F of that regression at which a
+    merge breaks even in expectation. Each may be given as a function, called when a criterion first
+    wants it: no criterion wants all, and a question costs little more than its arithmetic.
     """
 
-    __slots__ = ("_after", "_before", "_difference")
+    __slots__ = ("_after", "_before", "_difference", "_f_star")
 
     def __init__(
         self,
         before: tuple[Fit, ...] | Callable[[], tuple[Fit, ...]],
         after: Fit | Callable[[], Fit],
         difference: Fit | Callable[[], Fit],
+        f_star: Number | Callable[[], Number] | None = None,
     ) -> None:
         self._before = before
         self._after = after
         self._difference = difference
+        self._f_star = f_star
 
     @property
     def before(self) -> tuple[Fit, ...]:
@@ -91,3 +93,17 @@ class Evidence:
         if not isinstance(self._difference, Fit):
             self._difference = self._difference()
         return self._difference
+
+    @property
+    def f_star(self) -> Number:
+        """F of the difference at which a merge breaks even in expectation.
+
+        Unless a space says otherwise, that of one regression on random inputs with an intercept:
+        ``1 + (n-1)/(n-r-2)``.
+        """
+        if self._f_star is None:
+            difference = self.difference
+            self._f_star = 1.0 + (difference.n_samples - 1) / (difference.dof - 1)
+        elif callable(self._f_star):
+            self._f_star = self._f_star()
+        return self._f_star

@@ -91,6 +91,8 @@ class FeatureSpace:
             after=Fit(explained - rise, residual + rise, n, n_blocks, rank - 1, n - rank, size),
             # What the extra coefficient explains, against the noise of the model with all inputs.
             difference=Fit(rise, self._full_residual, n, 1, 1, self._full_dof, 1.0),
+            # One coefficient fewer pays on new rows while Hocking's S_p falls.
+            f_star=2.0 * self._full_dof / max(self._full_dof - 1, 1),
         )
 
 
