@@ -138,7 +138,7 @@ def _grow_groups(
     rank = np.empty(order.size, dtype=np.intp)
     rank[order] = np.arange(order.size)
     free = np.ones(order.size, dtype=bool)
-    by_runs = space.foresees and neighbours is None and not judge.has_floor
+    by_runs = space.foresees and neighbours is None and judge.asks_everybody
     for seed in order:
         if not free[seed]:
             continue

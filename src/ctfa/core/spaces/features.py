@@ -23,6 +23,7 @@ class FeatureSpace:
 
     # One restriction moves every coefficient, so every other answer too.
     merge_is_local = False
+    is_guarded = False
 
     def __init__(
         self, design: Design, centred_target: FloatArray, columns: DenseGram | None = None

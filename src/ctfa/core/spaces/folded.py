@@ -171,6 +171,7 @@ class FoldedFeatureSpace:
     """
 
     merge_is_local = False
+    is_guarded = False
 
     def __init__(
         self, folds: Sequence[Fold], y: FloatArray, columns: DenseGram | None = None
