@@ -211,7 +211,8 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         check.copy_input_names(self, aggregator)
         if template is None:
             return aggregator._fit_identity(targets)
-        return aggregator._fit_sample(sample, targets)
+        aggregator._fit_sample(sample, targets)
+        return aggregator
 
     def _fit_features(
         self, template: FeatureAggregator | None, sample: check.Sample, means: FloatArray

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from ctfa._validation.containers import container_of
 from ctfa._validation.sufficiency import warn_if_doubtful
 from ctfa.core.design import Design
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Numbers beyond these overflow or vanish when products of sums of squares are taken.
 LARGEST, SMALLEST = 1e70, 1e-70
@@ -36,6 +36,11 @@ class Sample:
     def n_given(self) -> int:
         """Rows that were given, also those of weight zero."""
         return self.n_samples if self.used is None else int(self.used.size)
+
+    def take(self, rows: IntArray) -> Sample:
+        """Some of the rows, as a sample of their own."""
+        weights = None if self.weights is None else _normalised(self.weights[rows])
+        return Sample(self.inputs[rows], weights, None)
 
     @cached_property
     def design(self) -> Design:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -63,6 +63,20 @@ def require(value: Any, allowed: Iterable[str], what: str) -> None:
         raise ValueError(f"{what}={value!r} is not known; use one of {names}.")
 
 
+def require_flag(value: Any, what: str) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{what}={value!r} is not known; use True or False.")
+
+
+def require_risk(criterion: Any, what: str) -> None:
+    """Refuse a criterion that is not the risk, for an option that needs it."""
+    if not (isinstance(criterion, str) and criterion == "risk"):
+        raise ValueError(
+            f"{what} goes with criterion='risk' and not with {criterion!r}: use criterion='risk'."
+        )
+
+
 def not_yet(value: Any, available: Any, what: str) -> None:
     """Refuse a value that the interface reserves for a later version."""
     if value is not available and not (np.ndim(value) == 0 and value == available):
@@ -106,14 +120,21 @@ def require_no_limit(options: Mapping[str, Any]) -> None:
         raise TypeError("a path takes max_losses, several values: leave max_loss out.")
 
 
-def read_target_limit(max_loss: Any) -> float:
-    """The largest loss at which targets merge."""
-    if isinstance(max_loss, str) and max_loss == "auto":
-        raise NotImplementedError(
-            "max_loss='auto' for targets is not in this version of ctfa yet; use a number: 1.5 "
-            "suits most data, 1 is break-even."
+def read_target_limit(max_loss: Any, criterion: Any, scan: str) -> float | None:
+    """The largest loss at which targets merge; None to choose it on folds."""
+    if not (isinstance(max_loss, str) and max_loss == "auto"):
+        return read_number(max_loss, "max_loss", " or 'auto'")
+    if not (isinstance(criterion, str) and criterion == "risk"):
+        raise ValueError(
+            f"max_loss='auto' goes with criterion='risk' and not with {criterion!r}: give a number "
+            "(the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse')."
         )
-    return read_number(max_loss, "max_loss")
+    if scan not in ("best-first", "correlation"):
+        raise ValueError(
+            f"max_loss='auto' goes with scan='best-first' or 'correlation' and not with {scan!r}, "
+            "whose groups depend on the order of the targets: give a number (1.5 suits most data)."
+        )
+    return None
 
 
 def read_feature_limit(max_loss: Any, criterion: Any, n_samples: int) -> float:
@@ -215,10 +236,20 @@ def require_foldable(criterion: Any, cv: Any) -> None:
         )
 
 
-def read_folds(cv: Any, sample: Sample, y: FloatArray) -> list[tuple[IntArray, IntArray]]:
+def read_folds(
+    cv: Any, sample: Sample, y: FloatArray, groups: Any = None
+) -> list[tuple[IntArray, IntArray]]:
     """Training and test rows of each fold, counted among the rows used."""
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != (sample.n_given,):
+            raise ValueError(
+                f"groups has shape {groups.shape} but X has {sample.n_given} rows: pass one label "
+                "for each row."
+            )
+        groups = groups if sample.used is None else groups[sample.used]
     try:
-        splits = list(check_cv(cv, y, classifier=False).split(sample.inputs, y))
+        splits = list(check_cv(cv, y, classifier=False).split(sample.inputs, y, groups))
     except (TypeError, ValueError) as error:
         raise ValueError(f"cv={cv!r} cannot split {sample.n_samples} rows: {error}") from error
     if _names_rows(cv):
@@ -229,9 +260,21 @@ def read_folds(cv: Any, sample: Sample, y: FloatArray) -> list[tuple[IntArray, I
         if train.size < 2 or test.size < 2:
             raise ValueError(
                 f"fold {number} of cv={cv!r} has {train.size} training and {test.size} test rows; "
-                "R2 needs two of each or more. Use fewer folds."
+                "two of each or more are needed. Use fewer folds."
             )
     return splits
+
+
+def require_fold_freedom(sizes: Sequence[tuple[int, int]], n_inputs: int, cv: Any) -> None:
+    """Refuse folds whose training rows leave no degrees of freedom; sizes are rows and ranks."""
+    for number, (n_rows, rank) in enumerate(sizes):
+        if n_rows <= rank + 2:
+            raise ValueError(
+                f"fold {number} of cv={cv!r} has {n_rows} training rows for {n_inputs} features: "
+                f"least squares needs {rank + 3} or more to choose max_loss='auto'. Give a number "
+                "(max_loss=1.5 suits most data), use solver='ridge', fewer features or larger "
+                "training folds."
+            )
 
 
 def require_regressor(regressor: Any) -> None:

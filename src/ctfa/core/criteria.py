@@ -65,9 +65,10 @@ def left_out_risk(evidence: Evidence) -> Number:
     """Return the loss of ``target_risk`` for fits judged by leaving each row out.
 
     ``1 + (n-1)/r (total - left_out)/left_out`` of the difference of the two means, with ``r`` the
-    effective number of coefficients, at least one. Merging pays exactly while the inputs predict the difference
-    no better than its mean does, which is at 1; the unit is the variance that ``r`` coefficients
-    cost, as in ``target_risk``, and for least squares the two agree up to terms of order ``r/n``.
+    effective number of coefficients, at least one. Merging pays exactly while the inputs predict
+    the difference no better than its mean does, which is at 1; the unit is the variance that ``r``
+    coefficients cost, as in ``target_risk``, and for least squares the two agree up to terms of
+    order ``r/n``.
     """
     difference = evidence.difference
     per_unit = (difference.n_samples - 1) / np.maximum(difference.rank, 1.0)

@@ -8,7 +8,7 @@ group are sums over its members.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from ctfa.core.design import Design
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
-from ctfa.core.ridge import Ridge
 from ctfa.core.types import FloatArray, IntArray
 
 
@@ -44,11 +43,9 @@ class MemberRisk:
     rank: int | None  # None: left out, row by row
 
     @classmethod
-    def of(cls, design: Design, centred: FloatArray, signs: FloatArray | None = None) -> MemberRisk:
-        """Unbiased risk of least squares."""
-        fitted, left = (part.T for part in design.coordinates(centred))
-        if signs is not None:
-            fitted, left = fitted * signs[:, None], left * signs[:, None]
+    def in_sample(cls, design: Design, fitted: FloatArray, left: FloatArray) -> MemberRisk:
+        """Unbiased risk of least squares, from coordinates of fitted values and of residuals."""
+        fitted, left = fitted.T, left.T
         n, rank = design.n_samples, design.rank
         dof = n - rank - 1
         signal = np.concatenate((fitted / (n - 1), left * (-rank / (dof * (n - 1)))), axis=1)
@@ -58,14 +55,15 @@ class MemberRisk:
         return cls(signal, np.concatenate((fitted, left), axis=1), weight, n, rank)
 
     @classmethod
-    def left_out(
-        cls, ridge: Ridge, centred: FloatArray, signs: FloatArray | None = None
-    ) -> MemberRisk:
+    def left_out(cls, centred: FloatArray, residual: FloatArray) -> MemberRisk:
         """Squared error of predicting each row from all the others."""
-        turned = centred if signs is None else centred * signs
-        predicted = turned - ridge.left_out(turned)
-        n = ridge.n_samples
-        return cls(turned.T / n, predicted.T, np.full(n, 1.0 / n), n, None)
+        n = centred.shape[0]
+        return cls(centred.T / n, (centred - residual).T, np.full(n, 1.0 / n), n, None)
+
+    def flipped(self, signs: FloatArray) -> MemberRisk:
+        """The same for targets of which some are turned round."""
+        turned = signs[:, None]
+        return replace(self, own=self.own * turned, model=self.model * turned)
 
     @property
     def n_targets(self) -> int:
@@ -161,4 +159,4 @@ class MemberRisk:
         nmm = np.einsum("ij,ij->i", mixed, mixed) / dof
         nwm = np.einsum("ij,ij->i", step[:, left], mixed) / dof
         residual = (nww * nmm + nwm**2) / dof
-        return np.sqrt(np.maximum(fitted, 0.0) + residual)
+        return np.asarray(np.sqrt(np.maximum(fitted, 0.0) + residual))

@@ -12,8 +12,7 @@ from ctfa.core.gram import DenseGram, FactoredGram, Gram, differences
 from ctfa.core.guard import MemberGuard
 from ctfa.core.members import MemberRisk
 from ctfa.core.moments import Moments
-from ctfa.core.ridge import Ridge
-from ctfa.core.spaces.readings import InSample, LeftOut, Reading
+from ctfa.core.spaces.readings import InSample, Reading
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: More targets than this and the two matrices of inner products are not held in memory.
@@ -45,7 +44,7 @@ class TargetSpace:
         self.foresees = not flip
         self.n_variables = int(sizes.size)
         self.n_samples, self.rank = reading.n_samples, reading.rank
-        self.signs = np.ones(self.n_variables)
+        self.signs = np.ones(self.n_variables) if flip else None
         self.is_guarded = False
         self._guard: MemberGuard | None = None
 
@@ -64,17 +63,7 @@ class TargetSpace:
         if sizes is not None:
             centred = centred * members  # sums, as if the members had been merged here
         reading = InSample(design.n_samples, design.n_inputs, design.rank)
-        gram = _gram(design.coordinates(centred), dense)
-        return cls(gram, members, reading, flip=flip)
-
-    @classmethod
-    def left_out(
-        cls, ridge: Ridge, centred: FloatArray, *, dense: bool | None = None, flip: bool = False
-    ) -> TargetSpace:
-        """Build from a penalised fit, judged by leaving each row out; also for ``n <= D``."""
-        reading = LeftOut(ridge.n_samples, ridge.n_inputs, ridge.rank)
-        gram = _gram((centred, ridge.left_out(centred)), dense)
-        return cls(gram, np.ones(centred.shape[1]), reading, flip=flip)
+        return cls(gram_of(design.coordinates(centred), dense), members, reading, flip=flip)
 
     @classmethod
     def from_moments(cls, moments: Moments, n_inputs: int) -> TargetSpace:
@@ -185,6 +174,7 @@ class TargetSpace:
         for other, sign in zip(others.tolist(), turn.tolist(), strict=True):
             if sign < 0.0:
                 self._gram.negate(other)
+                assert self.signs is not None
                 self.signs[self._members[other]] *= -1.0
             self._members[block] += self._members[other]
 
@@ -208,7 +198,7 @@ class TargetSpace:
         return float(total.mean()) / (self.n_samples - 1)
 
 
-def _gram(columns: tuple[FloatArray, FloatArray], dense: bool | None) -> Gram:
+def gram_of(columns: tuple[FloatArray, FloatArray], dense: bool | None = None) -> Gram:
     """Inner products of the columns of each kind, held or computed when asked for."""
     if dense is None:
         dense = columns[0].shape[1] <= DENSE_LIMIT
