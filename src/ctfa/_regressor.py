@@ -10,21 +10,22 @@ from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
+from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
+from ctfa._explanation import Explanation, MergeEvidence, as_pandas, co_clustering, explain
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._heads import HEADS, fit_singles
+from ctfa._held_out import align, held_out_error, regroup, together
 from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.members import Gain, MergeGain
 from ctfa.core.types import FloatArray
 
 
 def _of_targets(name: str, text: str) -> property:
     """Show an attribute of Phase I on the regressor."""
     return property(lambda self: getattr(self.targets_, name), doc=text)
-
-
-#: Reserved by the interface for later versions.
-NOT_YET = ("merges_", "stability", "stability_", "trust_", "why")
 
 
 class ReducedTask(NamedTuple):
@@ -48,8 +49,10 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II, cloned for each group; None is ``FeatureAggregator()``, "passthrough" keeps every
         feature.
-    head : {"mean"}, default="mean"
-        How a group's model predicts its members. Reserved: only "mean" is in this version.
+    head : {"mean", "shrink"}, default="mean"
+        How a group's model predicts its members. ``"mean"``: by itself, one readable model a group.
+        ``"shrink"``: mixed with a model of the target's own; the weight of the group, ``trust_``,
+        minimises the target's predicted risk in closed form.
     n_jobs : int or None, default=None
         Groups worked on at the same time, through joblib.
 
@@ -57,11 +60,19 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     ----------
     targets_ : TargetAggregator
         Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
-        ``max_loss_`` and ``loss_interval_`` are here under the same names.
+        ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
     features_ : list of FeatureAggregator
         Phase II as fitted, one a group.
     regressors_ : list of estimators
         One a group.
+    trust_ : ndarray of shape (n_targets,)
+        Weight of the group's model against the target's own that would predict it best, from 0
+        to 1; what ``head="shrink"`` uses.
+    merges_ : DataFrame
+        One row a merge of targets: who joined whom, its F and break-even F, the predicted gain
+        with its standard error, the members predicted to lose.
+    stability_ : ndarray of shape (n_targets, n_targets)
+        Share of subsamples in which two targets are in one group; see ``stability``.
     n_features_in_, feature_names_in_, target_names_in_
         What was seen in fit.
 
@@ -92,7 +103,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         self.head = head
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Run both phases and fit the regressors.
 
         Parameters
@@ -101,12 +112,15 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters that choose ``max_loss="auto"``, such as
+            ``GroupKFold``.
 
         Returns
         -------
         self
         """
-        check.not_yet(self.head, "mean", "head")
+        check.require(self.head, HEADS, "head")
         target_aggregator = check.read_phase(self.targets, TargetAggregator, "targets")
         feature_aggregator = check.read_phase(self.features, FeatureAggregator, "features")
         sample = check.read_sample(self, X, sample_weight)
@@ -116,10 +130,20 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         if sample.weights is not None:
             check.require_weighable(regressor)
         self._library, self._is_vector = targets.library, targets.is_vector
-        self.targets_ = self._fit_targets(target_aggregator, sample, targets)
+        self._forget_stability()
+        self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups)
         means = self.targets_._mean(targets.values)
         self.features_ = self._fit_features(feature_aggregator, sample, means)
         self.regressors_ = self._fit_regressors(regressor, sample, means)
+        if self.head == "shrink":
+            self._singles = fit_singles(
+                regressor,
+                sample.inputs,
+                self.targets_._to_units(targets.values),
+                sample.weights,
+                self.trust_,
+                self.n_jobs,
+            )
         return self
 
     def predict(self, X: Any) -> Any:
@@ -133,8 +157,11 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             ]
         )
         check.require_finite_prediction(means, self.regressors_)
+        units = np.asarray(self.targets_.partition_.spread(means)) * self.targets_.signs_
+        if self.head == "shrink":
+            units = self._singles.mix(units, self.trust_, inputs)
         return check.hand_back(
-            self.targets_._spread(means),
+            self.targets_._from_units(units),
             self.targets_._labels,
             self._library,
             X,
@@ -190,9 +217,88 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             for mean, name, features in zip(means.T, names, self.features_, strict=True)
         ]
 
-    def __getattr__(self, name: str) -> Any:
-        """Say of a name that is planned that it is; called only for names that are not there."""
-        raise check.absent(self, name, planned=NOT_YET)
+    def why(self, target: Any) -> Explanation:
+        """Say why a target, given by name or by position, is in its group: print the answer."""
+        check_is_fitted(self)
+        position = check.read_target(target, self.targets_._names)
+        return explain(self._evidence, position, self.trust_, getattr(self, "stability_", None))
+
+    @property
+    def merges_(self) -> Any:
+        """Merges of targets and their evidence, one row each, as a pandas DataFrame."""
+        check_is_fitted(self)
+        columns = self._evidence.columns()
+        if hasattr(self, "stability_"):
+            columns["together"] = co_clustering(self._evidence, self.stability_)
+        return as_pandas(columns, "merges_")
+
+    def stability(
+        self, X: Any, Y: Any, *, cv: Any = None, sample_weight: Any = None, random_state: Any = None
+    ) -> FloatArray:
+        """Group the targets again on subsamples of rows, with the same limit; sets ``stability_``.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            The data of fit.
+        cv : splitter or list of (train, test), default=None
+            Whose training rows are taken; None draws 50 times 80 % of the rows. For series give
+            one that leaves out blocks, such as ``KFold(20)``.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_targets, n_targets)
+            Share of the subsamples in which two targets are in one group. ``stability_labels_``
+            holds the groups of each subsample, numbered to overlap with ``labels_``.
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, Y, sample_weight)
+        if cv is None:
+            cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
+        splits = check.read_folds(cv, sample, targets.values)
+        partitions = regroup(self.targets_, sample, targets, splits, self.n_jobs)
+        self.stability_labels_ = align(partitions, self.partition_)
+        self.stability_ = together(self.stability_labels_)
+        return self.stability_
+
+    def compare(self, X: Any, Y: Any, *, cv: Any = 5, sample_weight: Any = None) -> Any:
+        """Compare with single-task models on rows that neither has seen.
+
+        Both are fitted anew on the training rows of each fold: this model with everything it
+        chooses, and the same regressor by itself for each target.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            The data of fit, or others of the same kind.
+        cv : int, splitter or list of folds, default=5
+            An integer gives contiguous folds.
+
+        Returns
+        -------
+        DataFrame
+            One row a target: its group here, the mean squared errors of both on held-out rows in
+            units of the target's variance, the gain, and the gain that was predicted.
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, Y, sample_weight)
+        single = clone(self).set_params(targets="passthrough", features="passthrough", head="mean")
+        splits = check.read_folds(cv, sample, targets.values)
+        error, alone = (
+            held_out_error(model, sample, targets.values, splits) for model in (self, single)
+        )
+        columns = {
+            "target": list(self.targets_._names),
+            "group": self.labels_,
+            "error": error,
+            "single_task_error": alone,
+            "gain": alone - error,
+            "predicted_gain": self._evidence.gain.value,
+            "trust": self.trust_,
+        }
+        return as_pandas(columns, "compare")
 
     partition_ = _of_targets("partition_", "Groups of targets.")
     labels_ = _of_targets("labels_", "Group of each target.")
@@ -200,19 +306,54 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     history_ = _of_targets("history_", "Merges of targets.")
     max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
     loss_interval_ = _of_targets("loss_interval_", "Where the groups of targets stay the same.")
-    cv_curve_ = _of_targets("cv_curve_", "Reserved: how ``max_loss_`` was chosen.")
+    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
 
     def _fit_targets(
-        self, template: TargetAggregator | None, sample: check.Sample, targets: check.Targets
+        self,
+        template: TargetAggregator | None,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any,
     ) -> TargetAggregator:
         aggregator = TargetAggregator(scale="none") if template is None else clone(template)
         check.copy_input_names(self, aggregator)
         if template is None:
-            return aggregator._fit_identity(targets)
-        aggregator._fit_sample(sample, targets)
+            aggregator._fit_identity(targets)
+            n_targets = len(targets.names)
+            merges: list[MergeGain] = []
+            gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
+        else:
+            risk = aggregator._fit_sample(sample, targets, groups).fit.risk
+            if aggregator.flip:
+                risk = risk.flipped(aggregator.signs_)
+            self.trust_ = risk.trust(aggregator.partition_)
+            merges, nobody = (
+                risk.along(aggregator.history_),
+                risk.gain_over_single(aggregator.partition_),
+            )
+        self._evidence = MergeEvidence(
+            aggregator.history_,
+            aggregator.partition_,
+            targets.names,
+            merges,
+            gain,
+            aggregator.max_loss_,
+            aggregator.guard is not None,
+        )
         return aggregator
+
+    def _read_again(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+        """Read data of the kind that fit has seen."""
+        check.read_inputs(self, X, reset=False)
+        sample = check.read_sample(clone(self), X, sample_weight)
+        return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
+
+    def _forget_stability(self) -> None:
+        for name in ("stability_", "stability_labels_"):
+            if hasattr(self, name):
+                delattr(self, name)
 
     def _fit_features(
         self, template: FeatureAggregator | None, sample: check.Sample, means: FloatArray

@@ -59,8 +59,9 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         chosen by leaving rows out, and losses from the left-out errors; works for any number of
         features, also ``n_samples <= n_features``.
     cv : int, splitter or list of folds, default=10
-        Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds. Splitters that
-        need ``groups`` take those given to ``fit``.
+        Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds, of two rows or
+        more. Splitters that need ``groups`` take those given to ``fit``. Folds too short for least
+        squares choose nothing: a warning says so and 1.5 is used.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -241,30 +242,34 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
             return None
         rule = self._rule()
         inputs, weights = sample.inputs, sample.weights
-        splits = check.read_folds(self.cv, sample, values, groups)
+        splits = check.read_cut_folds(self.cv, sample, values, groups)
         designs = [
             rule.factor(inputs[train], None if weights is None else weights[train])
             for train, _ in splits
         ]
         sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
-        check.require_fold_freedom(sizes, inputs.shape[1], self.cv)
+        if check.warn_if_folds_are_short(sizes, PREFERRED):
+            return None
         return choose_cut(rule, inputs, weights, values, graph, splits, designs)
 
     def _set_units(self, offsets: FloatArray, scales: FloatArray) -> None:
         self.signs_, self.offsets_, self.scales_ = np.ones(offsets.size), offsets, scales
 
+    def _to_units(self, values: FloatArray) -> FloatArray:
+        """Targets in the units they are merged in."""
+        return np.asarray((values - self.offsets_) / self.scales_)
+
+    def _from_units(self, values: FloatArray) -> FloatArray:
+        """Targets in their own units."""
+        return np.asarray(values * self.scales_ + self.offsets_)
+
     def _mean(self, values: FloatArray) -> FloatArray:
         """Mean of each group, in the units of ``scale``."""
-        units = values - self.offsets_
-        units /= self.scales_ * self.signs_
-        return np.asarray(self.partition_.mean(units))
+        return np.asarray(self.partition_.mean(self._to_units(values) * self.signs_))
 
     def _spread(self, means: FloatArray) -> FloatArray:
         """Each target from its group's mean, in its own units."""
-        values = np.asarray(self.partition_.spread(means))
-        values *= self.scales_ * self.signs_
-        values += self.offsets_
-        return values
+        return self._from_units(np.asarray(self.partition_.spread(means)) * self.signs_)
 
     def _remember(self, targets: check.Targets) -> None:
         self._names = targets.names
@@ -276,8 +281,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "target_names_in_"):
             del self.target_names_in_
 
-    def _read_again(self, Y: Any, n_samples: int | None = None) -> check.Targets:
-        targets = check.read_targets(Y, n_samples)
+    def _read_again(self, Y: Any, n_samples: int | None = None, used: Any = None) -> check.Targets:
+        targets = check.read_targets(Y, n_samples, used=used)
         named = hasattr(self, "target_names_in_")
         check.require_same_targets(targets, self._names, named=named)
         return targets

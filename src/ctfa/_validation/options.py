@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -173,6 +175,21 @@ def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
     )
 
 
+def read_target(target: Any, names: Sequence[str]) -> int:
+    """Position of a target given by name or by position."""
+    if isinstance(target, Integral):
+        if not -len(names) <= int(target) < len(names):
+            raise ValueError(
+                f"target {target} does not exist: there are {len(names)}, 0 to {len(names) - 1}."
+            )
+        return int(target) % len(names)
+    if str(target) not in names:
+        close = difflib.get_close_matches(str(target), names, n=3)
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "use a name of Y."
+        raise ValueError(f"target {target!r} is not one of the {len(names)} of fit: {hint}")
+    return list(names).index(str(target))
+
+
 def read_order(order: Any, space: MergeSpace, rng: Any) -> IntArray:
     """The order in which variables are taken, as a permutation."""
     if isinstance(order, str) and order in ORDERS:
@@ -265,16 +282,28 @@ def read_folds(
     return splits
 
 
-def require_fold_freedom(sizes: Sequence[tuple[int, int]], n_inputs: int, cv: Any) -> None:
-    """Refuse folds whose training rows leave no degrees of freedom; sizes are rows and ranks."""
+def read_cut_folds(
+    cv: Any, sample: Sample, values: FloatArray, groups: Any
+) -> list[tuple[IntArray, IntArray]]:
+    """Folds to choose ``max_loss`` on; a number of them is lowered until each holds two rows."""
+    if isinstance(cv, Integral):
+        cv = min(int(cv), max(2, sample.n_samples // 2))
+    return read_folds(cv, sample, values, groups)
+
+
+def warn_if_folds_are_short(sizes: Sequence[tuple[int, int]], fallback: float) -> bool:
+    """Whether the training rows of some fold leave no degrees of freedom; sizes: rows and rank."""
     for number, (n_rows, rank) in enumerate(sizes):
         if n_rows <= rank + 2:
-            raise ValueError(
-                f"fold {number} of cv={cv!r} has {n_rows} training rows for {n_inputs} features: "
-                f"least squares needs {rank + 3} or more to choose max_loss='auto'. Give a number "
-                "(max_loss=1.5 suits most data), use solver='ridge', fewer features or larger "
-                "training folds."
+            warnings.warn(
+                f"max_loss='auto' cannot be chosen: fold {number} has {n_rows} training rows and "
+                f"least squares on these features needs {rank + 3}. max_loss={fallback:g} is used, "
+                "which suits most data; give it, or use solver='ridge' or fewer features.",
+                RuntimeWarning,
+                stacklevel=5,
             )
+            return True
+    return False
 
 
 def require_regressor(regressor: Any) -> None:

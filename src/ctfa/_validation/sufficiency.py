@@ -12,6 +12,8 @@ from ctfa.core.types import BoolArray, FloatArray
 
 #: Relative spread below which a target is constant and its variation rounding.
 FLAT = 1e-14
+#: Targets up to which a number is kept for every two of them.
+LARGEST_MATRIX = 10_000
 
 
 def require_freedom(design: Design) -> None:
@@ -37,6 +39,15 @@ def require_columns_freedom(design: Design) -> None:
             f"X has n_samples={design.n_samples} rows and {design.n_inputs} features: the paper's "
             f"formula counts every feature, also redundant ones, and needs {design.n_inputs + 3} "
             "rows or more. Use criterion='risk', which counts the rank, or fewer features."
+        )
+
+
+def require_matrix_size(n_targets: int, what: str) -> None:
+    """Refuse a matrix of all pairs that would not fit in memory."""
+    if n_targets > LARGEST_MATRIX:
+        raise ValueError(
+            f"{what} holds a number for every two of {n_targets} targets, "
+            f"{n_targets**2 * 8 / 2**30:.0f} GiB: use it with {LARGEST_MATRIX} targets or fewer."
         )
 
 

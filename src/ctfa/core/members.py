@@ -26,6 +26,16 @@ class Gain(NamedTuple):
     error: FloatArray
 
 
+class MergeGain(NamedTuple):
+    """What one merge is predicted to save."""
+
+    members: IntArray  # those of the block, then those of the other
+    gain: Gain  # of each of them
+    total: Gain  # of all together
+    f_statistic: float  # of the difference of the two means
+    f_star: float  # the F that breaks even
+
+
 @dataclass(frozen=True, eq=False)
 class MemberRisk:
     """Predicted risk of each target under any mean of targets.
@@ -98,21 +108,68 @@ class MemberRisk:
         new = self.groups(partition)[partition.labels]
         return self._gain(np.arange(self.n_targets), self.model, new)
 
-    def along(self, history: MergeHistory) -> list[tuple[IntArray, Gain]]:
-        """Members of each merge, and what each saves compared with just before it."""
+    def along(self, history: MergeHistory) -> list[MergeGain]:
+        """What each member of each merge saves compared with just before it, and all together."""
         sums, sizes = self.model.copy(), np.ones(self.n_targets)
         members = [[i] for i in range(self.n_targets)]
         steps = []
         for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
-            old = [sums[slot] / sizes[slot] for slot in (block, other)]
+            a, b = sizes[block], sizes[other]
+            first, second = sums[block] / a, sums[other] / b
             both = np.array(members[block] + members[other])
-            before = np.repeat(np.stack(old), [len(members[block]), len(members[other])], axis=0)
+            before = np.repeat([first, second], [int(a), int(b)], axis=0)
             sums[block] += sums[other]
             sizes[block] += sizes[other]
             members[block] += members[other]
             after = np.broadcast_to(sums[block] / sizes[block], before.shape)
-            steps.append((both, self._gain(both, before, after)))
+            gain = self._gain(both, before, after)
+            error = self._total_error(both, before, after, first - second, a * b / (a + b))
+            f = self._f_statistic(first - second)
+            steps.append(MergeGain(both, gain, Gain(gain.value.sum(), error), f, self.f_star))
         return steps
+
+    @property
+    def f_star(self) -> float:
+        """F of a difference at which a merge breaks even; 2 where rows are left out."""
+        if self.rank is None:
+            return 2.0
+        return 1.0 + (self.n_samples - 1) / (self.n_samples - self.rank - 2)
+
+    def _f_statistic(self, difference: FloatArray) -> float:
+        """Regression F of a difference of two means; NaN where rows are left out."""
+        if self.rank is None:
+            return np.nan
+        explained = float(difference[: self.rank] @ difference[: self.rank])
+        residual = float(difference[self.rank :] @ difference[self.rank :])
+        noise = residual / (self.n_samples - self.rank - 1)
+        if explained <= 0.0:
+            return 0.0
+        return explained / (self.rank * noise) if noise > 0.0 else np.inf
+
+    def _total_error(
+        self,
+        members: IntArray,
+        old: FloatArray,
+        new: FloatArray,
+        difference: FloatArray,
+        weight: float,
+    ) -> FloatArray:
+        """Standard error of what all members of a merge save together.
+
+        Least squares: the gain is ``ab/(a+b) (r s F_star - explained)/(n-1)`` of the difference, a
+        scaled noncentral and a scaled central chi-square, independent of each other.
+        """
+        if self.rank is None:
+            target = self.own[members] * self.n_samples
+            saved = ((target - old) ** 2 - (target - new) ** 2).sum(axis=0)
+            return np.asarray(saved.std(ddof=1) / np.sqrt(self.n_samples))
+        rank, dof = self.rank, self.n_samples - self.rank - 1
+        noise = float(difference[rank:] @ difference[rank:]) / dof
+        explained = float(difference[:rank] @ difference[:rank])
+        signal = max(explained - rank * noise, 0.0)
+        variance = 2.0 * noise * (rank * noise + 2.0 * signal)
+        variance += 2.0 * (rank * noise * self.f_star) ** 2 / dof
+        return np.asarray(weight / (self.n_samples - 1) * np.sqrt(variance))
 
     def _gain(self, members: IntArray, old: FloatArray, new: FloatArray) -> Gain:
         step = new - old
