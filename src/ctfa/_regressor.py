@@ -120,31 +120,12 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         -------
         self
         """
-        check.require(self.head, HEADS, "head")
-        target_aggregator = check.read_phase(self.targets, TargetAggregator, "targets")
-        feature_aggregator = check.read_phase(self.features, FeatureAggregator, "features")
-        sample = check.read_sample(self, X, sample_weight)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used)
-        regressor = LinearRegression() if self.regressor is None else self.regressor
-        check.require_regressor(regressor)
-        if sample.weights is not None:
-            check.require_weighable(regressor)
-        self._library, self._is_vector = targets.library, targets.is_vector
-        self._forget_stability()
-        self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups)
-        means = self.targets_._mean(targets.values)
-        self.features_ = self._fit_features(feature_aggregator, sample, means)
-        self.regressors_ = self._fit_regressors(regressor, sample, means)
-        if self.head == "shrink":
-            self._singles = fit_singles(
-                regressor,
-                sample.inputs,
-                self.targets_._to_units(targets.values),
-                sample.weights,
-                self.trust_,
-                self.n_jobs,
-            )
-        return self
+        sample, targets = self._read(X, Y, sample_weight)
+        phases = (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(self.features, FeatureAggregator, "features"),
+        )
+        return self._fit_read(sample, targets, *phases, groups)
 
     def predict(self, X: Any) -> Any:
         """Predict every target, in the kind of container the targets of fit came in."""
@@ -310,6 +291,43 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
 
+    def _read(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+        """Check options and data."""
+        check.require(self.head, HEADS, "head")
+        sample = check.read_sample(self, X, sample_weight)
+        targets = check.read_targets(Y, sample.n_given, used=sample.used)
+        check.require_regressor(self._template)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        self._library, self._is_vector = targets.library, targets.is_vector
+        return sample, targets
+
+    @property
+    def _template(self) -> Any:
+        """The regressor to clone."""
+        return LinearRegression() if self.regressor is None else self.regressor
+
+    def _fit_read(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        target_aggregator: TargetAggregator | None,
+        feature_aggregator: FeatureAggregator | None,
+        groups: Any,
+    ) -> Self:
+        """Fit to data that have been read."""
+        self._forget_stability()
+        self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups)
+        means = self.targets_._mean(targets.values)
+        self.features_ = self._fit_features(feature_aggregator, sample, means)
+        self.regressors_ = self._fit_regressors(self._template, sample, means)
+        if self.head == "shrink":
+            own = self.targets_._to_units(targets.values)
+            self._singles = fit_singles(
+                self._template, sample.inputs, own, sample.weights, self.trust_, self.n_jobs
+            )
+        return self
+
     def _fit_targets(
         self,
         template: TargetAggregator | None,
@@ -328,11 +346,9 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             risk = aggregator._fit_sample(sample, targets, groups).fit.risk
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
+            merges = risk.along(aggregator.history_)
+            gain = risk.gain_over_single(aggregator.partition_)
             self.trust_ = risk.trust(aggregator.partition_)
-            merges, nobody = (
-                risk.along(aggregator.history_),
-                risk.gain_over_single(aggregator.partition_),
-            )
         self._evidence = MergeEvidence(
             aggregator.history_,
             aggregator.partition_,

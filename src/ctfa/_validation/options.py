@@ -75,8 +75,20 @@ def require_risk(criterion: Any, what: str) -> None:
     """Refuse a criterion that is not the risk, for an option that needs it."""
     if not (isinstance(criterion, str) and criterion == "risk"):
         raise ValueError(
-            f"{what} goes with criterion='risk' and not with {criterion!r}: use criterion='risk'."
+            f"{what} goes with criterion='risk' and not with {criterion!r}: use the one or change "
+            "the other."
         )
+
+
+def require_curve(model: Any) -> Any:
+    """The curve by which a fitted model chose its limit."""
+    curve = getattr(model, "cv_curve_", None)
+    if curve is None:
+        raise ValueError(
+            f"{type(model).__name__} has no curve to show: fit it with max_loss='auto' for the "
+            "targets."
+        )
+    return curve
 
 
 def not_yet(value: Any, available: Any, what: str) -> None:
@@ -114,6 +126,21 @@ def read_losses(max_losses: Any) -> list[float]:
             "of the path."
         )
     return [read_number(value, "max_losses") for value in max_losses]
+
+
+def read_grid(losses: Any, aggregator: Any, usual: Sequence[float], what: str) -> list[float]:
+    """Limits to try for one phase; a single one where it is skipped."""
+    if aggregator is None:
+        if losses is not None:
+            raise ValueError(f"{what} was given for a phase that is 'passthrough': leave it out.")
+        return [-np.inf]
+    if losses is None:
+        require_risk(aggregator.criterion, f"{what}=None")
+        return list(usual)
+    values = [] if isinstance(losses, str) else read_losses(losses)
+    if not values:
+        raise ValueError(f"{what}={losses!r} holds no limits: pass a list of numbers, or None.")
+    return values
 
 
 def require_no_limit(options: Mapping[str, Any]) -> None:

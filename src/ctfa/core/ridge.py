@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import linalg
 
-from ctfa.core.design import EPS, column_lengths, row_scales, weighted_mean
+from ctfa.core.design import EPS, Design, column_lengths, row_scales, weighted_mean
+from ctfa.core.design import factor as design_factor
 from ctfa.core.types import BoolArray, FloatArray
 
 #: Penalties tried, for columns at unit length: from least squares in all but name to nothing left.
@@ -34,8 +35,13 @@ class Ridge:
     penalty: float
 
     @classmethod
-    def of(cls, X: FloatArray, columns: FloatArray, weights: FloatArray | None = None) -> Ridge:
-        """Factor, and choose the penalty with the smallest sum of left-out squares of columns."""
+    def of(cls, X: FloatArray, centred: FloatArray, weights: FloatArray | None = None) -> Ridge:
+        """Factor, and choose the penalty for targets centred (and weighted) over the rows used."""
+        return cls.factor(X, weights).chosen_for(centred)
+
+    @classmethod
+    def factor(cls, X: FloatArray, weights: FloatArray | None = None) -> Ridge:
+        """Factor without a penalty yet."""
         used, row_scale = row_scales(X.shape[0], weights)
         rows = X if used.all() else X[used]
         mean = weighted_mean(rows, row_scale)
@@ -44,8 +50,14 @@ class Ridge:
         unit = np.where(length > 0.0, centred / np.where(length > 0.0, length, 1.0), 0.0)
         left, values, right = linalg.svd(unit, full_matrices=False)
         kept = values > max(unit.shape) * EPS * values.max(initial=0.0)
-        ridge = cls(mean, row_scale, used, length, left[:, kept], values[kept], right[kept], np.inf)
-        return ridge._choose(ridge.centre(columns))
+        factors = left[:, kept], values[kept], right[kept]
+        return cls(mean, row_scale, used, length, *factors, np.inf)
+
+    def chosen_for(self, centred: FloatArray) -> Ridge:
+        """Take the penalty with the smallest sum of left-out squares."""
+        turned = self.left.T @ centred
+        errors = [float((self._left_out(centred, turned, p) ** 2).sum()) for p in PENALTIES]
+        return replace(self, penalty=float(PENALTIES[int(np.argmin(errors))]))
 
     @property
     def n_samples(self) -> int:
@@ -62,11 +74,23 @@ class Ridge:
         """Effective number of coefficients: the trace of the smoother, without the intercept."""
         return float(self._shrink(self.penalty).sum())
 
-    def centre(self, columns: FloatArray) -> FloatArray:
-        """Centre (and weight) targets over the same rows."""
-        rows = columns if self.used.all() else columns[self.used]
-        centred = rows - weighted_mean(rows, self.row_scale)
-        return np.asarray(centred * self.row_scale[:, None])
+    def residual(self, centred: FloatArray) -> FloatArray:
+        """Residuals in sample."""
+        shrunk = self._shrink(self.penalty)[:, None] * (self.left.T @ centred)
+        return np.asarray(centred - self.left @ shrunk)
+
+    def augmented(self) -> Design:
+        """The same fit as least squares: a row a column more, which pulls it towards zero.
+
+        Targets get as many zeros at their end.
+        """
+        weight = np.sqrt(self.penalty)
+        unit = (self.left * self.values) @ self.right
+        columns = np.vstack((unit, weight * np.eye(self.n_inputs)))
+        columns[:, self.length == 0.0] = 0.0
+        grown = np.sqrt(1.0 + self.penalty)
+        factors = design_factor(np.asfortranarray(columns / grown), self.length * grown)
+        return Design(self.n_samples, self.n_inputs, self.mean, self.row_scale, self.used, factors)
 
     def left_out(self, centred: FloatArray) -> FloatArray:
         """Residual of each row when it is predicted from all the others."""
@@ -77,21 +101,6 @@ class Ridge:
         turned = self._shrink(self.penalty)[:, None] * (self.left.T @ centred)
         unit = self.right.T @ (turned / self.values[:, None])
         return np.asarray(unit / np.where(self.length > 0.0, self.length, 1.0)[:, None])
-
-    def _choose(self, centred: FloatArray) -> Ridge:
-        turned = self.left.T @ centred
-        errors = [float((self._left_out(centred, turned, p) ** 2).sum()) for p in PENALTIES]
-        best = float(PENALTIES[int(np.argmin(errors))])
-        return Ridge(
-            self.mean,
-            self.row_scale,
-            self.used,
-            self.length,
-            self.left,
-            self.values,
-            self.right,
-            best,
-        )
 
     def _shrink(self, penalty: float) -> FloatArray:
         squares = self.values**2

@@ -9,6 +9,7 @@ from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, correlation, mean_correlation
 from ctfa.core.restrictions import Roots
+from ctfa.core.ridge import Ridge
 from ctfa.core.types import FloatArray, IntArray, Number
 
 
@@ -26,7 +27,11 @@ class FeatureSpace:
     is_guarded = False
 
     def __init__(
-        self, design: Design, centred_target: FloatArray, columns: DenseGram | None = None
+        self,
+        design: Design,
+        centred_target: FloatArray,
+        columns: DenseGram | None = None,
+        noise: tuple[float, float] | None = None,
     ) -> None:
         coordinates, left = design.coordinates(centred_target[:, None])
         self.n_variables = design.n_inputs
@@ -39,7 +44,19 @@ class FeatureSpace:
         self._total = float(centred_target @ centred_target)
         self._residual = float(left[:, 0] @ left[:, 0])
         self._rank = design.rank
-        self._full_residual, self._full_dof = self._residual, design.n_samples - design.rank - 1
+        # A penalised fit brings its own residual sum and the degrees of freedom it leaves.
+        own_noise = self._residual, float(design.n_samples - design.rank - 1)
+        self._full_residual, self._full_dof = own_noise if noise is None else noise
+
+    @classmethod
+    def penalised(
+        cls, ridge: Ridge, centred_target: FloatArray, columns: DenseGram | None = None
+    ) -> FeatureSpace:
+        """Build from a ridge regression: a merge is the same restriction on its coefficients."""
+        residual = ridge.residual(centred_target[:, None])[:, 0]
+        freedom = max(ridge.n_samples - ridge.rank - 1.0, 1.0)
+        padded = np.concatenate((centred_target, np.zeros(ridge.n_inputs)))
+        return cls(ridge.augmented(), padded, columns, (float(residual @ residual), freedom))
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """The current model, the one with the two blocks averaged, and the coefficient given up."""
