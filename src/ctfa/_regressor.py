@@ -281,6 +281,15 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         }
         return as_pandas(columns, "compare")
 
+    def __getattr__(self, name: str) -> Any:
+        """Say how to get what is computed on request; called only for names that are not there."""
+        kind = type(self).__name__
+        if name in ("stability_", "stability_labels_"):
+            raise AttributeError(
+                f"{kind}.{name} is computed on request: call stability(X, Y) first."
+            )
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+
     partition_ = _of_targets("partition_", "Groups of targets.")
     labels_ = _of_targets("labels_", "Group of each target.")
     n_groups_ = _of_targets("n_groups_", "Number of groups of targets.")

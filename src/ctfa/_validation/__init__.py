@@ -22,7 +22,6 @@ from ctfa._validation.data import (
     require_width,
 )
 from ctfa._validation.options import (
-    absent,
     choose,
     not_yet,
     read_correlation,
@@ -61,7 +60,6 @@ from ctfa._validation.sufficiency import (
 __all__ = [
     "Sample",
     "Targets",
-    "absent",
     "as_frame",
     "as_series",
     "choose",

@@ -100,14 +100,6 @@ def not_yet(value: Any, available: Any, what: str) -> None:
         )
 
 
-def absent(owner: Any, name: str, planned: Iterable[str]) -> AttributeError:
-    """The error for an attribute that is not there, or not there yet."""
-    kind = type(owner).__name__
-    if name in planned:
-        return AttributeError(f"{kind}.{name} is planned but not in this version of ctfa yet.")
-    return AttributeError(f"{kind!r} object has no attribute {name!r}")
-
-
 def read_number(value: Any, what: str, hint: str = "") -> float:
     """A real number, infinities allowed."""
     if isinstance(value, bool) or not isinstance(value, Real):
