@@ -1,4 +1,4 @@
-"""Ridge regression of many targets with one penalty, judged by leaving each row out."""
+"""Ridge regression of many targets, each with its own penalty, judged by leaving each row out."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ SMALLEST_SLACK = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """Inputs, centred (and weighted) at unit length, and the penalty that left-out rows prefer.
+    """Inputs, centred (and weighted) at unit length, and penalties that left-out rows prefer.
 
-    One penalty for all targets keeps fitted values and left-out residuals linear in the target:
-    those of a mean are the means of its members', which is all that closed forms need.
+    The model of a mean of targets is taken to be the mean of its members' models, each with the
+    penalty of its own: left-out residuals of a mean are then the means of its members', which is
+    all that closed forms need.
     """
 
     mean: FloatArray
@@ -32,7 +33,7 @@ class Ridge:
     left: FloatArray
     values: FloatArray
     right: FloatArray
-    penalty: float
+    penalty: FloatArray  # (targets,)
 
     @classmethod
     def of(cls, X: FloatArray, centred: FloatArray, weights: FloatArray | None = None) -> Ridge:
@@ -51,13 +52,16 @@ class Ridge:
         left, values, right = linalg.svd(unit, full_matrices=False)
         kept = values > max(unit.shape) * EPS * values.max(initial=0.0)
         factors = left[:, kept], values[kept], right[kept]
-        return cls(mean, row_scale, used, length, *factors, np.inf)
+        return cls(mean, row_scale, used, length, *factors, np.empty(0))
 
     def chosen_for(self, centred: FloatArray) -> Ridge:
-        """Take the penalty with the smallest sum of left-out squares."""
+        """Take for each target the penalty with the smallest sum of left-out squares."""
         turned = self.left.T @ centred
-        errors = [float((self._left_out(centred, turned, p) ** 2).sum()) for p in PENALTIES]
-        return replace(self, penalty=float(PENALTIES[int(np.argmin(errors))]))
+        errors = np.empty((PENALTIES.size, centred.shape[1]))
+        for number, penalty in enumerate(PENALTIES):
+            residual = self._left_out(centred, turned, np.array([penalty]))
+            errors[number] = np.einsum("ij,ij->j", residual, residual)
+        return replace(self, penalty=PENALTIES[errors.argmin(axis=0)])
 
     @property
     def n_samples(self) -> int:
@@ -71,24 +75,24 @@ class Ridge:
 
     @property
     def rank(self) -> float:
-        """Effective number of coefficients: the trace of the smoother, without the intercept."""
-        return float(self._shrink(self.penalty).sum())
+        """Effective number of coefficients, mean over targets: traces without the intercept."""
+        return float(self._shrink(self.penalty).sum() / self.penalty.size)
 
     def residual(self, centred: FloatArray) -> FloatArray:
         """Residuals in sample."""
-        shrunk = self._shrink(self.penalty)[:, None] * (self.left.T @ centred)
+        shrunk = self._shrink(self.penalty) * (self.left.T @ centred)
         return np.asarray(centred - self.left @ shrunk)
 
     def augmented(self) -> Design:
-        """The same fit as least squares: a row a column more, which pulls it towards zero.
+        """The fit of a single target as least squares: a row a column more pulls it towards zero.
 
-        Targets get as many zeros at their end.
+        The target gets as many zeros at its end.
         """
-        weight = np.sqrt(self.penalty)
+        penalty = float(self.penalty[0])
         unit = (self.left * self.values) @ self.right
-        columns = np.vstack((unit, weight * np.eye(self.n_inputs)))
+        columns = np.vstack((unit, np.sqrt(penalty) * np.eye(self.n_inputs)))
         columns[:, self.length == 0.0] = 0.0
-        grown = np.sqrt(1.0 + self.penalty)
+        grown = np.sqrt(1.0 + penalty)
         factors = design_factor(np.asfortranarray(columns / grown), self.length * grown)
         return Design(self.n_samples, self.n_inputs, self.mean, self.row_scale, self.used, factors)
 
@@ -98,17 +102,17 @@ class Ridge:
 
     def coefficients(self, centred: FloatArray) -> FloatArray:
         """Coefficients ``(n_inputs, targets)`` in the units of the inputs."""
-        turned = self._shrink(self.penalty)[:, None] * (self.left.T @ centred)
+        turned = self._shrink(self.penalty) * (self.left.T @ centred)
         unit = self.right.T @ (turned / self.values[:, None])
         return np.asarray(unit / np.where(self.length > 0.0, self.length, 1.0)[:, None])
 
-    def _shrink(self, penalty: float) -> FloatArray:
-        squares = self.values**2
+    def _shrink(self, penalty: FloatArray) -> FloatArray:
+        """What is kept of each direction, for each penalty: ``(directions, penalties)``."""
+        squares = self.values[:, None] ** 2
         return np.asarray(squares / (squares + penalty))
 
-    def _left_out(self, centred: FloatArray, turned: FloatArray, penalty: float) -> FloatArray:
+    def _left_out(self, centred: FloatArray, turned: FloatArray, penalty: FloatArray) -> FloatArray:
         shrink = self._shrink(penalty)
-        residual = centred - self.left @ (shrink[:, None] * turned)
-        leverage = self.left**2 @ shrink + self.row_scale**2 / self.n_samples
-        slack = np.maximum(1.0 - leverage, SMALLEST_SLACK)
-        return np.asarray(residual / slack[:, None])
+        residual = centred - self.left @ (shrink * turned)
+        leverage = self.left**2 @ shrink + (self.row_scale**2 / self.n_samples)[:, None]
+        return np.asarray(residual / np.maximum(1.0 - leverage, SMALLEST_SLACK))
