@@ -114,5 +114,5 @@ class Ridge:
     def _left_out(self, centred: FloatArray, turned: FloatArray, penalty: FloatArray) -> FloatArray:
         shrink = self._shrink(penalty)
         residual = centred - self.left @ (shrink * turned)
-        leverage = self.left**2 @ shrink + (self.row_scale**2 / self.n_samples)[:, None]
+        leverage = (shrink.sum(axis=0) + 1.0) / self.n_samples
         return np.asarray(residual / np.maximum(1.0 - leverage, SMALLEST_SLACK))
