@@ -159,9 +159,8 @@ class GappyTargetSpace:
         else:
             # As many intersections as patterns, which are often few.
             numbers, which = np.unique(self._pattern[others], return_inverse=True)
-            common = self._has[block] & np.array(
-                [self._patterns[number] for number in numbers.tolist()]
-            ).reshape(-1, self.n_samples)
+            rows = [self._patterns[number] for number in numbers.tolist()]
+            common = self._has[block] & np.reshape(rows, (-1, self.n_samples)).astype(bool)
         packed = np.packbits(common, axis=1)
         names = [row.tobytes() for row in packed]
         number_of = {name: k for k, name in enumerate(dict.fromkeys(names))}
@@ -284,7 +283,7 @@ class CommonRows:
         first = np.atleast_1d(self._lengths.T[block]).reshape(-1, 2).T
         parts = u**2 * first + v**2 * self._lengths[:, others]
         products = np.stack([_products(part, block, others) for part in self._vectors])
-        squares = np.maximum(parts + 2.0 * u * v * products, 0.0)
+        squares: FloatArray = np.maximum(parts + 2.0 * u * v * products, 0.0)
         # Where the expanded square has lost its digits it is taken explicitly.
         lost = np.flatnonzero((squares < CANCELLATION * parts).any(axis=0))
         if lost.size:
@@ -329,7 +328,7 @@ class Recent:
         return Recent()
 
 
-def _picked(block: int | IntArray, where: IntArray) -> Any:
+def _picked(block: int | IntArray, where: IntArray) -> int | IntArray:
     """The block of each of these candidates: one for all, or one each."""
     return block[where] if isinstance(block, np.ndarray) else block
 
