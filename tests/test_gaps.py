@@ -89,11 +89,10 @@ def test_every_answer_is_a_refit_on_the_common_rows(family, kind, monkeypatch):
     rng = np.random.default_rng(seed)
     # Directions that differ by a millionth: a refit itself has lost the other digits.
     rtol = 1e-5 if family == "nearly_collinear" else 1e-7
-    # Many share one factorization, some do, or all are solved in a batch.
-    for shared in (1, 4, 10**9):
+    # All are solved in a batch, some share a factorization, all do, and what was kept is stale.
+    for shared in (10**9, 4, 1, 1):
         monkeypatch.setattr(gappy, "SHARED", shared)
         assert_answers_are_refits(space, X, Y, blocks, weights, rtol)
-        space = copy.deepcopy(space)  # which starts with nothing kept
         block, other = rng.choice(sorted(blocks), size=2, replace=False).tolist()
         space.merge(block, other)
         blocks[block] += blocks.pop(other)
@@ -348,17 +347,18 @@ def test_inputs_may_be_collinear_on_the_common_rows_alone(closeness):
     assert_answers_are_refits(space_of(X, Y), X, Y, blocks, rtol=1e-6)
 
 
-def test_a_nearly_perfect_fit_keeps_its_residual():
+@pytest.mark.parametrize(("noise", "rtol"), [(1e-7, 1e-6), (1e-12, 1e-2)])
+def test_a_nearly_perfect_fit_keeps_its_residual(noise, rtol):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(50, 4))
-    Y = X @ rng.normal(size=(4, 5)) + 1e-7 * rng.normal(size=(50, 5))
+    Y = X @ rng.normal(size=(4, 5)) + noise * rng.normal(size=(50, 5))
     Y[rng.uniform(size=Y.shape) < 0.1] = np.nan
     evidence = space_of(X, Y).evidence(0, np.arange(1, 5))
     for k in range(1, 5):
         rows, first, second = common(Y, (0,), (k,))
         expected = oracle.least_squares(X[rows], first - second)
         np.testing.assert_allclose(
-            evidence.difference.residual[k - 1], expected.residual, rtol=1e-6
+            evidence.difference.residual[k - 1], expected.residual, rtol=rtol
         )
 
 
