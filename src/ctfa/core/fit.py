@@ -19,7 +19,7 @@ class Fit(NamedTuple):
 
     explained: Number
     residual: Number
-    n_samples: int
+    n_samples: Number
     n_inputs: Number  # columns the model was given
     rank: Number  # coefficients it could estimate
     dof: Number  # degrees of freedom left for the noise
