@@ -61,6 +61,8 @@ def refused(error, *words):
 def test_gaps_are_located(fit, value, kind):
     with refused(ValueError, "Input X contains NaN or infinity", kind, "row 3, column 2", "fill"):
         fit(X=changed(X, 3, 2, value))
+    if value is np.nan and fit is not fit_feature:
+        return  # a missing value, which targets may have
     with refused(ValueError, "Input [Yy] contains NaN or infinity", kind, "row 7", "drop"):
         fit(Y=changed(Y, 7, 0, value))
 
@@ -409,8 +411,8 @@ def test_gaps_are_refused_after_fit():
     for use in (model.predict, features.transform):
         with refused(ValueError, "Input X contains NaN"):
             use(changed(X, 0, 0, np.nan))
-    with refused(ValueError, "Input Y contains NaN"):
-        model.targets_.transform(changed(Y, 0, 0, np.nan))
+    with refused(ValueError, "Input Y contains NaN or infinity"):
+        model.targets_.transform(changed(Y, 0, 0, np.inf))
 
 
 def test_a_regressor_that_predicts_nan_is_named():

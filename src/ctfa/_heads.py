@@ -10,6 +10,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
+from ctfa._group_models import fit_observed
 from ctfa.core.types import FloatArray, IntArray
 
 HEADS = ("mean", "shrink")
@@ -47,11 +48,13 @@ def fit_singles(
 ) -> SingleModels:
     """Fit a model of its own for each target whose trust is below one."""
     targets = np.flatnonzero(trust < 1.0)
-    extra = {} if weights is None else {"sample_weight": weights}
-    if targets.size and type(regressor) is LinearRegression and not regressor.positive:
+    own = values[:, targets]
+    plain = type(regressor) is LinearRegression and not regressor.positive
+    if targets.size and plain and not np.isnan(own).any():
         # Least squares fits each column by itself, so all at once is the same and much faster.
-        return SingleModels(targets, [clone(regressor).fit(inputs, values[:, targets], **extra)])
+        extra = {} if weights is None else {"sample_weight": weights}
+        return SingleModels(targets, [clone(regressor).fit(inputs, own, **extra)])
     models = Parallel(n_jobs=n_jobs)(
-        delayed(clone(regressor).fit)(inputs, values[:, target], **extra) for target in targets
+        delayed(fit_observed)(clone(regressor), inputs, column, weights) for column in own.T
     )
     return SingleModels(targets, list(models))

@@ -9,6 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
 from sklearn.base import clone
+from sklearn.metrics import r2_score
 
 from ctfa import _validation as check
 from ctfa._target_aggregator import TargetAggregator
@@ -74,8 +75,26 @@ def held_out_error(
         judge = None if sample.weights is None else sample.weights[test]
         fitted = clone(model).fit(sample.inputs[train], values[train], learn)
         gap = values[test] - np.asarray(fitted.predict(sample.inputs[test])).reshape(test.size, -1)
-        errors.append(np.average(gap**2, axis=0, weights=judge))
-    return np.asarray(np.mean(errors, axis=0) / np.var(values, axis=0))
+        squares = np.ma.masked_invalid(gap) ** 2  # where the target is not observed
+        errors.append(np.ma.average(squares, axis=0, weights=judge))
+    unit = np.ma.masked_invalid(values).var(axis=0)
+    return np.asarray(np.ma.mean(np.ma.array(errors), axis=0) / unit)
+
+
+def r2_of_each(
+    true: FloatArray, predicted: FloatArray, weights: FloatArray | None, names: Sequence[str]
+) -> FloatArray:
+    """R2 of each target on the rows where it is observed."""
+    if not np.isnan(true).any():
+        raw = r2_score(true, predicted, sample_weight=weights, multioutput="raw_values")
+        return np.asarray(raw)
+    check.require_observed(true, names, 2, "R2")
+    scores = []
+    for column, guess in zip(true.T, predicted.T, strict=True):
+        rows = ~np.isnan(column)
+        judge = None if weights is None else weights[rows]
+        scores.append(r2_score(column[rows], guess[rows], sample_weight=judge))
+    return np.array(scores)
 
 
 def _group_rows(

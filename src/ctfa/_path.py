@@ -41,7 +41,7 @@ def target_path(
     check.require_no_limit(options)
     aggregator = TargetAggregator(**options)
     sample = check.read_sample(aggregator, X, sample_weight)
-    targets = check.read_targets(Y, sample.n_given, used=sample.used)
+    targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
     problem = aggregator._pose(sample, targets).problem
     return solve_path(problem, check.read_losses(max_losses))
 

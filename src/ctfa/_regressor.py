@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import r2_score
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._explanation import Explanation, MergeEvidence, as_pandas, co_clustering, explain
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._group_models import fit_features, fit_regressors, keep_features, reduced
 from ctfa._heads import HEADS, fit_singles
-from ctfa._held_out import align, held_out_error, regroup, together
+from ctfa._held_out import align, held_out_error, r2_of_each, regroup, together
 from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.gaps import observed_mean
 from ctfa.core.members import Gain, MergeGain
 from ctfa.core.types import FloatArray
 
@@ -110,6 +109,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         ----------
         X : array or data frame of shape (n_samples, n_features)
         Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+            NaN is a missing value; a group is trained on the rows where any member is observed.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor.
         groups : array of shape (n_samples,), default=None
@@ -133,7 +133,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         inputs = check.read_inputs(self, X, reset=False)
         means = np.column_stack(
             [
-                np.asarray(regressor.predict(_reduced(features, inputs))).reshape(-1)
+                np.asarray(regressor.predict(reduced(features, inputs))).reshape(-1)
                 for features, regressor in zip(self.features_, self.regressors_, strict=True)
             ]
         )
@@ -168,14 +168,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         true = self.targets_._read_again(Y, predicted.shape[0]).values
         check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])
-        return np.asarray(
-            r2_score(
-                true,
-                predicted.reshape(true.shape),
-                sample_weight=weights,
-                multioutput="raw_values",
-            )
-        )
+        return r2_of_each(true, predicted.reshape(true.shape), weights, self.targets_._names)
 
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
@@ -185,14 +178,14 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False)
         targets = self.targets_._read_again(Y, inputs.shape[0])
-        means = self.targets_.partition_.mean(targets.values)
+        means = observed_mean(self.targets_.partition_, targets.values)
         names = self.targets_.get_group_names_out()
         library = check.library_of(X)
         return [
             ReducedTask(
                 check.as_series(targets.library, mean, name, Y),
                 check.as_frame(
-                    library, _reduced(features, inputs), features.get_feature_names_out(), X
+                    library, reduced(features, inputs), features.get_feature_names_out(), X
                 ),
             )
             for mean, name, features in zip(means.T, names, self.features_, strict=True)
@@ -304,7 +297,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         """Check options and data."""
         check.require(self.head, HEADS, "head")
         sample = check.read_sample(self, X, sample_weight)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used)
+        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
         check.require_regressor(self._template)
         if sample.weights is not None:
             check.require_weighable(self._template)
@@ -329,7 +322,9 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups)
         means = self.targets_._mean(targets.values)
         self.features_ = self._fit_features(feature_aggregator, sample, means)
-        self.regressors_ = self._fit_regressors(self._template, sample, means)
+        self.regressors_ = fit_regressors(
+            self._template, self.features_, sample, means, self.n_jobs
+        )
         if self.head == "shrink":
             own = self.targets_._to_units(targets.values)
             self._singles = fit_singles(
@@ -352,7 +347,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             merges: list[MergeGain] = []
             gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
         else:
-            risk = aggregator._fit_sample(sample, targets, groups).fit.risk
+            risk = aggregator._fit_sample(sample, targets, groups).fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
             merges = risk.along(aggregator.history_)
@@ -383,33 +378,11 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def _fit_features(
         self, template: FeatureAggregator | None, sample: check.Sample, means: FloatArray
     ) -> list[FeatureAggregator]:
-        if template is None:
-            identity = FeatureAggregator()._fit_identity(sample.inputs.shape[1])
-            check.copy_input_names(self, identity)
-            return [copy.copy(identity) for _ in means.T]
-        factored = template._factor(sample, means[:, 0])
-        aggregators = [clone(template) for _ in means.T]
-        for aggregator in aggregators:
-            check.copy_input_names(self, aggregator)
         names = self.targets_.get_group_names_out()
-        return list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(aggregator._fit_factored)(factored, mean, name)
-                for aggregator, mean, name in zip(aggregators, means.T, names, strict=True)
-            )
-        )
-
-    def _fit_regressors(self, regressor: Any, sample: check.Sample, means: FloatArray) -> list[Any]:
-        extra = {} if sample.weights is None else {"sample_weight": sample.weights}
-        return list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(clone(regressor).fit)(_reduced(features, sample.inputs), mean, **extra)
-                for features, mean in zip(self.features_, means.T, strict=True)
-            )
-        )
-
-
-def _reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
-    """The means of one group's features; the features themselves where none were merged."""
-    partition = features.partition_
-    return inputs if partition.n_groups == partition.n_variables else partition.mean(inputs)
+        if template is None:
+            fitted = keep_features(sample.inputs.shape[1], len(names))
+        else:
+            fitted = fit_features(template, sample, means, names, self.n_jobs)
+        for aggregator in fitted:
+            check.copy_input_names(self, aggregator)
+        return fitted

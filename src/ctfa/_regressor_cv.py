@@ -103,6 +103,7 @@ class CTFARegressorCV(CTFARegressor):
         self
         """
         sample, targets = self._read(X, Y, sample_weight)
+        check.require_complete(targets.values, "CTFARegressorCV")
         phases = _Phases.of(self, sample.n_samples)
         splits = check.read_folds(self.cv, sample, targets.values, groups)
         scorer = check_scoring(_Predicted(), scoring=self.scoring)
@@ -283,7 +284,7 @@ def _score_fold(
         risk = None
     else:
         posed = aggregator._pose(learn, targets._replace(values=values[train]))
-        offsets, scales, risk = posed.offsets, posed.scales, posed.fit.risk
+        offsets, scales, risk = posed.offsets, posed.scales, posed.fit.members
         points = solve_path(posed.problem, phases.target_losses)
     rows = sample.inputs[test]
     models = _FoldModels(model, phases, learn, (values[train] - offsets) / scales, rows)

@@ -14,9 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._merging import group_names, settle, settle_history
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
-from ctfa.core.criteria import TARGET_CRITERIA, mse
+from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
 from ctfa.core.cut import PREFERRED, CutCurve
+from ctfa.core.gaps import observed_mean
 from ctfa.core.history import Ledger
+from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray
 
@@ -140,6 +142,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or data frame of shape (n_samples, n_features)
         Y : array or data frame of shape (n_samples, n_targets)
+            NaN is a missing value: two groups are compared on the rows that both have, a group
+            having the mean of its observed members. For the criterion "risk" by least squares.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, normalised to sum to the number of rows with a positive one.
         groups : array of shape (n_samples,), default=None
@@ -150,12 +154,15 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         self
         """
         sample = check.read_sample(self, X, sample_weight)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used)
+        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
         self._fit_sample(sample, targets, groups)
         return self
 
     def transform(self, Y: Any) -> Any:
-        """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``."""
+        """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``.
+
+        Of the observed members where some are missing; NaN where all are.
+        """
         check_is_fitted(self)
         targets = self._read_again(Y)
         means = self._mean(targets.values)
@@ -206,6 +213,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         graph = check.read_graph(self.connectivity, values, "targets")
         self._remember(targets)
         check.require_varying(values, targets.names)
+        self._require_complete_enough(rule, sample, targets)
         design = None
         if rule.solver == "ols":
             design = sample.design
@@ -217,6 +225,23 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         space = posed.problem.space
         order = check.read_order(self.order, space, check_random_state(self.random_state))
         return replace(posed, problem=replace(posed.problem, order=order))
+
+    def _require_complete_enough(
+        self, rule: TargetRule, sample: check.Sample, targets: check.Targets
+    ) -> None:
+        """Refuse gaps that the options cannot work with, and targets of too few rows."""
+        if not np.isnan(targets.values).any():
+            return
+        for option, simple in (
+            (f"criterion={self.criterion!r}", rule.criterion is target_risk),
+            (f"solver={self.solver!r}", rule.solver == "ols"),
+            (f"flip={self.flip!r}", not rule.flip),
+            (f"guard={self.guard!r}", not rule.guarded),
+        ):
+            if not simple:
+                check.require_complete(targets.values, option)
+        needed = sample.design.rank + 3
+        check.require_observed(targets.values, targets.names, needed, "least squares")
 
     def _rule(self) -> TargetRule:
         """Check the options."""
@@ -264,8 +289,10 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         return np.asarray(values * self.scales_ + self.offsets_)
 
     def _mean(self, values: FloatArray) -> FloatArray:
-        """Mean of each group, in the units of ``scale``."""
-        return np.asarray(self.partition_.mean(self._to_units(values) * self.signs_))
+        """Mean of each group, in the units of ``scale``; of its observed members in a row."""
+        units = self._to_units(values) * self.signs_
+        mean = observed_mean if np.isnan(units).any() else Partition.mean
+        return np.asarray(mean(self.partition_, units))
 
     def _spread(self, means: FloatArray) -> FloatArray:
         """Each target from its group's mean, in its own units."""
@@ -282,7 +309,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
             del self.target_names_in_
 
     def _read_again(self, Y: Any, n_samples: int | None = None, used: Any = None) -> check.Targets:
-        targets = check.read_targets(Y, n_samples, used=used)
+        targets = check.read_targets(Y, n_samples, used=used, gaps=True)
         named = hasattr(self, "target_names_in_")
         check.require_same_targets(targets, self._names, named=named)
         return targets

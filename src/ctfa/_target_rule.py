@@ -12,8 +12,8 @@ from ctfa.core.criteria import Criterion, left_out_risk, target_risk
 from ctfa.core.cut import GRID, CutCurve
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.ridge import Ridge
-from ctfa.core.solvers import LeastSquaresFit, RidgeFit, TargetFit
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.solvers import GappyFit, LeastSquaresFit, RidgeFit, TargetFit
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,22 +26,29 @@ class PosedTargets:
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
 
-    def errors(self, rows: FloatArray, values: FloatArray, points: list[PathPoint]) -> FloatArray:
-        """Squared error of each point's groups on other rows: ``(points, rows)``, mean of targets.
-
-        A group's prediction is the mean of its members' own, because fits are linear in the target.
-        """
-        predicted = self.fit.predict(rows) + self.intercepts
+    def errors(
+        self,
+        rows: FloatArray,
+        values: FloatArray,
+        weights: FloatArray | None,
+        points: list[PathPoint],
+    ) -> FloatArray:
+        """Mean squared error of each point's groups on other rows, over all that is observed."""
         observed = (values - self.offsets) / self.scales
-        found: dict[bytes, FloatArray] = {}
+        judges = np.ones(len(values)) if weights is None else weights
+        weight = np.where(np.isnan(observed), 0.0, judges[:, None])
+        observed = np.where(np.isnan(observed), 0.0, observed)
+        predict = self.fit.predictor(rows)
+        found: dict[bytes, float] = {}
         for point in points:
             key = _key(point)
             if key not in found:
-                signs = 1.0 if point.signs is None else point.signs
-                means = point.partition.mean(predicted * signs)
+                signs = np.ones(values.shape[1]) if point.signs is None else point.signs
+                level = point.partition.mean((self.intercepts * signs)[None])
+                means = predict(point.partition, signs) + level
                 gap = observed - point.partition.spread(means) * signs
-                found[key] = np.einsum("ij,ij->i", gap, gap) / gap.shape[1]
-        return np.stack([found[_key(point)] for point in points])
+                found[key] = float((weight * gap**2).sum() / weight.sum())
+        return np.array([found[_key(point)] for point in points])
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,26 +77,33 @@ class TargetRule:
         """Scale the targets and fit each by itself."""
         n_targets = values.shape[1]
         _, row_scale = row_scales(values.shape[0], weights)
-        mean = weighted_mean(values, row_scale)
+        gaps = np.isnan(values)
+        if gaps.any():
+            mean, spread = observed_moments(values, gaps, row_scale)
+        else:
+            mean = weighted_mean(values, row_scale)
         centred = values - mean
-        if weights is not None:
+        if weights is not None and not gaps.any():
             centred *= row_scale[:, None]
+        if not gaps.any():
+            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / values.shape[0])
         offsets, scales, intercepts = np.zeros(n_targets), np.ones(n_targets), mean
         if self.scale != "none":
             offsets, intercepts = mean, np.zeros(n_targets)
         if self.scale == "standard":
-            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / values.shape[0])
             # Constant over the rows of a fold, though not over all: nothing to scale.
             scales = np.where(spread > 0.0, spread, 1.0)
             centred /= scales
         fit: TargetFit
-        if design is not None:
-            fit = LeastSquaresFit(design, centred)
+        if gaps.any():
+            fit = GappyFit(inputs, centred, None if weights is None else row_scale)
+        elif design is not None:
+            fit = LeastSquaresFit(design, centred, flip=self.flip)
         else:
-            fit = RidgeFit(Ridge.of(inputs, centred, weights), centred)
-        space = fit.space(flip=self.flip)
+            fit = RidgeFit(Ridge.of(inputs, centred, weights), centred, flip=self.flip)
+        space: Any = fit.space()
         if self.guarded:
-            space.protect(fit.risk)
+            space.protect(fit.members)
         criterion = self._criterion()
         problem = MergeProblem(
             space,
@@ -124,10 +138,23 @@ def choose_cut(
         posed = rule.pose(design, inputs[train], kept, values[train], graph)
         points = solve_path(posed.problem, grid)
         judges = None if weights is None else weights[test]
-        by_row = posed.errors(inputs[test], values[test], points)
-        errors.append(np.average(by_row, axis=1, weights=judges))
+        errors.append(posed.errors(inputs[test], values[test], judges, points))
         n_groups.append([point.n_groups for point in points])
     return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0))
+
+
+def observed_moments(
+    values: FloatArray, gaps: BoolArray, row_scale: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of each target over the rows where it is observed."""
+    weight = np.where(gaps, 0.0, row_scale[:, None] ** 2)
+    total = np.maximum(weight.sum(axis=0), np.finfo(np.float64).tiny)
+    filled = np.where(gaps, 0.0, values)
+    mean = (weight * filled).sum(axis=0) / total
+    centred = np.where(gaps, 0.0, values - mean)
+    mean = mean + (weight * centred).sum(axis=0) / total
+    centred = np.where(gaps, 0.0, values - mean)
+    return mean, np.sqrt((weight * centred**2).sum(axis=0) / total)
 
 
 def _key(point: PathPoint) -> bytes:

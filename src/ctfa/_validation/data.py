@@ -125,9 +125,17 @@ def read_feature_names(estimator: Any, given: Any) -> list[str]:
 
 
 def read_targets(
-    Y: Any, n_samples: int | None = None, *, used: BoolArray | None = None, what: str = "Y"
+    Y: Any,
+    n_samples: int | None = None,
+    *,
+    used: BoolArray | None = None,
+    what: str = "Y",
+    gaps: bool = False,
 ) -> Targets:
-    """Targets as a float64 array of finite numbers, one column each, of the rows used."""
+    """Targets as a float64 array of finite numbers, one column each, of the rows used.
+
+    With ``gaps`` NaN is a missing value; otherwise it is refused.
+    """
     _require_given(Y, what)
     _refuse_mask(Y, what)
     _refuse_dates(Y, what)
@@ -150,7 +158,8 @@ def read_targets(
         map(str, labels) if given else (f"{prefix}{i}" for i in range(values.shape[1]))
     )
     targets = Targets(values, tuple(names), labels if given else None, library, is_vector)
-    _refuse_gaps(values, what, targets.names)
+    known = np.where(np.isnan(values), 0.0, values) if gaps else values
+    _refuse_gaps(known, what, targets.names)
     return targets if used is None else targets._replace(values=values[used])
 
 

@@ -91,6 +91,17 @@ def require_curve(model: Any) -> Any:
     return curve
 
 
+def require_complete(values: FloatArray, what: str) -> None:
+    """Refuse missing values for an option that cannot work with them."""
+    if np.isnan(values).any():
+        n_missing = int(np.isnan(values).sum())
+        raise ValueError(
+            f"Y has {n_missing} missing values (NaN), which {what} cannot work with: use "
+            "criterion='risk', solver='ols', flip=False and guard=None, fill the gaps, or drop "
+            "those rows."
+        )
+
+
 def not_yet(value: Any, available: Any, what: str) -> None:
     """Refuse a value that the interface reserves for a later version."""
     if value is not available and not (np.ndim(value) == 0 and value == available):

@@ -52,8 +52,10 @@ def require_matrix_size(n_targets: int, what: str) -> None:
 
 
 def is_varying(values: FloatArray) -> BoolArray:
-    """Which columns are not constant, up to rounding."""
-    low, high = values.min(axis=0), values.max(axis=0)
+    """Which columns are not constant, up to rounding; gaps do not count."""
+    gaps = np.isnan(values)
+    low = np.where(gaps, np.inf, values).min(axis=0)
+    high = np.where(gaps, -np.inf, values).max(axis=0)
     return np.asarray(high - low > FLAT * np.maximum(high, -low))
 
 
@@ -65,6 +67,18 @@ def require_varying(values: FloatArray, names: Sequence[str]) -> None:
         raise ValueError(
             f"target {names[flat[0]]!r}{more} is constant over the rows used: there is nothing to "
             "predict. Leave it out."
+        )
+
+
+def require_observed(values: FloatArray, names: Sequence[str], needed: int, why: str) -> None:
+    """Refuse targets with too few observed rows."""
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    short = np.flatnonzero(counts < needed)
+    if short.size:
+        more = f" (and {short.size - 1} more)" if short.size > 1 else ""
+        raise ValueError(
+            f"target {names[short[0]]!r}{more} is observed in {counts[short[0]]} rows: {why} needs "
+            f"{needed} or more. Leave it out, fill it, or use fewer features."
         )
 
 

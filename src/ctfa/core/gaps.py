@@ -23,18 +23,6 @@ class ColumnFits(NamedTuple):
     coef: FloatArray  # (n_inputs, m)
 
 
-class PairFits(NamedTuple):
-    """Each target and its group's series, on the rows that both have; one entry a target."""
-
-    noise: FloatArray  # residual variance of the target
-    shared_noise: FloatArray  # residual covariance of the target and its group's series
-    explained: FloatArray  # sums of squares of their difference
-    residual: FloatArray
-    n_samples: IntArray
-    rank: IntArray
-    dof: IntArray
-
-
 def observed_mean(partition: Partition, values: FloatArray) -> FloatArray:
     """Average the observed members of each group row by row: ``(n, L) -> (n, n_groups)``.
 
@@ -72,7 +60,7 @@ def fit_columns(
     for rows, members in patterns(~np.isnan(columns)):
         if not rows.any():
             continue
-        design = _design(X, rows, row_scale)
+        design = subset_design(X, rows, row_scale)
         values = columns[np.ix_(rows, members)]
         fitted, _ = design.coordinates(design.centre(values))
         coef[:, members] = design.root.T @ fitted
@@ -81,41 +69,6 @@ def fit_columns(
     return ColumnFits(intercept, coef)
 
 
-def pair_fits(
-    X: FloatArray, values: FloatArray, partition: Partition, row_scale: FloatArray | None = None
-) -> PairFits:
-    """Compare each target with the observed mean of its group, on the rows that both have.
-
-    A group has every row that its member has, so these are the target's own rows, and targets
-    of one pattern share one factorization. Where the rows leave no degrees of freedom the
-    residuals, and with them both variances, are zero.
-    """
-    means = observed_mean(partition, values)
-    n_targets = values.shape[1]
-    numbers = np.zeros((4, n_targets))
-    counts = np.zeros((2, n_targets), dtype=np.intp)
-    for rows, members in patterns(~np.isnan(values)):
-        counts[0, members] = rows.sum()
-        if not rows.any():
-            continue
-        design = _design(X, rows, row_scale)
-        own = values[np.ix_(rows, members)]
-        group = means[np.ix_(rows, partition.labels[members])]
-        _, left = design.coordinates(design.centre(own))
-        # The difference is formed before it is fitted: what the two share would round it away.
-        explained, unexplained = design.coordinates(design.centre(group - own))
-        numbers[0, members] = np.einsum("ij,ij->j", left, left)
-        numbers[1, members] = np.einsum("ij,ij->j", left, left + unexplained)
-        numbers[2, members] = np.einsum("ij,ij->j", explained, explained)
-        numbers[3, members] = np.einsum("ij,ij->j", unexplained, unexplained)
-        counts[1, members] = design.rank
-        rounding = ROUNDING * np.einsum("ij,ij->j", own, own)
-        numbers[2:, members] *= numbers[2:, members] > rounding
-    dof = counts[0] - counts[1] - 1
-    numbers[np.ix_([0, 1, 3], dof < 1)] = 0.0
-    noise, shared = numbers[:2] / np.maximum(dof, 1)
-    return PairFits(noise, shared, numbers[2], numbers[3], counts[0], counts[1], dof)
-
-
-def _design(X: FloatArray, rows: BoolArray, row_scale: FloatArray | None) -> Design:
+def subset_design(X: FloatArray, rows: BoolArray, row_scale: FloatArray | None) -> Design:
+    """The inputs on some of the rows."""
     return Design.of(X[rows], None if row_scale is None else row_scale[rows] ** 2)
