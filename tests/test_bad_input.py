@@ -61,7 +61,7 @@ def refused(error, *words):
 def test_gaps_are_located(fit, value, kind):
     with refused(ValueError, "Input X contains NaN or infinity", kind, "row 3, column 2", "fill"):
         fit(X=changed(X, 3, 2, value))
-    if value is np.nan and fit is not fit_feature:
+    if kind == "NaN" and fit is not fit_feature:
         return  # a missing value, which targets may have
     with refused(ValueError, "Input [Yy] contains NaN or infinity", kind, "row 7", "drop"):
         fit(Y=changed(Y, 7, 0, value))
