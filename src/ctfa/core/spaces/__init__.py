@@ -3,6 +3,13 @@
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.folded import FoldedFeatureSpace
+from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.targets import TargetSpace
 
-__all__ = ["FeatureSpace", "FoldedFeatureSpace", "MergeSpace", "TargetSpace"]
+__all__ = [
+    "FeatureSpace",
+    "FoldedFeatureSpace",
+    "MergeSpace",
+    "PairedSpace",
+    "TargetSpace",
+]
