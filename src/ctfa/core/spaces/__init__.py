@@ -4,6 +4,7 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.folded import FoldedFeatureSpace
 from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "FoldedFeatureSpace",
     "MergeSpace",
     "PairedSpace",
+    "PooledSpace",
     "TargetSpace",
 ]
