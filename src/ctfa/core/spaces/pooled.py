@@ -10,7 +10,7 @@ from scipy import linalg
 
 from ctfa.core.design import column_lengths, weighted_mean
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.types import FloatArray, IntArray, Number
+from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
 
 
 class Pool(NamedTuple):
@@ -295,10 +295,14 @@ def _regress(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArr
     """Residual sums of squares and ranks of many small regressions."""
     length = np.sqrt(np.einsum("kij,kij->kj", rows, rows))
     unit = rows / np.where(length > 0.0, length, 1.0)[:, None, :]
-    triangle = np.linalg.qr(np.concatenate((unit, target[:, :, None]), axis=2), mode="r")
-    pivots = np.abs(np.diagonal(triangle, axis1=1, axis2=2))
-    residual, rank = pivots[:, -1] ** 2, np.full(pivots.shape[0], float(rows.shape[2]))
-    weak = np.flatnonzero((pivots[:, :-1] < TRUSTED_PIVOT).any(axis=1))
+    table = np.concatenate((unit, target[:, :, None]), axis=2)
+    pivots = np.abs(np.diagonal(np.linalg.qr(table, mode="r"), axis1=1, axis2=2))
+    firm = pivots[:, :-1] > TRUSTED_PIVOT
+    residual, rank = pivots[:, -1] ** 2, firm.sum(axis=1).astype(float)
+    weak = np.flatnonzero(~firm.all(axis=1))
+    if weak.size:
+        residual[weak], settled = _regress_on_firm(table[weak], firm[weak])
+        weak = weak[~settled]
     if weak.size:
         left, values, _ = np.linalg.svd(unit[weak], full_matrices=False)
         kept = values > RANK_CUTOFF * values[:, :1]
@@ -308,6 +312,26 @@ def _regress(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArr
             rest = rest - basis @ (basis.swapaxes(1, 2) @ rest)
         residual[weak], rank[weak] = np.einsum("kij,kij->k", rest, rest), kept.sum(axis=1)
     return residual, rank
+
+
+def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """Residual on the firm columns alone, and where the others are seen to depend on them.
+
+    A second triangle, the target before the columns in doubt, is a quarter of the work of singular
+    values. It settles the rank where nothing of those columns is left below the firm ones.
+    """
+    n_columns = table.shape[2]
+    place = np.column_stack((np.where(firm, 0, 2), np.ones(firm.shape[0], dtype=int)))
+    order = np.argsort(place, axis=1, kind="stable")
+    triangle = np.linalg.qr(np.take_along_axis(table, order[:, None, :], axis=2), mode="r")
+    rank = firm.sum(axis=1)
+    step = np.arange(n_columns)
+    doubted = (step[:, None] >= rank[:, None, None]) & (step > rank[:, None, None])
+    left_over = np.abs(np.where(doubted, triangle, 0.0)).max(axis=(1, 2))
+    pivots = np.abs(np.diagonal(triangle, axis1=1, axis2=2))
+    firm_still = ((pivots > TRUSTED_PIVOT) | (step >= rank[:, None])).all(axis=1)
+    residual = pivots[np.arange(rank.size), rank] ** 2
+    return residual, np.asarray((left_over < DEPENDENT) & firm_still)
 
 
 def _centred(rows: FloatArray) -> FloatArray:
@@ -320,8 +344,11 @@ def _centred(rows: FloatArray) -> FloatArray:
 
 #: Singular values of unit columns below this share of the largest are rounding.
 RANK_CUTOFF = 1e-12
-#: A pivot of unit columns below this leaves the rank to singular values.
+#: A pivot of unit columns below this puts its column in doubt.
 TRUSTED_PIVOT = 1e-6
+#: A unit column of which less than this is left depends on the others; more, and singular values
+#: decide.
+DEPENDENT = 1e-12
 #: A rise below this share of what was explained is rounding.
 ROUNDING = 1e-26
 #: Stands for no degrees of freedom: a risk a million times the noise, but a number.
