@@ -210,7 +210,7 @@ class PairedSpace:
             residual = residual + extra
         # Where a merge saves no noise variance no credit decides, only the gain itself: hold that
         # at m = 1 and let the noise be the least there is, so that losses stay numbers in order.
-        least = LEAST_NOISE * scale
+        least = LEAST_NOISE * np.maximum(total, ROUNDING * scale)
         none_saved = (residual < least) & ((explained != 0.0) | (residual != 0.0))
         if none_saved.any():
             f_star = 1.0 + (self.n_samples - 1.0) / (dof - 1.0)
@@ -316,7 +316,7 @@ CANCELLED = 1e-24
 NEARLY_EQUAL = 1e-6
 #: What rounding leaves of a difference taken from vectors, relative to the squares of the targets.
 ROUNDING = 1e-14
-#: Noise credited at least, relative to the squares of the two mean targets.
+#: Noise credited at least, relative to the squared difference of the two mean targets.
 LEAST_NOISE = 1e-12
 #: Numbers handled at once: two megabytes.
 CACHED_NUMBERS = 1 << 18
