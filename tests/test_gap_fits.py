@@ -71,7 +71,7 @@ def test_without_gaps_members_are_those_of_complete_targets(family):
         np.testing.assert_allclose(here.gain.value, there.gain.value, rtol=1e-6, atol=1e-9 * scale)
         np.testing.assert_allclose(here.f_statistic, there.f_statistic, rtol=1e-6)
         np.testing.assert_allclose(here.f_star, there.f_star)
-        np.testing.assert_allclose(here.total.error, there.total.error, rtol=1e-6)
+        np.testing.assert_allclose(here.total.standard_error, there.total.standard_error, rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", GAPS)

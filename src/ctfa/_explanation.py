@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
-from ctfa.core.members import Gain, MergeGain
+from ctfa.core.members import MergeGain
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 
@@ -47,7 +48,7 @@ class MergeEvidence:
             1.0 + loss * (merge.f_star - 1.0) if np.isnan(f) else f,
             merge.f_star,
             float(merge.total.value),
-            float(merge.total.error),
+            float(merge.total.standard_error),
             float(merge.gain.value.min()),
             self._named(losers),
         )
@@ -165,7 +166,7 @@ def explain(
         tuple(names[i] for i in members),
         tuple(evidence.row(step) for step in steps),
         float(evidence.gain.value[target]),
-        float(evidence.gain.error[target]),
+        float(evidence.gain.standard_error[target]),
         float(trust[target]),
         evidence.max_loss,
         _refusal(evidence, group),

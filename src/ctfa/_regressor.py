@@ -17,8 +17,9 @@ from ctfa._group_models import fit_features, fit_regressors, keep_features, redu
 from ctfa._heads import HEADS, fit_singles
 from ctfa._held_out import align, held_out_error, r2_of_each, regroup, together
 from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
-from ctfa.core.members import Gain, MergeGain
+from ctfa.core.members import MergeGain
 from ctfa.core.types import FloatArray
 
 

@@ -201,6 +201,7 @@ def _map(evidence: Evidence, change: Callable[[Any], Any], factor: float = 1.0) 
         tuple(changed(fit) for fit in evidence.before),
         changed(evidence.after),
         changed(evidence.difference),
+        lambda: change(evidence.f_star),
     )
 
 

@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.design import Design
-from ctfa.core.fit import Fit
+from ctfa.core.gains import Gain, gain
 from ctfa.core.gaps import observed_mean, patterns, subset_design
 from ctfa.core.history import MergeHistory
-from ctfa.core.members import Gain, MergeGain
+from ctfa.core.members import MergeGain
 from ctfa.core.partition import Partition
 from ctfa.core.spaces.gappy import GappyTargetSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -99,7 +99,7 @@ class GappyMembers:
             before = [self._risk(side, side) for side in sides]
             value = np.concatenate([risk for risk, _ in before]) - after[0]
             error = np.hypot(np.concatenate([spread for _, spread in before]), after[1])
-            total = Gain(np.asarray(value.sum()), _total_error(difference, f_star, *sides))
+            total = Gain(np.asarray(value.sum()), np.ravel(gain(evidence).standard_error)[0])
             steps.append(MergeGain(both, Gain(value, error), total, f, f_star))
         return steps
 
@@ -157,22 +157,3 @@ class GappyMembers:
             )
         bias, bias_error, noises, shared, of_series = numbers
         return _Beside(bias, bias_error, noises, shared, of_series, dof)
-
-
-def _total_error(difference: Fit, f_star: float, first: IntArray, second: IntArray) -> FloatArray:
-    """Standard error of what a merge saves in all, from the rows that both sides have."""
-    explained, noise, rank, dof, n_rows = (
-        float(np.ravel(number)[0])
-        for number in (
-            difference.explained,
-            difference.noise_variance,
-            difference.rank,
-            difference.dof,
-            difference.n_samples,
-        )
-    )
-    signal = max(explained - rank * noise, 0.0)
-    variance = 2.0 * noise * (rank * noise + 2.0 * signal)
-    variance += 2.0 * (rank * noise * f_star) ** 2 / dof
-    weight = first.size * second.size / (first.size + second.size)
-    return np.asarray(weight / (n_rows - 1.0) * np.sqrt(variance))

@@ -14,16 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.design import Design
+from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
-
-
-class Gain(NamedTuple):
-    """Risk saved, in variance units of the targets as scaled, and its standard error."""
-
-    value: FloatArray
-    error: FloatArray
 
 
 class MergeGain(NamedTuple):

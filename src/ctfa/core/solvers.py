@@ -9,10 +9,11 @@ from typing import Protocol
 import numpy as np
 
 from ctfa.core.design import Design
+from ctfa.core.gains import Gain
 from ctfa.core.gappy_members import GappyMembers
 from ctfa.core.gaps import fit_columns, observed_mean
 from ctfa.core.history import MergeHistory
-from ctfa.core.members import Gain, MemberRisk, MergeGain
+from ctfa.core.members import MemberRisk, MergeGain
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge
 from ctfa.core.spaces.base import MergeSpace

@@ -4,6 +4,8 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.folded import FoldedFeatureSpace
 from ctfa.core.spaces.gappy import GappyTargetSpace
+from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
 
 __all__ = [
@@ -11,5 +13,7 @@ __all__ = [
     "FoldedFeatureSpace",
     "GappyTargetSpace",
     "MergeSpace",
+    "PairedSpace",
+    "PooledSpace",
     "TargetSpace",
 ]
