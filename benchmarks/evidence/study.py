@@ -1,0 +1,96 @@
+"""Which problems and methods are run, and how: in parallel, and only what is missing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
+
+from evidence import PROTOCOL
+from evidence.families import paper_cases, synthetic_cases
+from evidence.measure import measure
+from evidence.methods import Method, all_methods
+from evidence.problem import Case, is_final
+from evidence.sets import real_cases
+from evidence.store import Store
+
+QUICK_FAMILIES = ("identical", "independent", "flipped", "scales")
+QUICK_METHODS = (
+    "single", "ridge", "ward", "curds-whey", "true groups", "paper", "ours", "ours 1.5",
+    "ours shrink", "II ours", "II authors",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Cases, seeds, methods, and the limit of ours."""
+
+    cases: list[Case]
+    methods: list[Method]
+    seeds: str = "all"  # "all", "tuning" or "final"
+    most_seeds: int = 1000
+    limit: Any = "auto"
+    any_version: bool = False  # take stored rows of ours whatever library wrote them
+
+    def missing(self, store: Store) -> list[tuple[Case, int, list[Method]]]:
+        """What is not stored yet, a list of methods for each problem."""
+        work = []
+        for case in self.cases:
+            for seed in range(min(case.n_seeds, self.most_seeds)):
+                if self.seeds != "all" and is_final(seed) != (self.seeds == "final"):
+                    continue
+                wanted = [m for m in self.methods if self._is_missing(store, case, seed, m)]
+                if wanted:
+                    work.append((case, seed, wanted))
+        return work
+
+    def _is_missing(self, store: Store, case: Case, seed: int, method: Method) -> bool:
+        if not method.applies(case.kind, seed):
+            return False
+        version = None if self.any_version else method.version(self.limit)
+        return not store.has((case.name, seed, method.name), PROTOCOL, version)
+
+
+def full_plan(**options: Any) -> tuple[Plan, list[str]]:
+    """Everything, and a word on the data that are not there."""
+    real, absent = real_cases()
+    return Plan(synthetic_cases() + paper_cases() + real, all_methods(), **options), absent
+
+
+def quick_plan(**options: Any) -> tuple[Plan, list[str]]:
+    """A few families and methods, two seeds: minutes at most, no data needed."""
+    chosen = {case.family: case for case in reversed(synthetic_cases())}
+    cases = [chosen[family] for family in QUICK_FAMILIES] + paper_cases()[:1]
+    methods = [m for m in all_methods() if m.name in QUICK_METHODS]
+    return Plan(cases, methods, most_seeds=2, **options), []
+
+
+def run(plan: Plan, store: Store, *, n_jobs: int, say: Callable[[str], None] = print) -> None:
+    """Measure what is missing; the slowest problems first, so that no process waits at the end."""
+    work = plan.missing(store)
+    work.sort(key=lambda item: -_weight(item[0], len(item[2])))
+    n_rows = sum(len(methods) for _, _, methods in work)
+    say(f"{len(work)} problems, {n_rows} results to compute, {len(store.rows)} stored")
+    start = time.perf_counter()
+    jobs = (delayed(measure)(case, seed, methods, plan.limit) for case, seed, methods in work)
+    results = Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+    for done, rows in enumerate(results, 1):
+        store.append(rows)
+        if done % 25 == 0 or done == len(work):
+            minutes = (time.perf_counter() - start) / 60
+            say(f"  {done} of {len(work)} problems, {minutes:.1f} minutes")
+
+
+def _weight(case: Case, n_methods: int) -> float:
+    """A guess of the cost: many targets are slow."""
+    many = any(word in case.name for word in ("L=200", "L=100", "n=1000", "oes", "osales"))
+    return n_methods * (10.0 if many else 1.0)
+
+
+def results_folder() -> Path:
+    """The project's own folder of results."""
+    return Path(__file__).resolve().parents[2] / "results" / "evidence"
