@@ -258,10 +258,21 @@ def draw(seed: int, *, family: str, size: Size) -> Problem:
     return make(stream, size)
 
 
+def slow_seeds(n_targets: int) -> int:
+    """Seeds on which a forest or a network a target is fitted: fewer where targets are many."""
+    return 4 if n_targets < 100 else 2
+
+
 def synthetic_cases() -> list[Case]:
     """Every family in every size."""
     return [
-        Case(f"{family}, {size}", family, "synthetic", partial(draw, family=family, size=size))
+        Case(
+            f"{family}, {size}",
+            family,
+            "synthetic",
+            partial(draw, family=family, size=size),
+            n_slow_seeds=slow_seeds(size.n_targets),
+        )
         for family, (_, sizes) in FAMILIES.items()
         for size in sizes
     ]
@@ -276,6 +287,7 @@ def paper_cases() -> list[Case]:
             "paper",
             partial(paper, n_targets=n_targets, noise=noise),
             n_seeds=8,
+            n_slow_seeds=slow_seeds(n_targets),
         )
         for n_targets in (10, 100)
         for noise in (7.5, 10.0)

@@ -19,14 +19,12 @@ from sklearn.neural_network import MLPRegressor
 
 import ctfa
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, nonlinctfa
-from evidence.problem import Problem
+from evidence.problem import Case, Problem
 from evidence.rivals import CurdsAndWhey, GroupMeans, WardGroups
 
 REFERENCE = "single"
 #: Penalties tried by ridge regression, for inputs in standard deviations.
 PENALTIES = np.logspace(-3, 5, 25)
-#: Slow methods run on these seeds only: two for tuning, two for the final table.
-FEW_SEEDS = 4
 ALL = ("synthetic", "paper", "real")
 TRUTH_KNOWN = ("synthetic", "paper")
 FEATURES = ("paper", "real")
@@ -44,9 +42,9 @@ class Method:
     ours: bool = False  # from the library: its results are of one version of it
     raw: bool = False  # receives the targets in their own units
 
-    def applies(self, kind: str, seed: int) -> bool:
+    def applies(self, case: Case, seed: int) -> bool:
         """Whether this method runs on a seed of a case."""
-        return kind in self.kinds and (seed < FEW_SEEDS or not self.slow)
+        return case.kind in self.kinds and (seed < case.n_slow_seeds or not self.slow)
 
     def version(self, limit: Any) -> str:
         """What a stored result stands for: the library's source and the limit, where used."""

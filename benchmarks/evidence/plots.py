@@ -26,6 +26,14 @@ BORDERS = {"synthetic": (0.1, 3.0), "real": (0.8, 1.25)}
 #: Ticks of a narrow and of a wide axis.
 TICKS = ((0.8, 0.9, 1, 1.1, 1.25), (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3))
 INK = "#333333"
+#: Gains below this are drawn on a straight scale.
+NEAR_ZERO = 0.02
+GAIN_TICKS = (-5, -1, -0.2, -0.05, 0, 0.05, 0.2, 1, 5)
+KINDS = {
+    "synthetic": ("#0072B2", "o", "synthetic"),
+    "paper": ("#009E73", "s", "the paper's data"),
+    "real": ("#D55E00", "^", "real sets"),
+}
 
 
 def draw_all(cases: pd.DataFrame, points: pd.DataFrame, folder: Path) -> Iterator[Path]:
@@ -57,13 +65,14 @@ def ratio_plot(cases: pd.DataFrame, title: str, borders: tuple[float, float], pa
     shown = [name for name in STYLES if name in wide]
     order = "ours" if "ours" in wide else shown[-1]
     wide = wide[shown].sort_values(order, ascending=False)
-    figure, axes = plt.subplots(figsize=(7.5, 1.6 + 0.27 * len(wide)), layout="constrained")
+    figure, axes = plt.subplots(figsize=(7.5, 1.6 + 0.34 * len(wide)), layout="constrained")
     low, high = borders
     reach = (high / low) ** 0.06
     for name in shown:
         colour, marker, label = STYLES[name]
         values = wide[name].to_numpy()
-        places = np.arange(len(wide))
+        # A little apart, so that methods of equal figures are all seen.
+        places = np.arange(len(wide)) + 0.09 * (len(shown) / 2 - 0.5 - shown.index(name))
         size = 46 if name.startswith("ours") else 30
         look = {"color": colour, "marker": marker, "s": size, "edgecolor": "white", "lw": 0.6}
         depth = 4 if name.startswith("ours") else 3
@@ -107,21 +116,24 @@ def _beyond(axes: Any, wide: pd.DataFrame, borders: tuple[float, float]) -> None
 
 
 def gain_plot(points: pd.DataFrame, path: Path) -> Path:
-    """Promised against realised, a dot a problem; families named at their means."""
+    """Every problem as a dot, then the means of each family or set side by side."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
-    panels = [
-        ("synthetic and the paper's data", points[points["kind"] != "real"]),
-        ("real sets", points[points["kind"] == "real"]),
-    ]
-    panels = [(title, of) for title, of in panels if len(of)]
+    known, real = points[points["kind"] != "real"], points[points["kind"] == "real"]
+    panels = [of for of in (known, real) if len(of)]
+    widest = max(of["family"].nunique() for of in panels)
     figure, grid = plt.subplots(
-        1, len(panels), figsize=(4.6 * len(panels), 4.7), layout="constrained", squeeze=False
+        1,
+        1 + len(panels),
+        figsize=(4.2 + 3.5 * len(panels), max(4.0, 1.4 + 0.24 * widest)),
+        width_ratios=[1.25] + [1.0] * len(panels),
+        layout="constrained",
     )
-    for axes, (title, of) in zip(grid[0], panels, strict=True):
-        _gain_panel(axes, of, title)
+    _gain_scatter(grid[0], points)
+    for axes, of in zip(grid[1:], panels, strict=True):
+        _gain_means(axes, of)
     figure.suptitle(
-        "Gain of the accepted merges, in variances of a target",
+        "Gain of the accepted merges, in variances of a target: promised and realised",
         x=0.01, ha="left", fontsize=10.5, fontweight="bold",
     )  # fmt: skip
     figure.savefig(path, dpi=150)
@@ -129,39 +141,61 @@ def gain_plot(points: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-def _gain_panel(axes: Any, points: pd.DataFrame, title: str) -> None:
-    means = points.groupby("family", sort=False)[["promised", "realised"]].mean()
-    # Near zero a straight scale, beyond it a logarithmic one: families differ a hundredfold.
-    threshold = 0.02
-    axes.set_xscale("symlog", linthresh=threshold)
-    axes.set_yscale("symlog", linthresh=threshold)
+def _gain_scatter(axes: Any, points: pd.DataFrame) -> None:
+    """One dot a problem. Near zero a straight scale, beyond it a logarithmic one."""
+    axes.set_xscale("symlog", linthresh=NEAR_ZERO)
+    axes.set_yscale("symlog", linthresh=NEAR_ZERO)
     axes.axline((0, 0), (1, 1), color=INK, lw=0.9, zorder=1)
-    axes.scatter(points["promised"], points["realised"], s=7, color="#bbbbbb", lw=0, zorder=2)
-    axes.scatter(means["promised"], means["realised"], s=28, color="#0072B2", ec="white", lw=0.6,
-                 zorder=3)  # fmt: skip
-    _name_points(axes, means)
+    axes.axhline(0, color="#bbbbbb", lw=0.8, zorder=1)
+    for kind, (colour, marker, label) in KINDS.items():
+        of = points[points["kind"] == kind]
+        if len(of):
+            look = {"color": colour, "marker": marker, "alpha": 0.55, "lw": 0, "s": 14}
+            axes.scatter(of["promised"], of["realised"], label=label, zorder=2, **look)
+    _gain_axis(axes.xaxis, axes.set_xlim, points["promised"])
+    _gain_axis(axes.yaxis, axes.set_ylim, points["realised"])
+    axes.set(xlabel="promised", ylabel="realised")
+    axes.set_title("every problem; on the line: as promised", fontsize=9, loc="left")
+    axes.legend(frameon=False, loc="upper left", handletextpad=0.2)
+    _bare(axes, "top", "right")
+
+
+def _gain_axis(axis: Any, set_limits: Any, *values: pd.Series) -> None:
+    """Ticks that read as numbers, and limits that hold the values."""
+    from matplotlib.ticker import NullLocator  # noqa: PLC0415
+
+    low = min(float(column.min()) for column in values)
+    high = max(float(column.max()) for column in values)
+    limits = min(1.5 * low, -NEAR_ZERO / 4), max(1.5 * high, NEAR_ZERO)
+    ticks = [t for t in GAIN_TICKS if limits[0] <= t <= limits[1]]
+    axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
+    axis.set_minor_locator(NullLocator())
+    set_limits(*limits)
+
+
+def _gain_means(axes: Any, points: pd.DataFrame) -> None:
+    """Mean promised and realised gain of each family or set, joined by a line."""
+    means = points.groupby("family", sort=False)[["promised", "realised"]].mean()
+    means = means.sort_values("realised")
+    places = np.arange(len(means))
+    axes.set_xscale("symlog", linthresh=NEAR_ZERO)
+    axes.axvline(0, color=INK, lw=1.0, zorder=1)
+    axes.hlines(places, means.min(axis=1), means.max(axis=1), color="#bbbbbb", lw=1.5, zorder=2)
+    axes.scatter(means["promised"], places, s=30, fc="white", ec=INK, label="promised", zorder=3)
+    axes.scatter(means["realised"], places, s=30, color="#0072B2", label="realised", zorder=4)
+    axes.set_yticks(places, means.index)
+    _gain_axis(axes.xaxis, axes.set_xlim, means["promised"], means["realised"])
     overall = points[["promised", "realised"]].mean()
     ratio = overall["promised"] / overall["realised"]
-    axes.set_title(f"{title}: promised / realised {ratio:.2f}", fontsize=9, loc="left")
-    axes.set(xlabel="promised", ylabel="realised")
+    title = "real sets" if (points["kind"] == "real").all() else "families"
+    axes.set_title(f"{title}: overall ratio {ratio:.2f}", fontsize=9, loc="left")
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=2)
+    axes.tick_params(axis="y", length=0)
+    _bare(axes, "top", "right", "left")
+
+
+def _bare(axes: Any, *sides: str) -> None:
     axes.grid(color="#eeeeee", lw=0.6)
     axes.set_axisbelow(True)
-    for side in ("top", "right"):
+    for side in sides:
         axes.spines[side].set_visible(False)
-
-
-def _name_points(axes: Any, means: pd.DataFrame) -> None:
-    """Names beside the means, moved up or down until they do not touch."""
-    axes.figure.canvas.draw()
-    taken: list[tuple[float, float]] = []
-    for name, mean in means.sort_values("realised", ascending=False).iterrows():
-        x, y = axes.transData.transform((mean["promised"], mean["realised"]))
-        shift = 0.0
-        while any(abs(x - a) < 150 and abs(y + shift - b) < 17 for a, b in taken):
-            shift -= 6.0
-        taken.append((x, y + shift))
-        scale = 72.0 / axes.figure.dpi
-        axes.annotate(
-            str(name), (mean["promised"], mean["realised"]), (6, shift * scale - 2.5),
-            textcoords="offset points", fontsize=7.5, color="#0072B2", zorder=4,
-        )  # fmt: skip

@@ -62,6 +62,7 @@ class Case:
     kind: str  # "synthetic", "paper" or "real"
     make: Callable[[int], Problem] = field(compare=False)
     n_seeds: int = 12
+    n_slow_seeds: int = 4  # of them, those on which slow methods run too
 
 
 def is_final(seed: int) -> bool:

@@ -49,7 +49,7 @@ class Plan:
         return work
 
     def _is_missing(self, store: Store, case: Case, seed: int, method: Method) -> bool:
-        if not method.applies(case.kind, seed):
+        if not method.applies(case, seed):
             return False
         version = None if self.any_version else method.version(self.limit)
         return not store.has((case.name, seed, method.name), PROTOCOL, version)
