@@ -31,7 +31,7 @@ def main() -> None:
     if not options.report_only:
         run(plan, store, n_jobs=options.jobs)
     seeds = "final" if options.seeds == "all" else options.seeds
-    for path in write_report(list(store.rows.values()), folder, seeds=seeds, absent=absent):
+    for path in write_report(plan.results(store), folder, seeds=seeds, absent=absent):
         print(f"wrote {path}")
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
 

@@ -27,7 +27,6 @@ def write_report(
     rows: list[dict[str, Any]], folder: Path, *, seeds: str, absent: list[str]
 ) -> Iterator[Path]:
     """Write everything; give the path of each file."""
-    rows = [row for row in rows if row["protocol"] == PROTOCOL]
     table = tables.frame(rows, seeds)
     cases = tables.ratios(table)
     demands = bars.all_bars(table, cases)
@@ -104,8 +103,8 @@ def kinds(cases: pd.DataFrame) -> Iterator[str]:
         if chosen.empty:
             continue
         note = (
-            "Geometric mean and worst over families or sets. A case is won or lost when the ratio "
-            "is 0.5 % off one and two standard errors over the seeds."
+            "Geometric mean and worst over families or sets; `worst case` is over sizes too. A case "
+            "is won or lost when the ratio is 0.5 % off one and two standard errors over seeds."
         )
         yield section(f"{title}: where each method stands", tables.standing(cases, kind), note)
         wide = tables.by_family(chosen)

@@ -16,7 +16,7 @@ from evidence.measure import measure
 from evidence.methods import Method, all_methods
 from evidence.problem import Case, is_final
 from evidence.sets import real_cases
-from evidence.store import Store
+from evidence.store import Row, Store
 
 QUICK_FAMILIES = ("identical", "independent", "flipped", "scales")
 QUICK_METHODS = (
@@ -47,6 +47,17 @@ class Plan:
                 if wanted:
                     work.append((case, seed, wanted))
         return work
+
+    def results(self, store: Store) -> list[Row]:
+        """Stored rows of this protocol and, for ours, of this library and limit."""
+        versions = {method.name: method.version(self.limit) for method in self.methods}
+        return [
+            row
+            for row in store.rows.values()
+            if row["protocol"] == PROTOCOL
+            and row["method"] in versions
+            and (self.any_version or row["version"] == versions[row["method"]])
+        ]
 
     def _is_missing(self, store: Store, case: Case, seed: int, method: Method) -> bool:
         if not method.applies(case, seed):

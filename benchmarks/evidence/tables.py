@@ -34,24 +34,25 @@ def ratios(table: pd.DataFrame, against: str = REFERENCE) -> pd.DataFrame:
     score = table.pivot_table("score", ["case", "seed"], "method")[against].rename("base")
     joined = table.join(score, on=["case", "seed"]).dropna(subset=["base"])
     keys = ["kind", "family", "case", "method"]
-    return joined.groupby(keys, sort=False).apply(_ratio, include_groups=False).reset_index()
+    rows = [
+        dict(zip(keys, names, strict=True)) | _ratio(group, names[0])
+        for names, group in joined.groupby(keys, sort=False)
+    ]
+    return pd.DataFrame(rows)
 
 
-def _ratio(group: pd.DataFrame) -> pd.Series:
+def _ratio(group: pd.DataFrame, kind: str) -> dict[str, float]:
     logs = np.log(group["score"] / group["base"])
     pooled = group["score"].sum() / group["base"].sum()
-    synthetic = bool((group["mse"] > group["score"] + 1e-12).any())
-    error = logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan
-    return pd.Series(
-        {
-            "ratio": pooled if synthetic else np.exp(logs.mean()),
-            "error": error,
-            "seeds": len(logs),
-            "seconds": group["seconds"].mean(),
-            "groups": group["groups"].mean() if "groups" in group else np.nan,
-            "targets": group["L"].mean(),
-        }
-    )
+    return {
+        # Splits of a real set differ in difficulty, draws of a family only by chance.
+        "ratio": geometric_mean(np.exp(logs)) if kind == "real" else pooled,
+        "error": logs.std(ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else np.nan,
+        "seeds": len(logs),
+        "seconds": group["seconds"].mean(),
+        "groups": group["groups"].mean() if "groups" in group else np.nan,
+        "targets": group["L"].mean(),
+    }
 
 
 def by_family(cases: pd.DataFrame) -> pd.DataFrame:
@@ -88,6 +89,7 @@ def standing(cases: pd.DataFrame, kind: str) -> pd.DataFrame:
                 "mean": geometric_mean(column),
                 "worst": column.max(),
                 "worst on": column.idxmax(),
+                "worst case": of["ratio"].max(),
                 "won": int((clear & (of["ratio"] < 1)).sum()),
                 "even": int((~clear).sum()),
                 "lost": int((clear & (of["ratio"] > 1)).sum()),
