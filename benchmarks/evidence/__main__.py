@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 if not __package__:  # run as a folder: let the package be found under its name
@@ -29,7 +30,7 @@ def main() -> None:
     folder = options.output or results_folder() / ("quick" if options.quick else "")
     store = Store(folder / "rows.jsonl")
     if not options.report_only:
-        run(plan, store, n_jobs=options.jobs)
+        run(plan, store, n_jobs=options.jobs, say=partial(print, flush=True))
     seeds = "final" if options.seeds == "all" else options.seeds
     for path in write_report(plan.results(store), folder, seeds=seeds, absent=absent):
         print(f"wrote {path}")

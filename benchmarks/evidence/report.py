@@ -103,8 +103,8 @@ def kinds(cases: pd.DataFrame) -> Iterator[str]:
         if chosen.empty:
             continue
         note = (
-            "Geometric mean and worst over families or sets; `worst case` is over sizes too. A case "
-            "is won or lost when the ratio is 0.5 % off one and two standard errors over seeds."
+            "Geometric mean and worst over families or sets; `worst case` is over sizes too. A "
+            "case is won or lost when its ratio is 0.5 % and two standard errors off one."
         )
         yield section(f"{title}: where each method stands", tables.standing(cases, kind), note)
         wide = tables.by_family(chosen)
