@@ -31,7 +31,7 @@ def main() -> None:
     store = Store(folder / "rows.jsonl")
     if not options.report_only:
         run(plan, store, n_jobs=options.jobs, say=partial(print, flush=True))
-    seeds = "final" if options.seeds == "all" else options.seeds
+    seeds = "final" if plan.seeds == "all" else plan.seeds
     for path in write_report(plan.results(store), folder, seeds=seeds, absent=absent):
         print(f"wrote {path}")
     print(f"{(time.perf_counter() - start) / 60:.1f} minutes")
@@ -40,7 +40,9 @@ def main() -> None:
 def parse() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="evidence", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few families, methods and seeds")
+    parser.add_argument(
+        "--quick", action="store_true", help="few families and methods, tuning seeds"
+    )
     parser.add_argument("--seeds", choices=["all", "tuning", "final"], default="all")
     parser.add_argument("--max-loss", type=_limit, default="auto", help="limit of ours: auto or m")
     parser.add_argument("--jobs", type=int, default=2)
