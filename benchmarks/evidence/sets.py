@@ -95,11 +95,7 @@ def _numbers(kind: str, entries: tuple[str, ...]) -> list[np.ndarray]:
 
 
 def prepare(X: np.ndarray, Y: np.ndarray, train: np.ndarray, test: np.ndarray) -> Problem:
-    """Drop rows without a target, fill gaps, clip, standardise, reduce; by training rows alone.
-
-    Test inputs are clipped to the range of the training rows: a column that hardly varies there
-    would otherwise be worth hundreds of standard deviations in a test row, and decide the mean.
-    """
+    """Drop rows without a target, fill gaps, standardise, reduce; by the training rows alone."""
     known = np.isfinite(Y).all(axis=1)
     train, test = train[known[train]], test[known[test]]
     X = np.where(np.isfinite(X), X, np.nan)
@@ -107,7 +103,6 @@ def prepare(X: np.ndarray, Y: np.ndarray, train: np.ndarray, test: np.ndarray) -
     X = X[:, present]
     centre = np.nanmean(X[train], axis=0)
     X = np.where(np.isnan(X), centre, X)
-    X = np.clip(X, X[train].min(axis=0), X[train].max(axis=0))
     varies = Y[train].std(axis=0) > 1e-12 * np.abs(Y[train]).max(axis=0)
     Y = Y[:, varies]
     problem = Problem(X[train], Y[train], X[test], Y[test], Y[train].var(axis=0)).standardised()
