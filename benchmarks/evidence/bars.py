@@ -97,15 +97,22 @@ def feature_bars(table: pd.DataFrame) -> Iterator[Bar]:
 
 
 def gain_bars(table: pd.DataFrame) -> Iterator[Bar]:
-    """Promised over realised gain, over all synthetic problems."""
+    """Promised over realised gain, over all synthetic problems.
+
+    Gains are ten times larger where n is near D, so that this family decides the ratio of means:
+    the others are shown without it too.
+    """
     for method in ("ours", "ours 1.5"):
         points = tables.gains(table, method) if "promised" in table else pd.DataFrame()
         points = points[points["kind"] != "real"] if len(points) else points
-        ratio = float("nan")
-        if len(points):
-            ratio = float(points["promised"].mean() / points["realised"].mean())
-        met = None if np.isnan(ratio) else bool(0.75 <= ratio <= 1.25)
-        yield Bar("promised over realised gain, synthetic", method, "0.75 to 1.25", ratio, met)
+        others = points[points["family"] != "n near D"] if len(points) else points
+        for what, of in (("", points), (", without n near D", others)):
+            ratio = float("nan")
+            if len(of):
+                ratio = float(of["promised"].mean() / of["realised"].mean())
+            met = None if np.isnan(ratio) else bool(0.75 <= ratio <= 1.25)
+            title = f"promised over realised gain, synthetic{what}"
+            yield Bar(title, method, "0.75 to 1.25", ratio, met)
 
 
 def _families(cases: pd.DataFrame, kind: str, method: str) -> pd.Series:

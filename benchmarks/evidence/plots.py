@@ -22,13 +22,17 @@ STYLES = {
     "ours shrink": ("#009E73", "P", "ours, shrink head"),
 }
 #: Beyond this a point is drawn at the border with its value beside it.
-BORDERS = {"synthetic": (0.1, 3.0), "real": (0.8, 1.25)}
+BORDERS = {"synthetic": (0.04, 3.0), "real": (0.8, 1.25)}
 #: Ticks of a narrow and of a wide axis.
-TICKS = ((0.8, 0.9, 1, 1.1, 1.25), (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3))
+TICKS = ((0.8, 0.9, 1, 1.1, 1.25), (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3))
 INK = "#333333"
 #: Gains below this are drawn on a straight scale.
 NEAR_ZERO = 0.02
-GAIN_TICKS = (-5, -1, -0.2, -0.05, 0, 0.05, 0.2, 1, 5)
+#: Ticks of gains on a wide and on a narrow axis.
+GAIN_TICKS = (
+    (-1000, -100, -10, -1, -0.2, -0.05, 0, 0.05, 0.2, 1, 10, 100),
+    (-0.05, -0.02, -0.01, 0, 0.01, 0.02, 0.05),
+)
 KINDS = {
     "synthetic": ("#0072B2", "o", "synthetic"),
     "paper": ("#009E73", "s", "the paper's data"),
@@ -167,7 +171,8 @@ def _gain_axis(axis: Any, set_limits: Any, *values: pd.Series) -> None:
     low = min(float(column.min()) for column in values)
     high = max(float(column.max()) for column in values)
     limits = min(1.5 * low, -NEAR_ZERO / 4), max(1.5 * high, NEAR_ZERO)
-    ticks = [t for t in GAIN_TICKS if limits[0] <= t <= limits[1]]
+    narrow = max(-limits[0], limits[1]) < 0.1
+    ticks = [t for t in GAIN_TICKS[narrow] if limits[0] <= t <= limits[1]]
     axis.set_ticks(ticks, [f"{t:g}" for t in ticks])
     axis.set_minor_locator(NullLocator())
     set_limits(*limits)
