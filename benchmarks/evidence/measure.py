@@ -42,7 +42,8 @@ def attempt(problem: Problem, method: Method, limit: Any) -> Row:
     except NotImplementedError as error:
         return {"status": "not available", "why": str(error)}
     except Exception as error:
-        return {"status": "failed", "why": f"{type(error).__name__}: {error}"}
+        first_line = str(error).partition("\n")[0]
+        return {"status": "failed", "why": f"{type(error).__name__}: {first_line}"}
 
 
 def outcome(problem: Problem, method: Method, limit: Any) -> Row:

@@ -22,9 +22,9 @@ STYLES = {
     "ours shrink": ("#009E73", "P", "ours, shrink head"),
 }
 #: Beyond this a point is drawn at the border with its value beside it.
-BORDERS = {"synthetic": (0.04, 3.0), "real": (0.8, 1.25)}
+BORDERS = {"synthetic": (0.04, 3.0), "real": (0.6, 1.3)}
 #: Ticks of a narrow and of a wide axis.
-TICKS = ((0.8, 0.9, 1, 1.1, 1.25), (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3))
+TICKS = ((0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3), (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3))
 INK = "#333333"
 #: Gains below this are drawn on a straight scale.
 NEAR_ZERO = 0.02
@@ -160,7 +160,7 @@ def _gain_scatter(axes: Any, points: pd.DataFrame) -> None:
     _gain_axis(axes.yaxis, axes.set_ylim, points["realised"])
     axes.set(xlabel="promised", ylabel="realised")
     axes.set_title("every problem; on the line: as promised", fontsize=9, loc="left")
-    axes.legend(frameon=False, loc="upper left", handletextpad=0.2)
+    axes.legend(frameon=False, loc="lower right", handletextpad=0.2)
     _bare(axes, "top", "right")
 
 
