@@ -47,7 +47,7 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         The order of features for the scans "grow" and "restart".
     connectivity : sparse matrix, array or callable, default=None
         Symmetric neighbour graph of the features. A callable receives the features as rows.
-    min_correlation : float, default=0.2
+    min_correlation : float, default=0.1
         Blocks whose means correlate less than this (signed) are never merged, so that a mean stays
         meaningful; -1 lets any two meet.
     cv : int, splitter or None, default=None
@@ -87,7 +87,7 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scan: str = "correlation",
         order: Any = "given",
         connectivity: Any = None,
-        min_correlation: float = 0.2,
+        min_correlation: float = 0.1,
         cv: Any = None,
         solver: str = "ols",
         random_state: Any = None,
