@@ -298,7 +298,8 @@ def _score_fold(
                 units = models.mix(units, risk.flipped(signs).trust(point.partition))
             score = scorer(_Predicted(units * scales + offsets), rows, values[test])
             n_features = float(np.mean([group[at][1] for group in groups]))
-            scores.append(_Score(float(score), point.n_groups, n_features))
+            score = check.read_score(score, model.scoring)
+            scores.append(_Score(score, point.n_groups, n_features))
     return scores
 
 

@@ -26,20 +26,24 @@ class PosedTargets:
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
 
-    def errors(self, rows: FloatArray, values: FloatArray, points: list[PathPoint]) -> FloatArray:
+    def errors(
+        self, rows: FloatArray, values: FloatArray, units: FloatArray, points: list[PathPoint]
+    ) -> FloatArray:
         """Squared error of each point's groups on other rows: ``(points, rows)``, mean of targets.
 
         A group's prediction is the mean of its members' own, because fits are linear in the target.
         """
         predicted = self.fit.predict(rows) + self.intercepts
         observed = (values - self.offsets) / self.scales
+        # Of all rows: a target that happens to be constant over these has no unit of its own.
+        relative = self.scales / units
         found: dict[bytes, FloatArray] = {}
         for point in points:
             key = _key(point)
             if key not in found:
                 signs = 1.0 if point.signs is None else point.signs
                 means = point.partition.mean(predicted * signs)
-                gap = observed - point.partition.spread(means) * signs
+                gap = (observed - point.partition.spread(means) * signs) * relative
                 found[key] = np.einsum("ij,ij->i", gap, gap) / gap.shape[1]
         return np.stack([found[_key(point)] for point in points])
 
@@ -112,6 +116,7 @@ def choose_cut(
     inputs: FloatArray,
     weights: FloatArray | None,
     values: FloatArray,
+    units: FloatArray,
     graph: Any,
     splits: list[tuple[IntArray, IntArray]],
     designs: list[Design | None],
@@ -124,7 +129,7 @@ def choose_cut(
         posed = rule.pose(design, inputs[train], kept, values[train], graph)
         points = solve_path(posed.problem, grid)
         judges = None if weights is None else weights[test]
-        by_row = posed.errors(inputs[test], values[test], points)
+        by_row = posed.errors(inputs[test], values[test], units, points)
         errors.append(np.average(by_row, axis=1, weights=judges))
         n_groups.append([point.n_groups for point in points])
     return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0))
