@@ -246,14 +246,18 @@ def test_left_out_risks_are_those_of_refits_without_each_row(weighted):
     risk = RidgeFit(ridge, centred).risk
     gain = risk.gain_over_single(PARTITION)
     penalty = np.broadcast_to(ridge.penalty, 6)
-    alone = np.empty((14, 6))
+    alone, target = np.empty((2, 14, 6))
     for row in range(14):
         rest = np.arange(14) != row
         model = SklearnRidge(alpha=penalty)
-        model.fit(X[rest] / ridge.length, Y[rest] - mean, sample_weight=weights[rest])
-        alone[row] = model.predict(X[[row]] / ridge.length)[0]
+        model.fit(X[rest] / ridge.length, Y[rest], sample_weight=weights[rest])
+        others = np.average(Y[rest], axis=0, weights=weights[rest])
+        alone[row] = model.predict(X[[row]] / ridge.length)[0] - others
+        target[row] = Y[row] - others
+    # In the units of weighted rows, as everywhere.
+    alone, target = np.sqrt(weights)[:, None] * np.stack((alone, target))
     grouped = PARTITION.spread(PARTITION.mean(alone))
-    errors = [weights[:, None] * (Y - mean - predicted) ** 2 for predicted in (alone, grouped)]
+    errors = [(target - predicted) ** 2 for predicted in (alone, grouped)]
     saved = errors[0] - errors[1]
     np.testing.assert_allclose(gain.value, saved.mean(axis=0), rtol=1e-7, atol=1e-10)
     expected = saved.std(axis=0, ddof=1) / np.sqrt(14)

@@ -71,10 +71,10 @@ class MemberRisk:
         return cls(signal, np.concatenate((fitted, left), axis=1), weight, n, rank)
 
     @classmethod
-    def left_out(cls, centred: FloatArray, residual: FloatArray) -> MemberRisk:
-        """Squared error of predicting each row from all the others."""
-        n = centred.shape[0]
-        return cls(centred.T / n, (centred - residual).T, np.full(n, 1.0 / n), n, None)
+    def left_out(cls, target: FloatArray, residual: FloatArray) -> MemberRisk:
+        """Squared error of predicting each row from all the others, targets about their mean."""
+        n = target.shape[0]
+        return cls(target.T / n, (target - residual).T, np.full(n, 1.0 / n), n, None)
 
     def flipped(self, signs: FloatArray) -> MemberRisk:
         """The same for targets of which some are turned round."""

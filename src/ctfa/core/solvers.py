@@ -60,13 +60,13 @@ class RidgeFit:
     def __init__(self, ridge: Ridge, centred: FloatArray) -> None:
         self.ridge = ridge
         self._centred = centred
-        self._residual = ridge.left_out(centred)
+        self._left_out = ridge.about_others(centred), ridge.left_out(centred)
 
     def space(self, *, flip: bool = False) -> TargetSpace:
         """Inner products of targets and of left-out residuals."""
         ridge = self.ridge
         reading = LeftOut(ridge.n_samples, ridge.n_inputs, ridge.rank)
-        gram = gram_of((self._centred, self._residual))
+        gram = gram_of(self._left_out)
         return TargetSpace(gram, np.ones(self._centred.shape[1]), reading, flip=flip)
 
     def predict(self, rows: FloatArray) -> FloatArray:
@@ -76,4 +76,4 @@ class RidgeFit:
     @cached_property
     def risk(self) -> MemberRisk:
         """Squared error of each row predicted from the others."""
-        return MemberRisk.left_out(self._centred, self._residual)
+        return MemberRisk.left_out(*self._left_out)
