@@ -115,7 +115,8 @@ def correlation(
     def keys(block: int, others: IntArray) -> FloatArray:
         judge.ledger.n_comparisons += others.size
         losses = judge.all_losses(block, others)
-        accepted = losses <= judge.limit
+        # An infinite limit accepts every loss but no pair that may not be asked.
+        accepted = (losses <= judge.limit) & (losses < np.inf)
         judge.ledger.refuse(block, others[~accepted], losses[~accepted])
         return np.where(accepted, -judge.space.correlation(block, others), np.inf)
 
