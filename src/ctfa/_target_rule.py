@@ -34,16 +34,15 @@ class PosedTargets:
         A group's prediction is the mean of its members' own, because fits are linear in the target.
         """
         predicted = self.fit.predict(rows) + self.intercepts
-        observed = (values - self.offsets) / self.scales
-        # Of all rows: a target that happens to be constant over these has no unit of its own.
-        relative = self.scales / units
+        # In units of all rows: a target that happens to be constant over these has none of its own.
+        observed, relative = (values - self.offsets) / units, self.scales / units
         found: dict[bytes, FloatArray] = {}
         for point in points:
             key = _key(point)
             if key not in found:
                 signs = 1.0 if point.signs is None else point.signs
                 means = point.partition.mean(predicted * signs)
-                gap = (observed - point.partition.spread(means) * signs) * relative
+                gap = observed - point.partition.spread(means) * (signs * relative)
                 found[key] = np.einsum("ij,ij->i", gap, gap) / gap.shape[1]
         return np.stack([found[_key(point)] for point in points])
 
@@ -82,10 +81,10 @@ class TargetRule:
         if self.scale != "none":
             offsets, intercepts = mean, np.zeros(n_targets)
         if self.scale == "standard":
-            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / values.shape[0])
-            # Constant over the rows of a fold, though not over all: nothing to scale.
-            scales = np.where(spread > 0.0, spread, 1.0)
-            centred /= scales
+            scales = np.sqrt(np.einsum("ij,ij->j", centred, centred) / values.shape[0])
+            # Constant over the rows of a fold, though not over all: nothing to scale, and back in
+            # its own units whatever its group says is that constant.
+            centred /= np.where(scales > 0.0, scales, 1.0)
         fit: TargetFit
         if design is not None:
             fit = LeastSquaresFit(design, centred)
