@@ -113,8 +113,9 @@ class MemberRisk:
         """Risk that each target saves by its group's model instead of its own."""
         value, error = np.zeros((2, self.n_targets))
         grouped = np.flatnonzero(partition.sizes[partition.labels] > 1)
-        new = self.groups(partition)[partition.labels[grouped]]
-        value[grouped], error[grouped] = self._gain(grouped, self.model[grouped], new)
+        if grouped.size:
+            new = self.groups(partition)[partition.labels[grouped]]
+            value[grouped], error[grouped] = self._gain(grouped, self.model[grouped], new)
         return Gain(value, error)
 
     def along(self, history: MergeHistory) -> Iterator[MergeGain]:

@@ -211,7 +211,8 @@ def _merge_nearest(
     for leader in map(int, left):
         others = left[left != leader] if neighbours is None else neighbours.of(leader)
         ledger.forget_refusals(leader)
-        ledger.refuse(leader, others, judge.all_losses(leader, others))
+        if others.size:
+            ledger.refuse(leader, others, judge.all_losses(leader, others))
     return ledger.close()
 
 
