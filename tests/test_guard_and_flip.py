@@ -177,6 +177,23 @@ def test_the_guard_holds_for_ridge_by_left_out_errors():
         assert (model.merges_["losers"].map(len) == 0).all()
 
 
+@pytest.mark.parametrize("solver", ["ols", "ridge"])
+@pytest.mark.parametrize("strength", [1e3, 1e7])
+def test_a_strong_signal_common_to_all_changes_no_decision_of_the_guard(strength, solver):
+    for seed, max_loss in itertools.product(range(4), (1.5, np.inf)):
+        X, Y = problem_of(seed)
+        weak = TargetAggregator(max_loss=max_loss, guard="member", scale="center", solver="ols")
+        groups = weak.fit(X, Y).partition_
+        common = strength * X @ np.ones((X.shape[1], 1))
+        strong = TargetAggregator(max_loss=max_loss, guard="member", scale="center", solver=solver)
+        strong.fit(X, Y + common)
+        if solver == "ols":
+            assert strong.partition_ == groups
+        else:  # another penalty is chosen; but still nobody loses
+            model = CTFARegressor(targets=strong, features="passthrough").fit(X, Y + common)
+            assert (model.merges_["worst_gain"] >= -1e-9 * strength).all()
+
+
 @pytest.mark.parametrize("n_targets", [10_001])
 def test_a_guard_that_would_not_fit_in_memory_is_refused(n_targets):
     rng = np.random.default_rng(0)

@@ -108,7 +108,8 @@ class CTFARegressorCV(CTFARegressor):
         scorer = check_scoring(_Predicted(), scoring=self.scoring)
         check.require_varying(targets.values, targets.names)
         folds = Parallel(n_jobs=self.n_jobs)(
-            delayed(_score_fold)(self, phases, sample, targets, *split, scorer) for split in splits
+            delayed(_score_numbered)(number, self, phases, sample, targets, *split, scorer)
+            for number, split in enumerate(splits)
         )
         self._settle_results(phases, folds)
         best = self.best_params_
@@ -260,6 +261,14 @@ class _FoldModels:
         extra = {} if weights is None else {"sample_weight": weights}
         regressor = clone(self._model._template).fit(inputs, mean, **extra)
         return np.asarray(regressor.predict(rows)).reshape(-1)
+
+
+def _score_numbered(number: int, *arguments: Any) -> list[_Score]:
+    """Score one fold, and say which one it was where that cannot be done."""
+    try:
+        return _score_fold(*arguments)
+    except ValueError as error:
+        raise ValueError(f"fold {number} of cv: {error}") from error
 
 
 def _score_fold(

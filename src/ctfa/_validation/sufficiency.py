@@ -26,9 +26,9 @@ def require_freedom(design: Design) -> None:
     raise ValueError(
         f"X has n_samples={n_samples} rows and {n_inputs} features{rank_text}: least squares "
         f"leaves too few degrees of freedom for the noise; {needed + 3} rows or more are needed. "
-        "Use fewer features, or skip Phase I and average features on held-out folds: "
-        "CTFARegressor(targets='passthrough', features=FeatureAggregator('r2', max_loss=1e-4, "
-        "cv=5))."
+        "Use solver='ridge', fewer features, or skip Phase I and average features on held-out "
+        "folds: CTFARegressor(targets='passthrough', features=FeatureAggregator('r2', "
+        "max_loss=1e-4, cv=5))."
     )
 
 

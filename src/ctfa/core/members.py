@@ -81,6 +81,17 @@ class MemberRisk:
         turned = signs[:, None]
         return replace(self, own=self.own * turned, model=self.model * turned)
 
+    def apart(self) -> MemberRisk:
+        """The same gains without the signal that all targets have in common.
+
+        Gains are made of differences of signals, and look-ups of products would lose the digits of
+        a difference beside a strong part in common. Holds as long as no target is turned round.
+        """
+        common = self.model.mean(axis=0)
+        if self.rank is not None:
+            common[self.rank :] = 0.0  # noise in common costs a model
+        return replace(self, own=self.own - common * self.weight, model=self.model - common)
+
     @property
     def n_targets(self) -> int:
         """How many targets there are."""
