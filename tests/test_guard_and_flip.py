@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from ctfa import CTFARegressor, TargetAggregator
+from ctfa import CTFARegressor, TargetAggregator, target_path
 from ctfa.core.criteria import target_risk
 from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
@@ -271,6 +271,16 @@ def test_a_turned_copy_is_found_transformed_and_predicted(scale):
     assert aggregator.get_group_names_out() == ["mean(y0, -y1)"]
     (task,) = model.reduce(X, Y)
     np.testing.assert_allclose(task.target, (Y[:, 0] - Y[:, 1]) / 2)
+
+
+@pytest.mark.parametrize("scan", SCANS)
+def test_a_path_has_the_signs_of_a_fit_at_each_limit(scan):
+    X, Y = problem_of(2, turned=True)
+    limits = [-1.0, 0.0, 0.5, 1.0, 2.0, 6.0, 30.0, np.inf]
+    for point in target_path(X, Y, limits, scan=scan, flip=True):
+        fitted = TargetAggregator(max_loss=point.max_loss, scan=scan, flip=True).fit(X, Y)
+        assert point.partition == fitted.partition_
+        np.testing.assert_array_equal(point.signs, fitted.signs_)
 
 
 def test_without_flip_nothing_is_turned():

@@ -155,6 +155,14 @@ def test_why_is_asked_by_name_or_by_position():
     assert n_told == sum(model.history_.size)
 
 
+def test_columns_called_by_numbers_are_asked_for_by_these():
+    columns = [2012, 1, 2, 3, 0, 5, 6]
+    model = CTFARegressor(targets=TARGETS).fit(X, pd.DataFrame(Y, columns=columns))
+    assert [model.why(name).target for name in columns] == list(map(str, columns))
+    assert model.why(-1).target == "6"
+    assert model.why(4).target == "0"  # no name, so a position
+
+
 @pytest.mark.parametrize(
     ("target", "message"),
     [

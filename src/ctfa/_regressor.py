@@ -207,9 +207,13 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         ]
 
     def why(self, target: Any) -> Explanation:
-        """Say why a target, given by name or by position, is in its group: print the answer."""
+        """Say why a target is in its group: print the answer.
+
+        A target is given by name, or by position where that is not a name: columns that are called
+        by numbers, such as years, are names.
+        """
         check_is_fitted(self)
-        position = check.read_target(target, self.targets_._names)
+        position = check.read_target(target, self.targets_._names, self.targets_._labels)
         return explain(self._evidence, position, self.trust_, getattr(self, "stability_", None))
 
     @property

@@ -194,8 +194,11 @@ def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
     )
 
 
-def read_target(target: Any, names: Sequence[str]) -> int:
-    """Position of a target given by name or by position."""
+def read_target(target: Any, names: Sequence[str], labels: Sequence[Any]) -> int:
+    """Position of a target given by its label, which may be a number, by name or by position."""
+    for position, label in enumerate(labels):
+        if isinstance(label, type(target)) and label == target:
+            return position
     if isinstance(target, Integral):
         if not -len(names) <= int(target) < len(names):
             raise ValueError(
