@@ -14,7 +14,13 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, nonlinctfa
+from ctfa import (
+    CTFARegressor,
+    CTFARegressorCV,
+    FeatureAggregator,
+    TargetAggregator,
+    nonlinctfa,
+)
 from problems import make_problem
 
 # -- Its checks, with a reason for each that cannot hold -------------------------------------------
@@ -27,12 +33,17 @@ SETS_CV = "the check sets cv, which the criterion 'risk' refuses"
 NO_FREEDOM = "11 rows and 10 features leave no degrees of freedom for the noise (n <= D + 2)"
 TRANSFORMS_TARGETS = "transform takes the targets, and the check passes it X"
 
+NO_FREEDOM_IN_FOLDS = "10 rows in three folds leave 6 for the noise of 4 features"
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
 OF_FEATURES = {WEIGHTS: f"{SETS_CV}; {ANALYTIC}"}
 WITHOUT_A_PHASE = {WEIGHTS: CALLED_Y}
 WITH_A_PHASE = {
     WEIGHTS: f"{CALLED_Y}; {ANALYTIC}",
     "check_regressor_multioutput": NO_FREEDOM,
+}
+SEARCHING_FEATURES = {
+    **WITH_A_PHASE,
+    "check_regressors_no_decision_function": NO_FREEDOM_IN_FOLDS,
 }
 OF_TARGETS = {
     WEIGHTS: f"{CALLED_Y}; {ANALYTIC}",
@@ -61,6 +72,8 @@ def expected_failures(estimator):
         return OF_TARGETS
     if isinstance(estimator, FeatureAggregator):
         return OF_FEATURES
+    if isinstance(estimator, CTFARegressorCV) and estimator.features is None:
+        return SEARCHING_FEATURES
     both_skipped = estimator.targets == estimator.features == "passthrough"
     return WITHOUT_A_PHASE if both_skipped else WITH_A_PHASE
 
@@ -73,6 +86,9 @@ CHECKS = parametrize_with_checks(
         CTFARegressor(targets="passthrough"),
         CTFARegressor(features="passthrough"),
         CTFARegressor(targets="passthrough", features="passthrough"),
+        CTFARegressor(head="shrink"),
+        CTFARegressorCV(cv=3),
+        CTFARegressorCV(features="passthrough", head="shrink", cv=3),
         nonlinctfa(),
     ],
     expected_failed_checks=expected_failures,
@@ -93,6 +109,7 @@ X, Y, y = PROBLEM.X, PROBLEM.Y, PROBLEM.y
 MODELS = {
     "default": CTFARegressor(),
     "parity": nonlinctfa(),
+    "search": CTFARegressorCV(target_losses=[0.0, 1.5], feature_losses=[2.0], cv=5, head="shrink"),
     "folds": CTFARegressor(Ridge(), features=FeatureAggregator("r2", max_loss=1e-3, cv=4)),
     "passthrough": CTFARegressor(targets="passthrough", features="passthrough"),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,15 +19,39 @@ from ctfa.core.types import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class MergeEvidence:
-    """What Phase I knew when it merged, target by target; in variance units of scaled targets."""
+    """What Phase I knew when it merged, target by target; in squared units of targets as scaled."""
 
     history: MergeHistory
     partition: Partition
     names: Sequence[str]
-    merges: list[MergeGain]
+    merges: list[MergeSummary]
     gain: Gain  # of each target's group over its own model
     max_loss: float
     guarded: bool
+    standardised: bool  # whether a unit of gain is a target's variance
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Targets in an order in which both sides of each merge are side by side."""
+        return self.history.leaf_order()
+
+    @cached_property
+    def bounds(self) -> IntArray:
+        """Where in that order each merge has its first side, its second side and its end."""
+        start = np.argsort(self.order)
+        first, second = start[self.history.block], start[self.history.other]
+        return np.stack((first, second, first + self.history.size), axis=1)
+
+    def sides(self, step: int) -> tuple[IntArray, IntArray]:
+        """Members of the block and those of the other, just before a merge."""
+        first, second, end = self.bounds[step].tolist()
+        return self.order[first:second], self.order[second:end]
+
+    def steps_of(self, target: int) -> IntArray:
+        """Merges that a target took part in."""
+        position = int(np.flatnonzero(self.order == target)[0])
+        first, end = self.bounds[:, 0], self.bounds[:, 2]
+        return np.flatnonzero((first <= position) & (position < end))
 
     def columns(self) -> dict[str, Any]:
         """One list a column, one entry a merge."""
@@ -36,21 +61,20 @@ class MergeEvidence:
     def row(self, step: int) -> MergeRow:
         """One merge."""
         merge, loss = self.merges[step], float(self.history.loss[step])
-        n_first = self.n_before(step)
-        losers = merge.members[merge.gain.value < 0.0]
+        first, second = self.sides(step)
         f = merge.f_statistic
         return MergeRow(
             step,
-            self._named(merge.members[:n_first]),
-            self._named(merge.members[n_first:]),
+            self._named(first),
+            self._named(second),
             loss,
             # Judged on rows left out there is no F of its own: the loss is one, from break-even.
             1.0 + loss * (merge.f_star - 1.0) if np.isnan(f) else f,
             merge.f_star,
             float(merge.total.value),
             float(merge.total.standard_error),
-            float(merge.gain.value.min()),
-            self._named(losers),
+            merge.worst,
+            self._named(merge.losers),
         )
 
     def leader(self, group: int) -> int:
@@ -59,17 +83,28 @@ class MergeEvidence:
         gone = np.isin(members, self.history.other)
         return int(members[~gone][0])
 
-    def n_before(self, step: int) -> int:
-        """Members of the block just before a merge; they come first."""
-        earlier = np.flatnonzero(self.history.block[:step] == self.history.block[step])
-        return int(self.history.size[earlier[-1]]) if earlier.size else 1
-
     def _named(self, members: IntArray) -> tuple[str, ...]:
         return tuple(self.names[i] for i in np.sort(members))
 
 
+class MergeSummary(NamedTuple):
+    """What one merge saves, without an entry for each member."""
+
+    total: Gain
+    worst: float  # gain of the member that gains least
+    losers: IntArray
+    f_statistic: float
+    f_star: float
+
+    @classmethod
+    def of(cls, merge: MergeGain) -> MergeSummary:
+        """Reduce a merge to what is told of it."""
+        losers = merge.members[merge.gain < 0.0]
+        return cls(merge.total, float(merge.gain.min()), losers, merge.f_statistic, merge.f_star)
+
+
 class MergeRow(NamedTuple):
-    """One merge and its evidence; gains in variance units of the scaled targets."""
+    """One merge and its evidence; gains in squared units of the targets as scaled."""
 
     step: int
     group: tuple[str, ...]
@@ -104,6 +139,7 @@ class Explanation:
     max_loss: float
     refusal: Refusal
     together: dict[str, float] | None  # co-clustering with each member, once computed
+    standardised: bool = True  # whether a unit of gain is a target's variance
 
     @property
     def expected_to_lose(self) -> bool:
@@ -120,9 +156,10 @@ class Explanation:
         lines = [
             f"{self.target} is predicted from the mean of {len(self.members)} targets, with "
             f"{_listed(others)}.",
-            f"  Predicted gain over a model of its own: {_percent(self.gain, self.gain_error)} of "
-            f"its variance{' (it is expected to LOSE)' if self.expected_to_lose else ''}; it "
-            f"trusts its group {self.trust:.0%}.",
+            f"  Predicted gain over a model of its own: "
+            f"{self._amount(self.gain, self.gain_error, 'its variance')}"
+            f"{' (it is expected to LOSE)' if self.expected_to_lose else ''}; it trusts its group "
+            f"{self.trust:.0%}.",
         ]
         if self.together is not None:
             weakest = min(others, key=self.together.__getitem__)
@@ -137,9 +174,9 @@ class Explanation:
         for row in self.merges:
             lines.append(
                 f"  merge {row.step}: {_mean(row.group)} with {_mean(row.joined)}: F = "
-                f"{row.f_statistic:.2f}, break-even {row.f_star:.2f} (loss {row.loss:.2f}, limit "
-                f"{self.max_loss:.2f}); predicted gain "
-                f"{_percent(row.gain, row.gain_error)} of a variance in all."
+                f"{_number(row.f_statistic)}, break-even {_number(row.f_star)} (loss "
+                f"{_number(row.loss)}, limit {_number(self.max_loss)}); predicted gain "
+                f"{self._amount(row.gain, row.gain_error, 'a variance')} in all."
             )
             if row.losers:
                 lines.append(f"    predicted to lose by it: {_listed(row.losers)}.")
@@ -149,9 +186,15 @@ class Explanation:
         if not self.refusal.candidate:
             return f"  Nobody was refused: {self.refusal.reason}."
         return (
-            f"  Nearest refused: {_mean(self.refusal.candidate)}, loss {self.refusal.loss:.2f} "
-            f"above the limit {self.max_loss:.2f}: {self.refusal.reason}."
+            f"  Nearest refused: {_mean(self.refusal.candidate)}, loss "
+            f"{_number(self.refusal.loss)} above the limit {_number(self.max_loss)}: "
+            f"{self.refusal.reason}."
         )
+
+    def _amount(self, value: float, error: float, whole: str) -> str:
+        if self.standardised:
+            return f"{100 * value:+.1f} ± {100 * error:.1f} % of {whole}"
+        return f"{value:+.3g} ± {error:.2g} in squared units of the targets"
 
 
 def explain(
@@ -160,25 +203,25 @@ def explain(
     """Put together what is known of one target."""
     names, group = evidence.names, int(evidence.partition.labels[target])
     members = evidence.partition.groups[group]
-    steps = [k for k, merge in enumerate(evidence.merges) if target in merge.members]
     return Explanation(
         names[target],
         tuple(names[i] for i in members),
-        tuple(evidence.row(step) for step in steps),
+        tuple(evidence.row(step) for step in evidence.steps_of(target).tolist()),
         float(evidence.gain.value[target]),
         float(evidence.gain.standard_error[target]),
         float(trust[target]),
         evidence.max_loss,
         _refusal(evidence, group),
         None if together is None else {names[i]: float(together[target, i]) for i in members},
+        evidence.standardised,
     )
 
 
 def co_clustering(evidence: MergeEvidence, together: FloatArray) -> list[float]:
     """Mean share of subsamples in which the two sides of each merge are found together."""
     shares = []
-    for step, merge in enumerate(evidence.merges):
-        first, second = np.split(merge.members, [evidence.n_before(step)])
+    for step in range(len(evidence.merges)):
+        first, second = evidence.sides(step)
         shares.append(float(together[np.ix_(first, second)].mean()))
     return shares
 
@@ -188,6 +231,8 @@ def _refusal(evidence: MergeEvidence, group: int) -> Refusal:
     leader = evidence.leader(group)
     candidate, loss = int(history.refused[leader]), float(history.refused_loss[leader])
     if candidate < 0:
+        if not evidence.history.n_comparisons:
+            return Refusal((), np.inf, "no two targets were compared")
         if evidence.partition.n_groups == 1:
             return Refusal((), np.inf, "every target is in this group")
         if evidence.guarded:
@@ -220,5 +265,6 @@ def _listed(names: Sequence[str], at_most: int = 6) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _percent(value: float, error: float) -> str:
-    return f"{100 * value:+.1f} ± {100 * error:.1f} %"
+def _number(value: float) -> str:
+    """Two decimals; scans write an infinite loss as the largest number there is."""
+    return f"{value:.2f}" if abs(value) < 1e6 else "inf" if value > 1e300 else f"{value:.2g}"

@@ -56,7 +56,7 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         as lists of rows count all rows.
     solver : {"ols", "ridge"}, default="ols"
         How the target is fitted where merges are judged in sample. ``"ridge"``: with the penalty
-        that leaving rows out prefers, for the criterion "risk"; works for any number of features.
+        of generalised cross-validation, for the criterion "risk"; works for any number of features.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 

@@ -66,14 +66,19 @@ def align(partitions: Iterable[Partition], reference: Partition) -> IntArray:
 
 
 def held_out_error(
-    model: Any, sample: check.Sample, values: FloatArray, splits: Sequence[Split]
+    model: Any,
+    sample: check.Sample,
+    values: FloatArray,
+    splits: Sequence[Split],
+    groups: Any = None,
 ) -> FloatArray:
     """Mean squared error of each target on held-out rows, in units of its variance."""
     errors = []
     for train, test in splits:
         learn = None if sample.weights is None else sample.weights[train]
         judge = None if sample.weights is None else sample.weights[test]
-        fitted = clone(model).fit(sample.inputs[train], values[train], learn)
+        labels = None if groups is None else groups[train]
+        fitted = clone(model).fit(sample.inputs[train], values[train], learn, groups=labels)
         gap = values[test] - np.asarray(fitted.predict(sample.inputs[test])).reshape(test.size, -1)
         squares = np.ma.masked_invalid(gap) ** 2  # where the target is not observed
         errors.append(np.ma.average(squares, axis=0, weights=judge))

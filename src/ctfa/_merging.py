@@ -12,9 +12,9 @@ import numpy as np
 from ctfa.core.criteria import (
     Criterion,
     corollary,
+    cross_validated_risk,
     feature_mse,
     feature_risk,
-    left_out_risk,
     mse,
     r2,
     target_risk,
@@ -30,7 +30,7 @@ from ctfa.core.types import FloatArray, IntArray
 TIE = 1e-10
 #: Criteria whose losses are in squared units of the target, and those whose losses have none.
 IN_TARGET_UNITS = (mse, corollary, feature_mse)
-WITHOUT_UNITS = (target_risk, left_out_risk, feature_risk, r2)
+WITHOUT_UNITS = (target_risk, cross_validated_risk, feature_risk, r2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +66,17 @@ class MergeProblem:
 
     @property
     def is_nested(self) -> bool:
-        """Whether a larger limit only adds merges; flips have to be read at each limit."""
-        return self.scan == "best-first" and self.signs(None) is None
+        """Whether a larger limit only adds merges."""
+        return self.scan == "best-first"
 
-    def signs(self, partition: Partition | None) -> FloatArray | None:
-        """Sign of each variable in its group's mean, the first of a group plus one."""
-        signs = getattr(self.space, "signs", None)
-        if signs is None or partition is None:
-            return signs
+    def signs(self, partition: Partition) -> FloatArray | None:
+        """Sign of each variable in its group's mean, the first of a group plus one.
+
+        Of the groups found, or of those they were made from: a block is turned round as a whole.
+        """
+        signs: FloatArray | None = getattr(self.space, "signs", None)
+        if signs is None:
+            return None
         first = np.array([group[0] for group in partition.groups])
         return np.asarray(signs * signs[first][partition.labels])
 
@@ -125,7 +128,8 @@ def _point_of(problem: MergeProblem, history: MergeHistory, max_loss: float) -> 
     """The point of a history whose merges would be the same for a smaller limit."""
     reach = max_loss + problem.tolerance
     interval = problem.interval(history.interval(reach), max_loss)
-    return PathPoint(max_loss, history.partition(reach), interval)
+    partition = history.partition(reach)
+    return PathPoint(max_loss, partition, interval, problem.signs(partition))
 
 
 def _holds(point: PathPoint, reach: float) -> bool:

@@ -11,7 +11,14 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._explanation import Explanation, MergeEvidence, as_pandas, co_clustering, explain
+from ctfa._explanation import (
+    Explanation,
+    MergeEvidence,
+    MergeSummary,
+    as_pandas,
+    co_clustering,
+    explain,
+)
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._group_models import fit_features, fit_regressors, keep_features, reduced
 from ctfa._heads import HEADS, fit_singles
@@ -19,7 +26,6 @@ from ctfa._held_out import align, held_out_error, r2_of_each, regroup, together
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
-from ctfa.core.members import MergeGain
 from ctfa.core.types import FloatArray
 
 
@@ -140,7 +146,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         )
         check.require_finite_prediction(means, self.regressors_)
         units = np.asarray(self.targets_.partition_.spread(means)) * self.targets_.signs_
-        if self.head == "shrink":
+        if self._singles is not None:
             units = self._singles.mix(units, self.trust_, inputs)
         return check.hand_back(
             self.targets_._from_units(units),
@@ -174,12 +180,14 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
 
-        In raw units; a data frame gives series and frames named after the members of each mean.
+        In raw units, targets that joined with a minus turned round; a data frame gives series and
+        frames named after the members of each mean.
         """
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False)
         targets = self.targets_._read_again(Y, inputs.shape[0])
-        means = observed_mean(self.targets_.partition_, targets.values)
+        turned = targets.values * self.targets_.signs_
+        means = observed_mean(self.targets_.partition_, turned)
         names = self.targets_.get_group_names_out()
         library = check.library_of(X)
         return [
@@ -193,9 +201,13 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         ]
 
     def why(self, target: Any) -> Explanation:
-        """Say why a target, given by name or by position, is in its group: print the answer."""
+        """Say why a target is in its group: print the answer.
+
+        A target is given by name, or by position where that is not a name: columns that are called
+        by numbers, such as years, are names.
+        """
         check_is_fitted(self)
-        position = check.read_target(target, self.targets_._names)
+        position = check.read_target(target, self.targets_._names, self.targets_._labels)
         return explain(self._evidence, position, self.trust_, getattr(self, "stability_", None))
 
     @property
@@ -238,7 +250,9 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         self.stability_ = together(self.stability_labels_)
         return self.stability_
 
-    def compare(self, X: Any, Y: Any, *, cv: Any = 5, sample_weight: Any = None) -> Any:
+    def compare(
+        self, X: Any, Y: Any, *, cv: Any = 5, sample_weight: Any = None, groups: Any = None
+    ) -> Any:
         """Compare with single-task models on rows that neither has seen.
 
         Both are fitted anew on the training rows of each fold: this model with everything it
@@ -250,6 +264,8 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             The data of fit, or others of the same kind.
         cv : int, splitter or list of folds, default=5
             An integer gives contiguous folds.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters such as ``GroupKFold``, here and in the fits.
 
         Returns
         -------
@@ -259,18 +275,21 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         """
         check_is_fitted(self)
         sample, targets = self._read_again(X, Y, sample_weight)
-        single = clone(self).set_params(targets="passthrough", features="passthrough", head="mean")
-        splits = check.read_folds(cv, sample, targets.values)
+        single = CTFARegressor(self.regressor, targets="passthrough", features="passthrough")
+        labels = check.read_labels(groups, sample)
+        splits = check.read_folds(cv, sample, targets.values, groups)
         error, alone = (
-            held_out_error(model, sample, targets.values, splits) for model in (self, single)
+            held_out_error(model, sample, targets.values, splits, labels)
+            for model in (self, single)
         )
+        variance = np.var(self.targets_._to_units(targets.values), axis=0)
         columns = {
             "target": list(self.targets_._names),
             "group": self.labels_,
             "error": error,
             "single_task_error": alone,
             "gain": alone - error,
-            "predicted_gain": self._evidence.gain.value,
+            "predicted_gain": self._evidence.gain.value / variance,
             "trust": self.trust_,
         }
         return as_pandas(columns, "compare")
@@ -326,6 +345,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         self.regressors_ = fit_regressors(
             self._template, self.features_, sample, means, self.n_jobs
         )
+        self._singles = None
         if self.head == "shrink":
             own = self.targets_._to_units(targets.values)
             self._singles = fit_singles(
@@ -345,13 +365,13 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         if template is None:
             aggregator._fit_identity(targets)
             n_targets = len(targets.names)
-            merges: list[MergeGain] = []
+            merges: list[MergeSummary] = []
             gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
         else:
             risk = aggregator._fit_sample(sample, targets, groups).fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
-            merges = risk.along(aggregator.history_)
+            merges = [MergeSummary.of(merge) for merge in risk.along(aggregator.history_)]
             gain = risk.gain_over_single(aggregator.partition_)
             self.trust_ = risk.trust(aggregator.partition_)
         self._evidence = MergeEvidence(
@@ -362,6 +382,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             gain,
             aggregator.max_loss_,
             aggregator.guard is not None,
+            aggregator.scale == "standard",
         )
         return aggregator
 

@@ -109,7 +109,8 @@ class CTFARegressorCV(CTFARegressor):
         scorer = check_scoring(_Predicted(), scoring=self.scoring)
         check.require_varying(targets.values, targets.names)
         folds = Parallel(n_jobs=self.n_jobs)(
-            delayed(_score_fold)(self, phases, sample, targets, *split, scorer) for split in splits
+            delayed(_score_numbered)(number, self, phases, sample, targets, *split, scorer)
+            for number, split in enumerate(splits)
         )
         self._settle_results(phases, folds)
         best = self.best_params_
@@ -263,6 +264,14 @@ class _FoldModels:
         return np.asarray(regressor.predict(rows)).reshape(-1)
 
 
+def _score_numbered(number: int, *arguments: Any) -> list[_Score]:
+    """Score one fold, and say which one it was where that cannot be done."""
+    try:
+        return _score_fold(*arguments)
+    except ValueError as error:
+        raise ValueError(f"fold {number} of cv: {error}") from error
+
+
 def _score_fold(
     model: CTFARegressorCV,
     phases: _Phases,
@@ -299,7 +308,8 @@ def _score_fold(
                 units = models.mix(units, risk.flipped(signs).trust(point.partition))
             score = scorer(_Predicted(units * scales + offsets), rows, values[test])
             n_features = float(np.mean([group[at][1] for group in groups]))
-            scores.append(_Score(float(score), point.n_groups, n_features))
+            score = check.read_score(score, model.scoring)
+            scores.append(_Score(score, point.n_groups, n_features))
     return scores
 
 

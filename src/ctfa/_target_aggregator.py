@@ -57,9 +57,9 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     guard : {"member", None}, default=None
         ``"member"`` refuses a merge, whatever its loss, that any member is predicted to lose by.
     solver : {"ols", "ridge"}, default="ols"
-        How targets are fitted where merges are judged. ``"ridge"``: one penalty for all targets,
-        chosen by leaving rows out, and losses from the left-out errors; works for any number of
-        features, also ``n_samples <= n_features``.
+        How targets are fitted where merges are judged. ``"ridge"``: with a penalty for each target
+        and losses, both by generalised cross-validation; works for any number of features, also
+        ``n_samples <= n_features``.
     cv : int, splitter or list of folds, default=10
         Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds, of two rows or
         more. Splitters that need ``groups`` take those given to ``fit``. Folds too short for least
@@ -176,9 +176,11 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         return check.as_frame(groups.library, self._spread(groups.values), self._labels, Z)
 
     def get_group_names_out(self) -> list[str]:
-        """Names of the groups, such as ``mean(basin_1, basin_7)``."""
+        """Names of the groups, such as ``mean(basin_1, -basin_7)`` where one was turned round."""
         check_is_fitted(self)
-        return group_names(self.partition_, self._names)
+        signed = zip(self._names, self.signs_, strict=True)
+        names = [f"-{name}" if sign < 0.0 else name for name, sign in signed]
+        return group_names(self.partition_, names)
 
     def _fit_sample(
         self, sample: check.Sample, targets: check.Targets, groups: Any = None
@@ -188,7 +190,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
         curve = None
         if limit is None:
-            curve = self._choose_cut(sample, targets, posed.problem.graph, groups)
+            curve = self._choose_cut(sample, targets, posed, groups)
             limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
         names = None if targets.labels is None else targets.names
         settle(self, posed.problem, limit, names)
@@ -208,8 +210,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
 
     def _pose(self, sample: check.Sample, targets: check.Targets) -> PosedTargets:
         """Check everything and factor the inputs once."""
-        rule = self._rule()
         values = targets.values
+        rule = self._rule(values.shape[1])
         graph = check.read_graph(self.connectivity, values, "targets")
         self._remember(targets)
         check.require_varying(values, targets.names)
@@ -243,7 +245,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         needed = sample.design.rank + 3
         check.require_observed(targets.values, targets.names, needed, "least squares")
 
-    def _rule(self) -> TargetRule:
+    def _rule(self, n_targets: int) -> TargetRule:
         """Check the options."""
         criterion = check.read_criterion(self.criterion, TARGET_CRITERIA)
         check.require(self.scan, SCANS, "scan")
@@ -252,6 +254,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         check.require_flag(self.flip, "flip")
         if self.guard is not None:
             check.require(self.guard, ["member"], "guard")
+            check.require_matrix_size(n_targets, "guard='member'")
         if self.solver == "ridge":
             check.require_risk(self.criterion, "solver='ridge'")
         return TargetRule(
@@ -259,13 +262,13 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         )
 
     def _choose_cut(
-        self, sample: check.Sample, targets: check.Targets, graph: Any, groups: Any
+        self, sample: check.Sample, targets: check.Targets, posed: PosedTargets, groups: Any
     ) -> CutCurve | None:
         """Choose the limit on folds; None where there is nothing to choose."""
         values = targets.values
         if values.shape[1] == 1:
             return None
-        rule = self._rule()
+        rule = self._rule(values.shape[1])
         inputs, weights = sample.inputs, sample.weights
         splits = check.read_cut_folds(self.cv, sample, values, groups)
         designs = [
@@ -275,7 +278,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
         if check.warn_if_folds_are_short(sizes, PREFERRED):
             return None
-        return choose_cut(rule, inputs, weights, values, graph, splits, designs)
+        graph = posed.problem.graph
+        return choose_cut(rule, inputs, weights, values, posed.scales, graph, splits, designs)
 
     def _set_units(self, offsets: FloatArray, scales: FloatArray) -> None:
         self.signs_, self.offsets_, self.scales_ = np.ones(offsets.size), offsets, scales

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
-from ctfa.core.criteria import Criterion, left_out_risk, target_risk
+from ctfa.core.criteria import Criterion, cross_validated_risk, target_risk
 from ctfa.core.cut import GRID, CutCurve
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.ridge import Ridge
@@ -31,10 +31,12 @@ class PosedTargets:
         rows: FloatArray,
         values: FloatArray,
         weights: FloatArray | None,
+        units: FloatArray,
         points: list[PathPoint],
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows, over all that is observed."""
-        observed = (values - self.offsets) / self.scales
+        # In units of all rows: a target that happens to be constant over these has none of its own.
+        observed, relative = (values - self.offsets) / units, self.scales / units
         judges = np.ones(len(values)) if weights is None else weights
         weight = np.where(np.isnan(observed), 0.0, judges[:, None])
         observed = np.where(np.isnan(observed), 0.0, observed)
@@ -46,7 +48,7 @@ class PosedTargets:
                 signs = np.ones(values.shape[1]) if point.signs is None else point.signs
                 level = point.partition.mean((self.intercepts * signs)[None])
                 means = predict(point.partition, signs) + level
-                gap = observed - point.partition.spread(means) * signs
+                gap = observed - point.partition.spread(means) * (signs * relative)
                 found[key] = float((weight * gap**2).sum() / weight.sum())
         return np.array([found[_key(point)] for point in points])
 
@@ -91,9 +93,10 @@ class TargetRule:
         if self.scale != "none":
             offsets, intercepts = mean, np.zeros(n_targets)
         if self.scale == "standard":
-            # Constant over the rows of a fold, though not over all: nothing to scale.
-            scales = np.where(spread > 0.0, spread, 1.0)
-            centred /= scales
+            # Constant over the rows of a fold, though not over all: nothing to scale, and back in
+            # its own units whatever its group says is that constant.
+            scales = spread
+            centred /= np.where(scales > 0.0, scales, 1.0)
         fit: TargetFit
         if gaps.any():
             fit = GappyFit(inputs, centred, None if weights is None else row_scale)
@@ -118,7 +121,7 @@ class TargetRule:
     def _criterion(self) -> Criterion:
         """Return the risk of the solver; other criteria are those of least squares."""
         ridge = self.solver == "ridge" and self.criterion is target_risk
-        return left_out_risk if ridge else self.criterion
+        return cross_validated_risk if ridge else self.criterion
 
 
 def choose_cut(
@@ -126,6 +129,7 @@ def choose_cut(
     inputs: FloatArray,
     weights: FloatArray | None,
     values: FloatArray,
+    units: FloatArray,
     graph: Any,
     splits: list[tuple[IntArray, IntArray]],
     designs: list[Design | None],
@@ -138,7 +142,7 @@ def choose_cut(
         posed = rule.pose(design, inputs[train], kept, values[train], graph)
         points = solve_path(posed.problem, grid)
         judges = None if weights is None else weights[test]
-        errors.append(posed.errors(inputs[test], values[test], judges, points))
+        errors.append(posed.errors(inputs[test], values[test], judges, units, points))
         n_groups.append([point.n_groups for point in points])
     return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0))
 

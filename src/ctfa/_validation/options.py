@@ -205,8 +205,11 @@ def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
     )
 
 
-def read_target(target: Any, names: Sequence[str]) -> int:
-    """Position of a target given by name or by position."""
+def read_target(target: Any, names: Sequence[str], labels: Sequence[Any]) -> int:
+    """Position of a target given by its label, which may be a number, by name or by position."""
+    for position, label in enumerate(labels):
+        if isinstance(label, type(target)) and label == target:
+            return position
     if isinstance(target, Integral):
         if not -len(names) <= int(target) < len(names):
             raise ValueError(
@@ -287,16 +290,12 @@ def read_folds(
     cv: Any, sample: Sample, y: FloatArray, groups: Any = None
 ) -> list[tuple[IntArray, IntArray]]:
     """Training and test rows of each fold, counted among the rows used."""
-    if groups is not None:
-        groups = np.asarray(groups)
-        if groups.shape != (sample.n_given,):
-            raise ValueError(
-                f"groups has shape {groups.shape} but X has {sample.n_given} rows: pass one label "
-                "for each row."
-            )
-        groups = groups if sample.used is None else groups[sample.used]
+    labels = read_labels(groups, sample)
     try:
-        splits = list(check_cv(cv, y, classifier=False).split(sample.inputs, y, groups))
+        splits = [
+            (np.asarray(train), np.asarray(test))
+            for train, test in check_cv(cv, y, classifier=False).split(sample.inputs, y, labels)
+        ]
     except (TypeError, ValueError) as error:
         raise ValueError(f"cv={cv!r} cannot split {sample.n_samples} rows: {error}") from error
     if _names_rows(cv):
@@ -310,6 +309,32 @@ def read_folds(
                 "two of each or more are needed. Use fewer folds."
             )
     return splits
+
+
+def read_labels(groups: Any, sample: Sample) -> Any:
+    """Labels of the rows used, for splitters that keep rows of one label together; None without."""
+    if groups is None:
+        return None
+    groups = np.asarray(groups)
+    if groups.shape != (sample.n_given,):
+        raise ValueError(
+            f"groups has shape {groups.shape} but X has {sample.n_given} rows: pass one label for "
+            "each row."
+        )
+    return groups if sample.used is None else groups[sample.used]
+
+
+def read_score(score: Any, scoring: Any) -> float:
+    """What a scorer gave for one fold, as a number that can be compared."""
+    try:
+        number = float(score)
+    except (TypeError, ValueError):
+        number = np.nan
+    if np.isnan(number):
+        raise ValueError(
+            f"scoring={scoring!r} gave {score!r}: use a scorer that returns one number a fold."
+        )
+    return number
 
 
 def read_cut_folds(

@@ -61,10 +61,10 @@ def target_risk(evidence: Evidence) -> Number:
     return (evidence.difference.f_statistic - 1.0) / (evidence.f_star - 1.0)
 
 
-def left_out_risk(evidence: Evidence) -> Number:
-    """Return the loss of ``target_risk`` for fits judged by leaving each row out.
+def cross_validated_risk(evidence: Evidence) -> Number:
+    """Return the loss of ``target_risk`` for penalised fits, judged by cross-validation.
 
-    ``1 + (n-1)/r (total - left_out)/left_out`` of the difference of the two means, with ``r`` the
+    ``1 + (n-1)/r (total - residual)/residual`` of the difference of the two means, with ``r`` the
     effective number of coefficients, at least one. Merging pays exactly while the inputs predict
     the difference no better than its mean does, which is at 1; the unit is the variance that ``r``
     coefficients cost, as in ``target_risk``, and for least squares the two agree up to terms of

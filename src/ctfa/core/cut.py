@@ -23,8 +23,9 @@ N_ERRORS = 2.0
 class CutCurve:
     """Held-out error of the groups that each limit gives, and the limit chosen.
 
-    Errors are mean squares over targets in units of each one's variance. ``standard_error`` is that
-    of the difference from the best limit, paired over folds.
+    Errors are mean squares over targets, in units of each one's variance where targets are scaled
+    and in squared units of the targets where not. ``standard_error`` is that of the difference from
+    the best limit, paired over folds.
     """
 
     max_loss: FloatArray  # (G,)

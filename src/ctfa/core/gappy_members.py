@@ -89,30 +89,27 @@ class GappyMembers:
         steps = []
         for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
             evidence = space.evidence(block, np.array([other]))
-            difference, f_star = evidence.difference, float(np.ravel(evidence.f_star)[0])
-            f = float(np.ravel(difference.f_statistic)[0])
+            f_star = float(np.ravel(evidence.f_star)[0])
+            f = float(np.ravel(evidence.difference.f_statistic)[0])
             space.merge(block, other)
             sides = [np.array(members[slot]) for slot in (block, other)]
             members[block] += members[other]
             both = np.concatenate(sides)
-            after = self._risk(both, both)
-            before = [self._risk(side, side) for side in sides]
-            value = np.concatenate([risk for risk, _ in before]) - after[0]
-            error = np.hypot(np.concatenate([spread for _, spread in before]), after[1])
+            before = np.concatenate([self._risk(side, side) for side in sides])
+            value = before - self._risk(both, both)
             total = Gain(np.asarray(value.sum()), np.ravel(gain(evidence).standard_error)[0])
-            steps.append(MergeGain(both, Gain(value, error), total, f, f_star))
+            steps.append(MergeGain(both, sides[0].size, value, total, f, f_star))
         return steps
 
-    def _risk(self, targets: IntArray, group: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Risk of targets under the mean of a group of targets, and its standard error."""
+    def _risk(self, targets: IntArray, group: IntArray) -> FloatArray:
+        """Risk of targets under the mean of a group of targets."""
         values = self._values[:, group]
         series = observed_mean(Partition(np.zeros(group.size, dtype=np.intp)), values)[:, 0]
         cost = self._cost(np.array([np.count_nonzero(~np.isnan(series))]))
         beside = self._beside(
             targets, np.broadcast_to(series[:, None], (series.size, targets.size))
         )
-        noise = cost * beside.series * np.sqrt(2.0 / beside.dof)
-        return beside.bias + cost * beside.series, np.hypot(beside.bias_error, noise)
+        return np.asarray(beside.bias + cost * beside.series)
 
     def _of_groups(self, partition: Partition) -> tuple[_Beside, FloatArray, FloatArray]:
         means = observed_mean(partition, self._values)

@@ -68,7 +68,8 @@ class DenseGram:
         matrices = np.empty((len(columns), width, width))
         for matrix, part in zip(matrices, columns, strict=True):
             np.matmul(part.T, part, out=matrix)
-        return cls(matrices, [np.ascontiguousarray(part.T) for part in columns])
+        # Copies, whatever the order of the columns: a block that is turned round changes them.
+        return cls(matrices, [np.array(part.T, order="C") for part in columns])
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Look the products up."""
@@ -140,7 +141,7 @@ class FactoredGram:
     @classmethod
     def of(cls, columns: Sequence[FloatArray]) -> FactoredGram:
         """Keep the columns of each kind, one row a variable."""
-        return cls([np.ascontiguousarray(part.T) for part in columns])
+        return cls([np.array(part.T, order="C") for part in columns])
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Take the products from the prepared rows, or multiply."""

@@ -51,6 +51,14 @@ class MergeHistory:
             labels[other] = labels[block]
         return Partition(labels)
 
+    def leaf_order(self) -> IntArray:
+        """Variables in an order in which every block, at any time, is a slice from its slot on."""
+        members = [[variable] for variable in range(self.n_variables)]
+        for block, other in zip(self.block.tolist(), self.other.tolist(), strict=True):
+            members[block] += members[other]
+            members[other] = []
+        return np.array([variable for group in members for variable in group], dtype=np.intp)
+
     def interval(self, max_loss: float = np.inf) -> tuple[float, float]:
         """Return the range of ``max_loss`` that gives the same partition, best-first."""
         above = np.flatnonzero(self.loss > max_loss)

@@ -8,6 +8,7 @@ group are sums over its members.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -19,12 +20,16 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 
+#: A squared step smaller than this, relative to the models it is between, is rounding.
+ROUNDING = 1e-26
+
 
 class MergeGain(NamedTuple):
     """What one merge is predicted to save."""
 
     members: IntArray  # those of the block, then those of the other
-    gain: Gain  # of each of them
+    n_first: int  # how many are the block's
+    gain: FloatArray  # of each of them
     total: Gain  # of all together
     f_statistic: float  # of the difference of the two means
     f_star: float  # the F that breaks even
@@ -36,8 +41,8 @@ class MemberRisk:
 
     By least squares it is the unbiased risk for random inputs with an intercept: with ``M`` the
     unbiased covariance of signals, ``N`` that of noise and ``c = r/(n-r-2)``,
-    ``N_ii + (e_i - a)' M (e_i - a) + c a' N a``. For a penalised fit it is the left-out squared
-    error.
+    ``N_ii + (e_i - a)' M (e_i - a) + c a' N a``. For a penalised fit it is the squared
+    error of generalised cross-validation.
     """
 
     own: FloatArray  # (L, q)
@@ -51,7 +56,8 @@ class MemberRisk:
         """Unbiased risk of least squares, from coordinates of fitted values and of residuals."""
         fitted, left = fitted.T, left.T
         n, rank = design.n_samples, design.rank
-        dof = n - rank - 1
+        # At least two: a target by itself asks nothing, also where no degrees of freedom are left.
+        dof = max(n - rank - 1, 2)
         signal = np.concatenate((fitted / (n - 1), left * (-rank / (dof * (n - 1)))), axis=1)
         # The noise of a model costs c N, on top of what M has of it.
         noise = (rank / (dof - 1) - rank / (n - 1)) / dof
@@ -59,15 +65,26 @@ class MemberRisk:
         return cls(signal, np.concatenate((fitted, left), axis=1), weight, n, rank)
 
     @classmethod
-    def left_out(cls, centred: FloatArray, residual: FloatArray) -> MemberRisk:
-        """Squared error of predicting each row from all the others."""
-        n = centred.shape[0]
-        return cls(centred.T / n, (centred - residual).T, np.full(n, 1.0 / n), n, None)
+    def cross_validated(cls, target: FloatArray, residual: FloatArray) -> MemberRisk:
+        """Squared error as if each row were left out, of targets about their mean."""
+        n = target.shape[0]
+        return cls(target.T / n, (target - residual).T, np.full(n, 1.0 / n), n, None)
 
     def flipped(self, signs: FloatArray) -> MemberRisk:
         """The same for targets of which some are turned round."""
         turned = signs[:, None]
         return replace(self, own=self.own * turned, model=self.model * turned)
+
+    def apart(self) -> MemberRisk:
+        """The same gains without the signal that all targets have in common.
+
+        Gains are made of differences of signals, and look-ups of products would lose the digits of
+        a difference beside a strong part in common. Holds as long as no target is turned round.
+        """
+        common = self.model.mean(axis=0)
+        if self.rank is not None:
+            common[self.rank :] = 0.0  # noise in common costs a model
+        return replace(self, own=self.own - common * self.weight, model=self.model - common)
 
     @property
     def n_targets(self) -> int:
@@ -88,7 +105,7 @@ class MemberRisk:
         Of ``(1 - t) single + t group`` the risk is quadratic in ``t``; a target by itself trusts
         its group, which is the target, entirely.
         """
-        step = self.groups(partition)[partition.labels] - self.model
+        step = self._settled(self.groups(partition)[partition.labels] - self.model, self.model)
         slope = np.einsum("ij,ij->i", self.own - self.model * self.weight, step)
         curve = step**2 @ self.weight
         # No curvature left: what the features say of the difference is noise, and the group wins.
@@ -99,38 +116,53 @@ class MemberRisk:
 
     def gain_over_single(self, partition: Partition) -> Gain:
         """Risk that each target saves by its group's model instead of its own."""
-        new = self.groups(partition)[partition.labels]
-        return self._gain(np.arange(self.n_targets), self.model, new)
+        value, error = np.zeros((2, self.n_targets))
+        grouped = np.flatnonzero(partition.sizes[partition.labels] > 1)
+        if grouped.size:
+            new = self.groups(partition)[partition.labels[grouped]]
+            value[grouped], error[grouped] = self._gain(grouped, self.model[grouped], new)
+        return Gain(value, error)
 
-    def along(self, history: MergeHistory) -> list[MergeGain]:
-        """What each member of each merge saves compared with just before it, and all together."""
-        sums, sizes = self.model.copy(), np.ones(self.n_targets)
-        members = [[i] for i in range(self.n_targets)]
-        steps = []
+    def along(self, history: MergeHistory) -> Iterator[MergeGain]:
+        """What each member of each merge saves compared with just before it, and all together.
+
+        One product a merge and no table of them all: a group that grows one by one has as many
+        entries as pairs.
+        """
+        # In this order each block is a slice from its own slot on.
+        order = history.leaf_order()
+        start = np.argsort(order)
+        members = self.own[order]
+        own, model, sizes = self.own.copy(), self.model.copy(), np.ones(self.n_targets, np.intp)
         for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
-            a, b = sizes[block], sizes[other]
-            first, second = sums[block] / a, sums[other] / b
-            both = np.array(members[block] + members[other])
-            before = np.repeat([first, second], [int(a), int(b)], axis=0)
-            sums[block] += sums[other]
-            sizes[block] += sizes[other]
-            members[block] += members[other]
-            after = np.broadcast_to(sums[block] / sizes[block], before.shape)
-            gain = self._gain(both, before, after)
-            error = self._total_error(both, before, after, first - second, a * b / (a + b))
-            f = self._f_statistic(first - second)
-            steps.append(MergeGain(both, gain, Gain(gain.value.sum(), error), f, self.f_star))
-        return steps
+            a, b, low = int(sizes[block]), int(sizes[other]), int(start[block])
+            first, second = model[block] / a, model[other] / b
+            step = self._settled(second - first, first)
+            apart = own[other] / b - own[block] / a
+            # The block's model moves by a share of the step, the other's by the rest of it back.
+            share = b / (a + b)
+            change = 2.0 * (members[low : low + a + b] @ step)
+            bend = (2.0 * np.stack((first, second)) + np.outer((share, share - 1.0), step)) @ (
+                self.weight * step
+            )
+            gain = np.concatenate(
+                (share * (change[:a] - bend[0]), (share - 1.0) * (change[a:] - bend[1]))
+            )
+            total = self._total(step, apart, a * share)
+            f = self._f_statistic(step)
+            yield MergeGain(order[low : low + a + b], a, gain, total, f, self.f_star)
+            for sums in (own, model, sizes):
+                sums[block] += sums[other]
 
     @property
     def f_star(self) -> float:
-        """F of a difference at which a merge breaks even; 2 where rows are left out."""
+        """F of a difference at which a merge breaks even; 2 for a penalised fit."""
         if self.rank is None:
             return 2.0
         return 1.0 + (self.n_samples - 1) / (self.n_samples - self.rank - 2)
 
     def _f_statistic(self, difference: FloatArray) -> float:
-        """Regression F of a difference of two means; NaN where rows are left out."""
+        """Regression F of a difference of two means; NaN for a penalised fit."""
         if self.rank is None:
             return np.nan
         explained = float(difference[: self.rank] @ difference[: self.rank])
@@ -140,35 +172,38 @@ class MemberRisk:
             return 0.0
         return explained / (self.rank * noise) if noise > 0.0 else np.inf
 
-    def _total_error(
-        self,
-        members: IntArray,
-        old: FloatArray,
-        new: FloatArray,
-        difference: FloatArray,
-        weight: float,
-    ) -> FloatArray:
-        """Standard error of what all members of a merge save together.
-
-        Least squares: the gain is ``ab/(a+b) (r s F_star - explained)/(n-1)`` of the difference, a
-        scaled noncentral and a scaled central chi-square, independent of each other.
-        """
+    def _total(self, step: FloatArray, apart: FloatArray, weight: float) -> Gain:
+        """What all members of a merge save together: ``ab/(a+b) (K - 2 own)`` of the difference."""
+        value = weight * (self.cost(step) - 2.0 * apart @ step)
         if self.rank is None:
-            target = self.own[members] * self.n_samples
-            saved = ((target - old) ** 2 - (target - new) ** 2).sum(axis=0)
-            return np.asarray(saved.std(ddof=1) / np.sqrt(self.n_samples))
+            saved = step * (step - 2.0 * self.n_samples * apart)
+            return Gain(value, weight * saved.std(ddof=1) / np.sqrt(self.n_samples))
+        # Least squares: ``(r s F_star - explained)/(n-1)``, a scaled noncentral and a scaled
+        # central chi-square, independent of each other.
         rank, dof = self.rank, self.n_samples - self.rank - 1
-        noise = float(difference[rank:] @ difference[rank:]) / dof
-        explained = float(difference[:rank] @ difference[:rank])
+        noise = float(step[rank:] @ step[rank:]) / dof
+        explained = float(step[:rank] @ step[:rank])
         signal = max(explained - rank * noise, 0.0)
         variance = 2.0 * noise * (rank * noise + 2.0 * signal)
         variance += 2.0 * (rank * noise * self.f_star) ** 2 / dof
-        return np.asarray(weight / (self.n_samples - 1) * np.sqrt(variance))
+        return Gain(value, np.asarray(weight / (self.n_samples - 1) * np.sqrt(variance)))
+
+    def _settled(self, steps: FloatArray, models: FloatArray) -> FloatArray:
+        """Steps from models, exactly zero where they agree to rounding, as copies do."""
+        rank = self.model.shape[1] if self.rank is None else self.rank
+        for part in (slice(rank), slice(rank, None)):
+            squares = (
+                np.einsum("...j,...j->...", x[..., part], x[..., part]) for x in (steps, models)
+            )
+            length, scale = squares
+            steps[length <= ROUNDING * scale, part] = 0.0
+        return steps
 
     def _gain(self, members: IntArray, old: FloatArray, new: FloatArray) -> Gain:
-        step = new - old
+        step = self._settled(new - old, old)
         own = self.own[members]
-        value = 2.0 * np.einsum("ij,ij->i", own, step) - self.cost(new) + self.cost(old)
+        # Not as a difference of two costs: models with a strong part in common differ by little.
+        value = np.einsum("ij,ij->i", 2.0 * own - (new + old) * self.weight, step)
         error = self._error if self.rank is not None else self._row_error
         return Gain(value, error(members, old, new))
 

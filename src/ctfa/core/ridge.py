@@ -1,4 +1,4 @@
-"""Ridge regression of many targets, each with its own penalty, judged by leaving each row out."""
+"""Ridge regression of many targets, each with its own penalty, by generalised cross-validation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ SMALLEST_SLACK = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """Inputs, centred (and weighted) at unit length, and penalties that left-out rows prefer.
+    """Inputs, centred (and weighted) at unit length, and penalties that cross-validation prefers.
 
     The model of a mean of targets is taken to be the mean of its members' models, each with the
-    penalty of its own: left-out residuals of a mean are then the means of its members', which is
-    all that closed forms need.
+    penalty of its own: residuals of a mean are then the means of its members', which is all that
+    closed forms need. Residuals are judged as if each row were left out at the average leverage.
+    Row by row, those of high leverage would decide alone where tails are heavy.
     """
 
     mean: FloatArray
@@ -55,11 +56,11 @@ class Ridge:
         return cls(mean, row_scale, used, length, *factors, np.empty(0))
 
     def chosen_for(self, centred: FloatArray) -> Ridge:
-        """Take for each target the penalty with the smallest sum of left-out squares."""
+        """Take for each target the penalty of the smallest generalised cross-validation error."""
         turned = self.left.T @ centred
         errors = np.empty((PENALTIES.size, centred.shape[1]))
         for number, penalty in enumerate(PENALTIES):
-            residual = self._left_out(centred, turned, np.array([penalty]))
+            residual = self._judged(centred, turned, np.array([penalty]))
             errors[number] = np.einsum("ij,ij->j", residual, residual)
         return replace(self, penalty=PENALTIES[errors.argmin(axis=0)])
 
@@ -96,22 +97,30 @@ class Ridge:
         factors = design_factor(np.asfortranarray(columns / grown), self.length * grown)
         return Design(self.n_samples, self.n_inputs, self.mean, self.row_scale, self.used, factors)
 
-    def left_out(self, centred: FloatArray) -> FloatArray:
-        """Residual of each row when it is predicted from all the others."""
-        return self._left_out(centred, self.left.T @ centred, self.penalty)
+    def cross_validated(self, centred: FloatArray) -> FloatArray:
+        """Residuals as if each row were left out, at the average leverage of its target's fit."""
+        return self._judged(centred, self.left.T @ centred, self.penalty)
+
+    def about_mean(self, centred: FloatArray) -> FloatArray:
+        """What a constant leaves of each row, judged in the same way.
+
+        Residuals pay for their intercept too; held against rows about a mean that has seen them,
+        merging would look better by ``2/r`` of its loss, however many rows there are.
+        """
+        return np.asarray(centred * (self.n_samples / (self.n_samples - 1.0)))
 
     def coefficients(self, centred: FloatArray) -> FloatArray:
         """Coefficients ``(n_inputs, targets)`` in the units of the inputs."""
         turned = self._shrink(self.penalty) * (self.left.T @ centred)
         unit = self.right.T @ (turned / self.values[:, None])
-        return np.asarray(unit / np.where(self.length > 0.0, self.length, 1.0)[:, None])
+        return np.asarray(unit / np.where(self.length > 0.0, self.length, np.inf)[:, None])
 
     def _shrink(self, penalty: FloatArray) -> FloatArray:
         """What is kept of each direction, for each penalty: ``(directions, penalties)``."""
         squares = self.values[:, None] ** 2
         return np.asarray(squares / (squares + penalty))
 
-    def _left_out(self, centred: FloatArray, turned: FloatArray, penalty: FloatArray) -> FloatArray:
+    def _judged(self, centred: FloatArray, turned: FloatArray, penalty: FloatArray) -> FloatArray:
         shrink = self._shrink(penalty)
         residual = centred - self.left @ (shrink * turned)
         leverage = (shrink.sum(axis=0) + 1.0) / self.n_samples

@@ -115,7 +115,8 @@ def correlation(
     def keys(block: int, others: IntArray) -> FloatArray:
         judge.ledger.n_comparisons += others.size
         losses = judge.all_losses(block, others)
-        accepted = losses <= judge.limit
+        # An infinite limit accepts every loss but no pair that may not be asked.
+        accepted = (losses <= judge.limit) & (losses < np.inf)
         judge.ledger.refuse(block, others[~accepted], losses[~accepted])
         return np.where(accepted, -judge.space.correlation(block, others), np.inf)
 
@@ -210,7 +211,8 @@ def _merge_nearest(
     for leader in map(int, left):
         others = left[left != leader] if neighbours is None else neighbours.of(leader)
         ledger.forget_refusals(leader)
-        ledger.refuse(leader, others, judge.all_losses(leader, others))
+        if others.size:
+            ledger.refuse(leader, others, judge.all_losses(leader, others))
     return ledger.close()
 
 

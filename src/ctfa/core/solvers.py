@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Protocol
 
@@ -18,7 +18,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.gappy import GappyTargetSpace
-from ctfa.core.spaces.readings import InSample, LeftOut
+from ctfa.core.spaces.readings import CrossValidated, InSample
 from ctfa.core.spaces.targets import TargetSpace, gram_of
 from ctfa.core.types import FloatArray
 
@@ -35,7 +35,7 @@ class Members(Protocol):
     def gain_over_single(self, partition: Partition) -> Gain:
         """Risk that each target saves by its group's model instead of its own."""
 
-    def along(self, history: MergeHistory) -> list[MergeGain]:
+    def along(self, history: MergeHistory) -> Iterable[MergeGain]:
         """What each merge saves, member by member."""
 
 
@@ -83,18 +83,18 @@ class LeastSquaresFit:
 
 
 class RidgeFit:
-    """Ridge regression with one penalty for all; the risk is the left-out squared error."""
+    """Ridge regression; the risk is the squared error of generalised cross-validation."""
 
     def __init__(self, ridge: Ridge, centred: FloatArray, *, flip: bool = False) -> None:
         self.ridge, self._flip = ridge, flip
         self._centred = centred
-        self._residual = ridge.left_out(centred)
+        self._judged = ridge.about_mean(centred), ridge.cross_validated(centred)
 
     def space(self) -> TargetSpace:
-        """Inner products of targets and of left-out residuals."""
+        """Inner products of targets and of residuals as if left out."""
         ridge = self.ridge
-        reading = LeftOut(ridge.n_samples, ridge.n_inputs, ridge.rank)
-        gram = gram_of((self._centred, self._residual))
+        reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
+        gram = gram_of(self._judged)
         return TargetSpace(gram, np.ones(self._centred.shape[1]), reading, flip=self._flip)
 
     def predictor(self, rows: FloatArray) -> GroupPredictor:
@@ -103,8 +103,8 @@ class RidgeFit:
 
     @cached_property
     def members(self) -> MemberRisk:
-        """Squared error of each row predicted from the others."""
-        return MemberRisk.left_out(self._centred, self._residual)
+        """Squared error as if each row were left out."""
+        return MemberRisk.cross_validated(*self._judged)
 
 
 class GappyFit:

@@ -2,7 +2,8 @@
 
 A space of targets keeps inner products of two kinds and answers every question from them. Which two
 they are depends on how targets are fitted: by least squares they are those of fitted values and of
-residuals, for a penalised fit those of the targets and of their left-out residuals.
+residuals, for a penalised fit those of the targets and of residuals
+as if each row were left out.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ class InSample(NamedTuple):
         return np.asarray(products[0])
 
 
-class LeftOut(NamedTuple):
-    """A linear smoother judged row by row: products of targets, then of left-out residuals.
+class CrossValidated(NamedTuple):
+    """A linear smoother judged by cross-validation: products of targets, then of residuals.
 
     What is explained is what remains of the target when each row is predicted from the others; it
     is negative where the inputs predict worse than the mean does.
@@ -69,7 +70,7 @@ class LeftOut(NamedTuple):
     rank: float  # trace of the smoother: effective coefficients
 
     def fit(self, squares: FloatArray, size: FloatArray) -> Fit:
-        """Honest explained sum of squares, and the sum of left-out residuals."""
+        """Honest explained sum of squares, and that of cross-validated residuals."""
         explained = squares[0] - squares[1]
         dof = self.n_samples - 1
         return Fit(explained, squares[1], self.n_samples, self.n_inputs, self.rank, dof, size)
@@ -79,5 +80,5 @@ class LeftOut(NamedTuple):
         return np.asarray(products[0])
 
     def explained(self, products: FloatArray) -> FloatArray:
-        """What left-out predictions take away from the products of targets."""
+        """What such predictions take away from the products of targets."""
         return np.asarray(products[0] - products[1])

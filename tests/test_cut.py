@@ -1,0 +1,331 @@
+"""Choosing max_loss on held-out folds: the curve against refits, its honesty and its rule."""
+
+import itertools
+from unittest.mock import MagicMock
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import Ridge as SklearnRidge
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    PredefinedSplit,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
+
+from ctfa import CTFARegressor, TargetAggregator, target_path
+from ctfa.core.cut import GRID, PREFERRED, CutCurve
+from ctfa.core.ridge import Ridge
+from ctfa.plotting import plot_cv_curve
+from problems import make_problem
+
+PROBLEM = make_problem("correlated", 0, n_samples=60, n_features=4, n_targets=6)
+X, Y = PROBLEM.X, PROBLEM.Y * np.array([1.0, 10.0, 0.1, 1.0, 3.0, 1.0]) + 5.0
+LABELS = np.repeat(np.arange(12), 5)
+WEIGHTS = np.random.default_rng(0).uniform(0.2, 3.0, size=60)
+CHAIN = sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
+SPLITTERS = {
+    "contiguous": KFold(10),
+    "shuffled": KFold(5, shuffle=True, random_state=0),
+    "series": TimeSeriesSplit(4),
+    "groups": GroupKFold(4),
+    "predefined": PredefinedSplit(np.arange(60) % 6),
+    "random": ShuffleSplit(3, random_state=1),
+}
+
+
+def explicit_curve(X, Y, splits, *, weights=None, scale="standard", solver="ols", **options):
+    """Held-out error of every limit: groups by a fit a limit and fold, means refitted."""
+    weights = np.ones(len(X)) if weights is None else weights
+    spread = np.ones(Y.shape[1])
+    if scale == "standard":
+        spread = np.sqrt(np.average((Y - np.average(Y, axis=0, weights=weights)) ** 2, 0, weights))
+    errors = np.empty((len(splits), GRID.size))
+    counts = np.empty((len(splits), GRID.size))
+    for (fold, (train, test)), (at, limit) in itertools.product(enumerate(splits), enumerate(GRID)):
+        aggregator = TargetAggregator(max_loss=limit, scale=scale, solver=solver, **options)
+        aggregator.fit(X[train], Y[train], weights[train])
+        means = aggregator.transform(Y[train])
+        regressor, length = LinearRegression(), 1.0
+        if solver == "ridge":
+            units = (Y[train] - aggregator.offsets_) / aggregator.scales_
+            scaled = weights[train] / weights[train].mean()
+            ridge = Ridge.of(X[train], units * np.sqrt(scaled)[:, None], weights[train])
+            regressor, length = SklearnRidge(alpha=ridge.penalty), ridge.length
+            regressor.fit(X[train] / length, means, scaled)
+        else:
+            regressor.fit(X[train], means, weights[train])
+        predicted = aggregator.inverse_transform(
+            np.asarray(regressor.predict(X[test] / length)).reshape(len(test), -1)
+        )
+        gap = ((Y[test] - predicted) / spread) ** 2
+        errors[fold, at] = np.average(gap.mean(axis=1), weights=weights[test])
+        counts[fold, at] = aggregator.n_groups_
+    return errors, counts.mean(axis=0)
+
+
+def assert_same_curve(model, errors, counts):
+    np.testing.assert_allclose(model.cv_curve_.fold_errors, errors, rtol=1e-8)
+    np.testing.assert_array_equal(model.cv_curve_.n_groups, counts)
+    assert model.max_loss_ == choice_by_hand(GRID, errors)
+
+
+def choice_by_hand(limits, errors):
+    """The rule, spelled out: among limits within two paired errors, the nearest to 1.5."""
+    mean = errors.mean(axis=0)
+    best = int(np.argmin(mean))
+    allowed = []
+    for at, limit in enumerate(limits):
+        gap = errors[:, at] - errors[:, best]
+        if mean[at] - mean[best] <= 2.0 * np.std(gap, ddof=1) / np.sqrt(len(gap)):
+            distance = abs(np.log(max(limit, 0.1) / 1.5)) if np.isfinite(limit) else np.inf
+            allowed.append((distance, mean[at], limit))
+    return min(allowed)[2]
+
+
+# -- The curve -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("splitter", SPLITTERS)
+def test_the_curve_is_that_of_refits_in_every_fold(splitter, weighted):
+    cv = SPLITTERS[splitter]
+    weights = WEIGHTS if weighted else None
+    labels = LABELS if splitter == "groups" else None  # others warn that they have no use for it
+    splits = list(cv.split(X, Y, labels))
+    model = TargetAggregator(cv=cv).fit(X, Y, weights, groups=labels)
+    assert_same_curve(model, *explicit_curve(X, Y, splits, weights=weights))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scan": "correlation"},
+        {"connectivity": CHAIN},
+        {"flip": True},
+        {"guard": "member"},
+        {"scale": "center"},
+        {"scale": "none"},
+        {"solver": "ridge"},
+        {"scan": "correlation", "flip": True, "guard": "member"},
+    ],
+    ids=str,
+)
+def test_the_curve_is_that_of_refits_with_every_option(options):
+    signs = np.where(np.arange(6) % 2, -1.0, 1.0) if options.get("flip") else np.ones(6)
+    splits = list(KFold(4).split(X))
+    model = TargetAggregator(cv=4, **options).fit(X, Y * signs)
+    assert_same_curve(model, *explicit_curve(X, Y * signs, splits, **options))
+
+
+def test_folds_may_be_lists_of_rows_and_splitters_may_yield_lists():
+    class Lists:
+        def split(self, X, y=None, groups=None):
+            return ((train.tolist(), test.tolist()) for train, test in KFold(4).split(X))
+
+        def get_n_splits(self, X=None, y=None, groups=None):
+            return 4
+
+    expected = TargetAggregator(cv=4).fit(X, Y).cv_curve_.fold_errors
+    masks = [
+        (~np.isin(np.arange(60), test), np.isin(np.arange(60), test))
+        for _, test in KFold(4).split(X)
+    ]
+    for cv in (list(KFold(4).split(X)), list(Lists().split(X)), Lists(), masks):
+        np.testing.assert_array_equal(
+            TargetAggregator(cv=cv).fit(X, Y).cv_curve_.fold_errors, expected
+        )
+
+
+def test_rows_of_weight_zero_are_as_if_never_given():
+    weights = WEIGHTS.copy()
+    weights[::7] = 0.0
+    used = weights > 0.0
+    for cv, labels in ((5, None), (GroupKFold(3), LABELS)):
+        one = TargetAggregator(cv=cv).fit(X, Y, weights, groups=labels)
+        kept = None if labels is None else labels[used]
+        two = TargetAggregator(cv=cv).fit(X[used], Y[used], weights[used], groups=kept)
+        np.testing.assert_allclose(one.cv_curve_.fold_errors, two.cv_curve_.fold_errors)
+
+
+def test_what_a_fold_holds_out_does_not_change_its_groups():
+    changed = Y.copy()
+    (train, test), *_ = splits = list(KFold(5).split(X))
+    changed[test] = np.random.default_rng(1).normal(size=(len(test), 6)) * 100.0
+    one = TargetAggregator(cv=[splits[0]]).fit(X, Y).cv_curve_
+    two = TargetAggregator(cv=[splits[0]]).fit(X, changed).cv_curve_
+    np.testing.assert_array_equal(one.n_groups, two.n_groups)
+    assert (one.fold_errors != two.fold_errors).all()
+    sizes = [point.n_groups for point in target_path(X[train], Y[train], GRID.tolist())]
+    np.testing.assert_array_equal(one.n_groups, sizes)
+
+
+# -- What it must not depend on --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scan", ["best-first", "correlation"])
+@pytest.mark.parametrize("solver", ["ols", "ridge"])
+def test_the_choice_does_not_depend_on_the_order_of_targets(scan, solver):
+    order = np.array([3, 0, 5, 1, 4, 2])
+    targets = TargetAggregator(scan=scan, solver=solver, cv=5)
+    one, two = (
+        targets.fit(X, Y),
+        TargetAggregator(scan=scan, solver=solver, cv=5).fit(X, Y[:, order]),
+    )
+    np.testing.assert_allclose(one.cv_curve_.fold_errors, two.cv_curve_.fold_errors, rtol=1e-9)
+    assert one.max_loss_ == two.max_loss_
+    same = one.labels_[order][:, None] == one.labels_[order]
+    np.testing.assert_array_equal(same, two.labels_[:, None] == two.labels_)
+
+
+@pytest.mark.parametrize("solver", ["ols", "ridge"])
+def test_the_choice_does_not_depend_on_the_units_of_targets_or_features(solver):
+    units = 10.0 ** np.array([-8.0, 3.0, 0.0, 9.0, -2.0, 1.0])
+    one = TargetAggregator(solver=solver, cv=5).fit(X, Y)
+    two = TargetAggregator(solver=solver, cv=5).fit(
+        X * [1e-3, 1.0, 1e5, 7.0] + 1.0, Y * units - 3.0
+    )
+    np.testing.assert_allclose(one.cv_curve_.fold_errors, two.cv_curve_.fold_errors, rtol=1e-5)
+    assert one.partition_ == two.partition_
+
+
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
+def test_a_target_that_is_constant_outside_one_fold_counts_in_its_own_variance(unit):
+    rare = np.zeros(60)
+    rare[:6] = np.random.default_rng(0).normal(size=6)
+    with_rare = np.column_stack((Y, rare * unit + 3.0 * unit))
+    curve = TargetAggregator(cv=10).fit(X, with_rare).cv_curve_
+    reference = TargetAggregator(cv=10).fit(X, np.column_stack((Y, rare + 3.0))).cv_curve_
+    np.testing.assert_allclose(curve.fold_errors, reference.fold_errors, rtol=1e-9)
+    assert np.isfinite(curve.fold_errors).all()
+
+
+# -- The rule --------------------------------------------------------------------------------------
+
+
+def curve_of(limits, fold_errors):
+    errors = np.array(fold_errors, dtype=float)
+    return CutCurve.of(np.array(limits, dtype=float), errors, np.ones(len(limits)))
+
+
+@pytest.mark.parametrize(
+    ("limits", "fold_errors", "chosen"),
+    [
+        ([0.5, 1.5, 3.0], [[1.0, 1.1, 1.2]] * 4, 0.5),  # better in every fold alike
+        ([0.5, 1.5, 3.0], [[1.0, 1.3, 2.0], [1.0, 0.8, 2.0], [1.0, 1.0, 2.1]], 1.5),
+        ([0.5, 1.0, 6.0], [[1.0, 1.0, 1.0]] * 3, 1.0),  # all equal: the nearest
+        ([-np.inf, 0.0, np.inf], [[1.0, 2.0, 1.5]] * 3, -np.inf),
+        ([-np.inf, np.inf], [[1.0, 1.2], [1.0, 0.7]], np.inf),  # both as far: the better
+        ([0.0, 1.5], [[1.0, 2.0]], 0.0),  # one fold says nothing of errors
+    ],
+)
+def test_the_limit_nearest_to_one_and_a_half_within_two_paired_errors_is_taken(
+    limits, fold_errors, chosen
+):
+    curve = curve_of(limits, fold_errors)
+    assert limits[curve.chosen] == chosen
+    if len(fold_errors) > 1:
+        assert choice_by_hand(limits, np.array(fold_errors)) == chosen
+
+
+def test_the_rule_by_hand_agrees_on_random_curves():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        spread = 10 ** rng.uniform(-3, 0)
+        errors = 1.0 + rng.normal(size=GRID.size) * 0.1 + spread * rng.normal(size=(6, GRID.size))
+        curve = curve_of(GRID, errors)
+        assert GRID[curve.chosen] == choice_by_hand(GRID, errors)
+        assert curve.best == int(np.argmin(curve.error))
+        assert curve.standard_error[curve.best] == 0.0
+        assert set(curve.columns()) == {"max_loss", "error", "standard_error", "n_groups"}
+
+
+# -- Where nothing can be chosen -------------------------------------------------------------------
+
+
+def test_folds_too_short_for_least_squares_fall_back_with_a_warning():
+    with pytest.warns(RuntimeWarning, match=r"cannot be chosen: fold 0 .* max_loss=1\.5 is used"):
+        model = TargetAggregator(cv=TimeSeriesSplit(9)).fit(X[:20], Y[:20])
+    assert model.max_loss_ == PREFERRED
+    assert model.cv_curve_ is None
+    fixed = TargetAggregator(max_loss=PREFERRED).fit(X[:20], Y[:20])
+    assert model.partition_ == fixed.partition_
+    ridge = TargetAggregator(cv=TimeSeriesSplit(9), solver="ridge").fit(X[:20], Y[:20])
+    assert np.isfinite(ridge.cv_curve_.fold_errors).all()
+
+
+def test_a_single_target_asks_for_no_folds():
+    model = TargetAggregator(cv=TimeSeriesSplit(50)).fit(X[:10], Y[:10, :1])
+    assert model.cv_curve_ is None
+    assert model.n_groups_ == 1
+
+
+def test_more_folds_than_rows_are_lowered_to_two_rows_each():
+    model = TargetAggregator(cv=1000).fit(X[:30], Y[:30])
+    assert model.cv_curve_.fold_errors.shape[0] == 15
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        (GroupKFold(3), "groups"),
+        ([(np.arange(50), np.arange(50, 51))], "two of each or more"),
+        ([], "gives no folds"),
+        ([(np.arange(50), np.arange(50, 70))], "names row 69"),
+        ("ten", "cannot split"),
+    ],
+    ids=str,
+)
+def test_folds_that_cannot_be_used_are_refused(cv, message):
+    with pytest.raises(ValueError, match=message):
+        TargetAggregator(cv=cv).fit(X, Y)
+
+
+def test_labels_of_rows_must_be_as_many_as_rows():
+    with pytest.raises(ValueError, match="pass one label for each row"):
+        CTFARegressor(targets=TargetAggregator(cv=GroupKFold(3))).fit(X, Y, groups=LABELS[:-1])
+
+
+def test_the_regressor_hands_labels_and_curve_on():
+    targets = TargetAggregator(cv=GroupKFold(3))
+    model = CTFARegressor(targets=targets).fit(X, Y, groups=LABELS)
+    alone = targets.fit(X, Y, groups=LABELS)
+    np.testing.assert_array_equal(model.cv_curve_.fold_errors, alone.cv_curve_.fold_errors)
+    assert model.max_loss_ == alone.max_loss_
+
+
+# -- The picture -----------------------------------------------------------------------------------
+
+
+def test_the_curve_is_drawn_on_a_given_axis():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    model = CTFARegressor().fit(X, Y)
+    ax = pyplot.figure().subplots()
+    n_figures = len(pyplot.get_fignums())
+    assert plot_cv_curve(model, ax=ax) is ax
+    assert len(pyplot.get_fignums()) == n_figures
+    np.testing.assert_array_equal(ax.lines[0].get_ydata(), model.cv_curve_.error)
+    assert f"{model.max_loss_:g}" in ax.texts[0].get_text()
+    assert plot_cv_curve(model.targets_) is not ax
+    pyplot.close("all")
+
+
+def test_an_axis_is_all_that_drawing_needs():
+    ax = MagicMock()
+    model = TargetAggregator().fit(X, Y)
+    assert plot_cv_curve(model, ax=ax) is ax
+    labels = ax.set_xticks.call_args.args[1]
+    assert labels[0].startswith("none\n6")
+    assert labels[-1].startswith("all\n1")
+
+
+def test_without_a_curve_there_is_nothing_to_draw():
+    for model in (TargetAggregator(), TargetAggregator(max_loss=1.0).fit(X, Y)):
+        with pytest.raises(ValueError, match="fit it with max_loss='auto'"):
+            plot_cv_curve(model, ax=object())

@@ -1,0 +1,355 @@
+"""Heads, and what a fitted model says of its merges: recomputed, and read as a user would."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GroupKFold, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
+from ctfa.core.design import Design
+from ctfa.core.solvers import LeastSquaresFit
+from problems import make_problem
+
+PROBLEM = make_problem("correlated", 3, n_samples=60, n_features=5, n_targets=7)
+X, Y = PROBLEM.X, PROBLEM.Y * [1.0, 5.0, 0.2, 1.0, 1.0, 30.0, 1.0] + 2.0
+NAMES = ["po", "adige", "tiber", "arno", "piave", "brenta", "isonzo"]
+WEIGHTS = np.random.default_rng(0).uniform(0.3, 2.0, size=60)
+WEIGHTS *= 60 / WEIGHTS.sum()  # as regressors get them; a penalty would feel another sum
+TARGETS = TargetAggregator(max_loss=6.0)
+
+
+def planted(seed=0, n=200):
+    """Two groups of four targets that share a signal each."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(n, 4))
+    signal = inputs @ rng.normal(size=(4, 2))
+    return inputs, np.repeat(signal, 4, axis=1) + rng.normal(size=(n, 8))
+
+
+# -- The shrink head -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("scale", ["standard", "center", "none"])
+@pytest.mark.parametrize(
+    "regressor",
+    [None, Ridge(3.0), LinearRegression(positive=True), RandomForestRegressor(3, random_state=0)],
+    ids=lambda regressor: type(regressor).__name__,
+)
+def test_shrunk_predictions_mix_the_group_with_a_model_of_its_own(regressor, scale, weights):
+    targets = TargetAggregator(max_loss=6.0, scale=scale)
+    mean, shrink = (
+        CTFARegressor(regressor, targets=targets, head=head).fit(X, Y, weights)
+        for head in ("mean", "shrink")
+    )
+    np.testing.assert_array_equal(mean.trust_, shrink.trust_)
+    assert ((shrink.trust_ > 0.0) & (shrink.trust_ < 1.0)).any()
+    units = (Y - shrink.targets_.offsets_) / shrink.targets_.scales_
+    own = np.empty_like(Y)
+    for i in range(7):
+        single = clone(LinearRegression() if regressor is None else regressor)
+        single.fit(X, units[:, i], **({} if weights is None else {"sample_weight": weights}))
+        own[:, i] = single.predict(X) * shrink.targets_.scales_[i] + shrink.targets_.offsets_[i]
+    expected = shrink.trust_ * mean.predict(X) + (1.0 - shrink.trust_) * own
+    np.testing.assert_allclose(shrink.predict(X), expected, rtol=1e-8, atol=1e-8)
+
+
+def test_changing_the_head_of_a_fitted_model_changes_nothing_until_it_is_fitted_again():
+    model = CTFARegressor(targets=TARGETS).fit(X, Y)
+    before = model.predict(X)
+    np.testing.assert_array_equal(model.set_params(head="shrink").predict(X), before)
+    shrunk = model.fit(X, Y).predict(X)
+    assert np.abs(shrunk - before).max() > 1e-3
+    np.testing.assert_array_equal(model.set_params(head="mean").predict(X), shrunk)
+    np.testing.assert_array_equal(model.fit(X, Y).predict(X), before)
+
+
+def test_an_unknown_head_is_refused():
+    with pytest.raises(ValueError, match="head='median' is not known; use one of 'mean', 'shrink'"):
+        CTFARegressor(head="median").fit(X, Y)
+
+
+@pytest.mark.parametrize("n", [3, 6, 7, 40])
+def test_one_target_trusts_itself_with_any_number_of_rows(n):
+    rng = np.random.default_rng(0)
+    inputs, target = rng.normal(size=(n, 5)), rng.normal(size=n)
+    model = CTFARegressor(features="passthrough", head="shrink").fit(inputs, target)
+    assert model.trust_.tolist() == [1.0]
+    assert model.predict(inputs).shape == (n,)
+    assert model.why(0).gain == model.why(0).gain_error == 0.0
+    assert str(model.why(0)).startswith("y0 stays by itself.")
+    assert len(model.merges_) == 0
+
+
+# -- The evidence ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scan", ["best-first", "correlation", "grow", "restart"])
+def test_the_table_of_merges_is_what_refits_say(scan):
+    targets = TargetAggregator(max_loss=6.0, scan=scan)
+    model = CTFARegressor(targets=targets).fit(X, pd.DataFrame(Y, columns=NAMES))
+    frame, history = model.merges_, model.history_
+    assert len(frame) == len(history) > 2
+    n, rank = X.shape
+    scaled = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    blocks = {i: [i] for i in range(7)}
+    for row, block, other in zip(frame.itertuples(), history.block, history.other, strict=True):
+        first, second = blocks[int(block)], blocks.pop(int(other))
+        assert row.group == tuple(NAMES[i] for i in sorted(first))
+        assert row.joined == tuple(NAMES[i] for i in sorted(second))
+        gap = scaled[:, first].mean(axis=1) - scaled[:, second].mean(axis=1)
+        fitted = LinearRegression().fit(X, gap).predict(X)
+        noise = ((gap - fitted) ** 2).sum() / (n - rank - 1)
+        f = (fitted**2).sum() / rank / noise
+        assert row.f_statistic == pytest.approx(f)
+        assert row.f_star == pytest.approx(1.0 + (n - 1) / (n - rank - 2))
+        assert row.loss == pytest.approx((f - 1.0) / (row.f_star - 1.0))
+        a, b = len(first), len(second)
+        assert row.gain == pytest.approx(
+            a * b / (a + b) * rank * noise * (row.f_star - f) / (n - 1)
+        )
+        assert row.gain_error > 0.0
+        assert row.worst_gain <= row.gain / (a + b) + 1e-12
+        assert (len(row.losers) > 0) == (row.worst_gain < 0.0)
+        assert set(row.losers) <= {*row.group, *row.joined}
+        blocks[int(block)] = first + second
+
+
+def test_the_predicted_gain_of_a_target_is_that_of_all_its_merges():
+    design = Design.of(X)
+    centred = design.centre((Y - Y.mean(axis=0)) / Y.std(axis=0))
+    risk = LeastSquaresFit(design, centred).risk
+    model = CTFARegressor(targets=TARGETS).fit(X, Y)
+    total = np.zeros(7)
+    for step in risk.along(model.history_):
+        total[step.members] += step.gain
+    for i in range(7):
+        assert model.why(i).gain == pytest.approx(total[i], abs=1e-12)
+        assert model.why(i).expected_to_lose == (total[i] < 0.0)
+        assert model.why(i).trust == model.trust_[i]
+
+
+def test_why_is_asked_by_name_or_by_position():
+    model = CTFARegressor(targets=TARGETS).fit(X, pl.DataFrame(Y, schema=NAMES))
+    for position, name in enumerate(NAMES):
+        told = model.why(name)
+        assert told.target == name
+        assert str(told) == str(model.why(position)) == str(model.why(position - 7))
+        assert name in told.members
+        assert tuple(sorted(told.members)) == tuple(
+            sorted(NAMES[i] for i in model.partition_.groups[model.labels_[position]])
+        )
+        for merge in told.merges:
+            assert name in (*merge.group, *merge.joined)
+    n_told = sum(len(model.why(name).merges) for name in NAMES)
+    assert n_told == sum(model.history_.size)
+
+
+def test_columns_called_by_numbers_are_asked_for_by_these():
+    columns = [2012, 1, 2, 3, 0, 5, 6]
+    model = CTFARegressor(targets=TARGETS).fit(X, pd.DataFrame(Y, columns=columns))
+    assert [model.why(name).target for name in columns] == list(map(str, columns))
+    assert model.why(-1).target == "6"
+    assert model.why(4).target == "0"  # no name, so a position
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("tibr", "target 'tibr' is not one of the 7 of fit: did you mean 'tiber'"),
+        ("x", "use a name of Y"),
+        (7, "target 7 does not exist: there are 7, 0 to 6"),
+        (-8, "does not exist"),
+        (None, "target None is not one of"),
+    ],
+)
+def test_why_suggests_a_target_that_exists(target, message):
+    model = CTFARegressor().fit(X, pd.DataFrame(Y, columns=NAMES))
+    with pytest.raises(ValueError, match=message):
+        model.why(target)
+
+
+def test_evidence_can_be_read():
+    text = str(CTFARegressor(targets=TARGETS).fit(X, pd.DataFrame(Y, columns=NAMES)).why("po"))
+    assert "po is predicted from the mean of" in text
+    assert "% of its variance" in text
+    assert "break-even" in text
+    assert "efused" in text
+    assert max(map(len, text.splitlines())) < 250
+
+
+@pytest.mark.parametrize("scale", ["center", "none"])
+def test_gains_of_targets_in_their_own_units_are_not_called_shares(scale):
+    targets = TargetAggregator(max_loss=6.0, scale=scale)
+    model = CTFARegressor(targets=targets).fit(X, Y)
+    grouped = int(model.partition_.groups[int(np.argmax(model.partition_.sizes))][0])
+    assert "%" not in str(model.why(grouped)).replace(f"{model.trust_[grouped]:.0%}", "")
+    assert "squared units of the targets" in str(model.why(grouped))
+    frame = model.compare(X, Y, cv=3)
+    share = frame["predicted_gain"] * np.var(Y, axis=0)
+    np.testing.assert_allclose(share, [model.why(i).gain for i in range(7)], atol=1e-12)
+
+
+def test_a_loss_beyond_all_bounds_is_told_in_few_letters():
+    noise = np.random.default_rng(0).normal(size=60)
+    same_noise = X[:, :2] + noise[:, None]
+    targets = TargetAggregator(max_loss=1.5, scale="center")
+    text = str(CTFARegressor(targets=targets).fit(X, same_noise).why(0))
+    assert "loss inf above the limit 1.50" in text
+    targets.set_params(max_loss=np.inf)
+    assert len(str(CTFARegressor(targets=targets).fit(X, same_noise).why(0))) < 600
+
+
+def test_reasons_for_refusals_are_given():
+    everyone = CTFARegressor(targets=TargetAggregator(max_loss=np.inf)).fit(X, Y)
+    assert everyone.why(0).refusal.reason == "every target is in this group"
+    skipped = CTFARegressor(targets="passthrough").fit(X, Y)
+    assert skipped.why(0).refusal.reason == "no two targets were compared"
+    guard = TargetAggregator(max_loss=np.inf, guard="member")
+    guarded = CTFARegressor(targets=guard).fit(X, Y)
+    reasons = {guarded.why(i).refusal.reason for i in range(7)}
+    assert "every other merge would make a member lose" in reasons
+    apart = TargetAggregator(max_loss=np.inf, connectivity=np.kron(np.eye(7), [[0]]))
+    alone = CTFARegressor(targets=apart).fit(X, Y)
+    assert alone.n_groups_ == 7
+    plain = CTFARegressor(targets=TARGETS).fit(X, Y)
+    for i in range(7):
+        refusal = plain.why(i).refusal
+        assert refusal.loss > 6.0
+        assert not set(refusal.candidate) & set(plain.why(i).members)
+
+
+def test_unfitted_models_say_so():
+    with pytest.raises(NotFittedError):
+        CTFARegressor().why(0)
+    with pytest.raises(AttributeError, match=r"call stability\(X, Y\) first"):
+        CTFARegressor().fit(X, Y).stability_  # noqa: B018
+
+
+# -- Other rows ------------------------------------------------------------------------------------
+
+
+def test_planted_groups_are_found_again_on_subsamples():
+    inputs, targets = planted()
+    model = CTFARegressor(targets=TARGETS, features="passthrough").fit(inputs, targets)
+    np.testing.assert_array_equal(model.labels_, np.repeat([0, 1], 4))
+    share = model.stability(inputs, targets, random_state=0)
+    assert share is model.stability_
+    np.testing.assert_array_equal(share, share.T)
+    np.testing.assert_array_equal(np.diag(share), 1.0)
+    within = np.kron(np.eye(2), np.ones((4, 4))) > 0
+    assert share[within].mean() > 0.9
+    assert share[~within].max() < 0.05
+    assert model.stability_labels_.shape == (50, 8)
+    assert (model.stability_labels_ == model.labels_).mean() > 0.9
+    expected = [share[np.ix_(*_sides(row))].mean() for row in model.merges_.itertuples()]
+    np.testing.assert_allclose(model.merges_["together"], expected)
+    assert "Found together in" in str(model.why(0))
+    model.fit(inputs, targets)
+    assert not hasattr(model, "stability_")
+    assert "together" not in model.merges_
+
+
+def _sides(row):
+    return [int(name[1:]) for name in row.group], [int(name[1:]) for name in row.joined]
+
+
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_subsamples_are_grouped_as_a_fit_to_their_rows_does(weights, n_jobs):
+    model = CTFARegressor(targets=TargetAggregator(flip=True)).fit(X, Y, weights)
+    model.set_params(n_jobs=n_jobs)
+    splits = list(KFold(5, shuffle=True, random_state=0).split(X))
+    with parallel_config(backend="threading"):
+        model.stability(X, Y, cv=splits, sample_weight=weights)
+    counts = np.zeros((7, 7))
+    for (train, _), labels in zip(splits, model.stability_labels_, strict=True):
+        part = None if weights is None else weights[train]
+        again = TargetAggregator(flip=True, max_loss=model.max_loss_).fit(X[train], Y[train], part)
+        same = again.labels_[:, None] == again.labels_
+        np.testing.assert_array_equal(same, labels[:, None] == labels)
+        counts += same
+    np.testing.assert_allclose(model.stability_, counts / 5)
+
+
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+def test_comparisons_refit_both_models_on_every_fold(weights, head):
+    model = CTFARegressor(targets=TARGETS, head=head).fit(X, Y, weights)
+    frame = model.compare(X, Y, cv=4, sample_weight=weights)
+    error = np.zeros((2, 7))
+    for train, test in KFold(4).split(X):
+        learn, judge = (None, None) if weights is None else (weights[train], weights[test])
+        single = LinearRegression().fit(X[train], Y[train], learn)
+        for kind, fitted in enumerate((clone(model).fit(X[train], Y[train], learn), single)):
+            gap = (Y[test] - fitted.predict(X[test])) ** 2
+            error[kind] += np.average(gap, axis=0, weights=judge) / 4 / np.var(Y, axis=0)
+    np.testing.assert_allclose(frame["error"], error[0], rtol=1e-8)
+    np.testing.assert_allclose(frame["single_task_error"], error[1], rtol=1e-8)
+    np.testing.assert_allclose(frame["gain"], error[1] - error[0], atol=1e-8)
+    np.testing.assert_array_equal(frame["group"], model.labels_)
+
+
+def test_comparisons_hand_labels_of_rows_on():
+    labels = np.arange(60) // 6
+    model = CTFARegressor(targets=TargetAggregator(cv=GroupKFold(3))).fit(X, Y, groups=labels)
+    frame = model.compare(X, Y, cv=GroupKFold(4), groups=labels)
+    assert np.isfinite(frame["error"]).all()
+
+
+# -- Life of a model -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, pl.DataFrame])
+def test_pickled_models_predict_and_explain_the_same(container, head):
+    model = CTFARegressor(
+        make_pipeline(StandardScaler(), Ridge()),
+        targets=TARGETS,
+        features=FeatureAggregator(),
+        head=head,
+    ).fit(container(X), container(Y))
+    model.stability(container(X), container(Y), cv=3)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(container(X)), model.predict(container(X)))
+    assert str(again.why(0)) == str(model.why(0))
+    assert again.merges_.equals(model.merges_)
+    assert not hasattr(clone(model), "trust_")
+
+
+@pytest.mark.parametrize("targets", [None, "passthrough"])
+@pytest.mark.parametrize("features", [None, "passthrough"])
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_every_combination_of_phases_has_evidence(targets, features, head):
+    model = CTFARegressor(targets=targets, features=features, head=head).fit(X, Y)
+    assert model.trust_.shape == (7,)
+    assert len(model.merges_) == 7 - model.n_groups_
+    assert model.stability(X, Y, cv=3).shape == (7, 7)
+    assert np.isfinite(model.compare(X, Y, cv=3).drop(columns="target")).all(axis=None)
+    assert str(model.why(3))
+
+
+def test_identical_targets_and_flat_features_leave_numbers():
+    same = np.repeat(Y[:, :1], 4, axis=1)
+    flat = np.column_stack((X, np.full(60, 3.0)))
+    for inputs, targets in ((X, same), (flat, Y), (flat, same), (np.ones((60, 2)), Y)):
+        for solver in ("ols", "ridge"):
+            model = CTFARegressor(
+                targets=TargetAggregator(solver=solver), features="passthrough", head="shrink"
+            ).fit(inputs, targets)
+            assert np.isfinite(model.predict(inputs)).all()
+            assert np.isfinite(model.trust_).all()
+            columns = ["loss", "f_statistic", "gain", "gain_error", "worst_gain"]
+            assert np.isfinite(model.merges_[columns]).all(axis=None)
+            assert "nan" not in str(model.why(0))
+    assert CTFARegressor().fit(X, same).n_groups_ == 1

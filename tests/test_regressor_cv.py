@@ -1,0 +1,235 @@
+"""Both limits chosen by the whole model: against a loop over fixed limits on the same folds."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from joblib import parallel_config
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.linear_model import Ridge
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
+from sklearn.neighbors import KNeighborsRegressor
+
+from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator
+from problems import make_problem
+
+PROBLEM = make_problem("correlated", 1, n_samples=54, n_features=6, n_targets=6)
+X, Y = PROBLEM.X, PROBLEM.Y * [1.0, 8.0, 0.3, 1.0, 1.0, 1.0] + 1.0
+WEIGHTS = np.random.default_rng(0).uniform(0.3, 2.0, size=54)
+LABELS = np.arange(54) // 6
+TARGET_LOSSES, FEATURE_LOSSES = [-np.inf, 0.5, 1.5, 6.0, np.inf], [-np.inf, 2.0, 10.0]
+CHAIN = sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
+
+
+def limited(template, default, limit):
+    """An aggregator with its limit; "passthrough" as it is."""
+    if isinstance(template, str):
+        return template
+    return (default() if template is None else clone(template)).set_params(max_loss=limit)
+
+
+def by_hand(model, splits, weights=None):
+    """Scores ``(folds, grid)`` of a new fit for every fold and every pair of limits."""
+    scorer = get_scorer("r2" if model.scoring is None else model.scoring)
+    firsts = [None] if model.targets == "passthrough" else model.target_losses
+    seconds = [None] if model.features == "passthrough" else model.feature_losses
+    pairs = list(itertools.product(firsts, seconds))
+    scores, models = np.empty((len(splits), len(pairs))), []
+    for (fold, (train, test)), (at, (one, two)) in itertools.product(
+        enumerate(splits), enumerate(pairs)
+    ):
+        plain = CTFARegressor(
+            model.regressor,
+            targets=limited(model.targets, TargetAggregator, one),
+            features=limited(model.features, FeatureAggregator, two),
+            head=model.head,
+        ).fit(X[train], Y[train], None if weights is None else weights[train])
+        scores[fold, at] = scorer(plain, X[test], Y[test])
+        models.append(plain)
+    return scores, models
+
+
+def assert_same(model, splits, weights=None):
+    expected, models = by_hand(model, splits, weights)
+    results = model.cv_results_
+    found = np.array([results[f"split{fold}_test_score"] for fold in range(len(splits))])
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(results["mean_test_score"], expected.mean(axis=0), atol=1e-9)
+    np.testing.assert_allclose(results["std_test_score"], expected.std(axis=0), atol=1e-9)
+    n_groups = np.reshape([plain.n_groups_ for plain in models], expected.shape)
+    np.testing.assert_allclose(results["mean_n_groups"], n_groups.mean(axis=0))
+    n_features = [np.mean([f.n_groups_ for f in plain.features_]) for plain in models]
+    np.testing.assert_allclose(
+        results["mean_n_features"], np.reshape(n_features, expected.shape).mean(axis=0)
+    )
+    assert model.best_score_ == pytest.approx(expected.mean(axis=0).max())
+
+
+# -- Scores ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"head": "shrink"},
+        {"regressor": Ridge(2.0), "head": "shrink"},
+        {"regressor": KNeighborsRegressor(4)},
+        {"scoring": "neg_mean_absolute_error"},
+        {"scoring": "explained_variance", "head": "shrink"},
+        {"targets": TargetAggregator(scan="correlation", scale="center", connectivity=CHAIN)},
+        {"targets": TargetAggregator(flip=True), "head": "shrink"},
+        {"targets": TargetAggregator(scale="none", guard="member")},
+        {
+            "targets": TargetAggregator(solver="ridge"),
+            "features": FeatureAggregator(solver="ridge"),
+        },
+        {"features": FeatureAggregator(scan="grow", min_correlation=-1.0)},
+        {"targets": TargetAggregator("mse", scale="none", scan="restart")},
+        {"features": FeatureAggregator("r2", cv=3)},
+        {"targets": "passthrough"},
+        {"features": "passthrough", "head": "shrink"},
+        {"targets": "passthrough", "features": "passthrough"},
+    ],
+    ids=str,
+)
+def test_scores_are_those_of_a_fit_for_every_fold_and_every_pair_of_limits(options):
+    grids = {"target_losses": TARGET_LOSSES, "feature_losses": FEATURE_LOSSES}
+    if options.get("targets") == "passthrough":
+        grids.pop("target_losses")
+    if options.get("features") == "passthrough":
+        grids.pop("feature_losses")
+    model = CTFARegressorCV(cv=3, **grids, **options).fit(X, Y)
+    assert_same(model, list(KFold(3).split(X)))
+
+
+def test_weights_count_in_fits_and_not_in_scores():
+    grids = {"target_losses": TARGET_LOSSES, "feature_losses": FEATURE_LOSSES}
+    model = CTFARegressorCV(cv=3, head="shrink", **grids).fit(X, Y, WEIGHTS)
+    assert_same(model, list(KFold(3).split(X)), WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [GroupKFold(3), TimeSeriesSplit(3), list(KFold(4).split(X))],
+    ids=["groups", "series", "lists"],
+)
+def test_any_folds_serve(cv):
+    labels = LABELS if isinstance(cv, GroupKFold) else None
+    splits = cv if isinstance(cv, list) else list(cv.split(X, Y, labels))
+    model = CTFARegressorCV(cv=cv, target_losses=[0.0, 2.0], feature_losses=[1.0])
+    assert_same(model.fit(X, Y, groups=labels), splits)
+
+
+def test_two_jobs_give_the_scores_of_one():
+    options = {"target_losses": TARGET_LOSSES, "feature_losses": FEATURE_LOSSES, "cv": 3}
+    one = CTFARegressorCV(**options).fit(X, Y)
+    with parallel_config(backend="threading"):
+        two = CTFARegressorCV(n_jobs=2, **options).fit(X, Y)
+    np.testing.assert_array_equal(
+        one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"]
+    )
+
+
+# -- Results and refit -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_the_model_is_refitted_with_the_best_limits(head):
+    model = CTFARegressorCV(Ridge(), head=head, cv=3).fit(X, Y)
+    best = model.best_params_
+    plain = CTFARegressor(
+        Ridge(),
+        targets=TargetAggregator(max_loss=best["targets__max_loss"]),
+        features=FeatureAggregator(max_loss=best["features__max_loss"]),
+        head=head,
+    ).fit(X, Y)
+    np.testing.assert_array_equal(model.predict(X), plain.predict(X))
+    assert model.partition_ == plain.partition_
+    assert model.max_loss_ == best["targets__max_loss"]
+    assert model.merges_.equals(plain.merges_)
+    assert str(model.why(0)) == str(plain.why(0))
+
+
+def test_results_have_the_shape_of_a_grid_search():
+    model = CTFARegressorCV(cv=4).fit(X, Y)
+    results = model.cv_results_
+    n_points = 9 * 7
+    assert len(results["params"]) == n_points
+    for name, column in results.items():
+        assert len(column) == n_points, name
+    frame = pd.DataFrame(results)
+    assert (frame["rank_test_score"].min(), len(frame)) == (1, n_points)
+    assert results["params"][model.best_index_] == model.best_params_
+    assert results["rank_test_score"][model.best_index_] == 1
+    assert results["mean_test_score"].max() == model.best_score_
+    for name in ("targets__max_loss", "features__max_loss"):
+        np.testing.assert_array_equal(
+            results[f"param_{name}"], [point[name] for point in results["params"]]
+        )
+    assert float(np.log(54)) in results["param_features__max_loss"]
+
+
+def test_skipped_phases_have_no_parameter():
+    first = CTFARegressorCV(features="passthrough", cv=3).fit(X, Y)
+    assert set(first.best_params_) == {"targets__max_loss"}
+    second = CTFARegressorCV(targets="passthrough", cv=3).fit(X, Y)
+    assert set(second.best_params_) == {"features__max_loss"}
+    neither = CTFARegressorCV(targets="passthrough", features="passthrough", cv=3).fit(X, Y)
+    assert neither.best_params_ == {}
+
+
+def test_searches_are_cloned_pickled_compared_and_found_stable():
+    model = CTFARegressorCV(cv=3, target_losses=[0.0, 1.5], feature_losses=[2.0])
+    model.fit(pd.DataFrame(X), pd.DataFrame(Y))
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(pd.DataFrame(X)), model.predict(pd.DataFrame(X)))
+    assert clone(model).get_params()["target_losses"] == [0.0, 1.5]
+    assert not hasattr(clone(model), "cv_results_")
+    assert model.stability(pd.DataFrame(X), pd.DataFrame(Y), cv=3).shape == (6, 6)
+    frame = model.compare(pd.DataFrame(X), pd.DataFrame(Y), cv=3)
+    alone = CTFARegressor(targets="passthrough", features="passthrough").fit(X, Y)
+    expected = alone.compare(X, Y, cv=3)["error"]
+    np.testing.assert_allclose(frame["single_task_error"], expected)
+
+
+def test_one_target_is_searched_for_its_features():
+    model = CTFARegressorCV(cv=3).fit(X, Y[:, 0])
+    assert model.predict(X).shape == (54,)
+    assert model.trust_.tolist() == [1.0]
+
+
+def test_a_fold_that_is_too_short_is_named():
+    with pytest.raises(ValueError, match=r"fold 0 of cv: X has n_samples=8 rows .*solver='ridge'"):
+        CTFARegressorCV(cv=TimeSeriesSplit(5), target_losses=[1.0]).fit(X[:48], Y[:48])
+
+
+# -- What is refused -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"target_losses": []}, ValueError, "holds no limits"),
+        ({"target_losses": "auto"}, ValueError, "holds no limits"),
+        ({"target_losses": 1.5}, TypeError, "not a list of numbers"),
+        ({"feature_losses": [1.0, np.nan]}, ValueError, "NaN"),
+        ({"feature_losses": [None]}, ValueError, "not a number"),
+        ({"targets": "passthrough", "target_losses": [1.0]}, ValueError, "leave it out"),
+        ({"targets": TargetAggregator("mse")}, ValueError, "goes with criterion='risk'"),
+        ({"features": FeatureAggregator("r2")}, ValueError, "goes with criterion='risk'"),
+        ({"cv": 1}, ValueError, "cannot split"),
+        ({"cv": GroupKFold(3)}, ValueError, "groups"),
+        ({"scoring": ["r2", "neg_mean_squared_error"]}, ValueError, "one number a fold"),
+        ({"scoring": lambda *_: np.nan}, ValueError, "one number a fold"),
+        ({"scoring": "no such"}, ValueError, "no such"),
+        ({"head": "median"}, ValueError, "head='median' is not known"),
+    ],
+)
+def test_searches_that_cannot_be_made_say_why(options, error, message):
+    with pytest.raises(error, match=message):
+        CTFARegressorCV(**options).fit(X, Y)
