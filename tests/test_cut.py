@@ -49,18 +49,18 @@ def explicit_curve(X, Y, splits, *, weights=None, scale="standard", solver="ols"
         aggregator = TargetAggregator(max_loss=limit, scale=scale, solver=solver, **options)
         aggregator.fit(X[train], Y[train], weights[train])
         means = aggregator.transform(Y[train])
-        regressor, length = LinearRegression(), 1.0
+        regressor = LinearRegression()
         if solver == "ridge":
             units = (Y[train] - aggregator.offsets_) / aggregator.scales_
             scaled = weights[train] / weights[train].mean()
             ridge = Ridge.of(X[train], units * np.sqrt(scaled)[:, None], weights[train])
+            # Each member with a penalty of its own, then the mean of their predictions.
             regressor, length = SklearnRidge(alpha=ridge.penalty), ridge.length
-            regressor.fit(X[train] / length, means, scaled)
+            regressor.fit(X[train] / length, units * aggregator.signs_, scaled)
+            groups = aggregator.partition_.mean(regressor.predict(X[test] / length))
         else:
-            regressor.fit(X[train], means, weights[train])
-        predicted = aggregator.inverse_transform(
-            np.asarray(regressor.predict(X[test] / length)).reshape(len(test), -1)
-        )
+            groups = regressor.fit(X[train], means, weights[train]).predict(X[test])
+        predicted = aggregator.inverse_transform(np.reshape(groups, (len(test), -1)))
         gap = ((Y[test] - predicted) / spread) ** 2
         errors[fold, at] = np.average(gap.mean(axis=1), weights=weights[test])
         counts[fold, at] = aggregator.n_groups_

@@ -294,7 +294,7 @@ def test_a_guard_alone_changes_no_answer_of_a_space():
     design = Design.of(X)
     fit = LeastSquaresFit(design, design.centre(Y))
     plain, guarded = fit.space(), fit.space()
-    guarded.protect(fit.risk)
+    guarded.protect(fit.members)
     others = np.arange(1, N_TARGETS)
     np.testing.assert_array_equal(
         target_risk(plain.evidence(0, others)), target_risk(guarded.evidence(0, others))

@@ -128,7 +128,7 @@ def test_the_table_of_merges_is_what_refits_say(scan):
 def test_the_predicted_gain_of_a_target_is_that_of_all_its_merges():
     design = Design.of(X)
     centred = design.centre((Y - Y.mean(axis=0)) / Y.std(axis=0))
-    risk = LeastSquaresFit(design, centred).risk
+    risk = LeastSquaresFit(design, centred).members
     model = CTFARegressor(targets=TARGETS).fit(X, Y)
     total = np.zeros(7)
     for step in risk.along(model.history_):

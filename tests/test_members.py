@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn.linear_model import Ridge as SklearnRidge
 
 from ctfa import CTFARegressor, TargetAggregator
 from ctfa.core.criteria import target_risk
@@ -61,12 +60,12 @@ def merge_all(fit, scan="best-first"):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_gains_over_single_models_are_differences_of_the_formula(family):
     problem = make_problem(family, 1, n_targets=6)
-    gain = least_squares_fit(problem).risk.gain_over_single(PARTITION)
+    gain = least_squares_fit(problem).members.gain_over_single(PARTITION)
     for member, label in enumerate(PARTITION.labels):
         alone = risk_by_formula(problem, member, mean_of([member], 6))
         grouped = risk_by_formula(problem, member, mean_of(PARTITION.groups[label], 6))
         assert gain.value[member] == pytest.approx(alone - grouped, rel=1e-8, abs=1e-10)
-    assert gain.value[1] == gain.error[1] == 0.0
+    assert gain.value[1] == gain.standard_error[1] == 0.0
 
 
 @pytest.mark.parametrize("scan", SCANS)
@@ -78,7 +77,7 @@ def test_gains_along_a_history_are_differences_of_the_formula(family, scan):
     blocks = {i: [i] for i in range(7)}
     M, N, _ = matrices(problem)
     n, rank = len(problem.X), fit.design.rank
-    steps = list(fit.risk.along(history))
+    steps = list(fit.members.along(history))
     assert len(steps) == len(history)
     for step, block, other in zip(steps, history.block, history.other, strict=True):
         first, second = blocks.pop(int(block)), blocks.pop(int(other))
@@ -103,7 +102,7 @@ def test_gains_along_a_history_are_differences_of_the_formula(family, scan):
 def test_the_break_even_f_is_where_the_loss_is_one():
     fit = least_squares_fit(make_problem("gaussian", 0, n_targets=6))
     history = merge_all(fit)
-    for step, loss in zip(fit.risk.along(history), history.loss, strict=True):
+    for step, loss in zip(fit.members.along(history), history.loss, strict=True):
         assert (step.f_statistic - 1.0) / (step.f_star - 1.0) == pytest.approx(loss)
         assert (step.total.value > 0.0) == (loss < 1.0)
 
@@ -125,11 +124,11 @@ def simulate(n_repeats, *, n=24, D=5, fixed_inputs, seed=0):
         risk = MemberRisk.in_sample(design, *design.coordinates(design.centre(Y)))
         gain = risk.gain_over_single(pair)
         predicted.append(gain.value)
-        errors.append(gain.error)
+        errors.append(gain.standard_error)
         history = _one_merge(4, 0, 1)
         (step,) = risk.along(history)
         totals.append(float(step.total.value))
-        total_errors.append(float(step.total.error))
+        total_errors.append(float(step.total.standard_error))
         estimate = np.linalg.lstsq(np.column_stack((X, np.ones(n))), Y, rcond=None)[0]
         shared = np.tile(estimate[:, :3].mean(axis=1, keepdims=True), (1, 4))
         true.append(_true_risk(estimate, coef) - _true_risk(shared, coef))
@@ -177,9 +176,9 @@ def test_trust_minimises_the_predicted_risk_on_a_fine_grid(family, solver):
     design = Design.of(problem.X)
     centred = design.centre(problem.Y)
     if solver == "ols":
-        risk = LeastSquaresFit(design, centred).risk
+        risk = LeastSquaresFit(design, centred).members
     else:
-        risk = RidgeFit(Ridge.of(problem.X, centred), centred).risk
+        risk = RidgeFit(Ridge.of(problem.X, centred), centred).members
     trust = risk.trust(PARTITION)
     assert ((trust >= 0.0) & (trust <= 1.0)).all()
     assert trust[1] == 1.0
@@ -195,7 +194,7 @@ def test_trust_minimises_the_predicted_risk_on_a_fine_grid(family, solver):
 def test_trust_is_the_closed_form_of_the_shrink_head():
     problem = make_problem("gaussian", 4, n_targets=6)
     M, N, c = matrices(problem)
-    trust = least_squares_fit(problem).risk.trust(PARTITION)
+    trust = least_squares_fit(problem).members.trust(PARTITION)
     for i, label in enumerate(PARTITION.labels):
         mean = mean_of(PARTITION.groups[label], 6)
         step = mean - np.eye(6)[i]
@@ -223,19 +222,19 @@ def test_copies_gain_nothing_and_trust_each_other():
 def test_gains_keep_their_digits_when_targets_have_a_strong_part_in_common():
     problem = make_problem("gaussian", 6, n_targets=6)
     strong = 1e7 * problem.X @ np.ones((problem.X.shape[1], 1))
-    plain = least_squares_fit(problem).risk.gain_over_single(PARTITION)
+    plain = least_squares_fit(problem).members.gain_over_single(PARTITION)
     shifted = Design.of(problem.X)
-    risk = LeastSquaresFit(shifted, shifted.centre(problem.Y + strong)).risk
+    risk = LeastSquaresFit(shifted, shifted.centre(problem.Y + strong)).members
     gain = risk.gain_over_single(PARTITION)
     np.testing.assert_allclose(gain.value, plain.value, rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(gain.error, plain.error, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(gain.standard_error, plain.standard_error, rtol=1e-4, atol=1e-7)
 
 
 # -- Rows left out ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_cross_validated_risks_are_those_of_refits_without_each_row(weighted):
+def test_cross_validated_risks_are_those_of_refits(weighted):
     problem = make_problem("correlated", 7, n_samples=14, n_features=20, n_targets=6)
     X, Y = problem.X, problem.Y
     weights = np.random.default_rng(0).uniform(0.3, 2.0, size=14) if weighted else np.ones(14)
@@ -243,29 +242,25 @@ def test_cross_validated_risks_are_those_of_refits_without_each_row(weighted):
     mean = weights @ Y / 14
     centred = (Y - mean) * np.sqrt(weights)[:, None]
     ridge = Ridge.of(X, centred, weights if weighted else None)
-    risk = RidgeFit(ridge, centred).risk
+    risk = RidgeFit(ridge, centred).members
     gain = risk.gain_over_single(PARTITION)
-    penalty = np.broadcast_to(ridge.penalty, 6)
-    alone, target = np.empty((2, 14, 6))
-    for row in range(14):
-        rest = np.arange(14) != row
-        model = SklearnRidge(alpha=penalty)
-        model.fit(X[rest] / ridge.length, Y[rest], sample_weight=weights[rest])
-        others = np.average(Y[rest], axis=0, weights=weights[rest])
-        alone[row] = model.predict(X[[row]] / ridge.length)[0] - others
-        target[row] = Y[row] - others
-    # In the units of weighted rows, as everywhere.
-    alone, target = np.sqrt(weights)[:, None] * np.stack((alone, target))
+    target = centred * 14 / 13
+    unit = (X - weights @ X / 14) * np.sqrt(weights)[:, None] / ridge.length
+    alone = np.empty((14, 6))
+    for column, penalty in enumerate(ridge.penalty):
+        hat = unit @ np.linalg.solve(unit.T @ unit + penalty * np.eye(20), unit.T)
+        residual = centred[:, column] - hat @ centred[:, column]
+        alone[:, column] = target[:, column] - residual / (1.0 - (np.trace(hat) + 1.0) / 14)
     grouped = PARTITION.spread(PARTITION.mean(alone))
     errors = [(target - predicted) ** 2 for predicted in (alone, grouped)]
     saved = errors[0] - errors[1]
     np.testing.assert_allclose(gain.value, saved.mean(axis=0), rtol=1e-7, atol=1e-10)
     expected = saved.std(axis=0, ddof=1) / np.sqrt(14)
-    np.testing.assert_allclose(gain.error, expected, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(gain.standard_error, expected, rtol=1e-7, atol=1e-10)
     totals = [step.total for step in risk.along(_one_merge(6, 2, 5))]
     assert float(totals[0].value) == pytest.approx(saved[:, [2, 5]].sum(axis=1).mean())
     both = saved[:, [2, 5]].sum(axis=1)
-    assert float(totals[0].error) == pytest.approx(both.std(ddof=1) / np.sqrt(14))
+    assert float(totals[0].standard_error) == pytest.approx(both.std(ddof=1) / np.sqrt(14))
 
 
 def test_turning_targets_round_turns_their_models_round():
@@ -273,9 +268,9 @@ def test_turning_targets_round_turns_their_models_round():
     design = Design.of(problem.X)
     signs = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0])
     centred = design.centre(problem.Y)
-    turned = LeastSquaresFit(design, centred * signs).risk
-    flipped = LeastSquaresFit(design, centred).risk.flipped(signs)
+    turned = LeastSquaresFit(design, centred * signs).members
+    flipped = LeastSquaresFit(design, centred).members.flipped(signs)
     np.testing.assert_allclose(flipped.trust(PARTITION), turned.trust(PARTITION))
     one, two = flipped.gain_over_single(PARTITION), turned.gain_over_single(PARTITION)
     np.testing.assert_allclose(one.value, two.value)
-    np.testing.assert_allclose(one.error, two.error)
+    np.testing.assert_allclose(one.standard_error, two.standard_error)

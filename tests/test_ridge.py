@@ -1,4 +1,4 @@
-"""Ridge regression of many targets: left-out rows, restrictions and decisions against refits."""
+"""Ridge regression of many targets: cross-validation, restrictions and decisions against refits."""
 
 import itertools
 from dataclasses import replace
@@ -60,32 +60,58 @@ def test_coefficients_and_residuals_are_those_of_scikit_learn(shape, family, wei
     fit = RidgeFit(ridge, centred)
     new = problem.X[:4] * 1.1
     mean = weights @ problem.Y / len(weights)
+    singles = Partition.singletons(5)
     np.testing.assert_allclose(
-        fit.predict(new) + mean, model.predict(new / length), rtol=1e-7, atol=1e-7
+        fit.predictor(new)(singles, np.ones(5)) + mean,
+        model.predict(new / length),
+        rtol=1e-7,
+        atol=1e-7,
     )
+
+
+def by_the_book(ridge, X, Y, weights):
+    """Residuals of refits over one less the mean leverage, that of the intercept included."""
+    n = len(weights)
+    model, length = refit(ridge, X, Y, weights)
+    residual = (Y - model.predict(X / length)) * np.sqrt(weights)[:, None]
+    unit = (X - weights @ X / n) * np.sqrt(weights)[:, None] / length
+    judged = np.empty_like(residual)
+    for target, penalty in enumerate(np.broadcast_to(ridge.penalty, Y.shape[1])):
+        hat = unit @ np.linalg.solve(unit.T @ unit + penalty * np.eye(X.shape[1]), unit.T)
+        judged[:, target] = residual[:, target] / (1.0 - (np.trace(hat) + 1.0) / n)
+    return judged
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("family", ["correlated", "constant", "duplicated"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_left_out_residuals_are_those_of_refits_without_each_row(shape, family, weighted):
+def test_residuals_are_judged_by_generalised_cross_validation(shape, family, weighted):
     ridge, problem, centred, weights = ridge_of(shape, weighted, family)
-    for row in range(len(weights)):
-        rest = np.arange(len(weights)) != row
-        model, length = refit(ridge, problem.X, problem.Y, weights, rest)
-        gap = problem.Y[row] - model.predict(problem.X[[row]] / length)[0]
-        np.testing.assert_allclose(
-            ridge.cross_validated(centred)[row], gap * np.sqrt(weights[row]), rtol=1e-6, atol=1e-8
-        )
+    expected = by_the_book(ridge, problem.X, problem.Y, weights)
+    np.testing.assert_allclose(ridge.cross_validated(centred), expected, rtol=1e-6, atol=1e-8)
+
+
+def test_equal_leverages_make_it_leaving_out():
+    """A balanced design: every row has the same leverage, and refits without it say the same."""
+    X = np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
+    Y = np.random.default_rng(0).normal(size=(16, 3)) + X[:, [0]]
+    ridge = Ridge.of(X, Y - Y.mean(axis=0))
+    found = ridge.cross_validated(Y - Y.mean(axis=0))
+    for row in range(16):
+        rest = np.arange(16) != row
+        model, length = refit(ridge, X, Y, np.ones(16), rest)
+        gap = Y[row] - model.predict(X[[row]] / length)[0]
+        np.testing.assert_allclose(found[row], gap, rtol=1e-8)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_no_penalty_tried_leaves_a_smaller_error(shape):
     ridge, _, centred, _ = ridge_of(shape, weighted=True)
-    chosen = (ridge.cross_validated(centred) ** 2).sum()
+    chosen = (ridge.cross_validated(centred) ** 2).sum(axis=0)
     for penalty in PENALTIES:
-        other = replace(ridge, penalty=np.full_like(ridge.penalty, penalty)[()])
-        assert chosen <= (other.left_out(centred) ** 2).sum() * (1.0 + 1e-12)
+        other = replace(ridge, penalty=np.full_like(ridge.penalty, penalty))
+        errors = (other.cross_validated(centred) ** 2).sum(axis=0)
+        assert (chosen <= errors * (1.0 + 1e-12)).all()
 
 
 def test_noise_gets_the_largest_penalty_and_an_exact_signal_the_smallest():
@@ -166,7 +192,7 @@ def test_weak_penalties_merge_features_as_least_squares_does():
 # -- Targets ---------------------------------------------------------------------------------------
 
 
-def left_out_space(problem, groups):
+def judged_space(problem, groups):
     centred = problem.Y - problem.Y.mean(axis=0)
     ridge = Ridge.of(problem.X, centred)
     parts = ridge.about_mean(centred), ridge.cross_validated(centred)
@@ -177,43 +203,32 @@ def left_out_space(problem, groups):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_left_out_spaces_obey_the_laws(shape):
+def test_judged_spaces_obey_the_laws(shape):
     n, D = SHAPES[shape]
     for seed in range(3):
         problem = make_problem("correlated", seed, n_samples=n, n_features=D, n_targets=7)
-        testing.check_space(lambda g, problem=problem: left_out_space(problem, g), 7, seed=seed)
+        testing.check_space(lambda g, problem=problem: judged_space(problem, g), 7, seed=seed)
 
 
-def test_the_left_out_criterion_vectorizes_and_has_no_unit():
+def test_the_cross_validated_criterion_vectorizes_and_has_no_unit():
     problem = make_problem("correlated", 0)
-    space = left_out_space(problem, [[i] for i in range(problem.Y.shape[1])])
+    space = judged_space(problem, [[i] for i in range(problem.Y.shape[1])])
     evidence = space.evidence(0, np.arange(1, space.n_variables))
     testing.check_criterion(cross_validated_risk, evidence, degree=0)
 
 
-def left_out_rows(problem, ridge):
-    """Each row, and its prediction from the others, both about the mean of the others."""
-    target, predicted = np.empty((2, *problem.Y.shape))
-    for row in range(len(target)):
-        rest = np.arange(len(target)) != row
-        model, length = refit(ridge, problem.X, problem.Y, np.ones(len(target)), rest)
-        mean = problem.Y[rest].mean(axis=0)
-        target[row] = problem.Y[row] - mean
-        predicted[row] = model.predict(problem.X[[row]] / length)[0] - mean
-    return target, predicted
-
-
 @pytest.mark.parametrize("shape", ["long", "wide"])
-def test_a_loss_of_one_is_where_merging_lowers_the_left_out_error_of_all_members(shape):
+def test_a_loss_of_one_is_where_merging_lowers_the_cross_validated_error_of_all_members(shape):
     n, D = SHAPES[shape]
     gains, losses = [], []
     for seed in range(6):
         problem = make_problem("correlated", seed, n_samples=n, n_features=D, n_targets=6)
         centred = problem.Y - problem.Y.mean(axis=0)
         ridge = Ridge.of(problem.X, centred)
-        target, alone = left_out_rows(problem, ridge)
+        target = centred * n / (n - 1)
+        alone = target - by_the_book(ridge, problem.X, problem.Y, np.ones(n))
         start = Partition.from_groups([[0, 1], [2], [3], [4, 5]])
-        space = left_out_space(problem, [[0, 1], [2], [3], [4, 5]])
+        space = judged_space(problem, [[0, 1], [2], [3], [4, 5]])
         for one, two in itertools.combinations(range(4), 2):
             merged = np.where(start.labels == two, one, start.labels)
             error = [
@@ -229,18 +244,14 @@ def test_a_loss_of_one_is_where_merging_lowers_the_left_out_error_of_all_members
 
 
 def brute_force_groups(X, Y, max_loss):
-    """Best-first with every left-out error taken from refits, again after every merge."""
+    """Best-first with every error taken from refits, again after every merge."""
     n, L = Y.shape
     scaled = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     ridge = Ridge.of(X, scaled)
     groups = [[i] for i in range(L)]
     while len(groups) > 1:
-        residual = np.empty((n, L))
-        for row in range(n):
-            rest = np.arange(n) != row
-            model, length = refit(ridge, X, scaled, np.ones(n), rest)
-            residual[row] = scaled[row] - model.predict(X[[row]] / length)[0]
-        about = scaled * n / (n - 1)  # the mean of the others
+        residual = by_the_book(ridge, X, scaled, np.ones(n))
+        about = scaled * n / (n - 1)  # what a constant leaves
         best = (np.inf, 0, 0)
         for one, two in itertools.combinations(range(len(groups)), 2):
             means = [

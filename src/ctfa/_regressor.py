@@ -282,7 +282,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             held_out_error(model, sample, targets.values, splits, labels)
             for model in (self, single)
         )
-        variance = np.var(self.targets_._to_units(targets.values), axis=0)
+        variance = np.nanvar(self.targets_._to_units(targets.values), axis=0)
         columns = {
             "target": list(self.targets_._names),
             "group": self.labels_,
