@@ -243,6 +243,32 @@ def test_a_loss_of_one_is_where_merging_lowers_the_cross_validated_error_of_all_
     assert (gains < 0.0).any()
 
 
+@pytest.mark.parametrize("penalty", [0.5, 2.0])
+def test_left_out_gains_at_a_given_penalty_are_those_on_new_rows(penalty):
+    rng = np.random.default_rng(0)
+    coef = 0.3 * rng.normal(size=(8, 1)) + 0.12 * rng.normal(size=(8, 2))
+    pair = Partition(np.zeros(2, dtype=int))
+    gap = []
+    for _ in range(800):
+        X = rng.normal(size=(30, 8))
+        Y = X @ coef + rng.normal(size=(30, 2))
+        mean = Y.mean(axis=0)
+        ridge = Ridge.of(X, Y - mean)
+        ridge = replace(ridge, penalty=np.full_like(ridge.penalty, penalty)[()])
+        predicted = RidgeFit(ridge, Y - mean).risk.gain_over_single(pair).value.sum()
+        alone = ridge.coefficients(Y - mean)
+        shared = alone.mean(axis=1, keepdims=True)
+        # Risk on rows of mean zero and unit covariance; each target keeps its own mean.
+        risks = [
+            ((model - coef) ** 2).sum() + ((mean - ridge.mean @ model) ** 2).sum()
+            for model in (alone, np.tile(shared, (1, 2)))
+        ]
+        gap.append(predicted - (risks[0] - risks[1]))
+    error = np.std(gap) / np.sqrt(len(gap))
+    assert error < 0.01
+    assert abs(np.mean(gap)) < 4.0 * error
+
+
 def brute_force_groups(X, Y, max_loss):
     """Best-first with every error taken from refits, again after every merge."""
     n, L = Y.shape
