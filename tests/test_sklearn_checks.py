@@ -50,6 +50,7 @@ OF_TARGETS = {
     **dict.fromkeys(
         (
             "check_dict_unchanged",
+            "check_estimators_nan_inf",
             "check_dtype_object",
             "check_estimators_dtypes",
             "check_estimators_pickle",

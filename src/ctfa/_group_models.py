@@ -15,29 +15,34 @@ from ctfa._feature_aggregator import FeatureAggregator
 from ctfa.core.types import FloatArray
 
 
-def keep_features(n_features: int, n_groups: int) -> list[FeatureAggregator]:
+def keep_features(model: Any, n_groups: int) -> list[FeatureAggregator]:
     """Skip Phase II: fitted aggregators that leave every feature by itself."""
-    identity = FeatureAggregator()._fit_identity(n_features)
+    identity = FeatureAggregator()._fit_identity(model.n_features_in_)
+    check.copy_input_names(model, identity)
     return [copy.copy(identity) for _ in range(n_groups)]
 
 
 def fit_features(
+    model: Any,
     template: FeatureAggregator,
     sample: check.Sample,
     means: FloatArray,
     names: Sequence[str],
     n_jobs: int | None,
 ) -> list[FeatureAggregator]:
-    """Phase II for the mean of each group, the inputs factored once for all."""
+    """Phase II for the mean of each group, the inputs factored once for all.
+
+    Features are called as in the model that has read them.
+    """
     if np.isnan(means).any():
         return [
-            _fit_own_rows(template, sample, mean, name)
+            _fit_own_rows(_named(model, template), sample, mean, name)
             for mean, name in zip(means.T, names, strict=True)
         ]
     factored = template._factor(sample, means[:, 0])
     return list(
         Parallel(n_jobs=n_jobs)(
-            delayed(_named(template, sample)._fit_factored)(factored, mean, name)
+            delayed(_named(model, template)._fit_factored)(factored, mean, name)
             for mean, name in zip(means.T, names, strict=True)
         )
     )
@@ -79,16 +84,16 @@ def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
     return inputs if partition.n_groups == partition.n_variables else partition.mean(inputs)
 
 
-def _named(template: FeatureAggregator, sample: check.Sample) -> FeatureAggregator:
+def _named(model: Any, template: FeatureAggregator) -> FeatureAggregator:
     aggregator: FeatureAggregator = clone(template)
-    aggregator.n_features_in_ = sample.inputs.shape[1]
+    check.copy_input_names(model, aggregator)
     return aggregator
 
 
 def _fit_own_rows(
-    template: FeatureAggregator, sample: check.Sample, mean: FloatArray, name: str
+    aggregator: FeatureAggregator, sample: check.Sample, mean: FloatArray, name: str
 ) -> FeatureAggregator:
     """Phase II of a group on the rows where any of its members is observed."""
     rows = np.flatnonzero(~np.isnan(mean))
     own = sample.take(rows)
-    return _named(template, own)._fit_factored(template._factor(own, mean[rows]), mean[rows], name)
+    return aggregator._fit_factored(aggregator._factor(own, mean[rows]), mean[rows], name)

@@ -402,9 +402,5 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     ) -> list[FeatureAggregator]:
         names = self.targets_.get_group_names_out()
         if template is None:
-            fitted = keep_features(sample.inputs.shape[1], len(names))
-        else:
-            fitted = fit_features(template, sample, means, names, self.n_jobs)
-        for aggregator in fitted:
-            check.copy_input_names(self, aggregator)
-        return fitted
+            return keep_features(self, len(names))
+        return fit_features(self, template, sample, means, names, self.n_jobs)

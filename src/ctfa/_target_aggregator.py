@@ -202,6 +202,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
 
     def _fit_identity(self, targets: check.Targets) -> Self:
         """Leave every target by itself, in its own units."""
+        check.require_observed(targets.values, targets.names, 2, "a fit")
         self._remember(targets)
         n_targets = targets.values.shape[1]
         self._set_units(np.zeros(n_targets), np.ones(n_targets))
