@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ctfa.kernels  # noqa: F401  # lets the scans know of them
 from ctfa.core.criteria import Criterion, corollary, feature_mse, feature_risk, mse, r2, target_risk
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
@@ -35,7 +36,7 @@ class MergeProblem:
     tolerance: float = 0.0
 
     def solve(self, max_loss: float) -> MergeHistory:
-        """Run the scan, which leaves the space merged."""
+        """Run the scan, which uses the space up."""
         return SCANS[self.scan](
             self.space,
             self.criterion,

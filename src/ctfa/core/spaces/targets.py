@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,14 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: More targets than this and the two matrices of inner products are not held in memory.
 DENSE_LIMIT = 5_000
+
+
+class TargetStart(NamedTuple):
+    """Targets before any merge, of each kind: of fitted values, then of residuals."""
+
+    matrices: FloatArray  # (kinds, L, L): inner products
+    vectors: tuple[FloatArray, ...]  # (L, length): what was multiplied
+    sizes: FloatArray  # members of each
 
 
 class TargetSpace:
@@ -121,6 +130,12 @@ class TargetSpace:
         squares = differences(self._gram, members, sizes, others, theirs)
         total = self._gram.diagonal[:, others] / theirs**2
         return np.where(squares > ROUNDING * total, squares, 0.0)
+
+    def start(self) -> TargetStart | None:
+        """What a compiled scan starts from, and leaves as it is; None if not (all) held."""
+        if not isinstance(self._gram, DenseGram) or self._gram.vectors is None:
+            return None
+        return TargetStart(self._gram.matrices, self._gram.vectors, self._size)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the mean targets."""
