@@ -16,6 +16,8 @@ from ctfa.core import backend
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA
 from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
+from ctfa.core.members import MemberRisk
+from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace, TargetSpace
 from ctfa.core.spaces.folded import Fold
@@ -167,6 +169,21 @@ def test_many_features_have_the_history_of_numpy(max_loss, scan, n_folds):
 
 
 @needs_numba
+@pytest.mark.parametrize("scan", GROWING)
+@pytest.mark.parametrize("family", problems.FAMILIES)
+def test_features_of_a_penalised_fit_have_the_history_of_numpy(family, scan):
+    for seed in range(3):
+        problem = problems.make_problem(family, seed)
+        centred = problem.y - problem.y.mean()
+        ridge = Ridge.of(problem.X, centred[:, None])
+        make = lambda r=ridge, c=centred: FeatureSpace.penalised(r, c)  # noqa: E731
+        for criterion, max_loss in (("risk", 3.0), ("r2", 1e-3), ("feature-mse", 0.0)):
+            if make().foresees:
+                histories = both(make, FEATURE_CRITERIA[criterion], scan, max_loss, tolerance=1e-10)
+                assert_same_history(*histories, rtol=1e-6)
+
+
+@needs_numba
 @pytest.mark.parametrize("power", [3, 5, 7, 9])
 @pytest.mark.parametrize("scan", GROWING)
 def test_a_bad_condition_does_not_part_them(power, scan):
@@ -236,6 +253,11 @@ def test_what_a_kernel_cannot_do_is_left_to_numpy():
     design = Design.of(problem.X)
     factored = TargetSpace.of(design, design.centre(problem.Y), dense=False)
     assert not taken(factored, risk)
+    flipping = TargetSpace.of(design, design.centre(problem.Y), flip=True)
+    assert not taken(flipping, risk)
+    guarded = target_space(problem)
+    guarded.protect(MemberRisk.in_sample(design, *design.coordinates(design.centre(problem.Y))))
+    assert not taken(guarded, risk)
     merged = target_space(problem)
     merged.merge(0, 1)
     assert not taken(merged, risk)
@@ -290,7 +312,7 @@ def test_an_unknown_backend_is_refused(monkeypatch):
     monkeypatch.setenv("CTFA_BACKEND", "fortran")
     problem = problems.make_problem("gaussian", 0)
     with pytest.raises(ValueError, match="CTFA_BACKEND names the backend 'fortran'"):
-        TargetAggregator(scan="grow").fit(problem.X, problem.Y)
+        TargetAggregator(max_loss=1.5, scan="grow").fit(problem.X, problem.Y)
 
 
 def test_a_backend_that_is_not_installed_says_what_to_install(monkeypatch):
@@ -300,7 +322,7 @@ def test_a_backend_that_is_not_installed_says_what_to_install(monkeypatch):
         backend.using("numba").__enter__()
     monkeypatch.setenv("CTFA_BACKEND", "auto")
     problem = problems.paper_data(200, 10, 60)
-    assert TargetAggregator(scan="grow").fit(problem.X, problem.Y).n_groups_ >= 1
+    assert TargetAggregator(max_loss=1.5, scan="grow").fit(problem.X, problem.Y).n_groups_ >= 1
 
 
 def test_a_numba_that_cannot_be_imported_is_done_without(monkeypatch, caplog):

@@ -16,6 +16,7 @@ from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, set
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
 from ctfa.core.history import Ledger
+from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace, column_gram
@@ -53,8 +54,9 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Where ``"r2"`` is evaluated: in sample (None), or as the mean R2 of held-out folds; an
         integer gives contiguous folds. A splitter divides the rows of positive weight; folds given
         as lists of rows count all rows.
-    solver
-        Reserved: only the default value is available in this version.
+    solver : {"ols", "ridge"}, default="ols"
+        How the target is fitted where merges are judged in sample. ``"ridge"``: with the penalty
+        that leaving rows out prefers, for the criterion "risk"; works for any number of features.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -146,13 +148,18 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Check the options and factor the inputs once, for any number of targets like this."""
         check.choose(self.criterion, FEATURE_CRITERIA, "criterion")
         check.require(self.scan, SCANS, "scan")
-        check.not_yet(self.solver, "ols", "solver")
+        check.require(self.solver, ["ols", "ridge"], "solver")
         check.require_foldable(self.criterion, self.cv)
+        if self.solver == "ridge":
+            check.require_risk(self.criterion, "solver='ridge'")
         lowest = check.read_correlation(self.min_correlation, "min_correlation")
         ordered = isinstance(self.order, str) and self.order == "correlation"
         correlated = self.scan == "correlation" or ordered or lowest > -1.0
         splits = None if self.cv is None else check.read_folds(self.cv, sample, target)
-        return FactoredFeatures.of(sample, splits, with_correlations=correlated)
+        penalised = self.solver == "ridge"
+        return FactoredFeatures.of(
+            sample, splits, with_correlations=correlated, penalised=penalised
+        )
 
     def _fit_factored(
         self, factored: FactoredFeatures, target: FloatArray, name: str = "y"
@@ -189,24 +196,32 @@ class FactoredFeatures:
 
     sample: check.Sample
     folds: tuple[Fold, ...] | None  # None: judged in sample
+    ridge: Ridge | None  # None: by least squares
     gram: FloatArray | None  # inner products of the columns, where correlations are wanted
 
     @classmethod
-    def of(cls, sample: check.Sample, splits: Any, *, with_correlations: bool) -> FactoredFeatures:
+    def of(
+        cls, sample: check.Sample, splits: Any, *, with_correlations: bool, penalised: bool = False
+    ) -> FactoredFeatures:
         """Factor, and refuse what cannot be judged."""
-        folds = None
-        if splits is None:
+        folds, ridge = None, None
+        if penalised:
+            ridge = Ridge.factor(sample.inputs, sample.weights)
+        elif splits is None:
             check.require_freedom(sample.design)
         else:
             folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])
         gram = column_gram(sample.design, sample.inputs).matrices if with_correlations else None
-        return cls(sample, folds, gram)
+        return cls(sample, folds, ridge, gram)
 
     def space(self, target: FloatArray, name: str) -> MergeSpace:
         """A fresh space for one target."""
         gram = None if self.gram is None else DenseGram(self.gram.copy())
         check.require_varying(target[:, None], [name])
+        if self.ridge is not None:
+            centred = self.sample.design.centre(target[:, None])
+            return FeatureSpace.penalised(self.ridge.chosen_for(centred), centred[:, 0], gram)
         if self.folds is None:
             design = self.sample.design
             return FeatureSpace(design, design.centre(target[:, None])[:, 0], gram)

@@ -1,26 +1,37 @@
-"""A checked problem of either phase, its solution, and what both aggregators make of it."""
+"""A checked problem of either phase, its solutions, and what both aggregators make of them."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 import ctfa.kernels  # noqa: F401  # lets the scans know of them
-from ctfa.core.criteria import Criterion, corollary, feature_mse, feature_risk, mse, r2, target_risk
+from ctfa.core.criteria import (
+    Criterion,
+    corollary,
+    feature_mse,
+    feature_risk,
+    left_out_risk,
+    mse,
+    r2,
+    target_risk,
+)
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.types import IntArray
+from ctfa.core.types import FloatArray, IntArray
 
 #: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
 TIE = 1e-10
 #: Criteria whose losses are in squared units of the target, and those whose losses have none.
 IN_TARGET_UNITS = (mse, corollary, feature_mse)
-WITHOUT_UNITS = (target_risk, feature_risk, r2)
+WITHOUT_UNITS = (target_risk, left_out_risk, feature_risk, r2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,9 +65,74 @@ class MergeProblem:
         """
         return min(losses[0], max_loss), losses[1] - self.tolerance
 
+    @property
+    def is_nested(self) -> bool:
+        """Whether a larger limit only adds merges; flips have to be read at each limit."""
+        return self.scan == "best-first" and self.signs(None) is None
+
+    def signs(self, partition: Partition | None) -> FloatArray | None:
+        """Sign of each variable in its group's mean, the first of a group plus one."""
+        signs = getattr(self.space, "signs", None)
+        if signs is None or partition is None:
+            return signs
+        first = np.array([group[0] for group in partition.groups])
+        return np.asarray(signs * signs[first][partition.labels])
+
     def copy(self) -> MergeProblem:
         """Keep the space as it is for another scan."""
         return replace(self, space=copy.deepcopy(self.space))
+
+
+class PathPoint(NamedTuple):
+    """The groups at one value of ``max_loss``."""
+
+    max_loss: float
+    partition: Partition
+    loss_interval: tuple[float, float]  # any value from the first up to the second gives the same
+    signs: FloatArray | None = None  # of each target in its group's mean, where flips are allowed
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return self.partition.n_groups
+
+
+def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]:
+    """Solve for several limits, with as few scans as decide them all."""
+    if not max_losses:
+        return []
+    if problem.is_nested:
+        # Its merges do not depend on max_loss, only where they stop does.
+        history = problem.solve(max(max_losses))
+        return [_point_of(problem, history, value) for value in max_losses]
+    found: dict[float, PathPoint] = {}
+    for value in max_losses:
+        reach = value + problem.tolerance
+        known = next((point for point in found.values() if _holds(point, reach)), None)
+        if known is None:
+            posed = problem.copy()
+            history = posed.solve(value)
+            partition = history.partition()
+            signs = posed.signs(partition)
+            known = PathPoint(value, partition, history.loss_interval, signs)
+        found[value] = known._replace(max_loss=value)
+    return [
+        point._replace(loss_interval=problem.interval(point.loss_interval, point.max_loss))
+        for point in map(found.__getitem__, max_losses)
+    ]
+
+
+def _point_of(problem: MergeProblem, history: MergeHistory, max_loss: float) -> PathPoint:
+    """The point of a history whose merges would be the same for a smaller limit."""
+    reach = max_loss + problem.tolerance
+    interval = problem.interval(history.interval(reach), max_loss)
+    return PathPoint(max_loss, history.partition(reach), interval)
+
+
+def _holds(point: PathPoint, reach: float) -> bool:
+    """Whether a limit would have decided every question of this point's scan alike."""
+    low, high = point.loss_interval
+    return low <= reach < high or reach == high == np.inf
 
 
 def loss_unit(criterion: Criterion, target_variance: float) -> float:

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import r2_score
+from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
+from ctfa._explanation import Explanation, MergeEvidence, as_pandas, co_clustering, explain
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._group_models import fit_features, fit_regressors, keep_features, reduced
+from ctfa._heads import HEADS, fit_singles
+from ctfa._held_out import align, held_out_error, r2_of_each, regroup, together
 from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.gains import Gain
+from ctfa.core.gaps import observed_mean
+from ctfa.core.members import MergeGain
 from ctfa.core.types import FloatArray
 
 
 def _of_targets(name: str, text: str) -> property:
     """Show an attribute of Phase I on the regressor."""
     return property(lambda self: getattr(self.targets_, name), doc=text)
-
-
-#: Reserved by the interface for later versions.
-NOT_YET = ("merges_", "stability", "stability_", "trust_", "why")
 
 
 class ReducedTask(NamedTuple):
@@ -48,8 +49,10 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II, cloned for each group; None is ``FeatureAggregator()``, "passthrough" keeps every
         feature.
-    head : {"mean"}, default="mean"
-        How a group's model predicts its members. Reserved: only "mean" is in this version.
+    head : {"mean", "shrink"}, default="mean"
+        How a group's model predicts its members. ``"mean"``: by itself, one readable model a group.
+        ``"shrink"``: mixed with a model of the target's own; the weight of the group, ``trust_``,
+        minimises the target's predicted risk in closed form.
     n_jobs : int or None, default=None
         Groups worked on at the same time, through joblib.
 
@@ -57,11 +60,19 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     ----------
     targets_ : TargetAggregator
         Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
-        ``max_loss_`` and ``loss_interval_`` are here under the same names.
+        ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
     features_ : list of FeatureAggregator
         Phase II as fitted, one a group.
     regressors_ : list of estimators
         One a group.
+    trust_ : ndarray of shape (n_targets,)
+        Weight of the group's model against the target's own that would predict it best, from 0
+        to 1; what ``head="shrink"`` uses.
+    merges_ : DataFrame
+        One row a merge of targets: who joined whom, its F and break-even F, the predicted gain
+        with its standard error, the members predicted to lose.
+    stability_ : ndarray of shape (n_targets, n_targets)
+        Share of subsamples in which two targets are in one group; see ``stability``.
     n_features_in_, feature_names_in_, target_names_in_
         What was seen in fit.
 
@@ -92,35 +103,30 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         self.head = head
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Run both phases and fit the regressors.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+            NaN is a missing value; a group is trained on the rows where any member is observed.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters that choose ``max_loss="auto"``, such as
+            ``GroupKFold``.
 
         Returns
         -------
         self
         """
-        check.not_yet(self.head, "mean", "head")
-        target_aggregator = check.read_phase(self.targets, TargetAggregator, "targets")
-        feature_aggregator = check.read_phase(self.features, FeatureAggregator, "features")
-        sample = check.read_sample(self, X, sample_weight)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used)
-        regressor = LinearRegression() if self.regressor is None else self.regressor
-        check.require_regressor(regressor)
-        if sample.weights is not None:
-            check.require_weighable(regressor)
-        self._library, self._is_vector = targets.library, targets.is_vector
-        self.targets_ = self._fit_targets(target_aggregator, sample, targets)
-        means = self.targets_._mean(targets.values)
-        self.features_ = self._fit_features(feature_aggregator, sample, means)
-        self.regressors_ = self._fit_regressors(regressor, sample, means)
-        return self
+        sample, targets = self._read(X, Y, sample_weight)
+        phases = (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(self.features, FeatureAggregator, "features"),
+        )
+        return self._fit_read(sample, targets, *phases, groups)
 
     def predict(self, X: Any) -> Any:
         """Predict every target, in the kind of container the targets of fit came in."""
@@ -128,13 +134,16 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         inputs = check.read_inputs(self, X, reset=False)
         means = np.column_stack(
             [
-                np.asarray(regressor.predict(_reduced(features, inputs))).reshape(-1)
+                np.asarray(regressor.predict(reduced(features, inputs))).reshape(-1)
                 for features, regressor in zip(self.features_, self.regressors_, strict=True)
             ]
         )
         check.require_finite_prediction(means, self.regressors_)
+        units = np.asarray(self.targets_.partition_.spread(means)) * self.targets_.signs_
+        if self.head == "shrink":
+            units = self._singles.mix(units, self.trust_, inputs)
         return check.hand_back(
-            self.targets_._spread(means),
+            self.targets_._from_units(units),
             self.targets_._labels,
             self._library,
             X,
@@ -160,14 +169,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         true = self.targets_._read_again(Y, predicted.shape[0]).values
         check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])
-        return np.asarray(
-            r2_score(
-                true,
-                predicted.reshape(true.shape),
-                sample_weight=weights,
-                multioutput="raw_values",
-            )
-        )
+        return r2_of_each(true, predicted.reshape(true.shape), weights, self.targets_._names)
 
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
@@ -177,22 +179,110 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False)
         targets = self.targets_._read_again(Y, inputs.shape[0])
-        means = self.targets_.partition_.mean(targets.values)
+        means = observed_mean(self.targets_.partition_, targets.values)
         names = self.targets_.get_group_names_out()
         library = check.library_of(X)
         return [
             ReducedTask(
                 check.as_series(targets.library, mean, name, Y),
                 check.as_frame(
-                    library, _reduced(features, inputs), features.get_feature_names_out(), X
+                    library, reduced(features, inputs), features.get_feature_names_out(), X
                 ),
             )
             for mean, name, features in zip(means.T, names, self.features_, strict=True)
         ]
 
+    def why(self, target: Any) -> Explanation:
+        """Say why a target, given by name or by position, is in its group: print the answer."""
+        check_is_fitted(self)
+        position = check.read_target(target, self.targets_._names)
+        return explain(self._evidence, position, self.trust_, getattr(self, "stability_", None))
+
+    @property
+    def merges_(self) -> Any:
+        """Merges of targets and their evidence, one row each, as a pandas DataFrame."""
+        check_is_fitted(self)
+        columns = self._evidence.columns()
+        if hasattr(self, "stability_"):
+            columns["together"] = co_clustering(self._evidence, self.stability_)
+        return as_pandas(columns, "merges_")
+
+    def stability(
+        self, X: Any, Y: Any, *, cv: Any = None, sample_weight: Any = None, random_state: Any = None
+    ) -> FloatArray:
+        """Group the targets again on subsamples of rows, with the same limit; sets ``stability_``.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            The data of fit.
+        cv : splitter or list of (train, test), default=None
+            Whose training rows are taken; None draws 50 times 80 % of the rows. For series give
+            one that leaves out blocks, such as ``KFold(20)``.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_targets, n_targets)
+            Share of the subsamples in which two targets are in one group. ``stability_labels_``
+            holds the groups of each subsample, numbered to overlap with ``labels_``.
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, Y, sample_weight)
+        if cv is None:
+            cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
+        splits = check.read_folds(cv, sample, targets.values)
+        partitions = regroup(self.targets_, sample, targets, splits, self.n_jobs)
+        self.stability_labels_ = align(partitions, self.partition_)
+        self.stability_ = together(self.stability_labels_)
+        return self.stability_
+
+    def compare(self, X: Any, Y: Any, *, cv: Any = 5, sample_weight: Any = None) -> Any:
+        """Compare with single-task models on rows that neither has seen.
+
+        Both are fitted anew on the training rows of each fold: this model with everything it
+        chooses, and the same regressor by itself for each target.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            The data of fit, or others of the same kind.
+        cv : int, splitter or list of folds, default=5
+            An integer gives contiguous folds.
+
+        Returns
+        -------
+        DataFrame
+            One row a target: its group here, the mean squared errors of both on held-out rows in
+            units of the target's variance, the gain, and the gain that was predicted.
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, Y, sample_weight)
+        single = clone(self).set_params(targets="passthrough", features="passthrough", head="mean")
+        splits = check.read_folds(cv, sample, targets.values)
+        error, alone = (
+            held_out_error(model, sample, targets.values, splits) for model in (self, single)
+        )
+        columns = {
+            "target": list(self.targets_._names),
+            "group": self.labels_,
+            "error": error,
+            "single_task_error": alone,
+            "gain": alone - error,
+            "predicted_gain": self._evidence.gain.value,
+            "trust": self.trust_,
+        }
+        return as_pandas(columns, "compare")
+
     def __getattr__(self, name: str) -> Any:
-        """Say of a name that is planned that it is; called only for names that are not there."""
-        raise check.absent(self, name, planned=NOT_YET)
+        """Say how to get what is computed on request; called only for names that are not there."""
+        kind = type(self).__name__
+        if name in ("stability_", "stability_labels_"):
+            raise AttributeError(
+                f"{kind}.{name} is computed on request: call stability(X, Y) first."
+            )
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     partition_ = _of_targets("partition_", "Groups of targets.")
     labels_ = _of_targets("labels_", "Group of each target.")
@@ -200,49 +290,100 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     history_ = _of_targets("history_", "Merges of targets.")
     max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
     loss_interval_ = _of_targets("loss_interval_", "Where the groups of targets stay the same.")
-    cv_curve_ = _of_targets("cv_curve_", "Reserved: how ``max_loss_`` was chosen.")
+    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
 
+    def _read(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+        """Check options and data."""
+        check.require(self.head, HEADS, "head")
+        sample = check.read_sample(self, X, sample_weight)
+        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        check.require_regressor(self._template)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        self._library, self._is_vector = targets.library, targets.is_vector
+        return sample, targets
+
+    @property
+    def _template(self) -> Any:
+        """The regressor to clone."""
+        return LinearRegression() if self.regressor is None else self.regressor
+
+    def _fit_read(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        target_aggregator: TargetAggregator | None,
+        feature_aggregator: FeatureAggregator | None,
+        groups: Any,
+    ) -> Self:
+        """Fit to data that have been read."""
+        self._forget_stability()
+        self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups)
+        means = self.targets_._mean(targets.values)
+        self.features_ = self._fit_features(feature_aggregator, sample, means)
+        self.regressors_ = fit_regressors(
+            self._template, self.features_, sample, means, self.n_jobs
+        )
+        if self.head == "shrink":
+            own = self.targets_._to_units(targets.values)
+            self._singles = fit_singles(
+                self._template, sample.inputs, own, sample.weights, self.trust_, self.n_jobs
+            )
+        return self
+
     def _fit_targets(
-        self, template: TargetAggregator | None, sample: check.Sample, targets: check.Targets
+        self,
+        template: TargetAggregator | None,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any,
     ) -> TargetAggregator:
         aggregator = TargetAggregator(scale="none") if template is None else clone(template)
         check.copy_input_names(self, aggregator)
         if template is None:
-            return aggregator._fit_identity(targets)
-        return aggregator._fit_sample(sample, targets)
+            aggregator._fit_identity(targets)
+            n_targets = len(targets.names)
+            merges: list[MergeGain] = []
+            gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
+        else:
+            risk = aggregator._fit_sample(sample, targets, groups).fit.members
+            if aggregator.flip:
+                risk = risk.flipped(aggregator.signs_)
+            merges = risk.along(aggregator.history_)
+            gain = risk.gain_over_single(aggregator.partition_)
+            self.trust_ = risk.trust(aggregator.partition_)
+        self._evidence = MergeEvidence(
+            aggregator.history_,
+            aggregator.partition_,
+            targets.names,
+            merges,
+            gain,
+            aggregator.max_loss_,
+            aggregator.guard is not None,
+        )
+        return aggregator
+
+    def _read_again(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+        """Read data of the kind that fit has seen."""
+        check.read_inputs(self, X, reset=False)
+        sample = check.read_sample(clone(self), X, sample_weight)
+        return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
+
+    def _forget_stability(self) -> None:
+        for name in ("stability_", "stability_labels_"):
+            if hasattr(self, name):
+                delattr(self, name)
 
     def _fit_features(
         self, template: FeatureAggregator | None, sample: check.Sample, means: FloatArray
     ) -> list[FeatureAggregator]:
-        if template is None:
-            identity = FeatureAggregator()._fit_identity(sample.inputs.shape[1])
-            check.copy_input_names(self, identity)
-            return [copy.copy(identity) for _ in means.T]
-        factored = template._factor(sample, means[:, 0])
-        aggregators = [clone(template) for _ in means.T]
-        for aggregator in aggregators:
-            check.copy_input_names(self, aggregator)
         names = self.targets_.get_group_names_out()
-        return list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(aggregator._fit_factored)(factored, mean, name)
-                for aggregator, mean, name in zip(aggregators, means.T, names, strict=True)
-            )
-        )
-
-    def _fit_regressors(self, regressor: Any, sample: check.Sample, means: FloatArray) -> list[Any]:
-        extra = {} if sample.weights is None else {"sample_weight": sample.weights}
-        return list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(clone(regressor).fit)(_reduced(features, sample.inputs), mean, **extra)
-                for features, mean in zip(self.features_, means.T, strict=True)
-            )
-        )
-
-
-def _reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
-    """The means of one group's features; the features themselves where none were merged."""
-    partition = features.partition_
-    return inputs if partition.n_groups == partition.n_variables else partition.mean(inputs)
+        if template is None:
+            fitted = keep_features(sample.inputs.shape[1], len(names))
+        else:
+            fitted = fit_features(template, sample, means, names, self.n_jobs)
+        for aggregator in fitted:
+            check.copy_input_names(self, aggregator)
+        return fitted

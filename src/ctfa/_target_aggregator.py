@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -11,12 +12,14 @@ from sklearn.utils import TransformerTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
-from ctfa.core.criteria import TARGET_CRITERIA, mse
-from ctfa.core.design import weighted_mean
+from ctfa._merging import group_names, settle, settle_history
+from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
+from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
+from ctfa.core.cut import PREFERRED, CutCurve
+from ctfa.core.gaps import observed_mean
 from ctfa.core.history import Ledger
+from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces.targets import TargetSpace
 from ctfa.core.types import FloatArray
 
 
@@ -30,11 +33,13 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         of any size; ``"mse"``: the paper's rule as its code computes it; ``"corollary"``: Eq. 6 of
         the paper read literally. A callable takes an ``Evidence`` (``ctfa.core.fit``), whose fits
         hold an entry a candidate, and returns a loss for each.
-    max_loss : float, default=1.5
+    max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; larger merges more (groups are nested for the scan
         "best-first"; in the others an early merge changes later questions). Units of ``"risk"``:
         1 is break-even in expectation. ``"mse"`` and ``"corollary"``: squared target units, the
-        negative of the paper's epsilon_1.
+        negative of the paper's epsilon_1. ``"auto"``, for ``"risk"``: chosen on the folds of
+        ``cv``, with the groups found anew from the training rows of each; of all limits within two
+        paired standard errors of the best the one nearest to 1.5.
     scan : {"best-first", "correlation", "grow", "restart"}, default="best-first"
         Who is asked next. ``"best-first"``: the pair of smallest loss; ``"correlation"``: the most
         correlated pair; ``"grow"``: Algorithm 2 as printed; ``"restart"``: the authors' loop.
@@ -46,8 +51,19 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     scale : {"standard", "center", "none"}, default="standard"
         Merge and average targets in these units; ``inverse_transform`` restores each target's own
         offset and scale. ``"none"`` is the paper's predictor, one intercept a group.
-    flip, guard, solver, cv
-        Reserved: only the default values are available in this version.
+    flip : bool, default=False
+        Let targets join with a minus where what the features explain of them points the other
+        way; ``signs_`` says which.
+    guard : {"member", None}, default=None
+        ``"member"`` refuses a merge, whatever its loss, that any member is predicted to lose by.
+    solver : {"ols", "ridge"}, default="ols"
+        How targets are fitted where merges are judged. ``"ridge"``: one penalty for all targets,
+        chosen by leaving rows out, and losses from the left-out errors; works for any number of
+        features, also ``n_samples <= n_features``.
+    cv : int, splitter or list of folds, default=10
+        Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds, of two rows or
+        more. Splitters that need ``groups`` take those given to ``fit``. Folds too short for least
+        squares choose nothing: a warning says so and 1.5 is used.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -65,6 +81,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         The limit used.
     loss_interval_ : tuple of float
         Any ``max_loss`` from the first up to (not including) the second gives these groups.
+    cv_curve_ : CutCurve or None
+        Held-out error for each limit that ``max_loss="auto"`` tried; None for a number.
     signs_, offsets_, scales_ : ndarray of shape (n_targets,)
         How each target enters its group's mean.
     target_names_in_ : ndarray of str
@@ -86,7 +104,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         self,
         criterion: str | Callable[..., Any] = "risk",
         *,
-        max_loss: float = 1.5,
+        max_loss: float | str = "auto",
         scan: str = "best-first",
         order: Any = "given",
         connectivity: Any = None,
@@ -117,25 +135,34 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         tags.transformer_tags = TransformerTags(preserves_dtype=[])
         return tags
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
         """Find the groups.
 
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
         Y : array or data frame of shape (n_samples, n_targets)
+            NaN is a missing value: two groups are compared on the rows that both have, a group
+            having the mean of its observed members. For the criterion "risk" by least squares.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, normalised to sum to the number of rows with a positive one.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters such as ``GroupKFold``.
 
         Returns
         -------
         self
         """
         sample = check.read_sample(self, X, sample_weight)
-        return self._fit_sample(sample, check.read_targets(Y, sample.n_given, used=sample.used))
+        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        self._fit_sample(sample, targets, groups)
+        return self
 
     def transform(self, Y: Any) -> Any:
-        """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``."""
+        """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``.
+
+        Of the observed members where some are missing; NaN where all are.
+        """
         check_is_fitted(self)
         targets = self._read_again(Y)
         means = self._mean(targets.values)
@@ -153,12 +180,23 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         return group_names(self.partition_, self._names)
 
-    def _fit_sample(self, sample: check.Sample, targets: check.Targets) -> Self:
+    def _fit_sample(
+        self, sample: check.Sample, targets: check.Targets, groups: Any = None
+    ) -> PosedTargets:
         """Find the groups in data that have been read."""
-        limit = check.read_target_limit(self.max_loss)
+        posed = self._pose(sample, targets)
+        limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
+        curve = None
+        if limit is None:
+            curve = self._choose_cut(sample, targets, posed.problem.graph, groups)
+            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
         names = None if targets.labels is None else targets.names
-        settle(self, self._pose(sample, targets), limit, names)
-        return self
+        settle(self, posed.problem, limit, names)
+        self.cv_curve_ = curve
+        signs = posed.problem.signs(self.partition_)
+        self.signs_ = np.ones(posed.offsets.size) if signs is None else signs
+        self.offsets_, self.scales_ = posed.offsets, posed.scales
+        return posed
 
     def _fit_identity(self, targets: check.Targets) -> Self:
         """Leave every target by itself, in its own units."""
@@ -168,56 +206,97 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         settle_history(self, Ledger(n_targets).close(), -np.inf)
         return self
 
-    def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
+    def _pose(self, sample: check.Sample, targets: check.Targets) -> PosedTargets:
         """Check everything and factor the inputs once."""
-        criterion = check.read_criterion(self.criterion, TARGET_CRITERIA)
-        check.require(self.scan, SCANS, "scan")
-        check.require(self.scale, ["standard", "center", "none"], "scale")
-        check.not_yet(self.flip, False, "flip")
-        check.not_yet(self.guard, None, "guard")
-        check.not_yet(self.solver, "ols", "solver")
+        rule = self._rule()
         values = targets.values
         graph = check.read_graph(self.connectivity, values, "targets")
         self._remember(targets)
         check.require_varying(values, targets.names)
-        design = sample.design
-        if values.shape[1] > 1:
-            check.require_freedom(design)
-            if criterion is mse:
-                check.require_columns_freedom(design)
-        centred = design.centre(values)
-        offsets, scales = np.zeros(values.shape[1]), np.ones(values.shape[1])
-        if self.scale != "none":
-            offsets = weighted_mean(values, design.row_scale)
-        if self.scale == "standard":
-            scales = np.sqrt(np.einsum("ij,ij->j", centred, centred) / design.n_samples)
-            centred /= scales
-        self._set_units(offsets, scales)
-        space = TargetSpace.of(design, centred)
-        return MergeProblem(
-            space,
-            criterion,
-            self.scan,
-            check.read_order(self.order, space, check_random_state(self.random_state)),
-            graph,
-            tolerance=TIE * loss_unit(criterion, space.total_variance),
+        self._require_complete_enough(rule, sample, targets)
+        design = None
+        if rule.solver == "ols":
+            design = sample.design
+            if values.shape[1] > 1:
+                check.require_freedom(design)
+                if rule.criterion is mse:
+                    check.require_columns_freedom(design)
+        posed = rule.pose(design, sample.inputs, sample.weights, values, graph)
+        space = posed.problem.space
+        order = check.read_order(self.order, space, check_random_state(self.random_state))
+        return replace(posed, problem=replace(posed.problem, order=order))
+
+    def _require_complete_enough(
+        self, rule: TargetRule, sample: check.Sample, targets: check.Targets
+    ) -> None:
+        """Refuse gaps that the options cannot work with, and targets of too few rows."""
+        if not np.isnan(targets.values).any():
+            return
+        for option, simple in (
+            (f"criterion={self.criterion!r}", rule.criterion is target_risk),
+            (f"solver={self.solver!r}", rule.solver == "ols"),
+            (f"flip={self.flip!r}", not rule.flip),
+            (f"guard={self.guard!r}", not rule.guarded),
+        ):
+            if not simple:
+                check.require_complete(targets.values, option)
+        needed = sample.design.rank + 3
+        check.require_observed(targets.values, targets.names, needed, "least squares")
+
+    def _rule(self) -> TargetRule:
+        """Check the options."""
+        criterion = check.read_criterion(self.criterion, TARGET_CRITERIA)
+        check.require(self.scan, SCANS, "scan")
+        check.require(self.scale, ["standard", "center", "none"], "scale")
+        check.require(self.solver, ["ols", "ridge"], "solver")
+        check.require_flag(self.flip, "flip")
+        if self.guard is not None:
+            check.require(self.guard, ["member"], "guard")
+        if self.solver == "ridge":
+            check.require_risk(self.criterion, "solver='ridge'")
+        return TargetRule(
+            criterion, self.scan, self.scale, bool(self.flip), self.guard is not None, self.solver
         )
+
+    def _choose_cut(
+        self, sample: check.Sample, targets: check.Targets, graph: Any, groups: Any
+    ) -> CutCurve | None:
+        """Choose the limit on folds; None where there is nothing to choose."""
+        values = targets.values
+        if values.shape[1] == 1:
+            return None
+        rule = self._rule()
+        inputs, weights = sample.inputs, sample.weights
+        splits = check.read_cut_folds(self.cv, sample, values, groups)
+        designs = [
+            rule.factor(inputs[train], None if weights is None else weights[train])
+            for train, _ in splits
+        ]
+        sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
+        if check.warn_if_folds_are_short(sizes, PREFERRED):
+            return None
+        return choose_cut(rule, inputs, weights, values, graph, splits, designs)
 
     def _set_units(self, offsets: FloatArray, scales: FloatArray) -> None:
         self.signs_, self.offsets_, self.scales_ = np.ones(offsets.size), offsets, scales
 
+    def _to_units(self, values: FloatArray) -> FloatArray:
+        """Targets in the units they are merged in."""
+        return np.asarray((values - self.offsets_) / self.scales_)
+
+    def _from_units(self, values: FloatArray) -> FloatArray:
+        """Targets in their own units."""
+        return np.asarray(values * self.scales_ + self.offsets_)
+
     def _mean(self, values: FloatArray) -> FloatArray:
-        """Mean of each group, in the units of ``scale``."""
-        units = values - self.offsets_
-        units /= self.scales_ * self.signs_
-        return np.asarray(self.partition_.mean(units))
+        """Mean of each group, in the units of ``scale``; of its observed members in a row."""
+        units = self._to_units(values) * self.signs_
+        mean = observed_mean if np.isnan(units).any() else Partition.mean
+        return np.asarray(mean(self.partition_, units))
 
     def _spread(self, means: FloatArray) -> FloatArray:
         """Each target from its group's mean, in its own units."""
-        values = np.asarray(self.partition_.spread(means))
-        values *= self.scales_ * self.signs_
-        values += self.offsets_
-        return values
+        return self._from_units(np.asarray(self.partition_.spread(means)) * self.signs_)
 
     def _remember(self, targets: check.Targets) -> None:
         self._names = targets.names
@@ -229,8 +308,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "target_names_in_"):
             del self.target_names_in_
 
-    def _read_again(self, Y: Any, n_samples: int | None = None) -> check.Targets:
-        targets = check.read_targets(Y, n_samples)
+    def _read_again(self, Y: Any, n_samples: int | None = None, used: Any = None) -> check.Targets:
+        targets = check.read_targets(Y, n_samples, used=used, gaps=True)
         named = hasattr(self, "target_names_in_")
         check.require_same_targets(targets, self._names, named=named)
         return targets

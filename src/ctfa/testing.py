@@ -191,6 +191,9 @@ def _map(evidence: Evidence, change: Callable[[Any], Any], factor: float = 1.0) 
         return fit._replace(
             explained=change(fit.explained) * factor,
             residual=change(fit.residual) * factor,
+            n_samples=change(fit.n_samples),
+            rank=change(fit.rank),
+            dof=change(fit.dof),
             size=change(fit.size),
         )
 
@@ -198,6 +201,7 @@ def _map(evidence: Evidence, change: Callable[[Any], Any], factor: float = 1.0) 
         tuple(changed(fit) for fit in evidence.before),
         changed(evidence.after),
         changed(evidence.difference),
+        lambda: change(evidence.f_star),
     )
 
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from ctfa._validation.containers import container_of
 from ctfa._validation.sufficiency import warn_if_doubtful
 from ctfa.core.design import Design
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Numbers beyond these overflow or vanish when products of sums of squares are taken.
 LARGEST, SMALLEST = 1e70, 1e-70
@@ -36,6 +36,11 @@ class Sample:
     def n_given(self) -> int:
         """Rows that were given, also those of weight zero."""
         return self.n_samples if self.used is None else int(self.used.size)
+
+    def take(self, rows: IntArray) -> Sample:
+        """Some of the rows, as a sample of their own."""
+        weights = None if self.weights is None else _normalised(self.weights[rows])
+        return Sample(self.inputs[rows], weights, None)
 
     @cached_property
     def design(self) -> Design:
@@ -120,9 +125,17 @@ def read_feature_names(estimator: Any, given: Any) -> list[str]:
 
 
 def read_targets(
-    Y: Any, n_samples: int | None = None, *, used: BoolArray | None = None, what: str = "Y"
+    Y: Any,
+    n_samples: int | None = None,
+    *,
+    used: BoolArray | None = None,
+    what: str = "Y",
+    gaps: bool = False,
 ) -> Targets:
-    """Targets as a float64 array of finite numbers, one column each, of the rows used."""
+    """Targets as a float64 array of finite numbers, one column each, of the rows used.
+
+    With ``gaps`` NaN is a missing value; otherwise it is refused.
+    """
     _require_given(Y, what)
     _refuse_mask(Y, what)
     _refuse_dates(Y, what)
@@ -145,7 +158,8 @@ def read_targets(
         map(str, labels) if given else (f"{prefix}{i}" for i in range(values.shape[1]))
     )
     targets = Targets(values, tuple(names), labels if given else None, library, is_vector)
-    _refuse_gaps(values, what, targets.names)
+    known = np.where(np.isnan(values), 0.0, values) if gaps else values
+    _refuse_gaps(known, what, targets.names)
     return targets if used is None else targets._replace(values=values[used])
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import difflib
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -63,6 +65,43 @@ def require(value: Any, allowed: Iterable[str], what: str) -> None:
         raise ValueError(f"{what}={value!r} is not known; use one of {names}.")
 
 
+def require_flag(value: Any, what: str) -> None:
+    """Refuse what is neither true nor false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise ValueError(f"{what}={value!r} is not known; use True or False.")
+
+
+def require_risk(criterion: Any, what: str) -> None:
+    """Refuse a criterion that is not the risk, for an option that needs it."""
+    if not (isinstance(criterion, str) and criterion == "risk"):
+        raise ValueError(
+            f"{what} goes with criterion='risk' and not with {criterion!r}: use the one or change "
+            "the other."
+        )
+
+
+def require_curve(model: Any) -> Any:
+    """The curve by which a fitted model chose its limit."""
+    curve = getattr(model, "cv_curve_", None)
+    if curve is None:
+        raise ValueError(
+            f"{type(model).__name__} has no curve to show: fit it with max_loss='auto' for the "
+            "targets."
+        )
+    return curve
+
+
+def require_complete(values: FloatArray, what: str) -> None:
+    """Refuse missing values for an option that cannot work with them."""
+    if np.isnan(values).any():
+        n_missing = int(np.isnan(values).sum())
+        raise ValueError(
+            f"Y has {n_missing} missing values (NaN), which {what} cannot work with: use "
+            "criterion='risk', solver='ols', flip=False and guard=None, fill the gaps, or drop "
+            "those rows."
+        )
+
+
 def not_yet(value: Any, available: Any, what: str) -> None:
     """Refuse a value that the interface reserves for a later version."""
     if value is not available and not (np.ndim(value) == 0 and value == available):
@@ -70,14 +109,6 @@ def not_yet(value: Any, available: Any, what: str) -> None:
             f"{what}={value!r} is not available, or not in this version of ctfa yet; use "
             f"{what}={available!r}."
         )
-
-
-def absent(owner: Any, name: str, planned: Iterable[str]) -> AttributeError:
-    """The error for an attribute that is not there, or not there yet."""
-    kind = type(owner).__name__
-    if name in planned:
-        return AttributeError(f"{kind}.{name} is planned but not in this version of ctfa yet.")
-    return AttributeError(f"{kind!r} object has no attribute {name!r}")
 
 
 def read_number(value: Any, what: str, hint: str = "") -> float:
@@ -100,20 +131,42 @@ def read_losses(max_losses: Any) -> list[float]:
     return [read_number(value, "max_losses") for value in max_losses]
 
 
+def read_grid(losses: Any, aggregator: Any, usual: Sequence[float], what: str) -> list[float]:
+    """Limits to try for one phase; a single one where it is skipped."""
+    if aggregator is None:
+        if losses is not None:
+            raise ValueError(f"{what} was given for a phase that is 'passthrough': leave it out.")
+        return [-np.inf]
+    if losses is None:
+        require_risk(aggregator.criterion, f"{what}=None")
+        return list(usual)
+    values = [] if isinstance(losses, str) else read_losses(losses)
+    if not values:
+        raise ValueError(f"{what}={losses!r} holds no limits: pass a list of numbers, or None.")
+    return values
+
+
 def require_no_limit(options: Mapping[str, Any]) -> None:
     """Refuse one ``max_loss`` beside several."""
     if "max_loss" in options:
         raise TypeError("a path takes max_losses, several values: leave max_loss out.")
 
 
-def read_target_limit(max_loss: Any) -> float:
-    """The largest loss at which targets merge."""
-    if isinstance(max_loss, str) and max_loss == "auto":
-        raise NotImplementedError(
-            "max_loss='auto' for targets is not in this version of ctfa yet; use a number: 1.5 "
-            "suits most data, 1 is break-even."
+def read_target_limit(max_loss: Any, criterion: Any, scan: str) -> float | None:
+    """The largest loss at which targets merge; None to choose it on folds."""
+    if not (isinstance(max_loss, str) and max_loss == "auto"):
+        return read_number(max_loss, "max_loss", " or 'auto'")
+    if not (isinstance(criterion, str) and criterion == "risk"):
+        raise ValueError(
+            f"max_loss='auto' goes with criterion='risk' and not with {criterion!r}: give a number "
+            "(the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse')."
         )
-    return read_number(max_loss, "max_loss")
+    if scan not in ("best-first", "correlation"):
+        raise ValueError(
+            f"max_loss='auto' goes with scan='best-first' or 'correlation' and not with {scan!r}, "
+            "whose groups depend on the order of the targets: give a number (1.5 suits most data)."
+        )
+    return None
 
 
 def read_feature_limit(max_loss: Any, criterion: Any, n_samples: int) -> float:
@@ -150,6 +203,21 @@ def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
         f"{what}={option!r} is not known; use a {kind.__name__}, 'passthrough' to skip this phase, "
         "or None for the default."
     )
+
+
+def read_target(target: Any, names: Sequence[str]) -> int:
+    """Position of a target given by name or by position."""
+    if isinstance(target, Integral):
+        if not -len(names) <= int(target) < len(names):
+            raise ValueError(
+                f"target {target} does not exist: there are {len(names)}, 0 to {len(names) - 1}."
+            )
+        return int(target) % len(names)
+    if str(target) not in names:
+        close = difflib.get_close_matches(str(target), names, n=3)
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "use a name of Y."
+        raise ValueError(f"target {target!r} is not one of the {len(names)} of fit: {hint}")
+    return list(names).index(str(target))
 
 
 def read_order(order: Any, space: MergeSpace, rng: Any) -> IntArray:
@@ -215,10 +283,20 @@ def require_foldable(criterion: Any, cv: Any) -> None:
         )
 
 
-def read_folds(cv: Any, sample: Sample, y: FloatArray) -> list[tuple[IntArray, IntArray]]:
+def read_folds(
+    cv: Any, sample: Sample, y: FloatArray, groups: Any = None
+) -> list[tuple[IntArray, IntArray]]:
     """Training and test rows of each fold, counted among the rows used."""
+    if groups is not None:
+        groups = np.asarray(groups)
+        if groups.shape != (sample.n_given,):
+            raise ValueError(
+                f"groups has shape {groups.shape} but X has {sample.n_given} rows: pass one label "
+                "for each row."
+            )
+        groups = groups if sample.used is None else groups[sample.used]
     try:
-        splits = list(check_cv(cv, y, classifier=False).split(sample.inputs, y))
+        splits = list(check_cv(cv, y, classifier=False).split(sample.inputs, y, groups))
     except (TypeError, ValueError) as error:
         raise ValueError(f"cv={cv!r} cannot split {sample.n_samples} rows: {error}") from error
     if _names_rows(cv):
@@ -229,9 +307,33 @@ def read_folds(cv: Any, sample: Sample, y: FloatArray) -> list[tuple[IntArray, I
         if train.size < 2 or test.size < 2:
             raise ValueError(
                 f"fold {number} of cv={cv!r} has {train.size} training and {test.size} test rows; "
-                "R2 needs two of each or more. Use fewer folds."
+                "two of each or more are needed. Use fewer folds."
             )
     return splits
+
+
+def read_cut_folds(
+    cv: Any, sample: Sample, values: FloatArray, groups: Any
+) -> list[tuple[IntArray, IntArray]]:
+    """Folds to choose ``max_loss`` on; a number of them is lowered until each holds two rows."""
+    if isinstance(cv, Integral):
+        cv = min(int(cv), max(2, sample.n_samples // 2))
+    return read_folds(cv, sample, values, groups)
+
+
+def warn_if_folds_are_short(sizes: Sequence[tuple[int, int]], fallback: float) -> bool:
+    """Whether the training rows of some fold leave no degrees of freedom; sizes: rows and rank."""
+    for number, (n_rows, rank) in enumerate(sizes):
+        if n_rows <= rank + 2:
+            warnings.warn(
+                f"max_loss='auto' cannot be chosen: fold {number} has {n_rows} training rows and "
+                f"least squares on these features needs {rank + 3}. max_loss={fallback:g} is used, "
+                "which suits most data; give it, or use solver='ridge' or fewer features.",
+                RuntimeWarning,
+                stacklevel=5,
+            )
+            return True
+    return False
 
 
 def require_regressor(regressor: Any) -> None:

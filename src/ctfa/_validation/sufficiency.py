@@ -12,6 +12,8 @@ from ctfa.core.types import BoolArray, FloatArray
 
 #: Relative spread below which a target is constant and its variation rounding.
 FLAT = 1e-14
+#: Targets up to which a number is kept for every two of them.
+LARGEST_MATRIX = 10_000
 
 
 def require_freedom(design: Design) -> None:
@@ -24,9 +26,7 @@ def require_freedom(design: Design) -> None:
     raise ValueError(
         f"X has n_samples={n_samples} rows and {n_inputs} features{rank_text}: least squares "
         f"leaves too few degrees of freedom for the noise; {needed + 3} rows or more are needed. "
-        "Use fewer features, or skip Phase I and average features on held-out folds: "
-        "CTFARegressor(targets='passthrough', features=FeatureAggregator('r2', max_loss=1e-4, "
-        "cv=5))."
+        "Use solver='ridge', or fewer features."
     )
 
 
@@ -40,9 +40,20 @@ def require_columns_freedom(design: Design) -> None:
         )
 
 
+def require_matrix_size(n_targets: int, what: str) -> None:
+    """Refuse a matrix of all pairs that would not fit in memory."""
+    if n_targets > LARGEST_MATRIX:
+        raise ValueError(
+            f"{what} holds a number for every two of {n_targets} targets, "
+            f"{n_targets**2 * 8 / 2**30:.0f} GiB: use it with {LARGEST_MATRIX} targets or fewer."
+        )
+
+
 def is_varying(values: FloatArray) -> BoolArray:
-    """Which columns are not constant, up to rounding."""
-    low, high = values.min(axis=0), values.max(axis=0)
+    """Which columns are not constant, up to rounding; gaps do not count."""
+    gaps = np.isnan(values)
+    low = np.where(gaps, np.inf, values).min(axis=0)
+    high = np.where(gaps, -np.inf, values).max(axis=0)
     return np.asarray(high - low > FLAT * np.maximum(high, -low))
 
 
@@ -54,6 +65,18 @@ def require_varying(values: FloatArray, names: Sequence[str]) -> None:
         raise ValueError(
             f"target {names[flat[0]]!r}{more} is constant over the rows used: there is nothing to "
             "predict. Leave it out."
+        )
+
+
+def require_observed(values: FloatArray, names: Sequence[str], needed: int, why: str) -> None:
+    """Refuse targets with too few observed rows."""
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    short = np.flatnonzero(counts < needed)
+    if short.size:
+        more = f" (and {short.size - 1} more)" if short.size > 1 else ""
+        raise ValueError(
+            f"target {names[short[0]]!r}{more} is observed in {counts[short[0]]} rows: {why} needs "
+            f"{needed} or more. Leave it out, fill it, or use fewer features."
         )
 
 

@@ -61,6 +61,23 @@ def target_risk(evidence: Evidence) -> Number:
     return (evidence.difference.f_statistic - 1.0) / (evidence.f_star - 1.0)
 
 
+def left_out_risk(evidence: Evidence) -> Number:
+    """Return the loss of ``target_risk`` for fits judged by leaving each row out.
+
+    ``1 + (n-1)/r (total - left_out)/left_out`` of the difference of the two means, with ``r`` the
+    effective number of coefficients, at least one. Merging pays exactly while the inputs predict
+    the difference no better than its mean does, which is at 1; the unit is the variance that ``r``
+    coefficients cost, as in ``target_risk``, and for least squares the two agree up to terms of
+    order ``r/n``.
+    """
+    difference = evidence.difference
+    per_unit = (difference.n_samples - 1) / np.maximum(difference.rank, 1.0)
+    known = difference.residual > 0.0
+    ratio = difference.explained / np.where(known, difference.residual, 1.0)
+    # Two copies of one series: nothing is left to predict, the least that can be.
+    return 1.0 + per_unit * np.where(known, ratio, -1.0)
+
+
 def r2(evidence: Evidence) -> Number:
     """Return the R2 lost by averaging two features (Algorithm 1), in sample or over folds."""
     (before,) = evidence.before

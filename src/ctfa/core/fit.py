@@ -19,7 +19,7 @@ class Fit(NamedTuple):
 
     explained: Number
     residual: Number
-    n_samples: int
+    n_samples: Number
     n_inputs: Number  # columns the model was given
     rank: Number  # coefficients it could estimate
     dof: Number  # degrees of freedom left for the noise
@@ -39,13 +39,13 @@ class Fit(NamedTuple):
     def f_statistic(self) -> Number:
         """Regression F: explained variance per coefficient over residual variance.
 
-        Zero where there is nothing to explain (two copies of one series differ by nothing).
+        Zero where there is nothing to explain (two copies of one series differ by nothing);
+        negative where a merge explains more than what it replaces (own inputs, averaged).
         """
-        explained = np.maximum(self.explained, 0.0)
         noise = np.maximum(self.residual, 0.0) / self.dof
         with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = explained / (np.maximum(self.rank, 1) * noise)
-        return np.where(explained > 0.0, ratio, 0.0)
+            ratio = self.explained / (np.maximum(self.rank, 1) * noise)
+        return np.where(self.explained != 0.0, ratio, 0.0)
 
 
 class Evidence:
@@ -55,11 +55,13 @@ class Evidence:
     (features, where a merge changes the model itself). ``difference`` is the regression that a
     merge would give up: that of the two means' difference (targets), or the one extra coefficient
     that lets two features differ (features). ``f_star`` is the F of that regression at which a
-    merge breaks even in expectation. Each may be given as a function, called when a criterion first
-    wants it: no criterion wants all, and a question costs little more than its arithmetic.
+    merge breaks even in expectation. ``stake`` is what a unit of its sum of squares weighs in the
+    total risk, where the sizes of the blocks do not say it (``core/gains.py``). Each may be given
+    as a function, called when a criterion first wants it: no criterion wants all, and a question
+    costs little more than its arithmetic.
     """
 
-    __slots__ = ("_after", "_before", "_difference", "_f_star")
+    __slots__ = ("_after", "_before", "_difference", "_f_star", "_stake")
 
     def __init__(
         self,
@@ -67,11 +69,13 @@ class Evidence:
         after: Fit | Callable[[], Fit],
         difference: Fit | Callable[[], Fit],
         f_star: Number | Callable[[], Number] | None = None,
+        stake: Number | Callable[[], Number] | None = None,
     ) -> None:
         self._before = before
         self._after = after
         self._difference = difference
         self._f_star = f_star
+        self._stake = stake
 
     @property
     def before(self) -> tuple[Fit, ...]:
@@ -107,3 +111,10 @@ class Evidence:
         elif callable(self._f_star):
             self._f_star = self._f_star()
         return self._f_star
+
+    @property
+    def stake(self) -> Number | None:
+        """Share of the total risk that a unit of the difference's sum of squares stands for."""
+        if callable(self._stake):
+            self._stake = self._stake()
+        return self._stake

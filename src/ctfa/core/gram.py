@@ -30,6 +30,9 @@ class Gram(Protocol):
     def merge(self, block: int, others: IntArray) -> None:
         """Put the sum of them all in ``block``."""
 
+    def negate(self, block: int) -> None:
+        """Change the sign of a block's sum."""
+
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray
     ) -> tuple[FloatArray, FloatArray]:
@@ -91,6 +94,13 @@ class DenseGram:
         self._has_merged = True
         for other in others.tolist():
             self._members[block] += self._members[other]
+
+    def negate(self, block: int) -> None:
+        """Change the sign of a row, a column and the members' vectors."""
+        self.matrices[:, block] *= -1.0
+        self.matrices[:, :, block] *= -1.0
+        for part in self._vectors:
+            part[self._members[block]] *= -1.0
 
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray
@@ -167,6 +177,15 @@ class FactoredGram:
         if self._row_of and 0 <= column < self._panel.shape[2]:
             for panel, part in zip(self._panel, self.vectors, strict=True):
                 panel[:, column] = part[self._panel_blocks] @ part[block]
+
+    def negate(self, block: int) -> None:
+        """Change the sign of a vector; prepared rows of it are dropped."""
+        for part in self.vectors:
+            part[block] *= -1.0
+        self._row_of.pop(block, None)
+        column = block - self._first
+        if 0 <= column < self._panel.shape[2]:
+            self._panel[:, :, column] *= -1.0
 
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray

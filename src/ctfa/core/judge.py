@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import Ledger
-from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.spaces.base import GuardedSpace, MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
 #: The loss of a merge that no finite limit accepts.
@@ -46,11 +46,19 @@ class Judge:
         """Whether some pairs correlate too little to be asked."""
         return self.min_correlation > -1.0
 
-    def may_meet(self, block: int | IntArray, others: IntArray) -> IntArray:
-        """Positions of the others that correlate enough to be asked."""
-        if not self.has_floor:
-            return np.arange(others.size)
-        return np.flatnonzero(self.space.correlation(block, others) >= self.min_correlation)
+    @property
+    def asks_everybody(self) -> bool:
+        """Whether any two blocks may be asked."""
+        return not (self.space.is_guarded or self.has_floor)
+
+    def may_meet(self, block: int, others: IntArray) -> IntArray:
+        """Positions of the others that correlate enough, and whose merge hurts no member."""
+        meets = np.ones(others.size, dtype=bool)
+        if self.has_floor:
+            meets = self.space.correlation(block, others) >= self.min_correlation
+        if self.space.is_guarded:
+            meets &= cast("GuardedSpace", self.space).allows(block, others)
+        return np.flatnonzero(meets)
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge; the largest number for an infinite one, which any limit refuses.
@@ -62,7 +70,7 @@ class Judge:
 
     def all_losses(self, block: int, others: IntArray) -> FloatArray:
         """Loss of each merge, infinite where the pair may not be asked."""
-        meets = self.may_meet(block, others)
+        meets = np.arange(others.size) if self.asks_everybody else self.may_meet(block, others)
         if meets.size == others.size:
             return self.losses(block, others)
         losses = np.full(others.size, np.inf)
@@ -82,7 +90,7 @@ class Judge:
         width = self.width if width is None else width
         for chunk in _chunks(queue.size, width):
             others = queue[chunk]
-            meets = self.may_meet(block, others)
+            meets = np.arange(others.size) if self.asks_everybody else self.may_meet(block, others)
             if meets.size < others.size:
                 others = others[meets]
             if not others.size:

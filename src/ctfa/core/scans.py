@@ -136,7 +136,7 @@ def _grow_groups(
 ) -> MergeHistory:
     space = judge.space
     order = np.asarray(order, dtype=np.intp)
-    if neighbours is None and not judge.has_floor:
+    if neighbours is None and judge.asks_everybody:
         history = backend.grow(
             space, judge.criterion, limit=judge.limit, order=order, restart=restart
         )
@@ -145,7 +145,7 @@ def _grow_groups(
     rank = np.empty(order.size, dtype=np.intp)
     rank[order] = np.arange(order.size)
     free = np.ones(order.size, dtype=bool)
-    by_runs = space.foresees and neighbours is None and not judge.has_floor
+    by_runs = space.foresees and neighbours is None and judge.asks_everybody
     for seed in order:
         if not free[seed]:
             continue

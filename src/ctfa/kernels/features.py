@@ -46,6 +46,7 @@ def grow(
         start.total,
         start.residual,
         float(start.dof),
+        float(start.noise),
         float(space.n_samples),
         LARGEST,
     )
@@ -60,6 +61,7 @@ class Rule(NamedTuple):
     total: float
     residual: float
     dof: float
+    noise: float
     n_samples: float
     largest: float
 
@@ -209,7 +211,7 @@ def _loss(rise: float, residual: float, dof: float, rule: Rule) -> float:
     if rule.criterion == R2:
         return rise / rule.total
     if rule.criterion == RISK:
-        return rise / (rule.residual / rule.dof) if rise > 0.0 else 0.0
+        return rise / rule.noise if rise > 0.0 else 0.0
     noise = residual / dof
     signal = rule.total / (rule.n_samples - 1.0) - noise
     return signal * (rise / rule.total) - noise / (rule.n_samples - 1.0)

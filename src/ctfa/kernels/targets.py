@@ -28,10 +28,11 @@ def grow(
     start = None if number is None else space.start()
     if number is None or start is None:
         return None
+    reading = start.reading
     rule = Rule(
         number,
-        float(space.n_samples),
-        float(space.n_inputs if number == MSE else space.rank),
+        float(reading.n_samples),
+        float(reading.n_inputs if number == MSE else reading.rank),
         CANCELLATION,
         ROUNDING,
         LARGEST,

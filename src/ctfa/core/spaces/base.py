@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from ctfa.core.fit import Evidence
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
 class MergeSpace(Protocol):
@@ -22,6 +22,8 @@ class MergeSpace(Protocol):
     merge_is_local: bool
     #: Whether this is a ``ForeseeingSpace``.
     foresees: bool
+    #: Whether this is a ``GuardedSpace``.
+    is_guarded: bool
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits before and after merging the block with each of the others, or pair by pair."""
@@ -50,3 +52,10 @@ class ForeseeingSpace(MergeSpace, Protocol):
 
     def absorb(self, block: int, others: IntArray) -> None:
         """Merge several into one block at once: the same as one after the other."""
+
+
+class GuardedSpace(MergeSpace, Protocol):
+    """A space that refuses some merges whatever they cost."""
+
+    def allows(self, block: int, others: IntArray) -> BoolArray:
+        """Whether the block may merge with each of the others."""

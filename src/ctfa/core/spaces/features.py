@@ -11,6 +11,7 @@ from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, correlation, mean_correlation
 from ctfa.core.restrictions import Roots, Start
+from ctfa.core.ridge import Ridge
 from ctfa.core.types import FloatArray, IntArray, Number
 
 
@@ -21,7 +22,8 @@ class FeatureStart(NamedTuple):
     share: FloatArray  # what a squared error of each fit counts
     total: float
     residual: float
-    dof: int
+    dof: float
+    noise: float  # its variance, by the model with all features
 
 
 class FeatureSpace:
@@ -35,9 +37,14 @@ class FeatureSpace:
 
     # One restriction moves every coefficient, so every other answer too.
     merge_is_local = False
+    is_guarded = False
 
     def __init__(
-        self, design: Design, centred_target: FloatArray, columns: DenseGram | None = None
+        self,
+        design: Design,
+        centred_target: FloatArray,
+        columns: DenseGram | None = None,
+        noise: tuple[float, float] | None = None,
     ) -> None:
         coordinates, left = design.coordinates(centred_target[:, None])
         self.n_variables = design.n_inputs
@@ -50,7 +57,19 @@ class FeatureSpace:
         self._total = float(centred_target @ centred_target)
         self._residual = float(left[:, 0] @ left[:, 0])
         self._rank = design.rank
-        self._full_residual, self._full_dof = self._residual, design.n_samples - design.rank - 1
+        # A penalised fit brings its own residual sum and the degrees of freedom it leaves.
+        own_noise = self._residual, float(design.n_samples - design.rank - 1)
+        self._full_residual, self._full_dof = own_noise if noise is None else noise
+
+    @classmethod
+    def penalised(
+        cls, ridge: Ridge, centred_target: FloatArray, columns: DenseGram | None = None
+    ) -> FeatureSpace:
+        """Build from a ridge regression: a merge is the same restriction on its coefficients."""
+        residual = ridge.residual(centred_target[:, None])[:, 0]
+        freedom = max(ridge.n_samples - ridge.rank - 1.0, 1.0)
+        padded = np.concatenate((centred_target, np.zeros(ridge.n_inputs)))
+        return cls(ridge.augmented(), padded, columns, (float(residual @ residual), freedom))
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """The current model, the one with the two blocks averaged, and the coefficient given up."""
@@ -66,11 +85,12 @@ class FeatureSpace:
         return self._evidence(residual, answers.rise[0], n_absorbed, sizes)
 
     def start(self) -> FeatureStart | None:
-        """What a compiled scan starts from; None where a fit has less than full rank."""
+        """What a compiled scan starts from; None where rank or degrees of freedom are lacking."""
         fits = self._restrictions.start()
-        if fits is None:
+        if fits is None or self._full_dof <= 0.0:
             return None
-        return FeatureStart(fits, np.ones(1), self._total, self._residual, self._full_dof)
+        dof, noise = self.n_samples - self._rank - 1.0, self._full_residual / self._full_dof
+        return FeatureStart(fits, np.ones(1), self._total, self._residual, dof, noise)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the blocks' mean columns."""

@@ -171,6 +171,7 @@ class FoldedFeatureSpace:
     """
 
     merge_is_local = False
+    is_guarded = False
 
     def __init__(
         self, folds: Sequence[Fold], y: FloatArray, columns: DenseGram | None = None
@@ -209,8 +210,8 @@ class FoldedFeatureSpace:
         fits = self._restrictions.start()
         if fits is None:
             return None
-        dof = self.n_samples - self._rank - 1
-        return FeatureStart(fits, self._share, 1.0, self._residual, dof)
+        # The R2 of held-out rows knows no degrees of freedom.
+        return FeatureStart(fits, self._share, 1.0, self._residual, np.nan, np.nan)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the blocks' mean columns, over all rows."""

@@ -9,15 +9,11 @@ import numpy as np
 
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.gram import (
-    DenseGram,
-    FactoredGram,
-    Gram,
-    correlation,
-    differences,
-    mean_correlation,
-)
+from ctfa.core.gram import DenseGram, FactoredGram, Gram, differences
+from ctfa.core.guard import MemberGuard
+from ctfa.core.members import MemberRisk
 from ctfa.core.moments import Moments
+from ctfa.core.spaces.readings import InSample, Reading
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: More targets than this and the two matrices of inner products are not held in memory.
@@ -30,6 +26,7 @@ class TargetStart(NamedTuple):
     matrices: FloatArray  # (kinds, L, L): inner products
     vectors: tuple[FloatArray, ...]  # (L, length): what was multiplied
     sizes: FloatArray  # members of each
+    reading: InSample
 
 
 class TargetSpace:
@@ -38,16 +35,28 @@ class TargetSpace:
     Fitted values and residuals are linear in the target, so those of a mean are the means of its
     members'. Inner products of fitted values and of residuals answer every question: no regression
     is run again, and a candidate costs a handful of arithmetic operations whatever its size.
+
+    With ``flip``, two blocks whose explained parts point against each other are compared with one
+    of them turned round, and merge that way: ``signs`` says which members were turned.
     """
 
     merge_is_local = True
-    foresees = True
 
-    def __init__(self, gram: Gram, sizes: FloatArray, design: Design) -> None:
-        self._gram = gram  # of fitted values, then of residuals
+    def __init__(
+        self, gram: Gram, sizes: FloatArray, reading: Reading, *, flip: bool = False
+    ) -> None:
+        self._gram = gram
         self._size = sizes
+        self._reading = reading
+        self._flip = flip
+        self._members = [[variable] for variable in range(sizes.size)] if flip else []
+        # What a sequence of merges would leave depends on how each of them turns out.
+        self.foresees = not flip
         self.n_variables = int(sizes.size)
-        self.n_samples, self.n_inputs, self.rank = design.n_samples, design.n_inputs, design.rank
+        self.n_samples, self.rank = reading.n_samples, reading.rank
+        self.signs = np.ones(self.n_variables) if flip else None
+        self.is_guarded = False
+        self._guard: MemberGuard | None = None
 
     @classmethod
     def of(
@@ -57,15 +66,14 @@ class TargetSpace:
         *,
         sizes: IntArray | None = None,
         dense: bool | None = None,
+        flip: bool = False,
     ) -> TargetSpace:
         """Build from a factored design and targets, or means of so many, centred over its rows."""
         members = np.ones(centred.shape[1]) if sizes is None else np.asarray(sizes, dtype=float)
         if sizes is not None:
             centred = centred * members  # sums, as if the members had been merged here
-        if dense is None:
-            dense = centred.shape[1] <= DENSE_LIMIT
-        kind = DenseGram if dense else FactoredGram
-        return cls(kind.of(design.coordinates(centred)), members, design)
+        reading = InSample(design.n_samples, design.n_inputs, design.rank)
+        return cls(gram_of(design.coordinates(centred), dense), members, reading, flip=flip)
 
     @classmethod
     def from_moments(cls, moments: Moments, n_inputs: int) -> TargetSpace:
@@ -80,14 +88,17 @@ class TargetSpace:
         a, b, diagonal = self._size[at], self._size[others], self._gram.diagonal
         first, second = diagonal[:, at], diagonal[:, others]
         both = self._gram.products(block, others)
+        turn = self._turn(both)
+        if self._flip:
+            both = both * turn
 
         def difference() -> Fit:
             squares, lost = _difference(first / a**2, second / b**2, both / (a * b))
             if lost.any():
                 which = np.flatnonzero(lost)
                 mine = block[which] if isinstance(block, np.ndarray) else np.array([block])
-                squares[:, which] = self._explicit(mine[None], others[which])
-            return self._fit(squares, a + b)
+                squares[:, which] = self._explicit(mine[None], others[which], turn[which])
+            return self._reading.fit(squares, a + b)
 
         return self._judge(a, b, first, second, both, difference)
 
@@ -103,8 +114,8 @@ class TargetSpace:
             for state in np.flatnonzero(lost.any(axis=1)):
                 which = np.flatnonzero(lost[state])
                 members = grown[: state + 1, None]
-                squares[:, state, which] = self._explicit(members, others[which])
-            return self._fit(squares, a + b)
+                squares[:, state, which] = self._explicit(members, others[which], np.ones(1))
+            return self._reading.fit(squares, a + b)
 
         return self._judge(a, b, first, second, both, difference)
 
@@ -119,27 +130,43 @@ class TargetSpace:
     ) -> Evidence:
         """Put fits together from inner products of two block sums, of each and of both."""
         return Evidence(
-            lambda: (self._fit(first / a**2, a), self._fit(second / b**2, b)),
-            lambda: self._fit((first + second + 2.0 * both) / (a + b) ** 2, a + b),
+            lambda: (self._reading.fit(first / a**2, a), self._reading.fit(second / b**2, b)),
+            lambda: self._reading.fit((first + second + 2.0 * both) / (a + b) ** 2, a + b),
             difference,
         )
 
-    def _explicit(self, members: IntArray, others: IntArray) -> FloatArray:
+    def _turn(self, both: FloatArray) -> FloatArray:
+        """Minus one where the other block has to be turned round, one elsewhere."""
+        if not self._flip:
+            return np.ones(both.shape[1])
+        return np.where(self._reading.explained(both) < 0.0, -1.0, 1.0)
+
+    def _explicit(self, members: IntArray, others: IntArray, turn: FloatArray) -> FloatArray:
         """Squared differences from the vectors, exactly zero when they agree to rounding."""
         sizes, theirs = self._size[members].sum(axis=0), self._size[others]
-        squares = differences(self._gram, members, sizes, others, theirs)
+        squares = differences(self._gram, members, sizes, others, theirs * turn)
         total = self._gram.diagonal[:, others] / theirs**2
         return np.where(squares > ROUNDING * total, squares, 0.0)
 
     def start(self) -> TargetStart | None:
-        """What a compiled scan starts from, and leaves as it is; None if not (all) held."""
-        if not isinstance(self._gram, DenseGram) or self._gram.vectors is None:
+        """What a compiled scan of least-squares fits starts from, and leaves as it is.
+
+        None if it is not all held, or if more than two inner products has a say in a merge.
+        """
+        reading, gram = self._reading, self._gram
+        if not (isinstance(reading, InSample) and isinstance(gram, DenseGram)):
             return None
-        return TargetStart(self._gram.matrices, self._gram.vectors, self._size)
+        if self._flip or self.is_guarded or gram.vectors is None:
+            return None
+        return TargetStart(gram.matrices, gram.vectors, self._size, reading)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Correlation of the mean targets."""
-        return correlation(self._gram, block, others)
+        """Correlation of the mean targets; of a pair that would be flipped, without its sign."""
+        length = self._reading.total(self._gram.diagonal)
+        scale = np.sqrt(length[block] * length[others])
+        both = self._gram.products(block, others)
+        products = self._reading.total(both) * self._turn(both)
+        return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
 
     def merge(self, block: int, other: int) -> None:
         """Average two blocks, each member with the same weight."""
@@ -147,8 +174,31 @@ class TargetSpace:
 
     def absorb(self, block: int, others: IntArray) -> None:
         """Merge several into one block at once."""
+        turn = self._turn(self._gram.products(block, others))
+        if self._flip:
+            self._turn_round(block, others, turn)
+        if self._guard is not None:
+            self._guard.merge(block, others, turn)
         self._gram.merge(block, others)
         self._size[block] += self._size[others].sum()
+
+    def protect(self, risk: MemberRisk) -> None:
+        """Refuse from now on what any member is predicted to lose by."""
+        self._guard, self.is_guarded = MemberGuard(risk), True
+
+    def allows(self, block: int, others: IntArray) -> BoolArray:
+        """Whether no member would lose by each merge."""
+        assert self._guard is not None
+        return self._guard.allows(block, others, self._turn(self._gram.products(block, others)))
+
+    def _turn_round(self, block: int, others: IntArray, turn: FloatArray) -> None:
+        """Flip the blocks that are about to be merged against their sign."""
+        for other, sign in zip(others.tolist(), turn.tolist(), strict=True):
+            if sign < 0.0:
+                self._gram.negate(other)
+                assert self.signs is not None
+                self.signs[self._members[other]] *= -1.0
+            self._members[block] += self._members[other]
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare inner products ahead, where they are not all held."""
@@ -159,17 +209,22 @@ class TargetSpace:
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each target with all of them."""
-        return mean_correlation(self._gram)
+        scale = np.sqrt(self._reading.total(self._gram.diagonal))
+        sums = self._reading.total(self._gram.row_sums(np.where(scale > 0.0, scale, np.inf)))
+        return np.asarray(sums / sums.size)
 
     @property
     def total_variance(self) -> float:
         """Mean variance of the targets as they stand, the scale of losses in target units."""
-        total = self._gram.diagonal.sum(axis=0) / self._size**2
+        total = self._reading.total(self._gram.diagonal) / self._size**2
         return float(total.mean()) / (self.n_samples - 1)
 
-    def _fit(self, squares: FloatArray, size: FloatArray) -> Fit:
-        dof = self.n_samples - self.rank - 1
-        return Fit(squares[0], squares[1], self.n_samples, self.n_inputs, self.rank, dof, size)
+
+def gram_of(columns: tuple[FloatArray, FloatArray], dense: bool | None = None) -> Gram:
+    """Inner products of the columns of each kind, held or computed when asked for."""
+    if dense is None:
+        dense = columns[0].shape[1] <= DENSE_LIMIT
+    return DenseGram.of(columns) if dense else FactoredGram.of(columns)
 
 
 def _difference(

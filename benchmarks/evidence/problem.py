@@ -1,0 +1,70 @@
+"""A training set, what is asked of a method, and the units in which its error counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Training rows, test inputs, and what a method should have predicted there.
+
+    ``wanted`` is the noise-free signal where it is known (the score is then the excess risk), and
+    the observed targets otherwise (the score is then the test error).
+    """
+
+    X: np.ndarray
+    Y: np.ndarray
+    X_test: np.ndarray
+    wanted: np.ndarray
+    variance: np.ndarray  # of each target: the unit of its squared error
+    noise: float = 0.0  # share of the variance that nobody predicts, mean over targets
+    labels: np.ndarray | None = None  # the true groups, where there are any
+
+    def standardised(self) -> Problem:
+        """Inputs in standard deviations of the training rows; constant columns are dropped."""
+        centre, spread = self.X.mean(axis=0), self.X.std(axis=0)
+        kept = spread > 1e-10 * np.maximum(np.abs(centre), 1.0)
+        scale = spread[kept]
+        return self._with_inputs(
+            (self.X[:, kept] - centre[kept]) / scale, (self.X_test[:, kept] - centre[kept]) / scale
+        )
+
+    def reduced(self, n_components: int) -> Problem:
+        """Inputs replaced by their leading principal components on the training rows.
+
+        In one common unit: components of variance one each would take from a ridge penalty what it
+        lives on.
+        """
+        _, _, axes = np.linalg.svd(self.X, full_matrices=False)
+        axes = axes[:n_components].T
+        axes = axes / np.sqrt(np.mean((self.X @ axes) ** 2))
+        return self._with_inputs(self.X @ axes, self.X_test @ axes)
+
+    def score(self, predicted: np.ndarray) -> np.ndarray:
+        """Mean squared error of each target over its variance."""
+        error: np.ndarray = np.mean((predicted - self.wanted) ** 2, axis=0) / self.variance
+        return error
+
+    def _with_inputs(self, X: np.ndarray, X_test: np.ndarray) -> Problem:
+        return Problem(X, self.Y, X_test, self.wanted, self.variance, self.noise, self.labels)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A way to draw problems, one a seed. Even seeds are for tuning, odd for the final table."""
+
+    name: str
+    family: str
+    kind: str  # "synthetic", "paper" or "real"
+    make: Callable[[int], Problem] = field(compare=False)
+    n_seeds: int = 12
+    n_slow_seeds: int = 4  # of them, those on which slow methods run too
+
+
+def is_final(seed: int) -> bool:
+    """Odd seeds are kept for the final table."""
+    return seed % 2 == 1

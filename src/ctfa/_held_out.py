@@ -1,0 +1,105 @@
+"""What other rows say: groups found again on subsamples, errors on rows left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.optimize import linear_sum_assignment
+from sklearn.base import clone
+from sklearn.metrics import r2_score
+
+from ctfa import _validation as check
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.partition import Partition
+from ctfa.core.types import FloatArray, IntArray
+
+Split = tuple[IntArray, IntArray]
+
+
+def regroup(
+    fitted: TargetAggregator,
+    sample: check.Sample,
+    targets: check.Targets,
+    splits: Sequence[Split],
+    n_jobs: int | None,
+) -> list[Partition]:
+    """Groups found on the training rows of each split, with the limit that was used."""
+    check.require_matrix_size(len(targets.names), "stability_")
+    template = clone(fitted).set_params(max_loss=fitted.max_loss_)
+    return list(
+        Parallel(n_jobs=n_jobs)(
+            delayed(_group_rows)(clone(template), sample, targets, train) for train, _ in splits
+        )
+    )
+
+
+def together(labels: IntArray) -> FloatArray:
+    """Share of the partitions, one a row, in which each two variables are in one group."""
+    n_partitions, n_variables = labels.shape
+    counts = np.zeros((n_variables, n_variables))
+    for row in labels:
+        counts += row[:, None] == row
+    return np.asarray(counts / n_partitions)
+
+
+def align(partitions: Iterable[Partition], reference: Partition) -> IntArray:
+    """Labels of each partition, renumbered to overlap most with those of a reference.
+
+    Groups that correspond to none of the reference's get numbers of their own, from its number of
+    groups on.
+    """
+    rows = []
+    for partition in partitions:
+        shared = np.zeros((partition.n_groups, reference.n_groups))
+        np.add.at(shared, (partition.labels, reference.labels), 1.0)
+        mine, theirs = linear_sum_assignment(-shared)
+        matched = shared[mine, theirs] > 0.0
+        number = np.full(partition.n_groups, -1, dtype=np.intp)
+        number[mine[matched]] = theirs[matched]
+        left = np.flatnonzero(number < 0)
+        number[left] = reference.n_groups + np.arange(left.size)
+        rows.append(number[partition.labels])
+    return np.array(rows)
+
+
+def held_out_error(
+    model: Any, sample: check.Sample, values: FloatArray, splits: Sequence[Split]
+) -> FloatArray:
+    """Mean squared error of each target on held-out rows, in units of its variance."""
+    errors = []
+    for train, test in splits:
+        learn = None if sample.weights is None else sample.weights[train]
+        judge = None if sample.weights is None else sample.weights[test]
+        fitted = clone(model).fit(sample.inputs[train], values[train], learn)
+        gap = values[test] - np.asarray(fitted.predict(sample.inputs[test])).reshape(test.size, -1)
+        squares = np.ma.masked_invalid(gap) ** 2  # where the target is not observed
+        errors.append(np.ma.average(squares, axis=0, weights=judge))
+    unit = np.ma.masked_invalid(values).var(axis=0)
+    return np.asarray(np.ma.mean(np.ma.array(errors), axis=0) / unit)
+
+
+def r2_of_each(
+    true: FloatArray, predicted: FloatArray, weights: FloatArray | None, names: Sequence[str]
+) -> FloatArray:
+    """R2 of each target on the rows where it is observed."""
+    if not np.isnan(true).any():
+        raw = r2_score(true, predicted, sample_weight=weights, multioutput="raw_values")
+        return np.asarray(raw)
+    check.require_observed(true, names, 2, "R2")
+    scores = []
+    for column, guess in zip(true.T, predicted.T, strict=True):
+        rows = ~np.isnan(column)
+        judge = None if weights is None else weights[rows]
+        scores.append(r2_score(column[rows], guess[rows], sample_weight=judge))
+    return np.array(scores)
+
+
+def _group_rows(
+    aggregator: TargetAggregator, sample: check.Sample, targets: check.Targets, rows: IntArray
+) -> Partition:
+    aggregator._fit_sample(sample.take(rows), targets._replace(values=targets.values[rows]))
+    partition: Partition = aggregator.partition_
+    return partition

@@ -1,0 +1,162 @@
+"""The rule of Phase I, posed on any rows: all of a fit's, or those of one fold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
+from ctfa.core.criteria import Criterion, left_out_risk, target_risk
+from ctfa.core.cut import GRID, CutCurve
+from ctfa.core.design import Design, row_scales, weighted_mean
+from ctfa.core.ridge import Ridge
+from ctfa.core.solvers import GappyFit, LeastSquaresFit, RidgeFit, TargetFit
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class PosedTargets:
+    """Targets in the units they are merged in, fitted one by one and ready to be scanned."""
+
+    problem: MergeProblem
+    fit: TargetFit
+    offsets: FloatArray
+    scales: FloatArray
+    intercepts: FloatArray  # of the centred targets, in those units
+
+    def errors(
+        self,
+        rows: FloatArray,
+        values: FloatArray,
+        weights: FloatArray | None,
+        points: list[PathPoint],
+    ) -> FloatArray:
+        """Mean squared error of each point's groups on other rows, over all that is observed."""
+        observed = (values - self.offsets) / self.scales
+        judges = np.ones(len(values)) if weights is None else weights
+        weight = np.where(np.isnan(observed), 0.0, judges[:, None])
+        observed = np.where(np.isnan(observed), 0.0, observed)
+        predict = self.fit.predictor(rows)
+        found: dict[bytes, float] = {}
+        for point in points:
+            key = _key(point)
+            if key not in found:
+                signs = np.ones(values.shape[1]) if point.signs is None else point.signs
+                level = point.partition.mean((self.intercepts * signs)[None])
+                means = predict(point.partition, signs) + level
+                gap = observed - point.partition.spread(means) * signs
+                found[key] = float((weight * gap**2).sum() / weight.sum())
+        return np.array([found[_key(point)] for point in points])
+
+
+@dataclass(frozen=True, eq=False)
+class TargetRule:
+    """Checked options of Phase I."""
+
+    criterion: Criterion
+    scan: str
+    scale: str
+    flip: bool
+    guarded: bool
+    solver: str
+
+    def factor(self, inputs: FloatArray, weights: FloatArray | None) -> Design | None:
+        """Inputs factored for least squares; a penalised fit is factored with its targets."""
+        return Design.of(inputs, weights) if self.solver == "ols" else None
+
+    def pose(
+        self,
+        design: Design | None,
+        inputs: FloatArray,
+        weights: FloatArray | None,
+        values: FloatArray,
+        graph: Any,
+    ) -> PosedTargets:
+        """Scale the targets and fit each by itself."""
+        n_targets = values.shape[1]
+        _, row_scale = row_scales(values.shape[0], weights)
+        gaps = np.isnan(values)
+        if gaps.any():
+            mean, spread = observed_moments(values, gaps, row_scale)
+        else:
+            mean = weighted_mean(values, row_scale)
+        centred = values - mean
+        if weights is not None and not gaps.any():
+            centred *= row_scale[:, None]
+        if not gaps.any():
+            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / values.shape[0])
+        offsets, scales, intercepts = np.zeros(n_targets), np.ones(n_targets), mean
+        if self.scale != "none":
+            offsets, intercepts = mean, np.zeros(n_targets)
+        if self.scale == "standard":
+            # Constant over the rows of a fold, though not over all: nothing to scale.
+            scales = np.where(spread > 0.0, spread, 1.0)
+            centred /= scales
+        fit: TargetFit
+        if gaps.any():
+            fit = GappyFit(inputs, centred, None if weights is None else row_scale)
+        elif design is not None:
+            fit = LeastSquaresFit(design, centred, flip=self.flip)
+        else:
+            fit = RidgeFit(Ridge.of(inputs, centred, weights), centred, flip=self.flip)
+        space: Any = fit.space()
+        if self.guarded:
+            space.protect(fit.members)
+        criterion = self._criterion()
+        problem = MergeProblem(
+            space,
+            criterion,
+            self.scan,
+            np.arange(n_targets),
+            graph,
+            tolerance=TIE * loss_unit(criterion, space.total_variance),
+        )
+        return PosedTargets(problem, fit, offsets, scales, intercepts)
+
+    def _criterion(self) -> Criterion:
+        """Return the risk of the solver; other criteria are those of least squares."""
+        ridge = self.solver == "ridge" and self.criterion is target_risk
+        return left_out_risk if ridge else self.criterion
+
+
+def choose_cut(
+    rule: TargetRule,
+    inputs: FloatArray,
+    weights: FloatArray | None,
+    values: FloatArray,
+    graph: Any,
+    splits: list[tuple[IntArray, IntArray]],
+    designs: list[Design | None],
+) -> CutCurve:
+    """Held-out error of every limit, the groups found anew from the training rows of each fold."""
+    grid = GRID.tolist()
+    errors, n_groups = [], []
+    for (train, test), design in zip(splits, designs, strict=True):
+        kept = None if weights is None else weights[train]
+        posed = rule.pose(design, inputs[train], kept, values[train], graph)
+        points = solve_path(posed.problem, grid)
+        judges = None if weights is None else weights[test]
+        errors.append(posed.errors(inputs[test], values[test], judges, points))
+        n_groups.append([point.n_groups for point in points])
+    return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0))
+
+
+def observed_moments(
+    values: FloatArray, gaps: BoolArray, row_scale: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of each target over the rows where it is observed."""
+    weight = np.where(gaps, 0.0, row_scale[:, None] ** 2)
+    total = np.maximum(weight.sum(axis=0), np.finfo(np.float64).tiny)
+    filled = np.where(gaps, 0.0, values)
+    mean = (weight * filled).sum(axis=0) / total
+    centred = np.where(gaps, 0.0, values - mean)
+    mean = mean + (weight * centred).sum(axis=0) / total
+    centred = np.where(gaps, 0.0, values - mean)
+    return mean, np.sqrt((weight * centred**2).sum(axis=0) / total)
+
+
+def _key(point: PathPoint) -> bytes:
+    signs = b"" if point.signs is None else point.signs.tobytes()
+    return point.partition.labels.tobytes() + signs

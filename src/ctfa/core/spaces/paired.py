@@ -1,0 +1,323 @@
+"""Targets that have inputs of their own, sample by sample in pairs (Phase I, own inputs)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from ctfa.core.design import EPS, column_lengths
+from ctfa.core.fit import Evidence, Fit
+from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
+
+
+class Joint(NamedTuple):
+    """Regressions of blocks' mean targets on their mean inputs."""
+
+    total: FloatArray
+    residual: FloatArray
+    rank: FloatArray
+
+
+class PairedSpace:
+    """Targets to merge by their mean, each regressed on inputs of its own, which are averaged too.
+
+    Every task has the same inputs by name (the rain of its own basin, say) over the same samples.
+    A block is the sum ``[X; y]`` of its members: the regression of a mean target on mean inputs
+    does not feel the scale of the inputs, and its sums of squares are those of the sums over the
+    squared size. One Cholesky factorization of a small Gram matrix, target last, is a whole
+    regression: its last pivot is the residual sum of squares.
+
+    The risk. A block of k members predicts each of them by the fit of its mean, so that its value,
+    what it takes off the total risk of its members, is ``k (var(mean target) - risk of its fit)``.
+    With ``explained`` and ``s`` of that fit an unbiased estimate for jointly Gaussian data is
+    ``V = k (explained - r s F_star) / (n-1)``, ``F_star = 1 + m (n-1)/(n-r-2)`` at ``m = 1``: the
+    averaged inputs need not be right for any member, what they miss is noise to them. (With the
+    noise of the members' own residuals for ``s`` the variance of that part would be left out.) A
+    merge gains ``V(both) - V(P) - V(Q)``, and because ``a total_P + b total_Q - (a+b) total_both``
+    is ``ab/(a+b)`` times the squared difference of the mean targets, what a merge loses of
+    ``explained`` and of ``residual``, over ``ab/(a+b)``, splits that square as a regression of the
+    difference would, which with shared inputs it is. The gain is then
+    ``ab/(a+b) r s(d) (F_star - F(d)) / (n-1)`` here too. Two things differ: ``F`` is negative where
+    averaged inputs explain more than the members' own; and a merge may raise the residual
+    variance, so that it loses both ways and no ``m`` pays for it.
+    """
+
+    merge_is_local = True
+    foresees = False
+    is_guarded = False
+
+    def __init__(self, sums: FloatArray, sizes: FloatArray, n_inputs: int) -> None:
+        self._sums = sums  # (tasks, inputs then target, samples), centred; owned and changed
+        self._size = sizes
+        self.n_variables, self.n_samples = int(sums.shape[0]), int(sums.shape[2])
+        self.n_inputs = n_inputs
+        self._square = np.einsum("ijk,ijk->ij", sums, sums)
+        self._total, self._residual, self._rank = (np.empty(self.n_variables) for _ in range(3))
+        # What the inputs of a block leave of its target, kept where a difference once cancelled.
+        self._left: dict[int, FloatArray] = {}
+        for chunk in self._chunks(self.n_variables):
+            self._store(np.arange(self.n_variables)[chunk], sums[chunk])
+
+    @classmethod
+    def of(
+        cls, inputs: FloatArray, targets: FloatArray, *, sizes: IntArray | None = None
+    ) -> PairedSpace:
+        """Build from inputs ``(tasks, samples, inputs)`` and targets ``(samples, tasks)``.
+
+        With ``sizes``, each is the mean of so many tasks already.
+        """
+        n_tasks, n_samples, n_inputs = inputs.shape
+        rows = np.empty((n_tasks, n_inputs + 1, n_samples))
+        rows[:, :-1], rows[:, -1] = inputs.swapaxes(1, 2), targets.T
+        mean = rows.mean(axis=2, keepdims=True)
+        rows -= mean
+        shift = rows.mean(axis=2, keepdims=True)  # the mean's own rounding
+        rows -= shift
+        flat = rows.reshape(-1, n_samples)
+        flat[column_lengths((mean + shift).ravel(), flat.T) == 0.0] = 0.0
+        # An input that varies nowhere would only send every question the slow way.
+        varies = np.asarray(rows.any(axis=(0, 2)))
+        varies[-1] = True
+        members = np.ones(n_tasks) if sizes is None else np.asarray(sizes, dtype=float)
+        return cls(rows[:, varies] * members[:, None, None], members, n_inputs)
+
+    def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
+        """Fits of both means, of the mean of all members, and what tells the two apart."""
+        at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
+        a, b = self._size[at], self._size[others]
+        first, second = self._joint(at), self._joint(others)
+        known: list[Joint] = []
+
+        def joint() -> Joint:
+            if not known:
+                known.append(self._joined(block, others))
+            return known[0]
+
+        return Evidence(
+            lambda: (self._fit(first, a), self._fit(second, b)),
+            lambda: self._fit(joint(), a + b),
+            lambda: self._difference(block, others, (first, second, joint())),
+        )
+
+    def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Correlation of the mean targets."""
+        mine, theirs = self._sums[block, -1], self._sums[others, -1]
+        scale = np.sqrt(self._square[block, -1] * self._square[others, -1])
+        products = np.einsum("...j,...j->...", mine, theirs)
+        return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
+
+    def merge(self, block: int, other: int) -> None:
+        """Average two blocks, targets and inputs, each member with the same weight."""
+        self._sums[block] = self._added(block, other)
+        self._square[block] = np.einsum("ij,ij->i", self._sums[block], self._sums[block])
+        self._size[block] += self._size[other]
+        self._left.pop(block, None)
+        self._left.pop(other, None)
+        self._store(np.array([block]), self._sums[block : block + 1])
+
+    def expect(self, blocks: IntArray, others: IntArray) -> None:
+        """Nothing to prepare."""
+
+    def retire(self, block: int) -> None:
+        """Nothing to release."""
+
+    def mean_correlation(self) -> FloatArray:
+        """Average correlation of each target with all of them."""
+        length = np.sqrt(self._square[:, -1])
+        targets = self._sums[:, -1] / np.where(length > 0.0, length, np.inf)[:, None]
+        return np.asarray(targets @ targets.mean(axis=0))
+
+    @property
+    def total_variance(self) -> float:
+        """Mean variance of the targets as they stand, the scale of losses in target units."""
+        total = self._square[:, -1] / self._size**2
+        return float(total.mean()) / (self.n_samples - 1)
+
+    def _store(self, blocks: IntArray, rows: FloatArray) -> None:
+        found = fits(rows)
+        for k in np.flatnonzero(~found.trusted):
+            left, found.rank[k] = residual_of(rows[k])
+            found.residual[k] = left @ left
+        scale = self._size[blocks] ** 2
+        self._total[blocks], self._residual[blocks] = found.total / scale, found.residual / scale
+        self._rank[blocks] = found.rank
+
+    def _joint(self, at: IntArray | slice) -> Joint:
+        return Joint(self._total[at], self._residual[at], self._rank[at])
+
+    def _joined(self, block: int | IntArray, others: IntArray) -> Joint:
+        """Regressions after the block is merged with each of the others."""
+        answer = Joint(*(np.empty(others.size) for _ in range(3)))
+        blocks = np.broadcast_to(block, others.shape)
+        for chunk in self._chunks(others.size):
+            mine, theirs = blocks[chunk], others[chunk]
+            shared = block if isinstance(block, int) else mine  # one row, not a copy for each
+            rows = self._sums[theirs] + self._sums[shared]
+            found = fits(rows, self._square[mine] + self._square[theirs])
+            for k in np.flatnonzero(~found.trusted):
+                left, found.rank[k] = residual_of(self._added(int(mine[k]), int(theirs[k])))
+                found.residual[k] = left @ left
+            scale = (self._size[mine] + self._size[theirs]) ** 2
+            answer.total[chunk], answer.residual[chunk] = (
+                found.total / scale,
+                found.residual / scale,
+            )
+            answer.rank[chunk] = found.rank
+        return answer
+
+    def _added(self, block: int, other: int) -> FloatArray:
+        """Sum two blocks; rows that cancelled are zero, not rounding."""
+        rows = self._sums[block] + self._sums[other]
+        before = self._square[block] + self._square[other]
+        rows[np.einsum("ij,ij->i", rows, rows) <= CANCELLED * before] = 0.0
+        return np.asarray(rows)
+
+    def _difference(
+        self, block: int | IntArray, others: IntArray, fitted: tuple[Joint, Joint, Joint]
+    ) -> Fit:
+        """Split the squared difference of two mean targets as a merge would."""
+        first, second, both = fitted
+        blocks = np.broadcast_to(block, others.shape)
+        a, b = self._size[blocks], self._size[others]
+        share = a * b / (a + b)
+        gap = self._sums[blocks, -1] / a[:, None] - self._sums[others, -1] / b[:, None]
+        total = np.einsum("ij,ij->i", gap, gap)
+        lost = (a * first.residual + b * second.residual - (a + b) * both.residual) / share
+        scale = first.total + second.total
+        for k in np.flatnonzero(total < NEARLY_EQUAL * scale):
+            lost[k] = self._explicitly_lost(int(blocks[k]), int(others[k])) / share[k]
+            negligible = ROUNDING * scale[k] / share[k]
+            lost[k] = lost[k] if abs(lost[k]) > negligible else 0.0
+            total[k] = total[k] if total[k] > ROUNDING**2 * scale[k] else 0.0
+        explained, residual = total - lost, lost
+        rank = np.maximum(both.rank, 1.0)
+        dof = self.n_samples - rank - 1.0
+        ranks = np.stack(np.broadcast_arrays(first.rank, second.rank, both.rank))
+        if (ranks != rank).any():
+            # Fits of different rank pay differently for their noise: count it in units of the
+            # merged fit's, so that the gain is the same.
+            weights = np.stack((a, b, -(a + b))) / share
+            noise = weights * np.stack(
+                np.broadcast_arrays(first.residual, second.residual, both.residual)
+            )
+            per_residual, credit = ranks / (self.n_samples - ranks - 1.0), self._credit(ranks)
+            reference = rank / dof
+            extra = (noise * (credit / self._credit(rank) - 1.0)).sum(axis=0)
+            explained += reference * extra - (noise * (per_residual - reference)).sum(axis=0)
+            residual = residual + extra
+        # Where a merge saves no noise variance no credit decides, only the gain itself: hold that
+        # at m = 1 and let the noise be the least there is, so that losses stay numbers in order.
+        least = LEAST_NOISE * np.maximum(total, ROUNDING * scale)
+        none_saved = (residual < least) & ((explained != 0.0) | (residual != 0.0))
+        if none_saved.any():
+            f_star = 1.0 + (self.n_samples - 1.0) / (dof - 1.0)
+            raised = np.where(none_saved, least - residual, 0.0)
+            explained = explained + rank / dof * f_star * raised
+            residual = residual + raised
+        return Fit(explained, residual, self.n_samples, self.n_inputs, rank, dof, a + b)
+
+    def _credit(self, rank: FloatArray) -> FloatArray:
+        """Rise of the risk per residual sum of squares, ``r/(n-r-1) (n-1)/(n-r-2)``."""
+        spare = self.n_samples - rank - 1.0
+        return np.asarray(rank / spare * (self.n_samples - 1.0) / (spare - 1.0))
+
+    def _explicitly_lost(self, block: int, other: int) -> float:
+        """Residual sum of squares that a merge loses, from vectors: what is left of tasks alike."""
+        a, b = self._size[block], self._size[other]
+        mine, theirs = self._left_of(block) / a, self._left_of(other) / b
+        joint = residual_of(self._added(block, other))[0] / (a + b)
+        mean, gap = (a * mine + b * theirs) / (a + b), mine - theirs
+        return float(a * b / (a + b) * (gap @ gap) + (a + b) * ((mean - joint) @ (mean + joint)))
+
+    def _left_of(self, block: int) -> FloatArray:
+        if block not in self._left:
+            self._left[block] = residual_of(self._sums[block])[0]
+        return self._left[block]
+
+    def _fit(self, joint: Joint, size: Number) -> Fit:
+        explained = joint.total - joint.residual
+        dof = self.n_samples - joint.rank - 1.0
+        return Fit(explained, joint.residual, self.n_samples, self.n_inputs, joint.rank, dof, size)
+
+    def _chunks(self, count: int) -> Iterator[slice]:
+        """As many blocks at once as stay in the cache."""
+        width = max(1, CACHED_NUMBERS // (self._sums.shape[1] * self.n_samples))
+        for start in range(0, count, width):
+            yield slice(start, min(start + width, count))
+
+
+class GramFits(NamedTuple):
+    """Regressions from Gram matrices, and which of them keep their digits there."""
+
+    total: FloatArray
+    residual: FloatArray
+    rank: FloatArray
+    trusted: BoolArray
+
+
+def fits(rows: FloatArray, before: FloatArray | None = None) -> GramFits:
+    """Regress the last row on the others, for each of ``(blocks, rows, samples)``.
+
+    ``before`` are squared lengths of what was added up: a row that cancelled is not trusted.
+    """
+    gram = rows @ rows.swapaxes(1, 2)
+    square = np.diagonal(gram, axis1=1, axis2=2)
+    length = np.sqrt(square)
+    scale = np.where(length > 0.0, length, 1.0)
+    pivot = pivots(gram / (scale[:, :, None] * scale[:, None, :]))
+    trusted = np.asarray((pivot > TRUSTED_PIVOT).all(axis=1))
+    if before is not None:
+        trusted &= (square > CANCELLED * before).all(axis=1)
+    n_inputs = rows.shape[1] - 1.0
+    total = square[:, -1].copy()
+    return GramFits(total, pivot[:, -1] * total, np.full(total.size, n_inputs), trusted)
+
+
+def pivots(unit: FloatArray) -> FloatArray:
+    """Pivots of the Cholesky factorizations of matrices of unit diagonal; zero where one fails."""
+    with suppress(np.linalg.LinAlgError):
+        return np.asarray(np.diagonal(np.linalg.cholesky(unit), axis1=1, axis2=2) ** 2)
+    # One failure fails the batch. Find the weak ones on matrices lifted out of reach of rounding.
+    found = np.zeros(unit.shape[:2])
+    lifted = np.linalg.cholesky(unit + LIFT * np.eye(unit.shape[1]))
+    firm = np.flatnonzero((np.diagonal(lifted, axis1=1, axis2=2) ** 2 > TRUSTED_PIVOT).all(axis=1))
+    # Should the lift have hidden one, all are left to singular values, slowly.
+    with suppress(np.linalg.LinAlgError):
+        found[firm] = np.diagonal(np.linalg.cholesky(unit[firm]), axis1=1, axis2=2) ** 2
+    return found
+
+
+def residual_of(rows: FloatArray) -> tuple[FloatArray, int]:
+    """What the other rows leave of the last one, by singular values, and their rank."""
+    inputs, target = rows[:-1], rows[-1]
+    length = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
+    columns = (inputs[length > 0.0] / length[length > 0.0, None]).T
+    if columns.shape[1] == 0:
+        return target, 0
+    left, values, _ = linalg.svd(columns, full_matrices=False, check_finite=False)
+    basis = left[:, values > max(columns.shape) * EPS * values[0]]
+    for _ in range(2):  # twice: the first sweep leaves rounding of the fit
+        target = target - basis @ (basis.T @ target)
+    return np.asarray(target), int(basis.shape[1])
+
+
+#: A pivot below this share of its diagonal, the target's too, and the Gram matrix has lost too many
+#: digits: singular values of the rows decide.
+TRUSTED_PIVOT = 1e-6
+#: Added to a unit diagonal to tell the singular ones in a batch; far below what is trusted.
+LIFT = 1e-9
+#: A squared length below this share of its parts' is rounding.
+CANCELLED = 1e-24
+#: Mean targets whose squared difference is below this share of their own squares: what a merge
+#: loses is then taken from vectors, not from sums of squares.
+NEARLY_EQUAL = 1e-6
+#: What rounding leaves of a difference taken from vectors, relative to the squares of the targets.
+ROUNDING = 1e-14
+#: Noise credited at least, relative to the squared difference of the two mean targets.
+LEAST_NOISE = 1e-12
+#: Numbers handled at once: two megabytes.
+CACHED_NUMBERS = 1 << 18

@@ -1,0 +1,358 @@
+"""Tasks that have rows of their own and may share coefficients (Phase I, own rows)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from ctfa.core.design import column_lengths, weighted_mean
+from ctfa.core.fit import Evidence, Fit
+from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
+
+
+class Pool(NamedTuple):
+    """Groups of tasks, as their pooled fits need them; arrays over groups."""
+
+    explained: FloatArray
+    residual: FloatArray
+    rank: FloatArray
+    n_samples: FloatArray
+    n_tasks: FloatArray
+    weight: FloatArray  # sum over its tasks of weight * (1 + 1/n): new rows, about old means
+
+    @property
+    def dof(self) -> FloatArray:
+        """Rows less slopes less one intercept a task."""
+        return np.asarray(self.n_samples - self.rank - self.n_tasks)
+
+
+class PooledSpace:
+    """Tasks to merge by pooling their rows: common slopes, one intercept for each task.
+
+    Moments centred within each task add over tasks, so a group is a small triangle: with
+    ``X = U A`` for its centred rows, ``A`` of at most as many rows as inputs, and ``c = U'y``, all
+    that its fit can say is ``A``, ``c`` and the residual sum of squares. Two groups stacked,
+    ``[A_P; A_Q]`` against ``[c_P; c_Q]``, leave what pooling adds to the residual: the numerator of
+    Chow's F, never a difference of two large sums. Triangles and not Gram matrices, whose condition
+    is squared; ranks by singular values where a pivot is small (dummy variables that a task does
+    not use).
+
+    Where a merge breaks even. Let ``q = r_P + r_Q - r`` be the number of slopes that both groups
+    can estimate. For Gaussian inputs everything else, intercepts and slopes that only one of them
+    sees, can be projected out: the Gram matrices of the shared inputs are Wishart with
+    ``v_P = dof_P + q`` and ``v_Q = dof_Q + q`` degrees of freedom, ``v = v_P + v_Q``. For slopes
+    that differ by ``d`` (in units of the inputs' covariance), noise of unit variance and groups
+    that weigh ``w_P`` and ``w_Q``, moments of Wishart and of matrix beta variables give
+
+    - the rise of the residual: ``q + |d|^2 v_P v_Q (v-q) / ((v-1)(v+2))``;
+    - the bias of pooled slopes: ``|d|^2 (w_P B_P + w_Q B_Q)``, ``B_P = v_Q/v - C``,
+      ``B_Q = v_P/v - C``, ``C = v_P v_Q (v^2 - 2vq - v + 2) / (v (v-1)(v+2)(v-q-1))``;
+    - the variance saved: ``q (w_P/(v_P-q-1) + w_Q/(v_Q-q-1) - (w_P+w_Q)/(v-q-1))``.
+
+    ``F_star`` is the rise over ``q`` where the last two are equal. A group's weight is the sum over
+    its tasks of ``1 + 1/n`` (a new row is predicted about old means), times
+    ``(n - T - 1)/(v_P - 1)`` for the slopes that are its own and err with the shared ones; tasks
+    count alike unless weights are given. Checked by simulation in ``tests/test_pooled_space.py``.
+
+    Two limits. A group that has no degree of freedom left errs without bound alone, so pooling
+    always pays: its ``F_star`` is as good as infinite (one over ``NEARLY_NO_DOF``) and its losses
+    are next to zero, still in the order of F; where neither group has one, nothing is known of the
+    noise and F is one. Groups that share no slope, ``q = 0``, gain and lose nothing: their loss is
+    zero.
+    """
+
+    merge_is_local = True
+    foresees = False
+    is_guarded = False
+
+    def __init__(
+        self, root: FloatArray, coordinates: FloatArray, pool: Pool, n_inputs: int
+    ) -> None:
+        self._root, self._coordinates = root, coordinates  # owned and changed
+        self._pool = pool
+        self.n_variables, self.n_inputs = root.shape[0], n_inputs
+        # Of the inputs over the rows of all tasks.
+        self._metric = np.asarray(np.linalg.qr(root.reshape(-1, root.shape[2]), mode="r"))
+        self._prediction = np.stack([self._predict(block) for block in range(self.n_variables)])
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Sequence[FloatArray],
+        targets: Sequence[FloatArray],
+        *,
+        weights: FloatArray | None = None,
+        groups: Sequence[Sequence[int]] | None = None,
+    ) -> PooledSpace:
+        """Build from each task's rows, ``(samples, inputs)`` and ``(samples,)``.
+
+        ``weights`` say how much each task counts in the total risk, by default all alike (their
+        numbers of rows make every row count alike). ``groups`` of tasks are pooled from the start.
+        """
+        n_tasks, n_inputs = len(inputs), inputs[0].shape[1]
+        counts = np.array([len(rows) for rows in targets], dtype=float)
+        weights = np.ones(n_tasks) if weights is None else weights
+        groups = [[task] for task in range(n_tasks)] if groups is None else groups
+        centred = [_centred(np.column_stack(task)) for task in zip(inputs, targets, strict=True)]
+        length = np.sqrt(sum(np.einsum("ij,ij->j", rows, rows) for rows in centred))[:-1]
+        used = length > 0.0
+        used[0] |= not used.any()
+        scale = np.where(length > 0.0, length, 1.0)[used]
+        width = int(used.sum())
+        root, coordinates = np.zeros((len(groups), width, width)), np.zeros((len(groups), width))
+        columns = np.empty((len(Pool._fields), len(groups)))
+        for slot, group in enumerate(groups):
+            members = list(group)
+            rows = np.concatenate([centred[task] for task in members])
+            fitted = _factor(rows[:, :-1][:, used] / scale, rows[:, -1])
+            kept = fitted.coordinates.size
+            root[slot, :kept], coordinates[slot, :kept] = fitted.root, fitted.coordinates
+            n, rank = counts[members].sum(), float(kept)
+            # Without a degree of freedom nothing is left, not even rounding.
+            residual = fitted.residual if n - rank - len(members) > 0 else 0.0
+            weight = float(weights[members] @ (1.0 + 1.0 / counts[members]))
+            explained = float(fitted.coordinates @ fitted.coordinates)
+            columns[:, slot] = explained, residual, rank, n, len(members), weight
+        return cls(root, coordinates, Pool(*columns), n_inputs)
+
+    def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
+        """Both pooled fits, the one of all rows, and the slopes that would become one."""
+        at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
+        first, second = self._at(at), self._at(others)
+        rise, rank = self._joined(block, others)
+        lost = first.rank + second.rank - rank
+        both = self._union(first, second, rise, rank)
+        known: list[tuple[Number, Number]] = []
+
+        def terms() -> tuple[Number, Number]:
+            if not known:
+                known.append(break_even(first, second, lost))
+            return known[0]
+
+        return Evidence(
+            lambda: (self._fit(first), self._fit(second)),
+            lambda: self._fit(both),
+            lambda: self._difference(first, second, both, rise, lost),
+            lambda: terms()[0],
+            lambda: terms()[1],
+        )
+
+    def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Correlation of what two groups' slopes predict, over the rows of all tasks.
+
+        Their targets have no rows in common to be correlated over.
+        """
+        mine, theirs = self._prediction[block], self._prediction[others]
+        return np.asarray(np.einsum("...j,...j->...", mine, theirs))
+
+    def merge(self, block: int, other: int) -> None:
+        """Pool the rows of two groups."""
+        fitted = _factor(*self._stacked(block, np.array([other]), flat=True))
+        pair = np.array([block]), np.array([other])
+        rank = float(fitted.coordinates.size)
+        both = self._union(
+            self._at(pair[0]), self._at(pair[1]), np.array([fitted.residual]), np.array([rank])
+        )
+        for column, value in zip(self._pool, both, strict=True):
+            column[block] = value[0]
+        self._root[block], self._coordinates[block] = 0.0, 0.0
+        self._root[block, : int(rank)] = fitted.root
+        self._coordinates[block, : int(rank)] = fitted.coordinates
+        self._prediction[block] = self._predict(block)
+
+    def expect(self, blocks: IntArray, others: IntArray) -> None:
+        """Nothing to prepare."""
+
+    def retire(self, block: int) -> None:
+        """Nothing to release."""
+
+    def mean_correlation(self) -> FloatArray:
+        """Average correlation of each task's predictions with those of all of them."""
+        return np.asarray(self._prediction @ self._prediction.mean(axis=0))
+
+    def _at(self, at: IntArray | slice) -> Pool:
+        return Pool(*(column[at] for column in self._pool))
+
+    def _union(self, first: Pool, second: Pool, rise: FloatArray, rank: FloatArray) -> Pool:
+        return Pool(
+            first.explained + second.explained - rise,
+            first.residual + second.residual + rise,
+            rank,
+            first.n_samples + second.n_samples,
+            first.n_tasks + second.n_tasks,
+            first.weight + second.weight,
+        )
+
+    def _fit(self, pool: Pool) -> Fit:
+        return Fit(
+            pool.explained,
+            pool.residual,
+            pool.n_samples,
+            self.n_inputs,
+            pool.rank,
+            pool.dof,
+            pool.n_tasks,
+        )
+
+    def _difference(
+        self, first: Pool, second: Pool, both: Pool, rise: FloatArray, lost: FloatArray
+    ) -> Fit:
+        """Chow's comparison: what separate slopes explain, against the noise they leave."""
+        dof = first.dof + second.dof
+        known = dof > 0.0
+        residual = np.where(known, first.residual + second.residual, rise)
+        dof = np.where(known, dof, np.maximum(lost, 1.0))
+        return Fit(rise, residual, both.n_samples, self.n_inputs, lost, dof, both.n_tasks)
+
+    def _stacked(
+        self, block: int | IntArray, others: IntArray, *, flat: bool = False
+    ) -> tuple[FloatArray, FloatArray]:
+        """Triangles of a block above those of the others, and what they are regressed on."""
+        blocks = np.broadcast_to(block, others.shape)
+        root = np.concatenate((self._root[blocks], self._root[others]), axis=1)
+        coordinates = np.concatenate((self._coordinates[blocks], self._coordinates[others]), axis=1)
+        return (root[0], coordinates[0]) if flat else (root, coordinates)
+
+    def _joined(self, block: int | IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Rise of the residual when pooled, and rank, for each of the others."""
+        rise, rank = np.empty(others.size), np.empty(others.size)
+        blocks = np.broadcast_to(block, others.shape)
+        for chunk in self._chunks(others.size):
+            stacked = self._stacked(blocks[chunk], others[chunk])
+            rise[chunk], rank[chunk] = _regress(*stacked)
+        explained = self._pool.explained[blocks] + self._pool.explained[others]
+        return np.where(rise > ROUNDING * explained, rise, 0.0), rank
+
+    def _predict(self, block: int) -> FloatArray:
+        """Unit vector of what a group's slopes predict; zero where they are zero."""
+        root, rank = self._root[block], int(self._pool.rank[block])
+        shortest = linalg.lstsq(root[:rank], self._coordinates[block, :rank], check_finite=False)
+        predicted = self._metric @ shortest[0] if rank else np.zeros(self._metric.shape[0])
+        length = float(np.sqrt(predicted @ predicted))
+        return np.asarray(predicted / length if length > 0.0 else predicted)
+
+    def _chunks(self, count: int) -> Iterator[slice]:
+        """As many groups at once as stay in the cache."""
+        width = max(1, CACHED_NUMBERS // (2 * self._root.shape[1] ** 2))
+        for start in range(0, count, width):
+            yield slice(start, min(start + width, count))
+
+
+def break_even(first: Pool, second: Pool, lost: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """F at which pooling pays as much as it costs, and the risk per unit of the rise.
+
+    The formulas are in the docstring of ``PooledSpace``.
+    """
+    v_first, v_second = first.dof + lost, second.dof + lost
+    v = v_first + v_second
+    shared = lost > 0.0
+    # Any number in place of zero degrees of freedom: they are overruled below.
+    v_first, v_second, v = (np.where(shared, x, 4.0) for x in (v_first, v_second, v))
+    spare_first, spare_second, spare = (
+        np.maximum(x - lost - 1.0, NEARLY_NO_DOF) for x in (v_first, v_second, v)
+    )
+    weight_first, weight_second = (
+        pool.weight * (pool.n_samples - pool.n_tasks - 1.0) / np.maximum(x - 1.0, NEARLY_NO_DOF)
+        for pool, x in ((first, v_first), (second, v_second))
+    )
+    rise = v_first * v_second * (v - lost) / ((v - 1.0) * (v + 2.0))
+    common = v_first * v_second * (v * v - 2.0 * v * lost - v + 2.0)
+    common = common / (v * (v - 1.0) * (v + 2.0) * spare)
+    bias = weight_first * (v_second / v - common) + weight_second * (v_first / v - common)
+    saved = weight_first * (1.0 / spare_first - 1.0 / spare)
+    saved = saved + weight_second * (1.0 / spare_second - 1.0 / spare)
+    credit = np.maximum(rise * saved / np.where(bias > 0.0, bias, 1.0), NEARLY_NO_DOF)
+    f_star = np.where(shared, 1.0 + credit, np.inf)
+    return f_star, np.where(shared, bias / rise, 0.0)
+
+
+class Factored(NamedTuple):
+    """A regression turned so that its inputs have as many rows as rank."""
+
+    root: FloatArray
+    coordinates: FloatArray
+    residual: float
+
+
+def _factor(rows: FloatArray, target: FloatArray) -> Factored:
+    """Factor by singular values of unit columns."""
+    length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
+    unit = rows / np.where(length > 0.0, length, 1.0)
+    left, values, right = linalg.svd(unit, full_matrices=False, check_finite=False)
+    kept = values > RANK_CUTOFF * values.max(initial=0.0)
+    basis = left[:, kept]
+    coordinates = basis.T @ target
+    rest = target - basis @ coordinates
+    again = basis.T @ rest  # once more: the first sweep leaves rounding of the fit
+    rest -= basis @ again
+    root = values[kept, None] * right[kept] * length
+    return Factored(root, coordinates + again, float(rest @ rest))
+
+
+def _regress(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Residual sums of squares and ranks of many small regressions."""
+    length = np.sqrt(np.einsum("kij,kij->kj", rows, rows))
+    unit = rows / np.where(length > 0.0, length, 1.0)[:, None, :]
+    table = np.concatenate((unit, target[:, :, None]), axis=2)
+    pivots = np.abs(np.diagonal(np.linalg.qr(table, mode="r"), axis1=1, axis2=2))
+    firm = pivots[:, :-1] > TRUSTED_PIVOT
+    residual, rank = pivots[:, -1] ** 2, firm.sum(axis=1).astype(float)
+    weak = np.flatnonzero(~firm.all(axis=1))
+    if weak.size:
+        residual[weak], settled = _regress_on_firm(table[weak], firm[weak])
+        weak = weak[~settled]
+    if weak.size:
+        left, values, _ = np.linalg.svd(unit[weak], full_matrices=False)
+        kept = values > RANK_CUTOFF * values[:, :1]
+        basis = left * kept[:, None, :]
+        rest = target[weak, :, None]
+        for _ in range(2):
+            rest = rest - basis @ (basis.swapaxes(1, 2) @ rest)
+        residual[weak], rank[weak] = np.einsum("kij,kij->k", rest, rest), kept.sum(axis=1)
+    return residual, rank
+
+
+def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """Residual on the firm columns alone, and where the others are seen to depend on them.
+
+    A second triangle, the target before the columns in doubt, is a quarter of the work of singular
+    values. It settles the rank where nothing of those columns is left below the firm ones.
+    """
+    n_columns = table.shape[2]
+    place = np.column_stack((np.where(firm, 0, 2), np.ones(firm.shape[0], dtype=int)))
+    order = np.argsort(place, axis=1, kind="stable")
+    triangle = np.linalg.qr(np.take_along_axis(table, order[:, None, :], axis=2), mode="r")
+    rank = firm.sum(axis=1)
+    step = np.arange(n_columns)
+    doubted = (step[:, None] >= rank[:, None, None]) & (step > rank[:, None, None])
+    left_over = np.abs(np.where(doubted, triangle, 0.0)).max(axis=(1, 2))
+    pivots = np.abs(np.diagonal(triangle, axis1=1, axis2=2))
+    firm_still = ((pivots > TRUSTED_PIVOT) | (step >= rank[:, None])).all(axis=1)
+    residual = pivots[np.arange(rank.size), rank] ** 2
+    return residual, np.asarray((left_over < DEPENDENT) & firm_still)
+
+
+def _centred(rows: FloatArray) -> FloatArray:
+    """Rows about their mean, constant columns exactly zero."""
+    mean = weighted_mean(rows, np.ones(rows.shape[0]))
+    centred = rows - mean
+    centred[:, column_lengths(mean, centred) == 0.0] = 0.0
+    return np.asarray(centred)
+
+
+#: Singular values of unit columns below this share of the largest are rounding.
+RANK_CUTOFF = 1e-12
+#: A pivot of unit columns below this puts its column in doubt.
+TRUSTED_PIVOT = 1e-6
+#: A unit column of which less than this is left depends on the others; more, and singular values
+#: decide.
+DEPENDENT = 1e-12
+#: A rise below this share of what was explained is rounding.
+ROUNDING = 1e-26
+#: Stands for no degrees of freedom: a risk a million times the noise, but a number.
+NEARLY_NO_DOF = 1e-6
+#: Numbers handled at once: two megabytes.
+CACHED_NUMBERS = 1 << 18
