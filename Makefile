@@ -10,11 +10,12 @@ READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check lint lowest bench parity evidence clean
+.PHONY: help demo test check lint backends lowest bench parity evidence clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
 	@echo "make test     lint, types and the whole test suite"
+	@echo "make backends the test suite by numpy alone, then with every compiled scan"
 	@echo "make lowest   the test suite with the lowest supported versions of the core dependencies"
 	@echo "make bench    ratios against refitting and against one least-squares fit"
 	@echo "make parity   the paper's synthetic experiment, 100 repetitions at two noise levels"
@@ -40,6 +41,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+backends: $(READY)
+	CTFA_BACKEND=numpy $(ONE_THREAD) $(BIN)/python -m pytest -n 2
+	CTFA_BACKEND=numba $(ONE_THREAD) $(BIN)/python -m pytest -n 2
 
 .venv-lowest/.ready: pyproject.toml tests/lowest.txt
 	$(PYTHON) -m venv --clear .venv-lowest

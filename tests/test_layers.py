@@ -22,12 +22,14 @@ LAYERS = {
     "ctfa.core.criteria": 1,
     "ctfa.core.graph": 1,
     "ctfa.core.agenda": 2,
+    "ctfa.core.backend": 2,
     "ctfa.core.judge": 2,
     "ctfa.core.runs": 2,
     "ctfa.core.scans": 2,
     "ctfa.core.gappy_members": 2,
     "ctfa.core.solvers": 2,
     "ctfa.core.cut": 2,
+    "ctfa.kernels": 3,
     "ctfa._validation": 3,
     "ctfa._merging": 3,
     "ctfa._target_rule": 3,
@@ -99,6 +101,19 @@ def test_the_core_and_the_theory_import_numpy_and_scipy_only(module):
     assert {name.partition(".")[0] for name in imported(module)} <= allowed
 
 
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("ctfa.kernels")])
+def test_kernels_stand_beside_the_estimators_on_the_core(module):
+    allowed = {"numpy", "numba", *sys.stdlib_module_names}
+    for name in imported(module):
+        of_the_core = name.startswith(("ctfa.core.", "ctfa.kernels."))
+        assert of_the_core or name.partition(".")[0] in allowed, f"{module} imports {name}"
+
+
+def test_only_kernels_know_the_compiler():
+    users = [m for m in MODULES if any(n.partition(".")[0] == "numba" for n in imported(m))]
+    assert all(module.startswith("ctfa.kernels.") for module in users)
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_only_public_scikit_learn_names_are_used(module):
     private = [n for n in imported(module) if n.startswith("sklearn") and "._" in n]
@@ -110,7 +125,7 @@ def test_the_package_works_where_no_extra_is_installed():
 import sys
 class NotInstalled:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"pandas", "polars", "pyarrow", "matplotlib", "rich"}:
+        if name.partition(".")[0] in {"pandas", "polars", "pyarrow", "matplotlib", "rich", "numba"}:
             raise ModuleNotFoundError(name)
 sys.meta_path.insert(0, NotInstalled())
 from ctfa import CTFARegressor
@@ -126,6 +141,8 @@ print(CTFARegressor().fit(X, Y).predict(X).shape)
     "module", [m.name for m in pkgutil.walk_packages([str(SOURCE)], "ctfa.") if "__" not in m.name]
 )
 def test_examples_in_docstrings_are_true(module):
+    if module.startswith("ctfa.kernels."):
+        pytest.importorskip("numba", reason="compiled scans need numba")
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import ctfa.kernels  # noqa: F401  # lets the scans know of them
 from ctfa.core.criteria import (
     Criterion,
     corollary,
@@ -46,7 +47,7 @@ class MergeProblem:
     tolerance: float = 0.0
 
     def solve(self, max_loss: float) -> MergeHistory:
-        """Run the scan, which leaves the space merged."""
+        """Run the scan, which uses the space up."""
         return SCANS[self.scan](
             self.space,
             self.criterion,

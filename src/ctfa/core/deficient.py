@@ -38,6 +38,9 @@ class DeficientRestrictions:
         self._slots = np.arange(coef[0].size)
         self._alive = np.ones(coef[0].size, dtype=bool)
 
+    def start(self) -> None:
+        """Nothing: compiled scans are for full rank."""
+
     def ask(self, block: int | IntArray, others: IntArray) -> Answer:
         """Answer for one block against others, or for blocks and others in pairs."""
         p, c = np.atleast_1d(self._position[block]), self._position[others]

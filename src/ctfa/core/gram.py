@@ -58,6 +58,7 @@ class DenseGram:
         self.matrices = matrices  # (kinds, n_variables, n_variables); owned and changed
         # For differences, where look-ups have lost the digits: seldom wanted, so summed then.
         self._vectors = tuple(vectors)
+        self._has_merged = False
         self._members = [[variable] for variable in range(matrices.shape[1])]
         self.diagonal = matrices.diagonal(axis1=1, axis2=2).copy()
 
@@ -70,6 +71,11 @@ class DenseGram:
             np.matmul(part.T, part, out=matrix)
         # Copies, whatever the order of the columns: a block that is turned round changes them.
         return cls(matrices, [np.array(part.T, order="C") for part in columns])
+
+    @property
+    def vectors(self) -> tuple[FloatArray, ...] | None:
+        """What was multiplied, one row a block of each kind; None after a merge, or if not kept."""
+        return None if self._has_merged or not self._vectors else self._vectors
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Look the products up."""
@@ -86,6 +92,7 @@ class DenseGram:
         row[:, block] = length
         self.matrices[:, :, block] = row
         self.diagonal[:, block] = length
+        self._has_merged = True
         for other in others.tolist():
             self._members[block] += self._members[other]
 

@@ -90,6 +90,15 @@ class Run(NamedTuple):
         return Answer(step * step, judged_rise, np.zeros(step.shape, dtype=bool))
 
 
+class Start(NamedTuple):
+    """Fits without restrictions, one a fold."""
+
+    root: FloatArray  # (fits, D, rank): columns of B
+    response: FloatArray  # (fits, D, m): what they do to held-out predictions
+    coef: FloatArray  # (fits, D)
+    error: FloatArray  # (fits, m)
+
+
 class Restrictions:
     """The current restricted fits, one column a block."""
 
@@ -118,6 +127,13 @@ class Restrictions:
         self._ahead = 0
         self._foreseen: tuple[Run, FloatArray] | None = None
         self._settle()
+
+    def start(self) -> Start | None:
+        """Copies of what a compiled scan starts from; None after a merge."""
+        if not self._alive.all() or self._slots.size < self._position.size:
+            return None
+        parts = (self._root, self._response, self._own[3], self._error)
+        return Start(*(part.copy() for part in parts))
 
     def ask(self, block: int | IntArray, others: IntArray) -> Answer:
         """Answer for one block against others, or for blocks and others in pairs."""

@@ -12,6 +12,7 @@ from typing import Protocol, cast
 
 import numpy as np
 
+from ctfa.core import backend
 from ctfa.core.agenda import NearestPairs, PairList, RankedPairs
 from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
@@ -136,6 +137,12 @@ def _grow_groups(
 ) -> MergeHistory:
     space = judge.space
     order = np.asarray(order, dtype=np.intp)
+    if neighbours is None and judge.asks_everybody:
+        history = backend.grow(
+            space, judge.criterion, limit=judge.limit, order=order, restart=restart
+        )
+        if history is not None:
+            return history
     rank = np.empty(order.size, dtype=np.intp)
     rank[order] = np.arange(order.size)
     free = np.ones(order.size, dtype=bool)

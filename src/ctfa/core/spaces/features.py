@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ctfa.core.deficient import restrictions
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, correlation, mean_correlation
-from ctfa.core.restrictions import Roots
+from ctfa.core.restrictions import Roots, Start
 from ctfa.core.ridge import Ridge
 from ctfa.core.types import FloatArray, IntArray, Number
+
+
+class FeatureStart(NamedTuple):
+    """Features before any merge: the fits, and the model in which they are judged."""
+
+    fits: Start
+    share: FloatArray  # what a squared error of each fit counts
+    total: float
+    residual: float
+    dof: float
+    noise: float  # its variance, by the model with all features
 
 
 class FeatureSpace:
@@ -70,6 +83,14 @@ class FeatureSpace:
         n_absorbed = np.arange(sequence.size + 1.0)[:, None]
         sizes = self._columns.sizes_along(block, sequence, others)
         return self._evidence(residual, answers.rise[0], n_absorbed, sizes)
+
+    def start(self) -> FeatureStart | None:
+        """What a compiled scan starts from; None where rank or degrees of freedom are lacking."""
+        fits = self._restrictions.start()
+        if fits is None or self._full_dof <= 0.0:
+            return None
+        dof, noise = self.n_samples - self._rank - 1.0, self._full_residual / self._full_dof
+        return FeatureStart(fits, np.ones(1), self._total, self._residual, dof, noise)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the blocks' mean columns."""

@@ -13,7 +13,7 @@ from ctfa.core.design import Design, Factors, weighted_mean
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram
 from ctfa.core.restrictions import Roots
-from ctfa.core.spaces.features import BlockColumns, running_sums
+from ctfa.core.spaces.features import BlockColumns, FeatureStart, running_sums
 from ctfa.core.types import FloatArray, IntArray, Number
 
 #: Training rows whose Gram matrix (of columns at unit length over all rows) is conditioned better
@@ -204,6 +204,14 @@ class FoldedFeatureSpace:
         n_blocks = self._columns.n_blocks - np.arange(sequence.size + 1.0)[:, None]
         sizes = self._columns.sizes_along(block, sequence, others)
         return self._evidence(residual, rises, n_blocks, sizes)
+
+    def start(self) -> FeatureStart | None:
+        """What a compiled scan starts from; None where a fit has less than full rank."""
+        fits = self._restrictions.start()
+        if fits is None:
+            return None
+        # The R2 of held-out rows knows no degrees of freedom.
+        return FeatureStart(fits, self._share, 1.0, self._residual, np.nan, np.nan)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the blocks' mean columns, over all rows."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,15 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: More targets than this and the two matrices of inner products are not held in memory.
 DENSE_LIMIT = 5_000
+
+
+class TargetStart(NamedTuple):
+    """Targets before any merge, of each kind: of fitted values, then of residuals."""
+
+    matrices: FloatArray  # (kinds, L, L): inner products
+    vectors: tuple[FloatArray, ...]  # (L, length): what was multiplied
+    sizes: FloatArray  # members of each
+    reading: InSample
 
 
 class TargetSpace:
@@ -137,6 +147,18 @@ class TargetSpace:
         squares = differences(self._gram, members, sizes, others, theirs * turn)
         total = self._gram.diagonal[:, others] / theirs**2
         return np.where(squares > ROUNDING * total, squares, 0.0)
+
+    def start(self) -> TargetStart | None:
+        """What a compiled scan of least-squares fits starts from, and leaves as it is.
+
+        None if it is not all held, or if more than two inner products has a say in a merge.
+        """
+        reading, gram = self._reading, self._gram
+        if not (isinstance(reading, InSample) and isinstance(gram, DenseGram)):
+            return None
+        if self._flip or self.is_guarded or gram.vectors is None:
+            return None
+        return TargetStart(gram.matrices, gram.vectors, self._size, reading)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the mean targets; of a pair that would be flipped, without its sign."""

@@ -1,0 +1,110 @@
+"""Who runs a scan: numpy, or a compiled kernel that makes the same decisions.
+
+The code of ``scans`` and ``runs`` serves everything and is what a kernel is tested against. A
+kernel serves some spaces and criteria and declines the rest, and then numpy runs. Which backend is
+used is named by the environment variable ``CTFA_BACKEND`` or, within a block of code, by ``using``:
+
+- ``"auto"`` (the default): a kernel where its package is installed and the problem is large enough;
+- ``"numpy"``: never a kernel;
+- a backend's own name (``"numba"``): its kernel wherever there is one, an error if not installed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple, Protocol
+
+from ctfa.core.criteria import Criterion
+from ctfa.core.history import MergeHistory
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.types import IntArray
+
+VARIABLE = "CTFA_BACKEND"
+
+
+class Grow(Protocol):
+    """The scans that grow one group after another, where any two variables may meet."""
+
+    def __call__(
+        self,
+        space: MergeSpace,
+        criterion: Criterion,
+        *,
+        limit: float,
+        order: IntArray,
+        restart: bool,
+        where_it_pays: bool,
+    ) -> MergeHistory | None:
+        """Run the scan, or return None to decline; the space stays as it is."""
+
+
+class Backend(NamedTuple):
+    """A package of kernels; nothing heavy is imported before its first scan."""
+
+    is_installed: Callable[[], bool]
+    extra: str  # what to install
+    grow: Grow
+
+
+#: Filled by ``ctfa.kernels``: the core knows of no compiler.
+BACKENDS: dict[str, Backend] = {}
+
+_named: ContextVar[str | None] = ContextVar("ctfa_backend", default=None)
+
+
+@contextmanager
+def using(name: str) -> Iterator[None]:
+    """Name the backend for a block of code, in the current thread."""
+    _require(name, "using")
+    token = _named.set(name)
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def named() -> str:
+    """Name of the backend asked for."""
+    return _named.get() or os.environ.get(VARIABLE) or "auto"
+
+
+def grow(
+    space: MergeSpace, criterion: Criterion, *, limit: float, order: IntArray, restart: bool
+) -> MergeHistory | None:
+    """Run the scan by a kernel; None where there is none for it."""
+    name = named()
+    if name == "numpy":
+        return None
+    if name == "auto":
+        offered = [backend for backend in BACKENDS.values() if backend.is_installed()]
+    else:
+        _require(name, VARIABLE)
+        offered = [BACKENDS[name]]
+    for backend in offered:
+        history = backend.grow(
+            space,
+            criterion,
+            limit=limit,
+            order=order,
+            restart=restart,
+            where_it_pays=name == "auto",
+        )
+        if history is not None:
+            return history
+    return None
+
+
+def _require(name: str, asked_by: str) -> None:
+    """Refuse a name that is unknown, or whose package is not installed."""
+    known = ["auto", "numpy", *BACKENDS]
+    if name not in known:
+        names = ", ".join(map(repr, known))
+        raise ValueError(f"{asked_by} names the backend {name!r}, which is none of {names}.")
+    if name in BACKENDS and not BACKENDS[name].is_installed():
+        raise ImportError(
+            f"{asked_by} names the backend {name!r}, which is not installed: "
+            f"pip install 'ctfa[{BACKENDS[name].extra}]', or choose 'auto' or 'numpy'."
+        )
