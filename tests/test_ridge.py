@@ -244,7 +244,7 @@ def test_a_loss_of_one_is_where_merging_lowers_the_cross_validated_error_of_all_
 
 
 @pytest.mark.parametrize("penalty", [0.5, 2.0])
-def test_left_out_gains_at_a_given_penalty_are_those_on_new_rows(penalty):
+def test_gains_at_a_given_penalty_are_those_on_new_rows(penalty):
     rng = np.random.default_rng(0)
     coef = 0.3 * rng.normal(size=(8, 1)) + 0.12 * rng.normal(size=(8, 2))
     pair = Partition(np.zeros(2, dtype=int))
@@ -255,7 +255,7 @@ def test_left_out_gains_at_a_given_penalty_are_those_on_new_rows(penalty):
         mean = Y.mean(axis=0)
         ridge = Ridge.of(X, Y - mean)
         ridge = replace(ridge, penalty=np.full_like(ridge.penalty, penalty)[()])
-        predicted = RidgeFit(ridge, Y - mean).risk.gain_over_single(pair).value.sum()
+        predicted = RidgeFit(ridge, Y - mean).members.gain_over_single(pair).value.sum()
         alone = ridge.coefficients(Y - mean)
         shared = alone.mean(axis=1, keepdims=True)
         # Risk on rows of mean zero and unit covariance; each target keeps its own mean.
