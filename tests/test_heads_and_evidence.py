@@ -353,3 +353,19 @@ def test_identical_targets_and_flat_features_leave_numbers():
             assert np.isfinite(model.merges_[columns]).all(axis=None)
             assert "nan" not in str(model.why(0))
     assert CTFARegressor().fit(X, same).n_groups_ == 1
+
+
+def test_a_target_whose_own_model_fails_is_named():
+    class Failing(LinearRegression):
+        def predict(self, X):
+            return super().predict(X) if X.shape[1] < 5 else np.full(len(X), np.nan)
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 5)) + rng.normal(size=(80, 1))
+    Y = X.sum(axis=1, keepdims=True) + rng.normal(size=(80, 3)) * [1.0, 2.0, 9.0] + X[:, :3]
+    features = FeatureAggregator(max_loss=np.inf)
+    targets = TargetAggregator(max_loss=np.inf)
+    model = CTFARegressor(Failing(), targets=targets, features=features, head="shrink").fit(X, Y)
+    assert (model.trust_ < 1.0).any()
+    with pytest.raises(ValueError, match=r"model of target 'y.' by itself predicted NaN"):
+        model.predict(X)

@@ -148,6 +148,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         units = np.asarray(self.targets_.partition_.spread(means)) * self.targets_.signs_
         if self._singles is not None:
             units = self._singles.mix(units, self.trust_, inputs)
+            check.require_finite_own(units, self.targets_._names)
         return check.hand_back(
             self.targets_._from_units(units),
             self.targets_._labels,

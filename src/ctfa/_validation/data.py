@@ -248,6 +248,16 @@ def require_finite_prediction(values: FloatArray, regressors: Sequence[Any]) -> 
         )
 
 
+def require_finite_own(values: FloatArray, names: Sequence[str]) -> None:
+    """Refuse to hand on what a target's own model could not predict."""
+    if not np.isfinite(values).all():
+        target = int(np.flatnonzero(~np.isfinite(values).all(axis=0))[0])
+        raise ValueError(
+            f"the model of target {names[target]!r} by itself predicted NaN or infinity: its fit "
+            "has failed; use head='mean', scale the features or use another regressor."
+        )
+
+
 def _as_it_is(data: Any) -> FloatArray | None:
     """A plain array of float64, which needs no conversion; None for anything else."""
     return data if type(data) is np.ndarray and data.dtype == np.float64 else None
