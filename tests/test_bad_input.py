@@ -439,3 +439,19 @@ def test_dates_are_not_taken_for_numbers():
             CTFARegressor().fit(bad, Y)
     with pytest.raises(ValueError, match="Y contains dates"):
         CTFARegressor().fit(X, frame.assign(day=days))
+
+
+def test_an_aggregator_is_no_regressor():
+    with refused(TypeError, "TargetAggregator.* cannot predict", "as targets="):
+        CTFARegressor(TargetAggregator()).fit(X, Y)
+
+
+def test_groups_make_folds_of_groups():
+    labels = np.repeat(np.arange(8), 5)
+    model = fit_target()
+    grouped = TargetAggregator(cv=4).fit(X, Y, groups=labels)
+    spelled = TargetAggregator(cv=GroupKFold(4)).fit(X, Y, groups=labels)
+    np.testing.assert_array_equal(grouped.cv_curve_.fold_errors, spelled.cv_curve_.fold_errors)
+    assert model.cv_curve_.fold_errors.shape[0] == 10
+    with refused(ValueError, "groups", "Pass groups= to fit"):
+        TargetAggregator(cv=GroupKFold(4)).fit(X, Y)

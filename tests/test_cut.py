@@ -74,13 +74,17 @@ def assert_same_curve(model, errors, counts):
 
 
 def choice_by_hand(limits, errors):
-    """The rule, spelled out: among limits within two paired errors, the nearest to 1.5."""
+    """The rule, spelled out: the nearest to 1.5 within two paired errors of the best limit.
+
+    Within half of one where it merges more than the best.
+    """
     mean = errors.mean(axis=0)
     best = int(np.argmin(mean))
     allowed = []
     for at, limit in enumerate(limits):
         gap = errors[:, at] - errors[:, best]
-        if mean[at] - mean[best] <= 2.0 * np.std(gap, ddof=1) / np.sqrt(len(gap)):
+        n_errors = 0.5 if limit > limits[best] else 2.0
+        if mean[at] - mean[best] <= n_errors * np.std(gap, ddof=1) / np.sqrt(len(gap)):
             distance = abs(np.log(max(limit, 0.1) / 1.5)) if np.isfinite(limit) else np.inf
             allowed.append((distance, mean[at], limit))
     return min(allowed)[2]

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.model_selection import TimeSeriesSplit, cross_val_score
 
 from ctfa import CTFARegressor, CTFARegressorCV, TargetAggregator, nonlinctfa, target_path
 from ctfa.datasets import make_paper_synthetic
@@ -140,3 +141,39 @@ def test_gaps_in_the_inputs_stay_an_error():
     holes[3, 2] = np.nan
     with pytest.raises(ValueError, match="Input X contains NaN"):
         CTFARegressor().fit(holes, Y)
+
+
+def test_a_station_without_a_row_in_a_fold_is_not_judged_there():
+    late = COMPLETE + 1e4
+    late[:100, 0] = np.nan
+    curves = [
+        TargetAggregator(cv=TimeSeriesSplit(4)).fit(X, late - shift).cv_curve_.error
+        for shift in (0.0, 1e4)
+    ]
+    np.testing.assert_allclose(curves[0], curves[1], rtol=1e-6)
+    assert curves[0].max() < 3.0
+
+
+def test_scores_leave_out_targets_that_are_not_observed():
+    closed = COMPLETE.copy()
+    closed[:32, 0] = np.nan
+    scores = cross_val_score(CTFARegressor(), X, closed, cv=5)
+    assert np.isfinite(scores).all()
+    model = CTFARegressor().fit(X, closed)
+    each = model.score_per_target(X[:32], closed[:32])
+    assert np.isnan(each[0])
+    assert model.score(X[:32], closed[:32]) == pytest.approx(each[1:].mean())
+    with pytest.raises(ValueError, match="no target is observed"):
+        model.score(X, np.full_like(closed, np.nan))
+
+
+def test_folds_without_enough_rows_of_a_target_name_it():
+    late = pd.DataFrame(COMPLETE, columns=[f"ST{i}" for i in range(8)])
+    late.loc[:60, "ST3"] = np.nan
+    model = CTFARegressor().fit(X, late)
+    for ask in (model.compare, model.stability):
+        with pytest.raises(ValueError, match=r"fold 0 of cv: target 'ST3' is observed in 0 of"):
+            ask(X, late, cv=TimeSeriesSplit(5))
+    late["ST3"] = np.nan
+    with pytest.raises(ValueError, match="'ST3' is observed in 0 rows"):
+        CTFARegressor().fit(X, late)

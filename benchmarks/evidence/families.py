@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 
 from ctfa.datasets import make_paper_synthetic
-from evidence.problem import Case, Problem
+from evidence.problem import Case, Problem, stream
 
 N_TEST = 2000
 #: Correlation of neighbouring inputs.
@@ -217,7 +217,7 @@ def series(rng: np.random.Generator, size: Size) -> Problem:
 
 def paper(seed: int, *, n_targets: int, noise: float) -> Problem:
     """The paper's setting; the signal is the same draw without noise."""
-    draw = partial(make_paper_synthetic, 250 + 1000, 100, n_targets, random_state=seed)
+    draw = partial(make_paper_synthetic, 250 + 1000, 100, n_targets, random_state=stream(seed))
     X, Y = draw(noise=noise)
     _, signal = draw(noise=0.0)
     labels = (signal.T @ X.sum(axis=1) > 0).astype(int)
@@ -254,8 +254,8 @@ FAMILIES: dict[str, tuple[Draw, tuple[Size, ...]]] = {
 def draw(seed: int, *, family: str, size: Size) -> Problem:
     """The problem of a seed: its own stream for every family and size."""
     make, _ = FAMILIES[family]
-    stream = np.random.default_rng([seed, zlib.crc32(f"{family} {size}".encode())])
-    return make(stream, size)
+    numbers = np.random.default_rng([stream(seed), zlib.crc32(f"{family} {size}".encode())])
+    return make(numbers, size)
 
 
 def slow_seeds(n_targets: int) -> int:

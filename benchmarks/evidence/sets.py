@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from evidence.problem import Case, Problem, is_final
+from evidence.problem import Case, Problem, is_final, stream
 
 N_SPLITS = 8
 #: Mulan sets and the number of their targets, the last columns.
@@ -117,7 +117,7 @@ def needs_reduction(n_samples: int, n_inputs: int) -> bool:
 
 def shuffled_split(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """70 % of the rows for training, at random."""
-    rows = np.random.default_rng([seed, n_rows]).permutation(n_rows)
+    rows = np.random.default_rng([stream(seed), n_rows]).permutation(n_rows)
     cut = round(0.7 * n_rows)
     return np.sort(rows[:cut]), np.sort(rows[cut:])
 
@@ -149,7 +149,7 @@ def qm9(seed: int, *, n_samples: int) -> Problem:
     """A draw of molecules and 3000 others to test; odd rows for final seeds, even for tuning."""
     X, Y = ordinary_molecules()
     rows = np.arange(int(is_final(seed)), len(X), 2)
-    rows = np.random.default_rng([seed, 9]).permutation(rows)[: n_samples + 3000]
+    rows = np.random.default_rng([stream(seed), 9]).permutation(rows)[: n_samples + 3000]
     return prepare(X, Y, rows[:n_samples], rows[n_samples:])
 
 

@@ -23,6 +23,9 @@ from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
 from ctfa.core.types import FloatArray
 
+#: The way out of too few rows.
+RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
+
 
 class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Average groups of features whose coefficients need not differ (Phase II).
@@ -208,7 +211,7 @@ class FactoredFeatures:
         if penalised:
             ridge = Ridge.factor(sample.inputs, sample.weights)
         elif splits is None:
-            check.require_freedom(sample.design)
+            check.require_freedom(sample.design, RIDGE)
         else:
             folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])

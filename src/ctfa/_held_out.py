@@ -28,6 +28,7 @@ def regroup(
 ) -> list[Partition]:
     """Groups found on the training rows of each split, with the limit that was used."""
     check.require_matrix_size(len(targets.names), "stability_")
+    check.require_observed_in_folds(targets, splits, sample.design.rank + 3)
     template = clone(fitted).set_params(max_loss=fitted.max_loss_)
     return list(
         Parallel(n_jobs=n_jobs)(
@@ -86,19 +87,19 @@ def held_out_error(
     return np.asarray(np.ma.mean(np.ma.array(errors), axis=0) / unit)
 
 
-def r2_of_each(
-    true: FloatArray, predicted: FloatArray, weights: FloatArray | None, names: Sequence[str]
-) -> FloatArray:
-    """R2 of each target on the rows where it is observed."""
+def r2_of_each(true: FloatArray, predicted: FloatArray, weights: FloatArray | None) -> FloatArray:
+    """R2 of each target on the rows where it is observed; NaN where these are fewer than two."""
     if not np.isnan(true).any():
         raw = r2_score(true, predicted, sample_weight=weights, multioutput="raw_values")
         return np.asarray(raw)
-    check.require_observed(true, names, 2, "R2")
     scores = []
     for column, guess in zip(true.T, predicted.T, strict=True):
         rows = ~np.isnan(column)
         judge = None if weights is None else weights[rows]
-        scores.append(r2_score(column[rows], guess[rows], sample_weight=judge))
+        seen = np.count_nonzero(rows) >= 2
+        score = r2_score(column[rows], guess[rows], sample_weight=judge) if seen else np.nan
+        scores.append(score)
+    check.require_any_score(scores)
     return np.array(scores)
 
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
@@ -15,6 +16,7 @@ from ctfa._explanation import (
     Explanation,
     MergeEvidence,
     MergeSummary,
+    Terms,
     as_pandas,
     co_clustering,
     explain,
@@ -167,16 +169,19 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         return self
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean over the targets of the R2 of each."""
-        return float(np.mean(self.score_per_target(X, y, sample_weight)))
+        """Mean over the targets of the R2 of each; over those observed in two rows or more."""
+        return float(np.nanmean(self.score_per_target(X, y, sample_weight)))
 
     def score_per_target(self, X: Any, Y: Any, sample_weight: Any = None) -> FloatArray:
-        """R2 of each target, in the order of the columns of ``Y``."""
+        """R2 of each target, in the order of the columns of ``Y``.
+
+        On the rows where it is observed; NaN for a target observed in fewer than two of them.
+        """
         predicted = np.asarray(self.predict(X))
         true = self.targets_._read_again(Y, predicted.shape[0]).values
         check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])
-        return r2_of_each(true, predicted.reshape(true.shape), weights, self.targets_._names)
+        return r2_of_each(true, predicted.reshape(true.shape), weights)
 
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
@@ -209,7 +214,8 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         """
         check_is_fitted(self)
         position = check.read_target(target, self.targets_._names, self.targets_._labels)
-        return explain(self._evidence, position, self.trust_, getattr(self, "stability_", None))
+        together, shrunk = getattr(self, "stability_", None), self._singles is not None
+        return explain(self._evidence, position, self.trust_, together, shrunk=shrunk)
 
     @property
     def merges_(self) -> Any:
@@ -279,6 +285,7 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
         single = CTFARegressor(self.regressor, targets="passthrough", features="passthrough")
         labels = check.read_labels(groups, sample)
         splits = check.read_folds(cv, sample, targets.values, groups)
+        check.require_observed_in_folds(targets, splits, sample.design.rank + 3)
         error, alone = (
             held_out_error(model, sample, targets.values, splits, labels)
             for model in (self, single)
@@ -298,6 +305,12 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
     def __getattr__(self, name: str) -> Any:
         """Say how to get what is computed on request; called only for names that are not there."""
         kind = type(self).__name__
+        # A property that fails for want of a fit ends up here too, its own error forgotten.
+        if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
+            raise NotFittedError(
+                f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "
+                "before using this estimator."
+            )
         if name in ("stability_", "stability_labels_"):
             raise AttributeError(
                 f"{kind}.{name} is computed on request: call stability(X, Y) first."
@@ -381,9 +394,15 @@ class CTFARegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: i
             targets.names,
             merges,
             gain,
-            aggregator.max_loss_,
-            aggregator.guard is not None,
-            aggregator.scale == "standard",
+            aggregator.signs_,
+            Terms(
+                aggregator.criterion,
+                aggregator.scan,
+                aggregator.max_loss_,
+                aggregator.guard is not None,
+                aggregator.scale == "standard",
+                bool(np.isnan(targets.values).any()),
+            ),
         )
         return aggregator
 

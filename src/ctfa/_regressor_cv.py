@@ -103,7 +103,8 @@ class CTFARegressorCV(CTFARegressor):
         self
         """
         sample, targets = self._read(X, Y, sample_weight)
-        check.require_complete(targets.values, "CTFARegressorCV")
+        instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
+        check.require_complete(targets.values, "CTFARegressorCV", instead)
         phases = _Phases.of(self, sample.n_samples)
         splits = check.read_folds(self.cv, sample, targets.values, groups)
         scorer = check_scoring(_Predicted(), scoring=self.scoring)

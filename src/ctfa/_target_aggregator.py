@@ -22,6 +22,9 @@ from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray
 
+#: What missing values need.
+PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
+
 
 class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
@@ -38,8 +41,9 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         "best-first"; in the others an early merge changes later questions). Units of ``"risk"``:
         1 is break-even in expectation. ``"mse"`` and ``"corollary"``: squared target units, the
         negative of the paper's epsilon_1. ``"auto"``, for ``"risk"``: chosen on the folds of
-        ``cv``, with the groups found anew from the training rows of each; of all limits within two
-        paired standard errors of the best the one nearest to 1.5.
+        ``cv``, with the groups found anew from the training rows of each; the limit nearest to 1.5
+        among those within two paired standard errors of the best (half of one for limits that merge
+        more than the best).
     scan : {"best-first", "correlation", "grow", "restart"}, default="best-first"
         Who is asked next. ``"best-first"``: the pair of smallest loss; ``"correlation"``: the most
         correlated pair; ``"grow"``: Algorithm 2 as printed; ``"restart"``: the authors' loop.
@@ -215,13 +219,13 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         rule = self._rule(values.shape[1])
         graph = check.read_graph(self.connectivity, values, "targets")
         self._remember(targets)
-        check.require_varying(values, targets.names)
         self._require_complete_enough(rule, sample, targets)
+        check.require_varying(values, targets.names)
         design = None
         if rule.solver == "ols":
             design = sample.design
             if values.shape[1] > 1:
-                check.require_freedom(design)
+                check.require_freedom(design, "TargetAggregator(solver='ridge') for Phase I")
                 if rule.criterion is mse:
                     check.require_columns_freedom(design)
         posed = rule.pose(design, sample.inputs, sample.weights, values, graph)
@@ -242,7 +246,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
             (f"guard={self.guard!r}", not rule.guarded),
         ):
             if not simple:
-                check.require_complete(targets.values, option)
+                check.require_complete(targets.values, option, PLAIN)
         needed = sample.design.rank + 3
         check.require_observed(targets.values, targets.names, needed, "least squares")
 
@@ -277,7 +281,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
             for train, _ in splits
         ]
         sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
-        if check.warn_if_folds_are_short(sizes, PREFERRED):
+        rank = sample.design.rank if sizes else 0
+        if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
             return None
         graph = posed.problem.graph
         return choose_cut(rule, inputs, weights, values, posed.scales, graph, splits, designs)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
-from ctfa.core.criteria import Criterion, cross_validated_risk, target_risk
+from ctfa.core.criteria import TINY, Criterion, cross_validated_risk, target_risk
 from ctfa.core.cut import GRID, CutCurve
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.ridge import Ridge
@@ -25,6 +25,7 @@ class PosedTargets:
     offsets: FloatArray
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
+    seen: BoolArray  # targets with a row to learn from; the others are not judged
 
     def errors(
         self,
@@ -38,7 +39,7 @@ class PosedTargets:
         # In units of all rows: a target that happens to be constant over these has none of its own.
         observed, relative = (values - self.offsets) / units, self.scales / units
         judges = np.ones(len(values)) if weights is None else weights
-        weight = np.where(np.isnan(observed), 0.0, judges[:, None])
+        weight = np.where(np.isnan(observed) | ~self.seen, 0.0, judges[:, None])
         observed = np.where(np.isnan(observed), 0.0, observed)
         predict = self.fit.predictor(rows)
         found: dict[bytes, float] = {}
@@ -49,7 +50,7 @@ class PosedTargets:
                 level = point.partition.mean((self.intercepts * signs)[None])
                 means = predict(point.partition, signs) + level
                 gap = observed - point.partition.spread(means) * (signs * relative)
-                found[key] = float((weight * gap**2).sum() / weight.sum())
+                found[key] = float((weight * gap**2).sum() / max(weight.sum(), TINY))
         return np.array([found[_key(point)] for point in points])
 
 
@@ -116,7 +117,9 @@ class TargetRule:
             graph,
             tolerance=TIE * loss_unit(criterion, space.total_variance),
         )
-        return PosedTargets(problem, fit, offsets, scales, intercepts)
+        return PosedTargets(
+            problem, fit, offsets, scales, intercepts, np.asarray(~gaps.all(axis=0))
+        )
 
     def _criterion(self) -> Criterion:
         """Return the risk of the solver; other criteria are those of least squares."""

@@ -53,11 +53,13 @@ from ctfa._validation.options import (
 )
 from ctfa._validation.sufficiency import (
     is_varying,
+    require_any_score,
     require_columns_freedom,
     require_freedom,
     require_judges,
     require_matrix_size,
     require_observed,
+    require_observed_in_folds,
     require_varying,
     warn_if_doubtful,
 )
@@ -95,6 +97,7 @@ __all__ = [
     "read_vector",
     "read_weights",
     "require",
+    "require_any_score",
     "require_columns_freedom",
     "require_complete",
     "require_curve",
@@ -107,6 +110,7 @@ __all__ = [
     "require_matrix_size",
     "require_no_limit",
     "require_observed",
+    "require_observed_in_folds",
     "require_regressor",
     "require_risk",
     "require_rows",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.model_selection import PredefinedSplit, check_cv
+from sklearn.model_selection import GroupKFold, PredefinedSplit, check_cv
 from sklearn.utils.validation import has_fit_parameter
 
 from ctfa._validation.data import Sample
@@ -91,14 +91,13 @@ def require_curve(model: Any) -> Any:
     return curve
 
 
-def require_complete(values: FloatArray, what: str) -> None:
+def require_complete(values: FloatArray, what: str, instead: str) -> None:
     """Refuse missing values for an option that cannot work with them."""
     if np.isnan(values).any():
         n_missing = int(np.isnan(values).sum())
         raise ValueError(
-            f"Y has {n_missing} missing values (NaN), which {what} cannot work with: use "
-            "criterion='risk', solver='ols', flip=False and guard=None, fill the gaps, or drop "
-            "those rows."
+            f"Y has {n_missing} missing values (NaN), which {what} cannot work with: {instead}, "
+            "fill the gaps, or drop those rows."
         )
 
 
@@ -291,13 +290,20 @@ def read_folds(
 ) -> list[tuple[IntArray, IntArray]]:
     """Training and test rows of each fold, counted among the rows used."""
     labels = read_labels(groups, sample)
+    if labels is not None and isinstance(cv, Integral):
+        cv = GroupKFold(int(cv))
     try:
         splits = [
             (np.asarray(train), np.asarray(test))
             for train, test in check_cv(cv, y, classifier=False).split(sample.inputs, y, labels)
         ]
     except (TypeError, ValueError) as error:
-        raise ValueError(f"cv={cv!r} cannot split {sample.n_samples} rows: {error}") from error
+        hint = ""
+        if labels is None and "groups" in str(error):
+            hint = " Pass groups= to fit (through a search: params={'groups': ...})."
+        raise ValueError(
+            f"cv={cv!r} cannot split {sample.n_samples} rows: {error}{hint}"
+        ) from error
     if _names_rows(cv):
         splits = [(_rows_used(train, sample), _rows_used(test, sample)) for train, test in splits]
     if not splits:
@@ -346,14 +352,16 @@ def read_cut_folds(
     return read_folds(cv, sample, values, groups)
 
 
-def warn_if_folds_are_short(sizes: Sequence[tuple[int, int]], fallback: float) -> bool:
+def warn_if_folds_are_short(
+    sizes: Sequence[tuple[int, int]], full_rank: int, fallback: float
+) -> bool:
     """Whether the training rows of some fold leave no degrees of freedom; sizes: rows and rank."""
     for number, (n_rows, rank) in enumerate(sizes):
         if n_rows <= rank + 2:
             warnings.warn(
                 f"max_loss='auto' cannot be chosen: fold {number} has {n_rows} training rows and "
-                f"least squares on these features needs {rank + 3}. max_loss={fallback:g} is used, "
-                "which suits most data; give it, or use solver='ridge' or fewer features.",
+                f"least squares on these features needs {full_rank + 3}. max_loss={fallback:g} is "
+                "used, which suits most data; give it, or use longer folds or fewer features.",
                 RuntimeWarning,
                 stacklevel=5,
             )
@@ -367,6 +375,11 @@ def require_regressor(regressor: Any) -> None:
         raise TypeError(
             f"regressor={regressor!r} is not an estimator: pass an instance such as RidgeCV(), or "
             "None for LinearRegression()."
+        )
+    if not hasattr(regressor, "predict"):
+        raise TypeError(
+            f"regressor={regressor!r} cannot predict: pass a regressor such as RidgeCV() first, "
+            "and aggregators as targets= and features=."
         )
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ctfa.core.design import Design
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Relative spread below which a target is constant and its variation rounding.
 FLAT = 1e-14
@@ -16,7 +17,7 @@ FLAT = 1e-14
 LARGEST_MATRIX = 10_000
 
 
-def require_freedom(design: Design) -> None:
+def require_freedom(design: Design, way_out: str) -> None:
     """Refuse data that leave no degrees of freedom for the noise."""
     n_samples, n_inputs, rank = design.n_samples, design.n_inputs, design.rank
     if n_samples > rank + 2:
@@ -26,7 +27,7 @@ def require_freedom(design: Design) -> None:
     raise ValueError(
         f"X has n_samples={n_samples} rows and {n_inputs} features{rank_text}: least squares "
         f"leaves too few degrees of freedom for the noise; {needed + 3} rows or more are needed. "
-        "Use solver='ridge', or fewer features."
+        f"Use {way_out}, or fewer features."
     )
 
 
@@ -78,6 +79,30 @@ def require_observed(values: FloatArray, names: Sequence[str], needed: int, why:
             f"target {names[short[0]]!r}{more} is observed in {counts[short[0]]} rows: {why} needs "
             f"{needed} or more. Leave it out, fill it, or use fewer features."
         )
+
+
+def require_observed_in_folds(
+    targets: Any, splits: Sequence[tuple[IntArray, IntArray]], needed: int
+) -> None:
+    """Refuse folds in which a target with gaps has too few rows to learn from."""
+    if not np.isnan(targets.values).any():
+        return
+    for number, (train, _) in enumerate(splits):
+        counts = np.count_nonzero(~np.isnan(targets.values[train]), axis=0)
+        short = np.flatnonzero(counts < needed)
+        if short.size:
+            more = f" (and {short.size - 1} more)" if short.size > 1 else ""
+            raise ValueError(
+                f"fold {number} of cv: target {targets.names[short[0]]!r}{more} is observed in "
+                f"{counts[short[0]]} of its {train.size} training rows; least squares needs "
+                f"{needed}. Use other folds, or leave it out."
+            )
+
+
+def require_any_score(scores: Sequence[float]) -> None:
+    """Refuse to score where no target is observed."""
+    if np.isnan(scores).all():
+        raise ValueError("no target is observed in two rows or more: R2 is not defined.")
 
 
 def require_judges(held_out: Sequence[FloatArray], name: str) -> None:

@@ -15,8 +15,11 @@ GRID = np.array(
 #: Where theory and experience put the limit, for want of evidence: a little above break-even,
 #: because the smallest losses are met first and flatter what is left.
 PREFERRED = 1.5
-#: Paired standard errors within which held-out errors do not tell two limits apart.
-N_ERRORS = 2.0
+#: Paired standard errors of the best within which a limit may stand in for it: two where it merges
+#: less than the best, half of one where it merges more. A merge too few costs little and keeps what
+#: single-task models have; of two limits that held-out rows hardly tell apart the one that merges
+#: less is safer.
+FEWER_MERGES, MORE_MERGES = 2.0, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +40,8 @@ class CutCurve:
     def of(cls, max_loss: FloatArray, fold_errors: FloatArray, n_groups: FloatArray) -> CutCurve:
         """Choose, among limits that are not worse than the best, the one nearest to theory."""
         curve = cls(max_loss, fold_errors, n_groups, -1)
-        within = curve.error <= curve.error.min() + N_ERRORS * curve.standard_error
+        n_errors = np.where(max_loss > max_loss[curve.best], MORE_MERGES, FEWER_MERGES)
+        within = curve.error <= curve.error.min() + n_errors * curve.standard_error
         far = np.where(within, _distance(max_loss), np.nan)
         nearest = np.flatnonzero(far == np.nanmin(far))
         chosen = int(nearest[np.argmin(curve.error[nearest])])
