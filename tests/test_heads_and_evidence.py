@@ -1,6 +1,7 @@
 """Heads, and what a fitted model says of its merges: recomputed, and read as a user would."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,10 +15,14 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
-from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
+from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator
+from ctfa.core.criteria import target_risk
+from ctfa.core.cut import CutCurve
 from ctfa.core.design import Design
 from ctfa.core.solvers import LeastSquaresFit
+from ctfa.plotting import plot_cv_curve
 from problems import make_problem
 
 PROBLEM = make_problem("correlated", 3, n_samples=60, n_features=5, n_targets=7)
@@ -135,7 +140,7 @@ def test_the_predicted_gain_of_a_target_is_that_of_all_its_merges():
         total[step.members] += step.gain
     for i in range(7):
         assert model.why(i).gain == pytest.approx(total[i], abs=1e-12)
-        assert model.why(i).expected_to_lose == (total[i] < 0.0)
+        assert model.why(i).expected_to_lose == (total[i] < -model.why(i).gain_error)
         assert model.why(i).trust == model.trust_[i]
 
 
@@ -193,7 +198,7 @@ def test_gains_of_targets_in_their_own_units_are_not_called_shares(scale):
     targets = TargetAggregator(max_loss=6.0, scale=scale)
     model = CTFARegressor(targets=targets).fit(X, Y)
     grouped = int(model.partition_.groups[int(np.argmax(model.partition_.sizes))][0])
-    assert "%" not in str(model.why(grouped)).replace(f"{model.trust_[grouped]:.0%}", "")
+    assert "%" not in str(model.why(grouped)).replace(f"{100 * model.trust_[grouped]:.0f} %", "")
     assert "squared units of the targets" in str(model.why(grouped))
     frame = model.compare(X, Y, cv=3)
     share = frame["predicted_gain"] * np.var(Y, axis=0)
@@ -217,8 +222,12 @@ def test_reasons_for_refusals_are_given():
     assert skipped.why(0).refusal.reason == "no two targets were compared"
     guard = TargetAggregator(max_loss=np.inf, guard="member")
     guarded = CTFARegressor(targets=guard).fit(X, Y)
-    reasons = {guarded.why(i).refusal.reason for i in range(7)}
-    assert "every other merge would make a member lose" in reasons
+    stopped = [guarded.why(i) for i in range(7) if guarded.why(i).refusal.by_guard]
+    assert stopped
+    for told in stopped:
+        assert str(told).endswith(
+            "  The guard refused every remaining merge: some member would lose by each."
+        )
     apart = TargetAggregator(max_loss=np.inf, connectivity=np.kron(np.eye(7), [[0]]))
     alone = CTFARegressor(targets=apart).fit(X, Y)
     assert alone.n_groups_ == 7
@@ -229,11 +238,157 @@ def test_reasons_for_refusals_are_given():
         assert not set(refusal.candidate) & set(plain.why(i).members)
 
 
-def test_unfitted_models_say_so():
-    with pytest.raises(NotFittedError):
-        CTFARegressor().why(0)
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (
+            {"max_loss": 0.0},
+            "merging was predicted to gain, but max_loss=0 is stricter than break-even (1)",
+        ),
+        ({"max_loss": -np.inf}, "merging is switched off (max_loss=-inf)"),
+        (
+            {"max_loss": 1.5},
+            "the features predict the difference of the two too well to give it up",
+        ),
+        (
+            {"max_loss": -0.05, "criterion": "corollary"},
+            "merging was predicted to gain, but max_loss=-0.05 is stricter than break-even (0)",
+        ),
+        (
+            {"max_loss": 0.5, "criterion": lambda evidence: 1.0 * target_risk(evidence)},
+            "criterion given",
+        ),
+    ],
+)
+def test_the_reason_of_a_refusal_is_true(options, reason):
+    inputs, targets = planted(5)
+    aggregator = TargetAggregator(**options)
+    model = CTFARegressor(targets=aggregator, features="passthrough").fit(inputs, targets)
+    assert any(reason in str(model.why(i)) for i in range(8))
+    for i in range(8):
+        refusal = model.why(i).refusal
+        gains = "predicted to gain" in refusal.reason
+        even = {"risk": 1.0, "corollary": 0.0}.get(aggregator.criterion)
+        if refusal.candidate and even is not None and np.isfinite(aggregator.max_loss):
+            assert gains == (refusal.loss < even)
+
+
+@pytest.mark.parametrize("scan", ["grow", "restart"])
+def test_scans_that_ask_once_tell_whom_they_asked(scan):
+    targets = TargetAggregator(max_loss=1.5, scan=scan)
+    model = CTFARegressor(targets=targets).fit(*planted())
+    asked = [model.why(i) for i in range(8) if model.why(i).refusal.candidate]
+    assert len(asked) == 4
+    for told in asked:
+        (candidate,) = told.refusal.candidate
+        assert candidate in ("y4", "y5", "y6", "y7")
+        loss = f"loss {told.refusal.loss:.2f} when it was asked, above the limit 1.50"
+        assert f"Nearest refused: {candidate}, {loss}" in str(told)
+
+
+def test_turned_members_are_told_with_their_minus():
+    inputs, targets = planted()
+    turned = targets * np.where(np.arange(8) == 2, -1.0, 1.0)
+    aggregator = TargetAggregator(max_loss=2.0, flip=True)
+    model = CTFARegressor(targets=aggregator, features="passthrough").fit(inputs, turned)
+    np.testing.assert_array_equal(model.signs_, [1, 1, -1, 1, 1, 1, 1, 1])
+    assert model.why(0).members == ("y0", "y1", "-y2", "y3")
+    first, other = str(model.why(0)).splitlines()[0], str(model.why(2)).splitlines()[0]
+    assert first.endswith("from the mean of 4 targets, with y1, -y2 (turned round), y3.")
+    assert other == "y2 (turned round) is predicted from the mean of 4 targets, with y0, y1, y3."
+    named = {name for row in model.merges_.itertuples() for name in (*row.group, *row.joined)}
+    assert "-y2" in named
+    assert "y2" not in named
+    model.stability(inputs, turned, cv=3)
+    assert "Found together in" in str(model.why(2))
+
+
+def test_a_penalised_fit_has_no_f():
+    targets = TargetAggregator(max_loss=1.25, solver="ridge")
+    model = CTFARegressor(targets=targets).fit(*planted())
+    assert model.merges_[["f_statistic", "f_star"]].isna().all(axis=None)
+    text = str(model.why(0))
+    assert "F =" not in text
+    assert f"loss {model.why(0).merges[0].loss:.2f} (1 breaks even, limit 1.25)" in text
+
+
+def test_with_gaps_the_f_is_of_the_rows_that_both_have():
+    inputs, targets = planted()
+    targets[:40, 0] = np.nan
+    model = CTFARegressor(targets=TargetAggregator(max_loss=1.5)).fit(inputs, targets)
+    told = model.why(0)
+    assert f"F = {told.merges[0].f_statistic:.2f} on the rows both have, break-even" in str(told)
+
+
+def test_the_loss_of_another_criterion_is_not_taken_for_an_f():
+    targets = TargetAggregator("mse", max_loss=0.0)
+    model = CTFARegressor(targets=targets).fit(*planted())
+    row = model.why(0).merges[0]
+    assert (
+        f"loss {row.loss:.2f}, limit 0.00 (F = {row.f_statistic:.2f}, break-even "
+        f"{row.f_star:.2f}, by the risk rule)"
+    ) in str(model.why(0))
+
+
+def test_a_small_loss_is_about_even_and_a_large_one_is_expected():
+    told = CTFARegressor(targets=TARGETS).fit(*planted()).why(0)
+    for gain, word in ((0.01, "variance;"), (-0.01, "(about even)"), (-0.03, "expected to LOSE")):
+        given = replace(told, gain=gain, gain_error=0.02)
+        assert word in str(given).splitlines()[1]
+        assert given.expected_to_lose == (gain == -0.03)
+    row = told.merges[0]
+    assert f", summed over its {len(row.group + row.joined)} members." in str(told)
+    assert f"trusts its group {100 * told.trust:.0f} % (used by head='shrink' only)." in str(told)
+    assert f"group {100 * told.trust:.0f} %." in str(replace(told, shrunk=True))
+
+
+@pytest.mark.parametrize("kind", [CTFARegressor, CTFARegressorCV])
+def test_unfitted_models_say_so(kind):
+    message = f"This {kind.__name__} instance is not fitted yet"
+    for unfitted in (kind(), clone(kind().fit(X, Y)), pickle.loads(pickle.dumps(kind()))):
+        with pytest.raises(NotFittedError, match=message):
+            unfitted.why(0)
+        for name in ("merges_", "labels_", "trust_", "targets_", "stability_", "n_features_in_"):
+            with pytest.raises(NotFittedError, match=message):
+                getattr(unfitted, name)
+            assert not hasattr(unfitted, name)
+        with pytest.raises(AttributeError, match="has no attribute 'lables'"):
+            unfitted.lables  # noqa: B018
+        with pytest.raises(NotFittedError, match=message):
+            check_is_fitted(unfitted)
+    check_is_fitted(kind().fit(X, Y))
     with pytest.raises(AttributeError, match=r"call stability\(X, Y\) first"):
         CTFARegressor().fit(X, Y).stability_  # noqa: B018
+
+
+# -- The picture -----------------------------------------------------------------------------------
+
+
+def test_an_end_far_from_the_rest_does_not_flatten_the_curve():
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    model = CTFARegressor().fit(*planted())
+    limits = model.cv_curve_.max_loss
+    error = np.append(np.linspace(0.5, 0.4, limits.size - 1), 7.25)
+    model.targets_.cv_curve_ = CutCurve.of(limits, np.stack((error, error)), np.ones(limits.size))
+    figure, ax = pyplot.subplots(figsize=(3.5, 2.5))
+    plot_cv_curve(model, ax=ax)
+    assert ax.get_ylim()[1] < 0.7
+    assert "7.25" in [text.get_text() for text in ax.texts]
+    assert len(ax.get_xticks()) < limits.size
+    assert ax.get_ylabel() == "held-out error,\nshare of variance"
+    assert "2 standard errors" in ax.get_legend().get_texts()[0].get_text()
+    figure.canvas.draw()
+    for label in (ax.xaxis.label, ax.yaxis.label, ax.title):
+        box = label.get_window_extent()
+        assert box.x0 >= 0.0
+        assert box.y0 >= 0.0
+        assert box.y1 <= figure.bbox.y1
+    model.targets_.scale = "center"
+    assert plot_cv_curve(model).get_ylabel() == "held-out error, squared units"
+    pyplot.close("all")
 
 
 # -- Other rows ------------------------------------------------------------------------------------
@@ -349,7 +504,8 @@ def test_identical_targets_and_flat_features_leave_numbers():
             ).fit(inputs, targets)
             assert np.isfinite(model.predict(inputs)).all()
             assert np.isfinite(model.trust_).all()
-            columns = ["loss", "f_statistic", "gain", "gain_error", "worst_gain"]
+            columns = ["loss", "gain", "gain_error", "worst_gain"]
+            columns += ["f_statistic", "f_star"] if solver == "ols" else []
             assert np.isfinite(model.merges_[columns]).all(axis=None)
             assert "nan" not in str(model.why(0))
     assert CTFARegressor().fit(X, same).n_groups_ == 1

@@ -10,11 +10,39 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
 from ctfa.core.members import MergeGain
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
+
+#: Loss at which a merge neither pays nor costs, by criterion.
+BREAK_EVEN = {"risk": 1.0, "mse": 0.0, "corollary": 0.0}
+#: Scans that ask one target at a time and never again: what they refuse is of that moment.
+ASK_ONCE = ("grow", "restart")
+
+
+class Terms(NamedTuple):
+    """The terms on which targets were merged, as far as words depend on them."""
+
+    criterion: Any
+    scan: str
+    max_loss: float
+    guarded: bool
+    standardised: bool  # whether a unit of gain is a target's variance
+    gappy: bool  # whether targets have missing values
+
+    @property
+    def rule(self) -> str | None:
+        """Name of the criterion; None for a user's own."""
+        known = TARGET_CRITERIA.items()
+        return next((n for n, rule in known if self.criterion is rule or self.criterion == n), None)
+
+    @property
+    def asks_once(self) -> bool:
+        """Whether refusals are of the time of asking and not of the final groups."""
+        return self.scan in ASK_ONCE
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +54,8 @@ class MergeEvidence:
     names: Sequence[str]
     merges: list[MergeSummary]
     gain: Gain  # of each target's group over its own model
-    max_loss: float
-    guarded: bool
-    standardised: bool  # whether a unit of gain is a target's variance
+    signs: FloatArray  # of each target in its group's mean
+    terms: Terms
 
     @cached_property
     def order(self) -> IntArray:
@@ -62,15 +89,15 @@ class MergeEvidence:
         """One merge."""
         merge, loss = self.merges[step], float(self.history.loss[step])
         first, second = self.sides(step)
-        f = merge.f_statistic
+        # A penalised fit has no F, and so none that breaks even.
+        no_f = bool(np.isnan(merge.f_statistic))
         return MergeRow(
             step,
             self._named(first),
             self._named(second),
             loss,
-            # Judged on rows left out there is no F of its own: the loss is one, from break-even.
-            1.0 + loss * (merge.f_star - 1.0) if np.isnan(f) else f,
-            merge.f_star,
+            merge.f_statistic,
+            np.nan if no_f else merge.f_star,
             float(merge.total.value),
             float(merge.total.standard_error),
             merge.worst,
@@ -83,8 +110,12 @@ class MergeEvidence:
         gone = np.isin(members, self.history.other)
         return int(members[~gone][0])
 
+    def signed(self, target: int) -> str:
+        """Name of a target as it enters its group's mean: with a minus if it is turned round."""
+        return f"-{self.names[target]}" if self.signs[target] < 0.0 else self.names[target]
+
     def _named(self, members: IntArray) -> tuple[str, ...]:
-        return tuple(self.names[i] for i in np.sort(members))
+        return tuple(self.signed(i) for i in np.sort(members).tolist())
 
 
 class MergeSummary(NamedTuple):
@@ -104,13 +135,16 @@ class MergeSummary(NamedTuple):
 
 
 class MergeRow(NamedTuple):
-    """One merge and its evidence; gains in squared units of the targets as scaled."""
+    """One merge and its evidence; gains in squared units of the targets as scaled.
+
+    Targets that are turned round in their group's mean have a minus before their name.
+    """
 
     step: int
     group: tuple[str, ...]
     joined: tuple[str, ...]
     loss: float
-    f_statistic: float
+    f_statistic: float  # NaN for a penalised fit, which has none
     f_star: float
     gain: float  # predicted, of all members together
     gain_error: float
@@ -121,9 +155,10 @@ class MergeRow(NamedTuple):
 class Refusal(NamedTuple):
     """The nearest candidate that a group did not take, and why."""
 
-    candidate: tuple[str, ...]
+    candidate: tuple[str, ...]  # the single target asked, by scans that ask once
     loss: float
     reason: str
+    by_guard: bool = False  # whether everything left was refused by the guard
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,20 +166,29 @@ class Explanation:
     """Why a target is where it is: print it."""
 
     target: str
-    members: tuple[str, ...]
+    members: tuple[str, ...]  # with a minus before the name of those that are turned round
+    turned: tuple[str, ...]  # members that are
     merges: tuple[MergeRow, ...]
     gain: float  # predicted, over a model of its own
     gain_error: float
     trust: float
-    max_loss: float
     refusal: Refusal
     together: dict[str, float] | None  # co-clustering with each member, once computed
-    standardised: bool = True  # whether a unit of gain is a target's variance
+    terms: Terms
+    shrunk: bool  # whether predictions are mixed by trust
+
+    @property
+    def max_loss(self) -> float:
+        """The limit used."""
+        return self.terms.max_loss
 
     @property
     def expected_to_lose(self) -> bool:
-        """Whether the target is predicted to be worse off than by itself."""
-        return self.gain < 0.0
+        """Whether the target is predicted to be worse off than by itself.
+
+        By more than one standard error: a smaller loss is about even.
+        """
+        return self.gain < -self.gain_error
 
     def __str__(self) -> str:
         return "\n".join([*self._group_lines(), *self._merge_lines(), self._refusal_line()])
@@ -152,68 +196,102 @@ class Explanation:
     def _group_lines(self) -> list[str]:
         if len(self.members) == 1:
             return [f"{self.target} stays by itself."]
-        others = [name for name in self.members if name != self.target]
+        is_turned = f"-{self.target}" in self.turned
+        own = f"-{self.target}" if is_turned else self.target
+        others = [name for name in self.members if name != own]
+        marked = [self._marked(name) for name in others]
+        use = "" if self.shrunk else " (used by head='shrink' only)"
         lines = [
-            f"{self.target} is predicted from the mean of {len(self.members)} targets, with "
-            f"{_listed(others)}.",
+            f"{self.target}{' (turned round)' if is_turned else ''} is predicted from the mean of "
+            f"{len(self.members)} targets, with {_listed(marked)}.",
             f"  Predicted gain over a model of its own: "
-            f"{self._amount(self.gain, self.gain_error, 'its variance')}"
-            f"{' (it is expected to LOSE)' if self.expected_to_lose else ''}; it trusts its group "
-            f"{self.trust:.0%}.",
+            f"{self._amount(self.gain, self.gain_error, 'its variance')}{self._verdict()}; "
+            f"it trusts its group {_percent(self.trust)}{use}.",
         ]
         if self.together is not None:
             weakest = min(others, key=self.together.__getitem__)
             lines.append(
-                f"  Found together in {min(self.together[n] for n in others):.0%} of subsamples or "
-                f"more (least with {weakest})."
+                f"  Found together in {_percent(self.together[weakest])} of subsamples or more "
+                f"(least with {weakest})."
             )
         return lines
+
+    def _marked(self, name: str) -> str:
+        return f"{name} (turned round)" if name in self.turned else name
+
+    def _verdict(self) -> str:
+        if self.expected_to_lose:
+            return " (it is expected to LOSE)"
+        return " (about even)" if self.gain < 0.0 else ""
 
     def _merge_lines(self) -> list[str]:
         lines = []
         for row in self.merges:
             lines.append(
-                f"  merge {row.step}: {_mean(row.group)} with {_mean(row.joined)}: F = "
-                f"{_number(row.f_statistic)}, break-even {_number(row.f_star)} (loss "
-                f"{_number(row.loss)}, limit {_number(self.max_loss)}); predicted gain "
-                f"{self._amount(row.gain, row.gain_error, 'a variance')} in all."
+                f"  merge {row.step}: {_mean(row.group)} with {_mean(row.joined)}: "
+                f"{self._judged(row)}; predicted gain "
+                f"{self._amount(row.gain, row.gain_error, 'a variance')}, summed over its "
+                f"{len(row.group) + len(row.joined)} members."
             )
             if row.losers:
                 lines.append(f"    predicted to lose by it: {_listed(row.losers)}.")
         return lines
 
+    def _judged(self, row: MergeRow) -> str:
+        """What was asked of a merge: its loss, beside the F that loss is made of."""
+        loss, limit = _number(row.loss), _number(self.max_loss)
+        if np.isnan(row.f_statistic):
+            return f"loss {loss} (1 breaks even, limit {limit})"
+        # With gaps the gain is of each member on its own rows, and may say something else.
+        rows = " on the rows both have" if self.terms.gappy else ""
+        f = f"F = {_number(row.f_statistic)}{rows}, break-even {_number(row.f_star)}"
+        if self.terms.rule == "risk":
+            return f"{f} (loss {loss}, limit {limit})"
+        # Other losses are not made of F.
+        return f"loss {loss}, limit {limit} ({f}, by the risk rule)"
+
     def _refusal_line(self) -> str:
-        if not self.refusal.candidate:
-            return f"  Nobody was refused: {self.refusal.reason}."
+        refusal = self.refusal
+        if refusal.by_guard:
+            return f"  The guard refused every remaining merge: {refusal.reason}."
+        if not refusal.candidate:
+            return f"  Nobody was refused: {refusal.reason}."
+        asked = " when it was asked," if self.terms.asks_once else ""
         return (
-            f"  Nearest refused: {_mean(self.refusal.candidate)}, loss "
-            f"{_number(self.refusal.loss)} above the limit {_number(self.max_loss)}: "
-            f"{self.refusal.reason}."
+            f"  Nearest refused: {_mean(refusal.candidate)}, loss {_number(refusal.loss)}{asked} "
+            f"above the limit {_number(self.max_loss)}: {refusal.reason}."
         )
 
     def _amount(self, value: float, error: float, whole: str) -> str:
-        if self.standardised:
+        if self.terms.standardised:
             return f"{100 * value:+.1f} ± {100 * error:.1f} % of {whole}"
         return f"{value:+.3g} ± {error:.2g} in squared units of the targets"
 
 
 def explain(
-    evidence: MergeEvidence, target: int, trust: FloatArray, together: FloatArray | None
+    evidence: MergeEvidence,
+    target: int,
+    trust: FloatArray,
+    together: FloatArray | None,
+    *,
+    shrunk: bool,
 ) -> Explanation:
     """Put together what is known of one target."""
-    names, group = evidence.names, int(evidence.partition.labels[target])
-    members = evidence.partition.groups[group]
+    group = int(evidence.partition.labels[target])
+    members = evidence.partition.groups[group].tolist()
+    signed = {i: evidence.signed(i) for i in members}
     return Explanation(
-        names[target],
-        tuple(names[i] for i in members),
+        evidence.names[target],
+        tuple(signed.values()),
+        tuple(signed[i] for i in members if evidence.signs[i] < 0.0),
         tuple(evidence.row(step) for step in evidence.steps_of(target).tolist()),
         float(evidence.gain.value[target]),
         float(evidence.gain.standard_error[target]),
         float(trust[target]),
-        evidence.max_loss,
         _refusal(evidence, group),
-        None if together is None else {names[i]: float(together[target, i]) for i in members},
-        evidence.standardised,
+        None if together is None else {signed[i]: float(together[target, i]) for i in members},
+        evidence.terms,
+        shrunk,
     )
 
 
@@ -227,23 +305,37 @@ def co_clustering(evidence: MergeEvidence, together: FloatArray) -> list[float]:
 
 
 def _refusal(evidence: MergeEvidence, group: int) -> Refusal:
-    history = evidence.history
+    history, terms = evidence.history, evidence.terms
     leader = evidence.leader(group)
     candidate, loss = int(history.refused[leader]), float(history.refused_loss[leader])
     if candidate < 0:
-        if not evidence.history.n_comparisons:
+        if not history.n_comparisons:
             return Refusal((), np.inf, "no two targets were compared")
         if evidence.partition.n_groups == 1:
             return Refusal((), np.inf, "every target is in this group")
-        if evidence.guarded:
-            return Refusal((), np.inf, "every other merge would make a member lose")
+        if terms.guarded:
+            return Refusal((), np.inf, "some member would lose by each", by_guard=True)
         return Refusal((), np.inf, "it has no neighbour left to ask")
+    if terms.asks_once:
+        # Asked by itself: the group it is in now was made later, and nobody asked for that one.
+        return Refusal((evidence.names[candidate],), loss, _reason(terms, loss))
     theirs = evidence.partition.groups[int(evidence.partition.labels[candidate])]
-    return Refusal(
-        tuple(evidence.names[i] for i in theirs),
-        loss,
-        "the features predict the difference of the two too well to give it up",
-    )
+    return Refusal(tuple(map(evidence.signed, theirs.tolist())), loss, _reason(terms, loss))
+
+
+def _reason(terms: Terms, loss: float) -> str:
+    """Why a merge of this loss was refused."""
+    if terms.max_loss == -np.inf:
+        return "merging is switched off (max_loss=-inf)"
+    if terms.rule is None:
+        return "the criterion given says so"
+    even = BREAK_EVEN[terms.rule]
+    if loss < even:
+        return (
+            f"merging was predicted to gain, but max_loss={terms.max_loss:g} is stricter than "
+            f"break-even ({even:g})"
+        )
+    return "the features predict the difference of the two too well to give it up"
 
 
 def as_pandas(columns: dict[str, Any], what: str) -> Any:
@@ -268,3 +360,7 @@ def _listed(names: Sequence[str], at_most: int = 6) -> str:
 def _number(value: float) -> str:
     """Two decimals; scans write an infinite loss as the largest number there is."""
     return f"{value:.2f}" if abs(value) < 1e6 else "inf" if value > 1e300 else f"{value:.2g}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -1,4 +1,7 @@
-"""Pictures of fitted models. Each draws on a given axis, returns it, and changes nothing else."""
+"""Pictures of fitted models. Each draws on a given axis and returns it.
+
+Of the figure it changes nothing but the layout where that has none: labels would be cut off.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,22 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa.core.cut import CutCurve
 
 INK, BAND, CHOSEN = "#1b4965", "#bee3f2", "#c8553d"
+#: Height of the picture in ranges of the finite limits: an end point beyond it would flatten them.
+REACH = 1.6
+#: Width of a label of the horizontal axis, in inches.
+LABEL_WIDTH = 0.38
+#: Length of the label of the vertical axis in one line, in inches.
+LONG_LABEL = 2.7
 
 
 def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     """Held-out error of each limit that ``max_loss="auto"`` tried, and the one it chose.
+
+    No merge at all and one group, the two ends, may lie far from the rest: an arrow then says how
+    far.
 
     Parameters
     ----------
@@ -28,32 +41,116 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     """
     curve = check.require_curve(model)
     ax = _axes(ax)
+    _make_room(ax.figure)
     # The two extremes, no merge at all and one group, have no place on a scale of limits.
     places = np.arange(curve.max_loss.size)
     error, band = curve.error, 2.0 * curve.standard_error
-    ax.fill_between(places, error - band, error + band, color=BAND, linewidth=0)
+    ax.fill_between(
+        places,
+        error - band,
+        error + band,
+        color=BAND,
+        linewidth=0,
+        label="\u00b1 2 standard errors of the\ndifference from the best",
+    )
     ax.plot(places, error, color=INK, marker="o", markersize=4)
     ax.plot(places[curve.chosen], error[curve.chosen], "o", color=CHOSEN, markersize=10)
+    low, high = _view(curve)
+    height = (high - low) or 1.0
     ax.annotate(
-        f"chosen: {curve.max_loss[curve.chosen]:g}",
+        f"chosen: {_limit_name(curve.max_loss[curve.chosen])}",
         (places[curve.chosen], error[curve.chosen]),
-        xytext=(0, 12),
+        xytext=(0, 10),
         textcoords="offset points",
-        ha="center",
+        ha=_towards_the_middle(curve.chosen, places.size),
         color=CHOSEN,
     )
-    names = {-np.inf: "none", np.inf: "all"}
+    ax.set_ylim(low - 0.08 * height, high + 0.15 * height)
+    for place in (0, places.size - 1):
+        if not low <= error[place] <= high:
+            _point_at(ax, place, float(error[place]), up=error[place] > high)
+    kept = _labelled(ax, curve)
     labels = [
-        f"{names.get(limit, f'{limit:g}')}\n{groups:.3g}"
-        for limit, groups in zip(curve.max_loss, curve.n_groups, strict=True)
+        f"{_limit_name(curve.max_loss[place])}\n{curve.n_groups[place]:.3g}" for place in kept
     ]
-    ax.set_xticks(places, labels, fontsize="small")
+    ax.set_xticks(kept, labels, fontsize="small")
     ax.set_xlabel("max_loss (and mean number of groups)")
-    ax.set_ylabel("held-out error, share of variance")
-    ax.set_title("Held-out error; band: two standard errors of the difference from the best")
+    scaled = getattr(model, "targets_", model).scale == "standard"
+    gap = " " if _inches(ax, "height") > LONG_LABEL else "\n"
+    ax.set_ylabel(f"held-out error,{gap}{'share of variance' if scaled else 'squared units'}")
+    ax.set_title("Held-out error by max_loss")
+    ax.legend(frameon=False, fontsize="small")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def _view(curve: CutCurve) -> tuple[float, float]:
+    """Lowest and highest error to show: all of the finite limits, the ends if they are near."""
+    error, band = curve.error, 2.0 * curve.standard_error
+    inner = np.isfinite(curve.max_loss)
+    inner[curve.chosen] = True
+    low, high = float(error[inner].min()), float(error[inner].max())
+    # A flat curve is not blown up to rounding: it has the height of its band, or of a twentieth.
+    height = max(high - low, 2.0 * float(np.median(band[inner])), 0.05 * low)
+    floor, ceiling = high - REACH * height, low + REACH * height
+    shown = inner | ((floor <= error) & (error <= ceiling))
+    # Bands may be cut off, points may not.
+    return (
+        max(floor, float((error - band)[shown].min())),
+        min(ceiling, float((error + band)[shown].max())),
+    )
+
+
+def _point_at(ax: Any, place: int, value: float, *, up: bool) -> None:
+    """An arrow to a point outside the picture, with its value."""
+    edge, start = (1.0, 0.84) if up else (0.0, 0.16)
+    ax.annotate(
+        f"{value:.3g}",
+        (place, edge),
+        xytext=(place, start),
+        xycoords=ax.get_xaxis_transform(),  # across in places, upwards in shares of the axis
+        ha="center",
+        va="top" if up else "bottom",
+        color=INK,
+        fontsize="small",
+        # The curve leaves the picture close by.
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        arrowprops={"arrowstyle": "->", "color": INK},
+    )
+
+
+def _towards_the_middle(place: int, n_places: int) -> str:
+    """Alignment that keeps a text beside an end within the axis."""
+    if place < 2:
+        return "left"
+    return "right" if place >= n_places - 2 else "center"
+
+
+def _limit_name(limit: float) -> str:
+    return {-np.inf: "none", np.inf: "all"}.get(limit, f"{limit:g}")
+
+
+def _labelled(ax: Any, curve: CutCurve) -> list[int]:
+    """Places that are labelled: both ends, the one chosen, and others where there is room."""
+    last = curve.max_loss.size - 1
+    room = _inches(ax, "width") / LABEL_WIDTH
+    apart = max(1, int(np.ceil(last / max(room, 1.0))))
+    kept = sorted({0, curve.chosen, last})
+    for place in range(last):
+        if min(abs(place - other) for other in kept) >= apart:
+            kept.append(place)
+    return sorted(kept)
+
+
+def _inches(ax: Any, side: str) -> float:
+    return float(getattr(ax.get_window_extent(), side)) / float(ax.figure.dpi)
+
+
+def _make_room(figure: Any) -> None:
+    """Let a figure without a layout make room for labels; a part of a figure has that of all."""
+    if figure.get_layout_engine() is None and hasattr(figure, "set_layout_engine"):
+        figure.set_layout_engine("constrained")
 
 
 def _axes(ax: Any) -> Any:
