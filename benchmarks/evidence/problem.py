@@ -73,7 +73,7 @@ def is_final(seed: int) -> bool:
 def stream(seed: int) -> int:
     """Number of the random draws of a seed.
 
-    Final seeds have draws of their own since protocol 2: those of protocol 1 were looked at before
-    the rule that chooses the limit was changed.
+    Final seeds have draws of their own since protocol 2, and others since protocol 3: those before
+    were looked at before the rule that chooses the limit was changed.
     """
-    return seed + 1000 if is_final(seed) else seed
+    return seed + 2000 if is_final(seed) else seed

@@ -9,7 +9,7 @@ import numpy as np
 
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa.core.criteria import TINY, Criterion, cross_validated_risk, target_risk
-from ctfa.core.cut import GRID, CutCurve
+from ctfa.core.cut import GRID, CutCurve, preferred_limit
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.ridge import Ridge
 from ctfa.core.solvers import GappyFit, LeastSquaresFit, RidgeFit, TargetFit
@@ -147,7 +147,8 @@ def choose_cut(
         judges = None if weights is None else weights[test]
         errors.append(posed.errors(inputs[test], values[test], judges, units, points))
         n_groups.append([point.n_groups for point in points])
-    return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0))
+    preferred = preferred_limit(values.shape[1])
+    return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0), preferred)
 
 
 def observed_moments(

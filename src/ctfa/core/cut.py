@@ -12,8 +12,8 @@ from ctfa.core.types import FloatArray
 GRID = np.array(
     [-np.inf, 0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 10, 30, np.inf], dtype=float
 )
-#: Where theory and experience put the limit, for want of evidence: a little above break-even,
-#: because the smallest losses are met first and flatter what is left.
+#: Where theory and experience put the limit for many targets, for want of evidence: a little above
+#: break-even, because the smallest losses are met first and flatter what is left.
 PREFERRED = 1.5
 #: Paired standard errors of the best within which a limit may stand in for it: two where it merges
 #: less than the best, half of one where it merges more. A merge too few costs little and keeps what
@@ -37,12 +37,18 @@ class CutCurve:
     chosen: int
 
     @classmethod
-    def of(cls, max_loss: FloatArray, fold_errors: FloatArray, n_groups: FloatArray) -> CutCurve:
+    def of(
+        cls,
+        max_loss: FloatArray,
+        fold_errors: FloatArray,
+        n_groups: FloatArray,
+        preferred: float = PREFERRED,
+    ) -> CutCurve:
         """Choose, among limits that are not worse than the best, the one nearest to theory."""
         curve = cls(max_loss, fold_errors, n_groups, -1)
         n_errors = np.where(max_loss > max_loss[curve.best], MORE_MERGES, FEWER_MERGES)
         within = curve.error <= curve.error.min() + n_errors * curve.standard_error
-        far = np.where(within, _distance(max_loss), np.nan)
+        far = np.where(within, _distance(max_loss, preferred), np.nan)
         nearest = np.flatnonzero(far == np.nanmin(far))
         chosen = int(nearest[np.argmin(curve.error[nearest])])
         return cls(max_loss, fold_errors, n_groups, chosen)
@@ -76,7 +82,15 @@ class CutCurve:
         }
 
 
-def _distance(max_loss: FloatArray) -> FloatArray:
+def preferred_limit(n_targets: int) -> float:
+    """Where the limit belongs for want of evidence: ``1.5 - 1/L``.
+
+    With two targets one question is asked, nothing is searched, and break-even is what it says.
+    """
+    return PREFERRED - 1.0 / n_targets
+
+
+def _distance(max_loss: FloatArray, preferred: float) -> FloatArray:
     """How far a limit is from the preferred one, as a ratio; infinite for the two extremes."""
-    ratio = np.log(np.maximum(max_loss, 0.1) / PREFERRED)
+    ratio = np.log(np.maximum(max_loss, 0.1) / preferred)
     return np.where(np.isfinite(max_loss), np.abs(ratio), np.inf)

@@ -1,0 +1,140 @@
+"""What a fitted regressor can say for itself: why, how stably, and against single-task models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import ShuffleSplit
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa import _validation as check
+from ctfa._explanation import Explanation, MergeEvidence, as_pandas, co_clustering, explain
+from ctfa._held_out import align, held_out_error, regroup, together
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.partition import Partition
+from ctfa.core.types import FloatArray, IntArray
+
+
+class EvidenceMixin:
+    """Explanations, stability and comparison, for regressors with a fitted Phase I."""
+
+    n_jobs: int | None
+    targets_: TargetAggregator
+    partition_: Partition
+    labels_: IntArray
+    trust_: FloatArray
+    _evidence: MergeEvidence
+    _singles: Any
+
+    def _single_task(self) -> Any:
+        """The same regressor for each target by itself, not fitted."""
+        raise NotImplementedError
+
+    def why(self, target: Any) -> Explanation:
+        """Say why a target is in its group: print the answer.
+
+        A target is given by name, or by position where that is not a name: columns that are called
+        by numbers, such as years, are names.
+        """
+        check_is_fitted(self)
+        position = check.read_target(target, self.targets_._names, self.targets_._labels)
+        together, shrunk = getattr(self, "stability_", None), self._singles is not None
+        return explain(self._evidence, position, self.trust_, together, shrunk=shrunk)
+
+    @property
+    def merges_(self) -> Any:
+        """Merges of targets and their evidence, one row each, as a pandas DataFrame."""
+        check_is_fitted(self)
+        columns = self._evidence.columns()
+        if hasattr(self, "stability_"):
+            columns["together"] = co_clustering(self._evidence, self.stability_)
+        return as_pandas(columns, "merges_")
+
+    def stability(
+        self, X: Any, Y: Any, *, cv: Any = None, sample_weight: Any = None, random_state: Any = None
+    ) -> FloatArray:
+        """Group the targets again on subsamples of rows, with the same limit; sets ``stability_``.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            The data of fit.
+        cv : splitter or list of (train, test), default=None
+            Whose training rows are taken; None draws 50 times 80 % of the rows. For series give
+            one that leaves out blocks, such as ``KFold(20)``.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_targets, n_targets)
+            Share of the subsamples in which two targets are in one group. ``stability_labels_``
+            holds the groups of each subsample, numbered to overlap with ``labels_``.
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, Y, sample_weight)
+        if cv is None:
+            cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
+        splits = check.read_folds(cv, sample, targets.values)
+        partitions = regroup(self.targets_, sample, targets, splits, self.n_jobs)
+        self.stability_labels_ = align(partitions, self.partition_)
+        self.stability_ = together(self.stability_labels_)
+        return self.stability_
+
+    def compare(
+        self, X: Any, Y: Any, *, cv: Any = 5, sample_weight: Any = None, groups: Any = None
+    ) -> Any:
+        """Compare with single-task models on rows that neither has seen.
+
+        Both are fitted anew on the training rows of each fold: this model with everything it
+        chooses, and the same regressor by itself for each target.
+
+        Parameters
+        ----------
+        X, Y, sample_weight
+            The data of fit, or others of the same kind.
+        cv : int, splitter or list of folds, default=5
+            An integer gives contiguous folds.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters such as ``GroupKFold``, here and in the fits.
+
+        Returns
+        -------
+        DataFrame
+            One row a target: its group here, the mean squared errors of both on held-out rows in
+            units of the target's variance, the gain, and the gain that was predicted.
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, Y, sample_weight)
+        single = self._single_task()
+        labels = check.read_labels(groups, sample)
+        splits = check.read_folds(cv, sample, targets.values, groups)
+        check.require_observed_in_folds(targets, splits, sample.design.rank + 3)
+        error, alone = (
+            held_out_error(model, sample, targets.values, splits, labels)
+            for model in (self, single)
+        )
+        variance = np.nanvar(self.targets_._to_units(targets.values), axis=0)
+        columns = {
+            "target": list(self.targets_._names),
+            "group": self.labels_,
+            "error": error,
+            "single_task_error": alone,
+            "gain": alone - error,
+            "predicted_gain": self._evidence.gain.value / variance,
+            "trust": self.trust_,
+        }
+        return as_pandas(columns, "compare")
+
+    def _read_again(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+        """Read data of the kind that fit has seen."""
+        check.read_inputs(self, X, reset=False)
+        sample = check.read_sample(clone(self), X, sample_weight)
+        return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
+
+    def _forget_stability(self) -> None:
+        for name in ("stability_", "stability_labels_"):
+            if hasattr(self, name):
+                delattr(self, name)
