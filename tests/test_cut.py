@@ -26,7 +26,7 @@ PROBLEM = make_problem("correlated", 0, n_samples=60, n_features=4, n_targets=6)
 X, Y = PROBLEM.X, PROBLEM.Y * np.array([1.0, 10.0, 0.1, 1.0, 3.0, 1.0]) + 5.0
 LABELS = np.repeat(np.arange(12), 5)
 WEIGHTS = np.random.default_rng(0).uniform(0.2, 3.0, size=60)
-CHAIN = sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
+CHAIN = sparse.diags([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
 SPLITTERS = {
     "contiguous": KFold(10),
     "shuffled": KFold(5, shuffle=True, random_state=0),

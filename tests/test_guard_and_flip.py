@@ -17,7 +17,7 @@ from ctfa.core.spaces.targets import TargetSpace
 from problems import make_problem
 
 N_TARGETS = 8
-GRAPHS = {"everybody": None, "chain": sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(8, 8))}
+GRAPHS = {"everybody": None, "chain": sparse.diags([1.0, 1.0], offsets=[-1, 1], shape=(8, 8))}
 
 
 def problem_of(seed, *, turned=False):

@@ -130,7 +130,7 @@ def test_the_authors_and_the_search_need_complete_targets():
 
 
 def test_a_target_with_too_few_rows_is_named():
-    short = pd.DataFrame(COMPLETE, columns=list("abcdefgh"))
+    short = pd.DataFrame(COMPLETE.copy(), columns=list("abcdefgh"))
     short.loc[6:, "c"] = np.nan
     with pytest.raises(ValueError, match=r"'c' is observed in 6 rows.*needs 9 or more"):
         CTFARegressor().fit(X, short)
@@ -168,7 +168,7 @@ def test_scores_leave_out_targets_that_are_not_observed():
 
 
 def test_folds_without_enough_rows_of_a_target_name_it():
-    late = pd.DataFrame(COMPLETE, columns=[f"ST{i}" for i in range(8)])
+    late = pd.DataFrame(COMPLETE.copy(), columns=[f"ST{i}" for i in range(8)])
     late.loc[:60, "ST3"] = np.nan
     model = CTFARegressor().fit(X, late)
     for ask in (model.compare, model.stability):

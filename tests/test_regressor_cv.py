@@ -22,7 +22,7 @@ X, Y = PROBLEM.X, PROBLEM.Y * [1.0, 8.0, 0.3, 1.0, 1.0, 1.0] + 1.0
 WEIGHTS = np.random.default_rng(0).uniform(0.3, 2.0, size=54)
 LABELS = np.arange(54) // 6
 TARGET_LOSSES, FEATURE_LOSSES = [-np.inf, 1.5, 6.0, np.inf], [-np.inf, 4.0]
-CHAIN = sparse.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
+CHAIN = sparse.diags([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
 
 
 def limited(template, default, limit):
