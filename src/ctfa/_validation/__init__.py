@@ -22,17 +22,21 @@ from ctfa._validation.data import (
     require_same_targets,
     require_width,
 )
+from ctfa._validation.folds import (
+    read_cut_folds,
+    read_folds,
+    read_labels,
+    require_foldable,
+    warn_if_folds_are_short,
+)
 from ctfa._validation.options import (
     choose,
     not_yet,
     read_correlation,
     read_criterion,
-    read_cut_folds,
     read_feature_limit,
-    read_folds,
     read_graph,
     read_grid,
-    read_labels,
     read_losses,
     read_number,
     read_order,
@@ -44,12 +48,10 @@ from ctfa._validation.options import (
     require_complete,
     require_curve,
     require_flag,
-    require_foldable,
     require_no_limit,
     require_regressor,
     require_risk,
     require_weighable,
-    warn_if_folds_are_short,
 )
 from ctfa._validation.sufficiency import (
     is_varying,
