@@ -233,3 +233,9 @@ def test_a_fold_that_is_too_short_is_named():
 def test_searches_that_cannot_be_made_say_why(options, error, message):
     with pytest.raises(error, match=message):
         CTFARegressorCV(**options).fit(X, Y)
+
+
+def test_an_unknown_score_is_one_sentence():
+    problem = make_problem("gaussian", 0)
+    with pytest.raises(ValueError, match=r"scoring='r3' is no score of scikit-learn: use .*'r2'"):
+        CTFARegressorCV(scoring="r3").fit(problem.X, problem.Y)

@@ -9,7 +9,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.metrics import check_scoring
 
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
@@ -107,7 +106,7 @@ class CTFARegressorCV(CTFARegressor):
         check.require_complete(targets.values, "CTFARegressorCV", instead)
         phases = _Phases.of(self, sample.n_samples)
         splits = check.read_folds(self.cv, sample, targets.values, groups)
-        scorer = check_scoring(_Predicted(), scoring=self.scoring)
+        scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(_score_numbered)(number, self, phases, sample, targets, *split, scorer)

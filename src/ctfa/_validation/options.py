@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from scipy import sparse
+from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils.validation import has_fit_parameter
 
 from ctfa.core.criteria import Criterion
@@ -60,6 +61,15 @@ def require(value: Any, allowed: Iterable[str], what: str) -> None:
     if not (isinstance(value, str) and value in known):
         names = ", ".join(map(repr, known))
         raise ValueError(f"{what}={value!r} is not known; use one of {names}.")
+
+
+def read_scorer(scoring: Any, model: Any) -> Any:
+    """A regression scorer; scikit-learn's own error would list every score there is."""
+    if isinstance(scoring, str) and scoring not in get_scorer_names():
+        close = difflib.get_close_matches(scoring, get_scorer_names(), n=3)
+        hint = " or ".join(map(repr, close)) if close else "'r2' or 'neg_mean_squared_error'"
+        raise ValueError(f"scoring={scoring!r} is no score of scikit-learn: use {hint}.")
+    return check_scoring(model, scoring=scoring)
 
 
 def require_flag(value: Any, what: str) -> None:

@@ -71,13 +71,11 @@ def require_varying(values: FloatArray, names: Sequence[str]) -> None:
 
 def require_observed(values: FloatArray, names: Sequence[str], needed: int, why: str) -> None:
     """Refuse targets with too few observed rows."""
-    counts = np.count_nonzero(~np.isnan(values), axis=0)
-    short = np.flatnonzero(counts < needed)
-    if short.size:
-        more = f" (and {short.size - 1} more)" if short.size > 1 else ""
+    short = _too_short(values, names, needed)
+    if short:
         raise ValueError(
-            f"target {names[short[0]]!r}{more} is observed in {counts[short[0]]} rows: {why} needs "
-            f"{needed} or more. Leave it out, fill it, or use fewer features."
+            f"{short} rows: {why} needs {needed} or more. Leave it out, fill it, or use fewer "
+            "features."
         )
 
 
@@ -88,15 +86,22 @@ def require_observed_in_folds(
     if not np.isnan(targets.values).any():
         return
     for number, (train, _) in enumerate(splits):
-        counts = np.count_nonzero(~np.isnan(targets.values[train]), axis=0)
-        short = np.flatnonzero(counts < needed)
-        if short.size:
-            more = f" (and {short.size - 1} more)" if short.size > 1 else ""
+        short = _too_short(targets.values[train], targets.names, needed)
+        if short:
             raise ValueError(
-                f"fold {number} of cv: target {targets.names[short[0]]!r}{more} is observed in "
-                f"{counts[short[0]]} of its {train.size} training rows; least squares needs "
-                f"{needed}. Use other folds, or leave it out."
+                f"fold {number} of cv: {short} of its {train.size} training rows; least squares "
+                f"needs {needed}. Use other folds, or leave it out."
             )
+
+
+def _too_short(values: FloatArray, names: Sequence[str], needed: int) -> str:
+    """Name the first target observed too seldom, and how often; empty where there is none."""
+    counts = np.count_nonzero(~np.isnan(values), axis=0)
+    short = np.flatnonzero(counts < needed)
+    if not short.size:
+        return ""
+    more = f" (and {short.size - 1} more)" if short.size > 1 else ""
+    return f"target {names[short[0]]!r}{more} is observed in {counts[short[0]]}"
 
 
 def require_any_score(scores: Sequence[float]) -> None:
