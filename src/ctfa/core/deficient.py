@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctfa.core.restrictions import Answer, Restrictions, Roots, stack_padded
+from ctfa.core.restrictions import Answer, Restrictions, Roots
+from ctfa.core.stacked import stack_padded
 from ctfa.core.types import FloatArray, IntArray
 
 #: A contrast with a larger part in the null space than this is not determined by the data.

@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.design import Design
+from ctfa.core.stacked import dot, orthonormal, square, stack_padded, turned
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: A squared length that keeps less than this of what it was taken from is computed explicitly.
@@ -223,15 +224,15 @@ class Restrictions:
         """Do the same from the columns' differences, in pairs."""
         d, e = self._columns(p) - self._columns(c), self._responses(p) - self._responses(c)
         coef = self._own[3]
-        return np.stack((_square(d), _square(e), _dot(e, self._error), coef[:, p] - coef[:, c]))
+        return np.stack((square(d), square(e), dot(e, self._error), coef[:, p] - coef[:, c]))
 
     def _products(self, p: IntArray) -> tuple[FloatArray, FloatArray]:
         """Inner products of blocks' columns, and responses, with everybody's."""
         columns, responses = self._columns(p), self._responses(p)
-        near, far = columns @ _turned(self._root), responses @ _turned(self._response)
+        near, far = columns @ turned(self._root), responses @ turned(self._response)
         if self._directions.shape[1]:
-            near -= (columns @ _turned(self._directions)) @ self._weights
-            far -= (responses @ _turned(self._shifts)) @ self._weights
+            near -= (columns @ turned(self._directions)) @ self._weights
+            far -= (responses @ turned(self._shifts)) @ self._weights
         return near, far
 
     # ------------------------------------------------------------------ a run of restrictions
@@ -242,14 +243,14 @@ class Restrictions:
         differences = columns[:, :1] - columns[:, 1:]
         # Twice: what rounding left of the pending directions is large beside a small d, and again
         # beside what the earlier directions of the run leave of it.
-        directions, triangle = _orthonormal(self._clear(differences))
+        directions, triangle = orthonormal(self._clear(differences))
         directions = self._clear(directions)
         shifts = directions @ self._judged
-        products = directions @ _turned(self._root)
-        responses = shifts @ _turned(self._response)
+        products = directions @ turned(self._root)
+        responses = shifts @ turned(self._response)
         if self._directions.shape[1]:
-            responses -= (shifts @ _turned(self._shifts)) @ self._weights
-        overlap = shifts @ _turned(shifts)
+            responses -= (shifts @ turned(self._shifts)) @ self._weights
+        overlap = shifts @ turned(shifts)
         before, reach = np.tril(overlap), overlap.diagonal(axis1=1, axis2=2)[..., None]
         if c.size > 1:
             responses -= before @ products - reach * products
@@ -279,13 +280,13 @@ class Restrictions:
         for k in np.flatnonzero(doubtful.any(axis=1)).tolist():
             part, lost = run.first(k), np.flatnonzero(doubtful[k])
             pair = np.concatenate(([run.block], lost))
-            weights = _turned(part.products[:, :, pair])
+            weights = turned(part.products[:, :, pair])
             d, e = self._columns(pair), self._responses(pair)
             weights, d, e = (each[:, :1] - each[:, 1:] for each in (weights, d, e))
             d -= weights @ part.directions
             e -= weights @ part.shifts
             error = self._error + (part.step * part.shifts).sum(axis=1)
-            states[:3, :, k, lost] = np.stack((_square(d), _square(e), _dot(e, error)))
+            states[:3, :, k, lost] = np.stack((square(d), square(e), dot(e, error)))
 
     def _impose(self, run: Run, gaps: FloatArray | None) -> None:
         """Make a run of restrictions the current state, in which the gaps are known or not."""
@@ -312,9 +313,9 @@ class Restrictions:
         lost = _lost(self._own[0], self._own_scale, self._alive)
         if lost.size:
             columns, responses = self._columns(lost), self._responses(lost)
-            self._own[0][:, lost] = self._own_scale[:, lost] = _square(columns)
-            self._own[1][:, lost] = _square(responses)
-            self._own[2][:, lost] = _dot(responses, self._error)
+            self._own[0][:, lost] = self._own_scale[:, lost] = square(columns)
+            self._own[1][:, lost] = square(responses)
+            self._own[2][:, lost] = dot(responses, self._error)
 
     # ------------------------------------------------------------------ pending directions
 
@@ -330,7 +331,7 @@ class Restrictions:
         """Take out of vectors what rounding left of the pending directions."""
         if not self._directions.shape[1]:
             return vectors
-        return vectors - (vectors @ _turned(self._directions)) @ self._directions
+        return vectors - (vectors @ turned(self._directions)) @ self._directions
 
     def _settle(self) -> None:
         """Remove pending directions, drop dead columns, and compute what is kept of each afresh."""
@@ -346,8 +347,8 @@ class Restrictions:
         self._directions = np.empty((n_fits, 0, rank))
         self._shifts = np.empty((n_fits, 0, self._response.shape[2]))
         self._weights = np.empty((n_fits, 0, n_blocks))
-        self._own[0], self._own[1] = _square(self._root), _square(self._response)
-        self._own[2] = _dot(self._response, self._error)
+        self._own[0], self._own[1] = square(self._root), square(self._response)
+        self._own[2] = dot(self._response, self._error)
         self._own_scale = self._own[0].copy()
         self._forget()
 
@@ -356,15 +357,6 @@ class Restrictions:
         self._active = -1
         self._prepared.clear()
         self._foreseen = None
-
-
-def stack_padded(parts: list[FloatArray]) -> FloatArray:
-    """Stack arrays of unequal widths, padded with zeros, which no product notices."""
-    width = max(part.shape[1] for part in parts)
-    stacked = np.zeros((len(parts), parts[0].shape[0], width))
-    for target, part in zip(stacked, parts, strict=True):
-        target[:, : part.shape[1]] = part
-    return stacked
 
 
 def _answer(gaps: FloatArray) -> Answer:
@@ -383,15 +375,6 @@ def _moves(run: Run, products: FloatArray, responses: FloatArray, out: FloatArra
     np.multiply(products, -run.step, out=out[3])
 
 
-def _orthonormal(vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Orthonormal rows and the triangle ``L`` with ``vectors = L @ rows``."""
-    if vectors.shape[1] == 1:
-        length = np.sqrt(_square(vectors))[..., None]
-        return vectors / length, length
-    columns, triangle = np.linalg.qr(_turned(vectors))
-    return _turned(columns), _turned(triangle)
-
-
 def _lost(squares: FloatArray, scale: FloatArray, alive: BoolArray) -> IntArray:
     return np.flatnonzero((squares < CANCELLATION * scale).any(axis=0) & alive)
 
@@ -399,17 +382,5 @@ def _lost(squares: FloatArray, scale: FloatArray, alive: BoolArray) -> IntArray:
 def _removed(columns: FloatArray, weights: FloatArray, directions: FloatArray) -> FloatArray:
     """Take the pending directions out of columns."""
     if directions.shape[1]:
-        columns -= _turned(weights) @ directions
+        columns -= turned(weights) @ directions
     return columns
-
-
-def _turned(matrices: FloatArray) -> FloatArray:
-    return matrices.transpose(0, 2, 1)
-
-
-def _square(vectors: FloatArray) -> FloatArray:
-    return np.asarray(np.einsum("fcm,fcm->fc", vectors, vectors))
-
-
-def _dot(vectors: FloatArray, other: FloatArray) -> FloatArray:
-    return np.asarray((vectors @ other[..., None])[..., 0])
