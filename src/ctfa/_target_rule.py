@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
+from ctfa.core import progress
 from ctfa.core.criteria import TINY, Criterion, cross_validated_risk, target_risk
-from ctfa.core.cut import GRID, CutCurve, preferred_limit
+from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.ridge import Ridge
 from ctfa.core.solvers import GappyFit, LeastSquaresFit, RidgeFit, TargetFit
@@ -136,19 +138,41 @@ def choose_cut(
     graph: Any,
     splits: list[tuple[IntArray, IntArray]],
     designs: list[Design | None],
-) -> CutCurve:
-    """Held-out error of every limit, the groups found anew from the training rows of each fold."""
+) -> CutCurve | None:
+    """Held-out error of every limit, the groups found anew from the training rows of each fold.
+
+    Asked to stop, the folds finished by then decide; None if there are none.
+    """
     grid = GRID.tolist()
     errors, n_groups = [], []
-    for (train, test), design in zip(splits, designs, strict=True):
+    for fold, ((train, test), design) in enumerate(zip(splits, designs, strict=True)):
         kept = None if weights is None else weights[train]
-        posed = rule.pose(design, inputs[train], kept, values[train], graph)
-        points = solve_path(posed.problem, grid)
+        with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):
+            posed = rule.pose(design, inputs[train], kept, values[train], graph)
+            points = solve_path(posed.problem, grid)
+        if search.stopped:
+            _warn_that_folds_were_stopped(fold, len(splits))
+            break
         judges = None if weights is None else weights[test]
         errors.append(posed.errors(inputs[test], values[test], judges, units, points))
         n_groups.append([point.n_groups for point in points])
+    if not errors:
+        return None
     preferred = preferred_limit(values.shape[1])
     return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0), preferred)
+
+
+def _warn_that_folds_were_stopped(n_finished: int, n_folds: int) -> None:
+    chosen = (
+        f"max_loss is chosen on the {n_finished} before it"
+        if n_finished
+        else f"none is finished, and max_loss is {PREFERRED}"
+    )
+    warnings.warn(
+        f"The search was stopped in fold {n_finished + 1} of {n_folds}: {chosen}.",
+        progress.SearchStopped,
+        stacklevel=2,
+    )
 
 
 def observed_moments(

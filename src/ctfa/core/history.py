@@ -21,6 +21,10 @@ class MergeHistory:
     ``refused`` and ``refused_loss`` hold, for each variable that leads a final group, the candidate
     that it refused at the smallest loss, and that loss (-1 and infinity if it refused none). Where
     groups grow one after another that is the candidate, and the group, as they were when asked.
+
+    ``complete`` is False where the search was stopped before its end. The merges are then those
+    that the whole search would have made first; refusals are those known by then, and the interval
+    of limits that give the same groups is empty, because nobody has asked.
     """
 
     n_variables: int
@@ -33,6 +37,7 @@ class MergeHistory:
     n_comparisons: int
     loss_interval: tuple[float, float]
     names: Sequence[str] | None = None
+    complete: bool = True
 
     def __len__(self) -> int:
         return int(self.block.size)
@@ -163,8 +168,14 @@ class Ledger:
         self._refused_loss[block] = np.inf
         self._refused[block] = -1
 
-    def close(self) -> MergeHistory:
-        """Return the finished history."""
+    @property
+    def n_merges(self) -> int:
+        """Merges written down so far."""
+        return len(self.merges)
+
+    def close(self, *, complete: bool = True) -> MergeHistory:
+        """Return the finished history, or what there is of one that was cut short."""
+        interval = (self.worst_accepted, self.best_refused if complete else self.worst_accepted)
         block, other, loss, size = zip(*self.merges, strict=True) if self.merges else ((),) * 4
         return MergeHistory(
             self.n_variables,
@@ -175,5 +186,6 @@ class Ledger:
             self._refused,
             self._refused_loss,
             self.n_comparisons,
-            (self.worst_accepted, self.best_refused),
+            interval,
+            complete=complete,
         )

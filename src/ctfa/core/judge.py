@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple, cast
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, ParamSpec, cast
 
 import numpy as np
 
+from ctfa.core import progress
 from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
-from ctfa.core.history import Ledger
+from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces.base import GuardedSpace, MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
@@ -17,6 +20,38 @@ from ctfa.core.types import FloatArray, IntArray
 LARGEST = float(np.finfo(np.float64).max)
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
 FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
+
+P = ParamSpec("P")
+
+
+class Stopped(Exception):
+    """The way out of a scan that was asked to stop, with what it had found; not an error."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__("The search was asked to stop.")
+        self.ledger = ledger
+
+
+def stoppable(scan: Callable[P, MergeHistory]) -> Callable[P, MergeHistory]:
+    """Make a search of a scan: asked to stop, it returns what it has found, and warns."""
+
+    @functools.wraps(scan)
+    def run(*args: P.args, **kwargs: P.kwargs) -> MergeHistory:
+        with progress.searching("scan") as (_, is_own):
+            try:
+                history = scan(*args, **kwargs)
+            except Stopped as stop:
+                history = stop.ledger.close(complete=False)
+        if is_own and not history.complete:
+            warnings.warn(
+                f"The search was stopped after {len(history)} merges: the groups are the "
+                f"{history.n_variables - len(history)} found by then, not those of max_loss.",
+                progress.SearchStopped,
+                stacklevel=3,
+            )
+        return history
+
+    return run
 
 
 class Hit(NamedTuple):
@@ -64,7 +99,10 @@ class Judge:
         """Loss of each merge; the largest number for an infinite one, which any limit refuses.
 
         Infinity itself is kept for pairs that may not be asked, not even by an infinite limit.
+        Between questions everything merged is written down, so this is where a search may stop.
         """
+        if not progress.tick(self.ledger):
+            raise Stopped(self.ledger)
         losses = np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
         return np.asarray(np.minimum(losses, LARGEST))
 

@@ -17,7 +17,7 @@ from ctfa.core.agenda import NearestPairs, PairList, RankedPairs
 from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
-from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge
+from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, stoppable
 from ctfa.core.runs import grow_by_runs
 from ctfa.core.spaces.base import ForeseeingSpace, MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -40,6 +40,7 @@ class Scan(Protocol):
         """Merge until nothing more is accepted."""
 
 
+@stoppable
 def grow(
     space: MergeSpace,
     criterion: Criterion,
@@ -59,6 +60,7 @@ def grow(
     return _grow_groups(judge, order, neighbours, restart=neighbours is not None)
 
 
+@stoppable
 def restart(
     space: MergeSpace,
     criterion: Criterion,
@@ -74,6 +76,7 @@ def restart(
     return _grow_groups(judge, order, neighbours, restart=True)
 
 
+@stoppable
 def best_first(
     space: MergeSpace,
     criterion: Criterion,
@@ -96,6 +99,7 @@ def best_first(
     return _merge_nearest(judge, NearestPairs(space.n_variables, keys, neighbours), neighbours)
 
 
+@stoppable
 def correlation(
     space: MergeSpace,
     criterion: Criterion,

@@ -1,0 +1,168 @@
+"""What a long search says of itself while it runs, and how it is asked to stop.
+
+Nobody listens by default, and then a tick costs one look at a variable. ``reporting_to`` names a
+listener for a block of code in the current thread; ``ctfa.progress`` is its public face, with a bar
+and with Ctrl-C.
+
+A *search* is what is stopped as a whole: one scan, or one fold with all its scans. Who runs it says
+``tick`` now and then and leaves off when the answer is no; what was merged until then stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+
+class SearchStopped(UserWarning):
+    """A search was stopped before its end; the fit went on with what it had found."""
+
+
+@dataclass(frozen=True)
+class ScanProgress:
+    """How far a search has come.
+
+    Parameters
+    ----------
+    stage : str
+        What is searched: ``"scan"``, or ``"fold 3 of 10"``.
+    n_variables, n_groups, n_merges, n_comparisons : int
+        Targets or features, groups they form by now, merges made and pairs asked about.
+    seconds : float
+        Time since the search began.
+    """
+
+    stage: str
+    n_variables: int
+    n_groups: int
+    n_merges: int
+    n_comparisons: int
+    seconds: float
+
+
+class Counted(Protocol):
+    """What a tick is told: a ledger, or the ``Counts`` of a scan that keeps none."""
+
+    @property
+    def n_variables(self) -> int:
+        """Variables at the start."""
+
+    @property
+    def n_merges(self) -> int:
+        """Merges made so far."""
+
+    @property
+    def n_comparisons(self) -> int:
+        """Pairs asked about so far."""
+
+
+class Counts(NamedTuple):
+    """Plain numbers for a tick."""
+
+    n_variables: int
+    n_merges: int
+    n_comparisons: int
+
+
+#: Gets a record, and answers False to stop the search.
+Listener = Callable[[ScanProgress], object]
+
+
+@dataclass
+class Search:
+    """One search under way."""
+
+    stage: str
+    began: float = field(default_factory=time.monotonic)
+    stopped: bool = False
+
+
+class Reporter:
+    """Tells a listener how far the search is, and the search whether to go on."""
+
+    def __init__(self, listener: Listener, every: float) -> None:
+        self.listener, self.every = listener, every
+        self.search: Search | None = None
+        self._told = -float("inf")
+        self._asked_to_stop = False
+
+    def request_stop(self) -> bool:
+        """Ask the search under way to stop; False if there is none. Safe in a signal handler."""
+        self._asked_to_stop = self.search is not None
+        return self._asked_to_stop
+
+    def tick(self, counts: Counted) -> bool:
+        """Report if it is time to; say whether to go on."""
+        search = self.search
+        if search is None:
+            return True
+        if search.stopped:
+            return False
+        if self._asked_to_stop:
+            search.stopped = True
+            return False
+        now = time.monotonic()
+        if now - self._told < self.every:
+            return True
+        self._told = now
+        n_variables, n_merges = counts.n_variables, counts.n_merges
+        record = ScanProgress(
+            search.stage,
+            n_variables,
+            n_variables - n_merges,
+            n_merges,
+            counts.n_comparisons,
+            now - search.began,
+        )
+        # Exactly False: a listener that returns nothing, print say, does not mean to stop.
+        search.stopped = self.listener(record) is False
+        return not search.stopped
+
+    def leave(self) -> None:
+        """Forget the search; a request that came too late for it does not stop the next."""
+        self.search, self._asked_to_stop = None, False
+
+
+_reporter: ContextVar[Reporter | None] = ContextVar("ctfa_progress", default=None)
+
+
+@contextmanager
+def reporting_to(listener: Listener, *, every: float = 0.1) -> Iterator[Reporter]:
+    """Report searches to a listener, at most once in so many seconds, in the current thread."""
+    reporter = Reporter(listener, every)
+    token = _reporter.set(reporter)
+    try:
+        yield reporter
+    finally:
+        _reporter.reset(token)
+
+
+def is_reported() -> bool:
+    """Whether anybody listens; where not, a scan need not be cut into slices."""
+    return _reporter.get() is not None
+
+
+def tick(counts: Counted) -> bool:
+    """Say how far the search is; return whether to go on."""
+    reporter = _reporter.get()
+    return reporter is None or reporter.tick(counts)
+
+
+@contextmanager
+def searching(stage: str) -> Iterator[tuple[Search, bool]]:
+    """Open a search, or take part in the one that is open; also say whether it was opened here."""
+    reporter = _reporter.get()
+    if reporter is None:
+        yield Search(stage), True
+    elif reporter.search is not None:
+        yield reporter.search, False
+    else:
+        reporter.search = Search(stage)
+        try:
+            yield reporter.search, True
+        finally:
+            reporter.leave()
