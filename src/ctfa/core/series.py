@@ -72,7 +72,8 @@ class Series:
         if layout.size and not (layout.min() >= NO_COLUMN and layout.max() < n_columns):
             raise ValueError(
                 f"The layout names columns {layout.min()} to {layout.max()}, but X has "
-                f"{n_columns}: use 0 to {n_columns - 1}, or {NO_COLUMN} for a slot that a task does not have."
+                f"{n_columns}: use 0 to {n_columns - 1}, or {NO_COLUMN} for a slot that a task "
+                "does not have."
             )
         values = np.empty((n_tasks, n_slots + 1, n_rows))
         has = layout != NO_COLUMN
