@@ -58,8 +58,14 @@ def difference(
         per_residual, unit = ranks / (n_samples - ranks - 1.0), credit(rank, n_samples)
         reference = rank / dof
         extra = (noise * (credit(ranks, n_samples) / unit - 1.0)).sum(axis=0)
-        explained += reference * extra - (noise * (per_residual - reference)).sum(axis=0)
-        residual = residual + extra
+        explained = explained + reference * extra
+        explained -= (noise * (per_residual - reference)).sum(axis=0)
+        # Two blocks without inputs are told apart by nothing, which rounding must not decide.
+        empty = ~ranks.any(axis=0)
+        explained, residual = (
+            np.where(empty, 0.0, explained),
+            np.where(empty, total, residual + extra),
+        )
     # Where a merge saves no noise variance no credit decides, only the gain itself: hold that
     # at m = 1 and let the noise be the least there is, so that losses stay numbers in order.
     least = LEAST_NOISE * np.maximum(total, ROUNDING * (first.total + second.total))
