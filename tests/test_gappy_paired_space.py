@@ -337,7 +337,7 @@ def test_slots_that_tasks_lack_do_not_ask_for_singular_values(monkeypatch):
     def never(rows):
         raise AssertionError("singular values were asked for")
 
-    monkeypatch.setattr("ctfa.core.spaces.paired.residual_of", never)
+    monkeypatch.setattr("ctfa.core.spaces.paired.squares_left", never)
     for block, other in combinations(range(6), 2):
         after = space.evidence(block, np.array([other])).after
         has = (~np.isnan(values[[block, other], :-1])).all(axis=2).any(axis=0)

@@ -17,6 +17,7 @@ from ctfa.core.spaces.joint import (
     difference,
     fits,
     residual_of,
+    squares_left,
 )
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -79,6 +80,7 @@ class GappyPairedSpace:
         self._complete = np.empty((self.n_variables, self.n_samples), dtype=bool)
         self._level = np.zeros(n_rows)
         self._magnitude = np.zeros((self.n_variables, n_rows))
+        self._known = np.full((3, self.n_variables), np.nan)  # fits of blocks on all their rows
         self._take_level_off()
         for block in range(self.n_variables):
             self._complete[block] = self._rows_of(block)
@@ -197,6 +199,7 @@ class GappyPairedSpace:
         self._size[block] += self._size[other]
         np.maximum(self._magnitude[block], self._magnitude[other], out=self._magnitude[block])
         self._complete[block] = self._rows_of(block)
+        self._known[:, block] = np.nan
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Nothing to prepare."""
@@ -252,8 +255,9 @@ class GappyPairedSpace:
             common = self._complete[mine] & self._complete[theirs]
             n_samples[chunk] = common.sum(axis=1)
             views = self._views(mine, theirs, common)
-            for which, rows in enumerate(views):
-                numbers[which][:, chunk] = _solve(rows)
+            for which, side in enumerate((mine, theirs)):
+                numbers[which][:, chunk] = self._alone(side, common, views[which])
+            numbers[2][:, chunk] = _solved(views[2])
             total[chunk], lost[chunk] = self._losses(
                 mine, theirs, common, views, numbers[:, :, chunk]
             )
@@ -271,6 +275,17 @@ class GappyPairedSpace:
             for part, given in zip(numbers, columns, strict=True)
         )
         return Answer((first, second, both), (a, b), total, lost, n_samples, refused)
+
+    def _alone(self, blocks: IntArray, common: BoolArray, rows: FloatArray) -> FloatArray:
+        """Fits of the blocks on common rows; those on all rows of a block are remembered."""
+        found = self._known[:, blocks]
+        known = ~np.isnan(found[0]) & (common == self._complete[blocks]).all(axis=1)
+        asked = np.flatnonzero(~known)
+        if asked.size:
+            found[:, asked] = _solved(rows[asked])
+            whole = asked[(common[asked] == self._complete[blocks[asked]]).all(axis=1)]
+            self._known[:, blocks[whole]] = found[:, whole]
+        return np.asarray(found)
 
     def _views(self, mine: IntArray, theirs: IntArray, common: BoolArray) -> list[FloatArray]:
         """Both blocks and their union in pairs, centred on common rows and zero elsewhere."""
@@ -366,10 +381,10 @@ class Answer(NamedTuple):
     refused: BoolArray  # too few rows to judge
 
 
-def _solve(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Total and residual sums of squares and ranks."""
+def _solved(rows: FloatArray) -> FloatArray:
+    """Total and residual sums of squares and ranks, ``(3, blocks)``."""
     found = fits(rows)
-    for k in np.flatnonzero(~found.trusted):
-        left, found.rank[k] = residual_of(rows[k])
-        found.residual[k] = left @ left
-    return found.total, found.residual, found.rank
+    weak = np.flatnonzero(~found.trusted)
+    if weak.size:
+        found.residual[weak], found.rank[weak] = squares_left(rows[weak])
+    return np.stack((found.total, found.residual, found.rank))

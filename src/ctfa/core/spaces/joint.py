@@ -110,7 +110,7 @@ def fits(rows: FloatArray, before: FloatArray | None = None) -> GramFits:
     pivot = pivots(gram)
     trusted = np.asarray((pivot > TRUSTED_PIVOT).all(axis=1))
     if before is not None:
-        trusted &= ((square > CANCELLED * before) | (before == 0.0)).all(axis=1)
+        trusted &= ((square > CANCELLED * before) | empty).all(axis=1)
     rank = np.count_nonzero(~empty[:, :-1], axis=1).astype(float)
     total = square[:, -1].copy()
     return GramFits(total, pivot[:, -1] * total, rank, trusted)
@@ -128,6 +128,26 @@ def pivots(unit: FloatArray) -> FloatArray:
     with suppress(np.linalg.LinAlgError):
         found[firm] = np.diagonal(np.linalg.cholesky(unit[firm]), axis1=1, axis2=2) ** 2
     return found
+
+
+def squares_left(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Residual sums of squares and ranks by singular values, for many blocks at once.
+
+    Those of the triangles, which have as many rows as columns; the decisions of ``residual_of``.
+    """
+    inputs = rows[:, :-1]
+    length = np.sqrt(np.einsum("kij,kij->ki", inputs, inputs))
+    columns = rows.copy()
+    columns[:, :-1] /= np.where(length > 0.0, length, 1.0)[:, :, None]
+    triangle: FloatArray = np.asarray(np.linalg.qr(columns.swapaxes(1, 2), mode="r"))
+    left, values, _ = np.linalg.svd(triangle[:, :, :-1], full_matrices=False)
+    larger = np.maximum(rows.shape[2], np.count_nonzero(length, axis=1))
+    kept = values > EPS * larger[:, None] * values[:, :1]
+    basis, target = left * kept[:, None], triangle[:, :, -1:]
+    for _ in range(2):  # twice: the first sweep leaves rounding of the fit
+        target = target - basis @ (basis.swapaxes(1, 2) @ target)
+    residual = np.einsum("kij,kij->k", target, target)
+    return np.asarray(residual), kept.sum(axis=1).astype(float)
 
 
 def residual_of(rows: FloatArray) -> tuple[FloatArray, int]:

@@ -17,6 +17,7 @@ from ctfa.core.spaces.joint import (
     difference,
     fits,
     residual_of,
+    squares_left,
 )
 from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
 
@@ -183,9 +184,9 @@ class PairedSpace:
 
     def _store(self, blocks: IntArray, rows: FloatArray) -> None:
         found = fits(rows)
-        for k in np.flatnonzero(~found.trusted):
-            left, found.rank[k] = residual_of(rows[k])
-            found.residual[k] = left @ left
+        weak = np.flatnonzero(~found.trusted)
+        if weak.size:
+            found.residual[weak], found.rank[weak] = squares_left(rows[weak])
         scale = self._size[blocks] ** 2
         self._total[blocks], self._residual[blocks] = found.total / scale, found.residual / scale
         self._rank[blocks] = found.rank
@@ -209,9 +210,10 @@ class PairedSpace:
             shared = block if isinstance(block, int) else mine  # one row, not a copy for each
             rows = self._sums[theirs] + self._sums[shared]
             found = fits(rows, self._square[mine] + self._square[theirs])
-            for k in np.flatnonzero(~found.trusted):
-                left, found.rank[k] = residual_of(self._added(int(mine[k]), int(theirs[k])))
-                found.residual[k] = left @ left
+            weak = np.flatnonzero(~found.trusted)
+            if weak.size:
+                added = np.stack([self._added(int(mine[k]), int(theirs[k])) for k in weak])
+                found.residual[weak], found.rank[weak] = squares_left(added)
             scale = (self._size[mine] + self._size[theirs]) ** 2
             answer.total[chunk], answer.residual[chunk] = (
                 found.total / scale,
