@@ -11,9 +11,9 @@ from ctfa import testing
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.gains import gain
 from ctfa.core.graph import Neighbours
+from ctfa.core.pooling import Pool, break_even
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces import PooledSpace
-from ctfa.core.spaces.pooled import Pool, break_even
 from test_core_against_oracle import assert_same_decisions, graph_matrix
 
 FAMILIES = [family for family in problems.FAMILIES if family not in ("tight", "duplicated_targets")]
@@ -343,6 +343,65 @@ def test_the_gain_of_pooling_is_unbiased(p, q):
                     true_gain += sign * (error @ error + intercept**2)
         gap.append(predicted - true_gain)
     assert abs(np.mean(gap)) < 3.5 * np.std(gap) / np.sqrt(len(gap))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gains_of_both_sides_add_up_to_that_of_the_merge(seed):
+    space = PooledSpace.of(*dummy_rows(seed))
+    space.merge(0, 2)
+    for other in (1, 3, 4):
+        sides = space.side_gains(0, other)
+        total = sides[0] * space.weight[0] + sides[1] * space.weight[other]
+        expected = gain(space.evidence(0, np.array([other]))).value[0]
+        assert total == pytest.approx(expected, rel=1e-9)
+
+
+def test_the_gain_of_each_side_is_unbiased():
+    """The longer group has less to win: the side says so."""
+    rng = np.random.default_rng(2)
+    D, lengths, member = 4, [14, 14, 60], np.array([0, 0, 1])
+    slopes = rng.normal(size=D)
+    slopes = np.stack([slopes, slopes + 0.15 * rng.normal(size=D)])
+    gap = []
+    for _ in range(1500):
+        inputs = [rng.normal(size=(n, D)) for n in lengths]
+        targets = [
+            x @ slopes[g] + rng.normal(size=len(x)) for x, g in zip(inputs, member, strict=True)
+        ]
+        space = PooledSpace.of(inputs, targets, groups=[[0, 1], [2]])
+        predicted = np.array(space.side_gains(0, 1)) * space.weight
+        true_gain = np.zeros(2)
+        for sign, blocks in ((1.0, ([0, 1], [2])), (-1.0, ([0, 1, 2],))):
+            for block in blocks:
+                coef = within_slopes(inputs, targets, block)
+                for task in block:
+                    intercept = targets[task].mean() - inputs[task].mean(axis=0) @ coef
+                    error = coef - slopes[member[task]]
+                    true_gain[member[task]] += sign * (error @ error + intercept**2)
+        gap.append(predicted - true_gain)
+    bound = 3.5 * np.std(gap, axis=0) / np.sqrt(len(gap))
+    assert (np.abs(np.mean(gap, axis=0)) < bound).all()
+
+
+def test_weighted_rows_are_repeated_rows():
+    inputs, targets = own_rows("gaussian", 5)
+    weights = [np.where(np.arange(len(y)) % 2 == 0, 2.0, 1.0) for y in targets]
+    weighted = PooledSpace.of(inputs, targets, row_weights=weights)
+    repeated = PooledSpace.of(
+        [np.repeat(x, w.astype(int), axis=0) for x, w in zip(inputs, weights, strict=True)],
+        [np.repeat(y, w.astype(int)) for y, w in zip(targets, weights, strict=True)],
+    )
+    others = np.arange(1, 7)
+    one, two = weighted.evidence(0, others), repeated.evidence(0, others)
+    np.testing.assert_allclose(one.difference.explained, two.difference.explained, rtol=1e-9)
+    np.testing.assert_allclose(one.difference.residual, two.difference.residual, rtol=1e-9)
+
+
+def test_a_task_against_the_rest_of_its_group_is_asked_as_if_they_had_been_pooled():
+    inputs, targets = own_rows("gaussian", 6)
+    pair = PooledSpace.of(inputs, targets).one_by_one(np.array([0, 2, 3, 5]), 2)
+    expected = PooledSpace.of(inputs, targets, groups=[[2], [0, 3, 5]])
+    np.testing.assert_allclose(pair.side_gains(0, 1), expected.side_gains(0, 1), rtol=1e-8)
 
 
 def within_slopes(inputs, targets, block):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -10,23 +11,8 @@ from scipy import linalg
 
 from ctfa.core.design import column_lengths, weighted_mean
 from ctfa.core.fit import Evidence, Fit
+from ctfa.core.pooling import Balance, Pool, break_even
 from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
-
-
-class Pool(NamedTuple):
-    """Groups of tasks, as their pooled fits need them; arrays over groups."""
-
-    explained: FloatArray
-    residual: FloatArray
-    rank: FloatArray
-    n_samples: FloatArray
-    n_tasks: FloatArray
-    weight: FloatArray  # sum over its tasks of weight * (1 + 1/n): new rows, about old means
-
-    @property
-    def dof(self) -> FloatArray:
-        """Rows less slopes less one intercept a task."""
-        return np.asarray(self.n_samples - self.rank - self.n_tasks)
 
 
 class PooledSpace:
@@ -40,22 +26,7 @@ class PooledSpace:
     is squared; ranks by singular values where a pivot is small (dummy variables that a task does
     not use).
 
-    Where a merge breaks even. Let ``q = r_P + r_Q - r`` be the number of slopes that both groups
-    can estimate. For Gaussian inputs everything else, intercepts and slopes that only one of them
-    sees, can be projected out: the Gram matrices of the shared inputs are Wishart with
-    ``v_P = dof_P + q`` and ``v_Q = dof_Q + q`` degrees of freedom, ``v = v_P + v_Q``. For slopes
-    that differ by ``d`` (in units of the inputs' covariance), noise of unit variance and groups
-    that weigh ``w_P`` and ``w_Q``, moments of Wishart and of matrix beta variables give
-
-    - the rise of the residual: ``q + |d|^2 v_P v_Q (v-q) / ((v-1)(v+2))``;
-    - the bias of pooled slopes: ``|d|^2 (w_P B_P + w_Q B_Q)``, ``B_P = v_Q/v - C``,
-      ``B_Q = v_P/v - C``, ``C = v_P v_Q (v^2 - 2vq - v + 2) / (v (v-1)(v+2)(v-q-1))``;
-    - the variance saved: ``q (w_P/(v_P-q-1) + w_Q/(v_Q-q-1) - (w_P+w_Q)/(v-q-1))``.
-
-    ``F_star`` is the rise over ``q`` where the last two are equal. A group's weight is the sum over
-    its tasks of ``1 + 1/n`` (a new row is predicted about old means), times
-    ``(n - T - 1)/(v_P - 1)`` for the slopes that are its own and err with the shared ones; tasks
-    count alike unless weights are given. Checked by simulation in ``tests/test_pooled_space.py``.
+    Where a merge breaks even is derived in ``core/pooling.py``.
 
     Two limits. A group that has no degree of freedom left errs without bound alone, so pooling
     always pays: its ``F_star`` is as good as infinite (one over ``NEARLY_NO_DOF``) and its losses
@@ -86,17 +57,24 @@ class PooledSpace:
         *,
         weights: FloatArray | None = None,
         groups: Sequence[Sequence[int]] | None = None,
+        row_weights: Sequence[FloatArray] | None = None,
     ) -> PooledSpace:
         """Build from each task's rows, ``(samples, inputs)`` and ``(samples,)``.
 
         ``weights`` say how much each task counts in the total risk, by default all alike (their
         numbers of rows make every row count alike). ``groups`` of tasks are pooled from the start.
+        ``row_weights`` are analytic: a row's noise has a variance that is so many times smaller.
         """
         n_tasks, n_inputs = len(inputs), inputs[0].shape[1]
         counts = np.array([len(rows) for rows in targets], dtype=float)
         weights = np.ones(n_tasks) if weights is None else weights
         groups = [[task] for task in range(n_tasks)] if groups is None else groups
-        centred = [_centred(np.column_stack(task)) for task in zip(inputs, targets, strict=True)]
+        row_weights = [np.ones(len(y)) for y in targets] if row_weights is None else row_weights
+        totals = np.array([rows.sum() for rows in row_weights])
+        centred = [
+            _centred(np.column_stack((rows, target)), weight)
+            for rows, target, weight in zip(inputs, targets, row_weights, strict=True)
+        ]
         length = np.sqrt(sum(np.einsum("ij,ij->j", rows, rows) for rows in centred))[:-1]
         used = length > 0.0
         used[0] |= not used.any()
@@ -113,7 +91,7 @@ class PooledSpace:
             n, rank = counts[members].sum(), float(kept)
             # Without a degree of freedom nothing is left, not even rounding.
             residual = fitted.residual if n - rank - len(members) > 0 else 0.0
-            weight = float(weights[members] @ (1.0 + 1.0 / counts[members]))
+            weight = float(weights[members] @ (1.0 + 1.0 / totals[members]))
             explained = float(fitted.coordinates @ fitted.coordinates)
             columns[:, slot] = explained, residual, rank, n, len(members), weight
         return cls(root, coordinates, Pool(*columns), n_inputs)
@@ -139,6 +117,48 @@ class PooledSpace:
             lambda: terms()[0],
             lambda: terms()[1],
         )
+
+    def side_gains(self, block: int, other: int) -> tuple[float, float]:
+        """Predicted fall of the risk of each side of a merge, for a task of weight one.
+
+        They add up, by the sides' weights, to the gain of the merge (``core/gains.py``).
+        """
+        others = np.array([other])
+        first, second = self._at(np.array([block])), self._at(others)
+        rise, rank = self._joined(block, others)
+        lost = first.rank + second.rank - rank
+        balance = Balance.of(first, second, lost)
+        if not balance.shared[0]:
+            return 0.0, 0.0
+        both = self._union(first, second, rise, rank)
+        fit = self._difference(first, second, both, rise, lost)
+        noise = np.asarray(fit.residual / fit.dof)
+        apart = (rise - lost * noise) / balance.rise
+        gains = (
+            (lost * noise * saved - apart * bias) / side.weight
+            for saved, bias, side in zip(balance.saved, balance.bias, (first, second), strict=True)
+        )
+        return float(next(gains)[0]), float(next(gains)[0])
+
+    @property
+    def weight(self) -> FloatArray:
+        """What each group counts in the total risk."""
+        return self._pool.weight
+
+    @property
+    def is_estimable(self) -> BoolArray:
+        """Whether a group has degrees of freedom of its own."""
+        return np.asarray(self._pool.dof > 0.0)
+
+    def one_by_one(self, members: IntArray, task: int) -> PooledSpace:
+        """A task, in slot 0, and the other members of its group pooled, in slot 1."""
+        rest = copy.deepcopy(self)
+        others = [int(member) for member in members if member != task]
+        for member in others[1:]:
+            rest.merge(others[0], member)
+        at = np.array([task, others[0]])
+        pool = Pool(*(column[at].copy() for column in rest._pool))
+        return PooledSpace(rest._root[at], rest._coordinates[at], pool, self.n_inputs)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of what two groups' slopes predict, over the rows of all tasks.
@@ -241,34 +261,6 @@ class PooledSpace:
             yield slice(start, min(start + width, count))
 
 
-def break_even(first: Pool, second: Pool, lost: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """F at which pooling pays as much as it costs, and the risk per unit of the rise.
-
-    The formulas are in the docstring of ``PooledSpace``.
-    """
-    v_first, v_second = first.dof + lost, second.dof + lost
-    v = v_first + v_second
-    shared = lost > 0.0
-    # Any number in place of zero degrees of freedom: they are overruled below.
-    v_first, v_second, v = (np.where(shared, x, 4.0) for x in (v_first, v_second, v))
-    spare_first, spare_second, spare = (
-        np.maximum(x - lost - 1.0, NEARLY_NO_DOF) for x in (v_first, v_second, v)
-    )
-    weight_first, weight_second = (
-        pool.weight * (pool.n_samples - pool.n_tasks - 1.0) / np.maximum(x - 1.0, NEARLY_NO_DOF)
-        for pool, x in ((first, v_first), (second, v_second))
-    )
-    rise = v_first * v_second * (v - lost) / ((v - 1.0) * (v + 2.0))
-    common = v_first * v_second * (v * v - 2.0 * v * lost - v + 2.0)
-    common = common / (v * (v - 1.0) * (v + 2.0) * spare)
-    bias = weight_first * (v_second / v - common) + weight_second * (v_first / v - common)
-    saved = weight_first * (1.0 / spare_first - 1.0 / spare)
-    saved = saved + weight_second * (1.0 / spare_second - 1.0 / spare)
-    credit = np.maximum(rise * saved / np.where(bias > 0.0, bias, 1.0), NEARLY_NO_DOF)
-    f_star = np.where(shared, 1.0 + credit, np.inf)
-    return f_star, np.where(shared, bias / rise, 0.0)
-
-
 class Factored(NamedTuple):
     """A regression turned so that its inputs have as many rows as rank."""
 
@@ -335,12 +327,13 @@ def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, Bo
     return residual, np.asarray((left_over < DEPENDENT) & firm_still)
 
 
-def _centred(rows: FloatArray) -> FloatArray:
-    """Rows about their mean, constant columns exactly zero."""
-    mean = weighted_mean(rows, np.ones(rows.shape[0]))
+def _centred(rows: FloatArray, weights: FloatArray) -> FloatArray:
+    """Rows about their mean, times the root of their weights, constant columns exactly zero."""
+    root = np.sqrt(weights)
+    mean = weighted_mean(rows, root)
     centred = rows - mean
     centred[:, column_lengths(mean, centred) == 0.0] = 0.0
-    return np.asarray(centred)
+    return np.asarray(centred * root[:, None])
 
 
 #: Singular values of unit columns below this share of the largest are rounding.
@@ -352,7 +345,5 @@ TRUSTED_PIVOT = 1e-6
 DEPENDENT = 1e-12
 #: A rise below this share of what was explained is rounding.
 ROUNDING = 1e-26
-#: Stands for no degrees of freedom: a risk a million times the noise, but a number.
-NEARLY_NO_DOF = 1e-6
 #: Numbers handled at once: two megabytes.
 CACHED_NUMBERS = 1 << 18
