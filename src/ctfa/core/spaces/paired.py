@@ -115,9 +115,22 @@ class PairedSpace:
         self._sums[block] = self._added(block, other)
         self._square[block] = np.einsum("ij,ij->i", self._sums[block], self._sums[block])
         self._size[block] += self._size[other]
+        self.forget(block, other)
+        self._store(np.array([block]), self._sums[block : block + 1])
+
+    def directions(self, blocks: IntArray | slice) -> FloatArray:
+        """Mean targets of unit length: their inner products are the correlations."""
+        length = np.sqrt(self._square[blocks, -1])
+        return np.asarray(self._sums[blocks, -1] / np.where(length > 0.0, length, np.inf)[:, None])
+
+    def blocks(self) -> tuple[FloatArray, ...]:
+        """Sums, sizes, squares, totals, residuals and ranks, for those that merge by themselves."""
+        return self._sums, self._size, self._square, self._total, self._residual, self._rank
+
+    def forget(self, block: int, other: int) -> None:
+        """Be told that somebody merged two blocks in these arrays."""
         self._left.pop(block, None)
         self._left.pop(other, None)
-        self._store(np.array([block]), self._sums[block : block + 1])
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Nothing to prepare."""
@@ -217,7 +230,7 @@ class PairedSpace:
             f_star = 1.0 + (self.n_samples - 1.0) / (dof - 1.0)
             raised = np.where(none_saved, least - residual, 0.0)
             explained = explained + rank / dof * f_star * raised
-            residual = residual + raised
+            residual = np.where(none_saved, least, residual)
         return Fit(explained, residual, self.n_samples, self.n_inputs, rank, dof, a + b)
 
     def _credit(self, rank: FloatArray) -> FloatArray:
