@@ -1,94 +1,15 @@
-"""Which pair of blocks to look at next, when any two may merge."""
+"""Which pair of blocks to look at next, where every merge changes every answer."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
-from ctfa.core.graph import Neighbours
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Merges after which the first list of ``RankedPairs`` is cleared of pairs that no longer hold.
 SWEEP = 32
-
-
-class NearestPairs:
-    """The pair of smallest key, for spaces where a merge changes only its own pairs.
-
-    Each block remembers its nearest partner among later blocks. After a merge the other pairs'
-    keys stand, so a block whose partner has gone keeps its old key as a lower bound and looks
-    again only when that bound comes up as the smallest: O(L) memory, about O(L^2) keys in all.
-    """
-
-    def __init__(
-        self,
-        n_variables: int,
-        keys: Callable[[int, IntArray], FloatArray],
-        neighbours: Neighbours | None,
-    ) -> None:
-        self._keys = keys
-        self._neighbours = neighbours
-        self._alive = np.ones(n_variables, dtype=bool)
-        self._key = np.full(n_variables, np.inf)
-        self._partner = np.full(n_variables, -1, dtype=np.intp)
-        self._fresh = np.ones(n_variables, dtype=bool)
-        for block in range(n_variables):
-            self._look(block)
-
-    def smallest(self) -> tuple[int, int, float] | None:
-        """Return the pair of smallest key (first by index among equals), or None."""
-        while self._key.size:
-            block = int(np.argmin(self._key))
-            key = float(self._key[block])
-            if key == np.inf:
-                return None
-            if self._fresh[block]:
-                return block, int(self._partner[block]), key
-            self._look(block)
-        return None
-
-    def merged(self, block: int, other: int) -> None:
-        """Take note that ``other`` went into ``block`` (``block < other``)."""
-        self._alive[other] = False
-        self._key[other] = np.inf
-        orphaned = self._alive & ((self._partner == other) | (self._partner == block))
-        self._fresh[orphaned] = False
-        others = self._candidates(block)
-        keys = self._keys(block, others)
-        later = others > block
-        self._settle(block, others[later], keys[later])
-        earlier, their_keys = others[~later], keys[~later]
-        bound = self._key[earlier]
-        # A tie with a bound that is not fresh is left to be looked at: an equal may come first.
-        first = (block < self._partner[earlier]) & self._fresh[earlier]
-        nearer = (their_keys < bound) | ((their_keys == bound) & first)
-        won = earlier[nearer]
-        self._key[won], self._partner[won], self._fresh[won] = their_keys[nearer], block, True
-
-    def remaining(self) -> IntArray:
-        """Blocks that are left."""
-        return np.flatnonzero(self._alive)
-
-    def _candidates(self, block: int) -> IntArray:
-        if self._neighbours is not None:
-            return self._neighbours.of(block)
-        others = np.flatnonzero(self._alive)
-        return np.asarray(others[others != block])
-
-    def _look(self, block: int) -> None:
-        others = self._candidates(block)
-        others = others[others > block]
-        self._settle(block, others, self._keys(block, others) if others.size else np.empty(0))
-
-    def _settle(self, block: int, others: IntArray, keys: FloatArray) -> None:
-        self._fresh[block] = True
-        if not others.size:
-            self._key[block], self._partner[block] = np.inf, -1
-            return
-        nearest = int(np.argmin(keys))
-        self._key[block], self._partner[block] = keys[nearest], others[nearest]
 
 
 class RankedPairs:

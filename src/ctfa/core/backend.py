@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 from ctfa.core.criteria import Criterion
 from ctfa.core.history import MergeHistory
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.types import IntArray
+from ctfa.core.types import FloatArray, IntArray
 
 VARIABLE = "CTFA_BACKEND"
 
@@ -41,12 +41,32 @@ class Grow(Protocol):
         """Run the scan, or return None to decline; the space stays as it is."""
 
 
+class Questions(Protocol):
+    """What pairs of blocks cost, and merges, for scans that stay as they are."""
+
+    def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Loss of merging a block with each of the others, or pair by pair."""
+
+    def merge(self, block: int, other: int) -> None:
+        """Merge in the space."""
+
+
+class Ask(Protocol):
+    """Takes over the questions of a scan that is left to numpy otherwise."""
+
+    def __call__(
+        self, space: MergeSpace, criterion: Criterion, *, where_it_pays: bool
+    ) -> Questions | None:
+        """Return who answers for the space from now on, or None to decline."""
+
+
 class Backend(NamedTuple):
     """A package of kernels; nothing heavy is imported before its first scan."""
 
     is_installed: Callable[[], bool]
     extra: str  # what to install
     grow: Grow
+    ask: Ask
 
 
 #: Filled by ``ctfa.kernels``: the core knows of no compiler.
@@ -75,26 +95,38 @@ def grow(
     space: MergeSpace, criterion: Criterion, *, limit: float, order: IntArray, restart: bool
 ) -> MergeHistory | None:
     """Run the scan by a kernel; None where there is none for it."""
-    name = named()
-    if name == "numpy":
-        return None
-    if name == "auto":
-        offered = [backend for backend in BACKENDS.values() if backend.is_installed()]
-    else:
-        _require(name, VARIABLE)
-        offered = [BACKENDS[name]]
-    for backend in offered:
+    for backend in _offered():
         history = backend.grow(
             space,
             criterion,
             limit=limit,
             order=order,
             restart=restart,
-            where_it_pays=name == "auto",
+            where_it_pays=named() == "auto",
         )
         if history is not None:
             return history
     return None
+
+
+def questions(space: MergeSpace, criterion: Criterion) -> Questions | None:
+    """Have the questions of a space answered by a kernel; None where there is none for them."""
+    for backend in _offered():
+        compiled = backend.ask(space, criterion, where_it_pays=named() == "auto")
+        if compiled is not None:
+            return compiled
+    return None
+
+
+def _offered() -> list[Backend]:
+    """Backends that may be used now."""
+    name = named()
+    if name == "numpy":
+        return []
+    if name == "auto":
+        return [backend for backend in BACKENDS.values() if backend.is_installed()]
+    _require(name, VARIABLE)
+    return [BACKENDS[name]]
 
 
 def _require(name: str, asked_by: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -46,6 +47,14 @@ class Neighbours:
     def of(self, block: int) -> IntArray:
         """Blocks next to this one, ascending."""
         return np.array(sorted(self._of[block]), dtype=np.intp)
+
+    def edges(self) -> tuple[IntArray, IntArray]:
+        """All pairs of neighbours as they stand, ``first < second``, ascending."""
+        count = [sum(other > block for other in near) for block, near in enumerate(self._of)]
+        first = np.repeat(np.arange(len(count)), count)
+        later = (sorted(o for o in near if o > block) for block, near in enumerate(self._of))
+        second = np.fromiter(chain.from_iterable(later), dtype=np.intp, count=first.size)
+        return first, second
 
     def among(self, block: int, others: IntArray) -> IntArray:
         """Those of the others that are next to the block, in the others' order."""

@@ -9,7 +9,7 @@ from typing import NamedTuple, ParamSpec, cast
 
 import numpy as np
 
-from ctfa.core import progress
+from ctfa.core import backend, progress
 from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import Ledger, MergeHistory
@@ -71,6 +71,7 @@ class Judge:
         self.min_correlation = min_correlation
         self.ledger = Ledger(space.n_variables)
         self.width = FIRST_CHUNK
+        self._compiled = backend.questions(space, criterion)
 
     def expect_merges(self, *, likely: bool) -> None:
         """Ask few candidates at first where the last block merged, twice as many where not."""
@@ -86,13 +87,13 @@ class Judge:
         """Whether any two blocks may be asked."""
         return not (self.space.is_guarded or self.has_floor)
 
-    def may_meet(self, block: int, others: IntArray) -> IntArray:
+    def may_meet(self, block: int | IntArray, others: IntArray) -> IntArray:
         """Positions of the others that correlate enough, and whose merge hurts no member."""
         meets = np.ones(others.size, dtype=bool)
         if self.has_floor:
             meets = self.space.correlation(block, others) >= self.min_correlation
         if self.space.is_guarded:
-            meets &= cast("GuardedSpace", self.space).allows(block, others)
+            meets &= cast("GuardedSpace", self.space).allows(cast("int", block), others)
         return np.flatnonzero(meets)
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
@@ -103,22 +104,26 @@ class Judge:
         """
         if not progress.tick(self.ledger):
             raise Stopped(self.ledger)
-        losses = np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
+        if self._compiled is not None:
+            losses = self._compiled.losses(block, others)
+        else:
+            losses = np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
         return np.asarray(np.minimum(losses, LARGEST))
 
-    def all_losses(self, block: int, others: IntArray) -> FloatArray:
+    def all_losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge, infinite where the pair may not be asked."""
         meets = np.arange(others.size) if self.asks_everybody else self.may_meet(block, others)
         if meets.size == others.size:
             return self.losses(block, others)
         losses = np.full(others.size, np.inf)
         if meets.size:
-            losses[meets] = self.losses(block, others[meets])
+            asked = block[meets] if isinstance(block, np.ndarray) else block
+            losses[meets] = self.losses(asked, others[meets])
         return losses
 
     def merge(self, block: int, other: int, loss: float, neighbours: Neighbours | None) -> None:
         """Merge in the space, the graph and the ledger."""
-        self.space.merge(block, other)
+        (self._compiled or self.space).merge(block, other)
         self.ledger.accept(block, other, loss)
         if neighbours is not None:
             neighbours.merge(block, other)

@@ -8,16 +8,20 @@ largest loss accepted, ``tolerance`` is added to it so that rounding does not de
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Protocol, cast
 
 import numpy as np
 
 from ctfa.core import backend
-from ctfa.core.agenda import NearestPairs, PairList, RankedPairs
+from ctfa.core.agenda import PairList, RankedPairs
 from ctfa.core.criteria import Criterion
+from ctfa.core.directions import DirectedSpace, Directions
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, stoppable
+from ctfa.core.rows import RankedRows, Row, first_of
 from ctfa.core.runs import grow_by_runs
 from ctfa.core.spaces.base import ForeseeingSpace, MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -92,11 +96,7 @@ def best_first(
     if not space.merge_is_local:
         return _best_first_afresh(judge, neighbours)
 
-    def keys(block: int, others: IntArray) -> FloatArray:
-        judge.ledger.n_comparisons += others.size
-        return judge.all_losses(block, others)
-
-    return _merge_nearest(judge, NearestPairs(space.n_variables, keys, neighbours), neighbours)
+    return _merge_nearest(judge, neighbours)
 
 
 @stoppable
@@ -115,17 +115,9 @@ def correlation(
     if not space.merge_is_local:
         return _ask_ranked(judge, neighbours)
 
-    # A refused pair stays refused while its blocks stand, so the next merge is the strongest pair
-    # among the acceptable ones, and a whole row is judged at once.
-    def keys(block: int, others: IntArray) -> FloatArray:
-        judge.ledger.n_comparisons += others.size
-        losses = judge.all_losses(block, others)
-        # An infinite limit accepts every loss but no pair that may not be asked.
-        accepted = (losses <= judge.limit) & (losses < np.inf)
-        judge.ledger.refuse(block, others[~accepted], losses[~accepted])
-        return np.where(accepted, -judge.space.correlation(block, others), np.inf)
-
-    return _merge_nearest(judge, NearestPairs(space.n_variables, keys, neighbours), neighbours)
+    if neighbours is None and hasattr(space, "directions") and not space.is_guarded:
+        return _ask_strongest(judge, Directions(cast("DirectedSpace", space)))
+    return _merge_strongest(judge, neighbours)
 
 
 SCANS: dict[str, Scan] = {
@@ -205,26 +197,130 @@ def _queue(
     return near[np.argsort(rank[near])]
 
 
-def _merge_nearest(
-    judge: Judge, pairs: NearestPairs, neighbours: Neighbours | None
-) -> MergeHistory:
+def _merge_nearest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
+    """Merge the pair of smallest loss while that is accepted."""
+
+    def keys(block: int | IntArray, others: IntArray) -> FloatArray:
+        judge.ledger.n_comparisons += others.size
+        return judge.all_losses(block, others)
+
+    pairs = RankedRows(judge.space.n_variables, keys, neighbours, _rows_of(judge, neighbours, keys))
+    while (pair := pairs.smallest()) is not None and pair.key <= judge.limit:
+        judge.merge(pair.first, pair.second, pair.key, neighbours)
+        judge.ledger.forget_refusals(pair.first)
+        pairs.merged(pair.first, pair.second)
+    return _refuse_the_rest(judge, pairs.remaining(), neighbours)
+
+
+def _merge_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
+    """Merge the strongest pair among those that are accepted, whole rows judged at once.
+
+    A refused pair stays refused while its blocks stand, so that is the next merge of a scan that
+    asks the strongest first.
+    """
     ledger = judge.ledger
+
+    def keys(block: int | IntArray, others: IntArray) -> FloatArray:
+        ledger.n_comparisons += others.size
+        losses = judge.all_losses(block, others)
+        # An infinite limit accepts every loss but no pair that may not be asked.
+        accepted = (losses <= judge.limit) & (losses < np.inf)
+        refused = np.flatnonzero(~accepted)
+        if isinstance(block, np.ndarray):
+            ledger.refuse_pairs(block[refused], others[refused], losses[refused])
+        else:
+            ledger.refuse(block, others[refused], losses[refused])
+        return np.where(accepted, -judge.space.correlation(block, others), np.inf)
+
+    pairs = RankedRows(judge.space.n_variables, keys, neighbours, _rows_of(judge, neighbours, keys))
     while (pair := pairs.smallest()) is not None:
-        block, other, _ = pair
+        loss = float(judge.losses(pair.first, np.array([pair.second]))[0])
+        judge.merge(pair.first, pair.second, loss, neighbours)
+        ledger.forget_refusals(pair.first)
+        pairs.merged(pair.first, pair.second)
+    return _refuse_the_rest(judge, pairs.remaining(), neighbours)
+
+
+def _ask_strongest(judge: Judge, directions: Directions) -> MergeHistory:
+    """Ask no pair before its turn comes, or nearly: a question costs more than a correlation."""
+    ledger = judge.ledger
+
+    def keys(block: int, others: IntArray) -> FloatArray:
+        strength = directions.correlation(block, others)
+        return np.where(strength >= judge.min_correlation, -strength, np.inf)
+
+    def admits(block: int, others: IntArray) -> BoolArray:
+        losses = judge.losses(block, others)
+        refused = ~(losses <= judge.limit)
+        ledger.n_comparisons += int(refused.sum())
+        ledger.refuse_pairs(np.full(int(refused.sum()), block), others[refused], losses[refused])
+        return ~refused
+
+    rows = directions.first_rows(judge.min_correlation)
+    pairs = RankedRows(judge.space.n_variables, keys, None, rows, admits)
+    while (pair := pairs.smallest()) is not None:
+        block, other = pair.first, pair.second
         loss = float(judge.losses(block, np.array([other]))[0])
+        ledger.n_comparisons += 1
         if not loss <= judge.limit:
-            break
-        judge.merge(block, other, loss, neighbours)
+            ledger.refuse_pairs(np.array([block]), np.array([other]), np.array([loss]))
+            pairs.drop()
+            continue
+        judge.merge(block, other, loss, None)
         ledger.forget_refusals(block)
+        directions.merged(block, other)
         pairs.merged(block, other)
-    # Everybody left has refused everybody else; say so as they stand now.
-    left = pairs.remaining()
-    for leader in map(int, left):
-        others = left[left != leader] if neighbours is None else neighbours.of(leader)
-        ledger.forget_refusals(leader)
-        if others.size:
-            ledger.refuse(leader, others, judge.all_losses(leader, others))
+    # Everybody left has refused everybody else, when asked.
     return ledger.close()
+
+
+def _rows_of(
+    judge: Judge,
+    neighbours: Neighbours | None,
+    keys: Callable[[IntArray, IntArray], FloatArray],
+) -> Iterator[tuple[int, Row]] | None:
+    """First rows of all blocks of a graph, asked many edges at a time; None without a graph."""
+    if neighbours is None or judge.space.is_guarded:
+        return None
+    first, second = neighbours.edges()
+    order = np.lexsort((first, second))  # a pair belongs to its later block
+    first, second = first[order], second[order]
+    known = [keys(second[chunk], first[chunk]) for chunk in _slices(first.size)]
+    key = np.concatenate(known) if known else np.empty(0)
+    bounds = [*np.flatnonzero(np.diff(second, prepend=-1)).tolist(), second.size]
+    return (
+        (int(second[start]), first_of(first[start:stop], key[start:stop], None))
+        for start, stop in pairwise(bounds)
+    )
+
+
+def _refuse_the_rest(judge: Judge, left: IntArray, neighbours: Neighbours | None) -> MergeHistory:
+    """Everybody left has refused everybody else; say so as they stand now."""
+    ledger = judge.ledger
+    for leader in map(int, left):
+        ledger.forget_refusals(leader)
+    if neighbours is not None and not judge.space.is_guarded:
+        first, second = neighbours.edges()
+        for chunk in _slices(first.size):
+            losses = judge.all_losses(first[chunk], second[chunk])
+            ledger.refuse_pairs(first[chunk], second[chunk], losses)
+        return ledger.close()
+    nearest = np.full(judge.space.n_variables, np.inf)
+    for leader in map(int, left):
+        later = left[left > leader]
+        others = later if neighbours is None else neighbours.among(leader, later)
+        if not others.size:
+            continue
+        losses = judge.all_losses(leader, others)
+        ledger.refuse(leader, others, losses)
+        closer = losses < nearest[others]
+        nearest[others[closer]] = losses[closer]
+        ledger.refuse_pairs(np.full(int(closer.sum()), leader), others[closer], losses[closer])
+    return ledger.close()
+
+
+def _slices(count: int) -> Iterator[slice]:
+    return (slice(k, k + LARGEST_CHUNK) for k in range(0, count, LARGEST_CHUNK))
 
 
 def _best_first_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:

@@ -2,7 +2,9 @@
 
 Optional: they need numba (``pip install 'ctfa[fast]'``), which is imported at the first scan that
 uses one. Each is the scan of ``ctfa.core.scans`` asked one candidate at a time, as the algorithm is
-printed; decisions, losses (to rounding) and counts are those of the numpy code.
+printed; decisions, losses (to rounding) and counts are those of the numpy code. Tasks with inputs
+of their own cost more by the question than by the call: there only the questions are compiled, and
+the scans are numpy's.
 """
 
 from __future__ import annotations
@@ -13,18 +15,25 @@ import logging
 from functools import cache
 from typing import Any
 
-from ctfa.core.backend import BACKENDS, Backend
+from ctfa.core.backend import BACKENDS, Backend, Questions
 from ctfa.core.criteria import Criterion
 from ctfa.core.history import MergeHistory
-from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace, MergeSpace, TargetSpace
+from ctfa.core.spaces import (
+    FeatureSpace,
+    FoldedFeatureSpace,
+    MergeSpace,
+    PairedSpace,
+    TargetSpace,
+)
 from ctfa.core.types import IntArray
 
-__all__ = ["grow"]
+__all__ = ["ask", "grow"]
 
 #: Numbers of variables for which a kernel pays. Fewer are done in a few milliseconds without, and
 #: numba takes 0.3 s to import; of more features, products of matrices beat updates one by one.
 TARGETS_THAT_PAY = range(50, 5_001)
 FEATURES_THAT_PAY = range(50, 401)
+TASKS_THAT_PAY = 100
 
 
 @cache
@@ -43,7 +52,7 @@ def kernel_of(module: str) -> Any:
     By name and late: importing numba takes longer than most fits.
     """
     try:
-        return importlib.import_module(f"ctfa.kernels.{module}").grow
+        return importlib.import_module(f"ctfa.kernels.{module}")
     except ImportError as error:
         logging.getLogger("ctfa").info("compiled scans are not available: %s", error)
         return error
@@ -68,16 +77,37 @@ def grow(
         return None
     if where_it_pays and space.n_variables not in sizes:
         return None
-    kernel = kernel_of(module)
-    if isinstance(kernel, ImportError):
-        # An installed numba may be too old for the numpy beside it.
-        if where_it_pays:
-            return None
-        raise kernel
-    history: MergeHistory | None = kernel(
+    kernel = _loaded(module, where_it_pays=where_it_pays)
+    if kernel is None:
+        return None
+    history: MergeHistory | None = kernel.grow(
         space, criterion, limit=limit, order=order, restart=restart
     )
     return history
 
 
-BACKENDS["numba"] = Backend(has_numba, "fast", grow)
+def ask(space: MergeSpace, criterion: Criterion, *, where_it_pays: bool) -> Questions | None:
+    """Take over the questions of a scan; None for a space without a kernel."""
+    if type(space) is not PairedSpace:
+        return None
+    if where_it_pays and space.n_variables < TASKS_THAT_PAY:
+        return None
+    kernel = _loaded("paired", where_it_pays=where_it_pays)
+    if kernel is None:
+        return None
+    questions: Questions | None = kernel.questions(space, criterion)
+    return questions
+
+
+def _loaded(module: str, *, where_it_pays: bool) -> Any:
+    """Return a kernel; None if it cannot be had and was not asked for by name."""
+    kernel = kernel_of(module)
+    if not isinstance(kernel, ImportError):
+        return kernel
+    # An installed numba may be too old for the numpy beside it.
+    if where_it_pays:
+        return None
+    raise kernel
+
+
+BACKENDS["numba"] = Backend(has_numba, "fast", grow, ask)

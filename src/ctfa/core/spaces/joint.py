@@ -74,7 +74,7 @@ def difference(
         f_star = 1.0 + (n_samples - 1.0) / (dof - 1.0)
         raised = np.where(none_saved, least - residual, 0.0)
         explained = explained + rank / dof * f_star * raised
-        residual = residual + raised
+        residual = np.where(none_saved, least, residual)
     return Fit(explained, residual, n_samples, both.n_inputs, rank, dof, a + b)
 
 

@@ -1,0 +1,206 @@
+"""Which pair of blocks to look at next, where a merge changes only its own pairs."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ctfa.core.graph import Neighbours
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Pairs that a row remembers, at first and at most; twice as many each time it has used them up.
+SHORTEST_ROW, LONGEST_ROW = 16, 256
+#: A key computed again may differ from itself by rounding, and by no more than this.
+SLACK = 1e-12
+#: Later than any change.
+GONE = np.iinfo(np.intp).max
+
+Keys = Callable[[int, IntArray], FloatArray]
+
+
+class Pair(NamedTuple):
+    """Two blocks, ``first < second``, and to whose row they belong."""
+
+    first: int
+    second: int
+    key: float
+    owner: int
+
+
+class Row:
+    """The first pairs of one block, by key and then by index; those behind are not remembered."""
+
+    __slots__ = ("at", "dropped", "dropped_to", "keys", "others", "reach", "whole", "width")
+
+    def __init__(self, others: IntArray, keys: FloatArray, *, whole: bool) -> None:
+        self.others, self.keys, self.whole = others, keys, whole
+        self.at = 0
+        #: No pair behind the remembered ones has a smaller key.
+        self.reach = float(keys[-1]) if keys.size else -np.inf
+        #: Pairs up to this key were dropped, if they still are the row's; of those that have it to
+        #: rounding, these others.
+        self.dropped_to = -np.inf
+        self.dropped: list[tuple[float, int]] = []
+        self.width = SHORTEST_ROW
+
+    def drop(self, key: float, other: int) -> None:
+        """Drop a pair; by the time the row looks again it has used up all it remembers."""
+        self.dropped_to = self.reach
+        if key > self.reach - 2.0 * SLACK:
+            self.dropped.append((key, other))
+
+    def are_left(self, others: IntArray, keys: FloatArray) -> BoolArray:
+        """Which pairs, asked about again, were not dropped."""
+        left = keys > self.dropped_to - SLACK
+        if self.dropped:
+            left &= ~np.isin(others, [other for _, other in self.dropped])
+        return np.asarray(left)
+
+
+class RankedRows:
+    """The pair of smallest key, first by index among equals.
+
+    A pair belongs to the row of whichever of its blocks changed last, so a merge begins one row
+    and ends two, and what other rows remember stays true, less the pairs of blocks that are gone.
+    Rows are long and few of their pairs are ever wanted: a row remembers its first pairs and asks
+    again when these are used up. Pairs that were dropped need no memory: a row drops its pairs in
+    order, so they are those up to the last one dropped. Memory is O(blocks), or O(edges).
+    """
+
+    def __init__(
+        self,
+        n_variables: int,
+        keys: Keys,
+        neighbours: Neighbours | None,
+        rows: Iterable[tuple[int, Row]] | None = None,
+        admits: Callable[[int, IntArray], BoolArray] | None = None,
+    ) -> None:
+        """Begin with the rows given, or ask for each block's pairs with earlier ones.
+
+        Infinite keys are pairs that never come up. ``admits`` says which pairs would not be dropped
+        if they came up; rows that drop many are told ahead.
+        """
+        self._keys, self._neighbours, self._admits = keys, neighbours, admits
+        # When each block changed last: at first in the order of their indices, and never again
+        # once it is gone. Read one by one, or all at once.
+        self._changed = list(range(n_variables))
+        self._changes = np.arange(n_variables)
+        self._now = n_variables
+        self._rows: dict[int, Row] = {}
+        self._heap: list[tuple[float, int, int, int, int]] = []
+        for block, row in self._first_rows() if rows is None else rows:
+            self._rows[block] = row
+            self._show(block, row)
+
+    def smallest(self) -> Pair | None:
+        """Return the pair of smallest key, or None."""
+        heap, changed = self._heap, self._changed
+        while heap:
+            key, first, second, owner, since = heap[0]
+            row = self._rows.get(owner)
+            if row is None or changed[owner] != since:
+                heapq.heappop(heap)
+                continue
+            if second < 0:
+                heapq.heappop(heap)
+                self._look_again(owner, row)
+                continue
+            other = first if second == owner else second
+            if changed[other] < since:
+                return Pair(first, second, key, owner)
+            heapq.heappop(heap)
+            row.at += 1
+            self._show(owner, row)
+        return None
+
+    def drop(self) -> None:
+        """Drop the pair shown last until one of its blocks changes."""
+        key, first, second, owner, _ = heapq.heappop(self._heap)
+        row = self._rows[owner]
+        row.drop(key, first if second == owner else second)
+        row.at += 1
+        self._show(owner, row)
+
+    def merged(self, block: int, other: int) -> None:
+        """Take note that ``other`` went into ``block``, whose pairs are all new."""
+        self._rows.pop(other, None)
+        self._rows.pop(block, None)
+        self._changed[other] = self._changes[other] = GONE
+        self._changed[block] = self._changes[block] = self._now
+        self._now += 1
+        others = self._candidates(block)
+        if others.size:
+            row = first_of(others, self._keys(block, others), self._width)
+            self._rows[block] = row
+            self._show(block, row)
+
+    def remaining(self) -> IntArray:
+        """Blocks that are left."""
+        return np.flatnonzero(self._changes < GONE)
+
+    @property
+    def _width(self) -> int | None:
+        return SHORTEST_ROW if self._neighbours is None else None
+
+    def _first_rows(self) -> Iterator[tuple[int, Row]]:
+        for block in range(1, len(self._changed)):
+            others = np.arange(block)
+            if self._neighbours is not None:
+                others = self._neighbours.among(block, others)
+            yield block, first_of(others, self._keys(block, others), self._width)
+
+    def _candidates(self, block: int) -> IntArray:
+        """Others whose pairs with a block belong to it."""
+        if self._neighbours is not None:  # asked only when the block has just changed
+            return self._neighbours.of(block)
+        return np.flatnonzero(self._changes < self._changed[block])
+
+    def _show(self, block: int, row: Row) -> None:
+        """Put the next pair of a row on the heap, or how far it reaches."""
+        changed, since = self._changed, self._changed[block]
+        others = row.others
+        while row.at < others.size:
+            other = int(others[row.at])
+            if changed[other] < since:
+                first, second = (block, other) if block < other else (other, block)
+                heapq.heappush(self._heap, (float(row.keys[row.at]), first, second, block, since))
+                return
+            row.at += 1
+        if row.whole:
+            del self._rows[block]
+        else:
+            heapq.heappush(self._heap, (row.reach, -1, -1, block, since))
+
+    def _look_again(self, block: int, row: Row) -> None:
+        """Remember the next pairs of a row that has used up those it knew."""
+        others = self._candidates(block)
+        keys = self._keys(block, others)
+        left = row.are_left(others, keys)
+        found = first_of(others[left], keys[left], row.width)
+        found.width = min(2 * row.width, LONGEST_ROW)
+        found.dropped_to = row.dropped_to
+        found.dropped = [pair for pair in row.dropped if pair[0] > found.reach - 2.0 * SLACK]
+        if self._admits is not None and found.others.size:
+            passes = self._admits(block, found.others)
+            for key, other in zip(found.keys[~passes], found.others[~passes], strict=True):
+                found.drop(float(key), int(other))
+            found.others, found.keys = found.others[passes], found.keys[passes]
+        self._rows[block] = found
+        self._show(block, found)
+
+
+def first_of(others: IntArray, keys: FloatArray, width: int | None) -> Row:
+    """Row of the smallest keys, with all that tie with the last of them; others ascend."""
+    finite = keys < np.inf
+    if not finite.all():
+        others, keys = others[finite], keys[finite]
+    whole = True
+    if width is not None and keys.size > width:
+        near = keys <= np.partition(keys, width)[width]
+        others, keys = others[near], keys[near]
+        whole = bool(near.all())
+    order = np.argsort(keys, kind="stable")
+    return Row(others[order], keys[order], whole=whole)
