@@ -48,7 +48,7 @@ def series_of(values, weights=None):
     """Series, by way of a table as a user has it."""
     has = ~np.isnan(values[:, :-1]).all(axis=2)
     layout = np.where(has, np.arange(has.size).reshape(has.shape), -1)
-    X = values[:, :-1].reshape(has.size, -1).T
+    X = values[:, :-1].reshape(has.size, values.shape[2]).T
     return Series.of(X, layout, values[:, -1].T, weights)
 
 
@@ -291,6 +291,55 @@ def test_the_rank_decides_what_few_rows_are_unless_every_column_counts():
         for criterion in TARGET_CRITERIA.values()
     ]
     assert np.isfinite(losses).all()
+
+
+@given(
+    seed=st.integers(0, 2**20),
+    gaps=st.sampled_from(PATTERNS),
+    lacking=st.sampled_from([0.0, 0.3]),
+    units=st.lists(st.sampled_from([1e-3, 0.5, -1.0, 1e3]), min_size=8, max_size=8),
+    target_unit=st.sampled_from([0.01, 3.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_units_empty_rows_empty_slots_and_the_order_of_tasks_play_no_part(
+    seed, gaps, lacking, units, target_unit
+):
+    values = own_series("gaussian", seed, gaps=gaps, lacking=lacking)
+    n_tasks, n_rows, n_samples = values.shape
+    changed = values * np.array([*units[: n_rows - 1], target_unit])[:, None]
+    changed += np.arange(n_rows)[:, None]  # the same for all tasks: levels of their own do matter
+    changed = np.concatenate((np.full((n_tasks, 1, n_samples), np.nan), changed), axis=1)
+    changed = np.concatenate((changed, np.full((n_tasks, n_rows + 1, 3), np.nan)), axis=2)
+    order = np.random.default_rng(seed).permutation(n_tasks)
+    here = GappyPairedSpace.of_series(series_of(values))
+    there = GappyPairedSpace.of_series(series_of(changed[order]))
+    slot = np.argsort(order)  # where a task went
+    here.merge(0, 1)
+    here.merge(0, 2)
+    there.merge(int(slot[2]), int(slot[1]))
+    there.merge(int(slot[2]), int(slot[0]))
+    others = np.array([3, 4, 5])
+    first = here.evidence(0, others)
+    second = there.evidence(int(slot[2]), slot[others])
+    for name, degree in (("risk", 0), ("mse", 2)):
+        losses = TARGET_CRITERIA[name](first) * target_unit**degree
+        found = TARGET_CRITERIA[name](second)
+        tame = np.abs(losses) < oracle_own.HOPELESS
+        np.testing.assert_allclose(found[tame], losses[tame], rtol=1e-6, atol=1e-8)
+        assert (np.sign(found) == np.sign(losses))[~tame].all()
+    np.testing.assert_allclose(
+        here.correlation(0, others), there.correlation(int(slot[2]), slot[others]), atol=1e-9
+    )
+
+
+def test_tasks_without_slots_and_questions_about_nobody_have_answers():
+    values = own_series("gaussian", 0, gaps="both")[:, -1:]
+    for kind, rows in ((GappyPairedSpace, values), (PairedSpace, np.nan_to_num(values))):
+        space = kind.of_series(series_of(rows))
+        for criterion in TARGET_CRITERIA.values():
+            assert np.isfinite(criterion(space.evidence(0, np.arange(1, 6)))).all()
+            assert np.size(criterion(space.evidence(0, np.arange(0)))) == 0
+        assert space.correlation(0, np.arange(0)).size == 0
 
 
 def test_a_large_common_level_costs_no_digits():

@@ -138,5 +138,7 @@ def test_bad_input_is_named():
         Series.of(X, layout, Y[:, :2])
     with pytest.raises(ValueError, match="names columns -1 to 9, but X has 6"):
         Series.of(X, np.where(layout == 5, 9, layout), Y)
+    with pytest.raises(ValueError, match="give one weight a row"):
+        Series.of(X, layout, Y, np.ones(4))
     with pytest.raises(ValueError, match="scale is 'unit': use one of 'standard'"):
         Series.of(X, layout, Y).standardised("unit")

@@ -75,6 +75,11 @@ class Series:
                 f"{n_columns}: use 0 to {n_columns - 1}, or {NO_COLUMN} for a slot that a task "
                 "does not have."
             )
+        if weights is not None and np.shape(weights) != (n_rows,):
+            raise ValueError(
+                f"The weights have shape {np.shape(weights)}, but X has {n_rows} rows: give one "
+                "weight a row."
+            )
         values = np.empty((n_tasks, n_slots + 1, n_rows))
         has = layout != NO_COLUMN
         for part in _chunks(values):
