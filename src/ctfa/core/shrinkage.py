@@ -11,11 +11,12 @@ was tried and lost more than the shrinkage gains: a task of twenty rows cannot c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ctfa.core.small_fits import RowMoments
 from ctfa.core.types import FloatArray, IntArray
 
 
@@ -67,6 +68,41 @@ def correct(
         coef[at] = slopes / spread
         trust[at] = 1.0 - np.minimum(used / np.maximum(directions, 1), 1.0)
     return Corrections(coef, centre, trust, variance)
+
+
+class Steps(NamedTuple):
+    """What tasks add to coefficients in common, at one share of the variance found."""
+
+    coef: FloatArray  # (L, K)
+    trust: FloatArray  # (L,)
+
+
+def shrink(moments: RowMoments, tempers: Sequence[float]) -> Iterator[Steps]:
+    """Move tasks from what they have in common towards their own, all drawn about it alike.
+
+    ``moments`` are those of what is left by the coefficients in common, with inputs of unit spread.
+    The variances with which tasks differ, one an input, are of the greatest likelihood; ``tempers``
+    are shares of it to be taken, 0 for none.
+    """
+    n_tasks, n_inputs = moments.moment.shape
+    labels, dof = np.zeros(n_tasks, dtype=np.intp), moments.n_rows - 1.0
+    spread = _spread(moments.gram, moments.n_rows)
+    gram = moments.gram / (spread[:, None] * spread)
+    moment = moments.moment / spread
+    still = Steps(np.zeros((n_tasks, n_inputs)), np.ones(n_tasks))
+    start = 1.0 / _common_penalty(gram, moment, moments.square, dof, labels)
+    if not any(tempers) or not start[0] > 0.0:
+        yield from (still for _ in tempers)
+        return
+    differ = _Differences(gram, moment, moments.square, dof, labels)
+    variance = differ.estimate(np.repeat(start[:, None], n_inputs, axis=1))
+    directions = np.maximum(np.linalg.matrix_rank(gram, hermitian=True), 1)
+    for temper in tempers:
+        if temper == 0.0:
+            yield still
+            continue
+        slopes, used = differ.solve(temper * variance)[::2]
+        yield Steps(slopes / spread, 1.0 - np.minimum(used / directions, 1.0))
 
 
 class _Differences:
