@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._layout import multi_input_layout
+from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._parity import nonlinctfa
 from ctfa._path import feature_path, target_path
 from ctfa._progress import progress
@@ -24,6 +25,7 @@ __all__ = [
     "CTFARegressor",
     "CTFARegressorCV",
     "FeatureAggregator",
+    "MultiInputCTFARegressor",
     "ScanProgress",
     "SearchStopped",
     "TargetAggregator",
@@ -41,7 +43,6 @@ __all__ = [
 _MODULES = ("datasets", "plotting", "testing", "theory")
 #: Names the interface reserves; asking for one says so instead of failing obscurely.
 _NOT_YET = (
-    "MultiInputCTFARegressor",
     "PooledCTFARegressor",
     "baselines",
     "labelled",

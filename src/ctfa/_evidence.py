@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._explanation import Explanation, MergeEvidence, as_pandas, co_clustering, explain
-from ctfa._held_out import align, held_out_error, regroup, together
+from ctfa._held_out import Split, align, held_out_error, regroup, together
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
@@ -31,6 +32,18 @@ class EvidenceMixin:
     def _single_task(self) -> Any:
         """The same regressor for each target by itself, not fitted."""
         raise NotImplementedError
+
+    def _regroup(
+        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
+    ) -> list[Partition]:
+        """Groups found on the training rows of each split, with the limit that was used."""
+        return regroup(self.targets_, sample, targets, splits, self.n_jobs)
+
+    def _require_observed(
+        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
+    ) -> None:
+        """Refuse folds that leave a target too few rows."""
+        check.require_observed_in_folds(targets, splits, sample.design.rank + 3)
 
     def why(self, target: Any) -> Explanation:
         """Say why a target is in its group: print the answer.
@@ -78,7 +91,9 @@ class EvidenceMixin:
         if cv is None:
             cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
         splits = check.read_folds(cv, sample, targets.values)
-        partitions = regroup(self.targets_, sample, targets, splits, self.n_jobs)
+        check.require_matrix_size(len(targets.names), "stability_")
+        self._require_observed(sample, targets, splits)
+        partitions = self._regroup(sample, targets, splits)
         self.stability_labels_ = align(partitions, self.partition_)
         self.stability_ = together(self.stability_labels_)
         return self.stability_
@@ -111,7 +126,7 @@ class EvidenceMixin:
         single = self._single_task()
         labels = check.read_labels(groups, sample)
         splits = check.read_folds(cv, sample, targets.values, groups)
-        check.require_observed_in_folds(targets, splits, sample.design.rank + 3)
+        self._require_observed(sample, targets, splits)
         error, alone = (
             held_out_error(model, sample, targets.values, splits, labels)
             for model in (self, single)

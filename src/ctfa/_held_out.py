@@ -27,8 +27,6 @@ def regroup(
     n_jobs: int | None,
 ) -> list[Partition]:
     """Groups found on the training rows of each split, with the limit that was used."""
-    check.require_matrix_size(len(targets.names), "stability_")
-    check.require_observed_in_folds(targets, splits, sample.design.rank + 3)
     template = clone(fitted).set_params(max_loss=fitted.max_loss_)
     return list(
         Parallel(n_jobs=n_jobs)(

@@ -6,8 +6,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
-from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
@@ -18,18 +16,13 @@ from ctfa._explanation import (
     Terms,
 )
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._fitted_targets import FittedTargets
 from ctfa._group_models import fit_features, fit_regressors, keep_features, reduced
 from ctfa._heads import HEADS, fit_singles
-from ctfa._held_out import r2_of_each
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
 from ctfa.core.types import FloatArray
-
-
-def _of_targets(name: str, text: str) -> property:
-    """Show an attribute of Phase I on the regressor."""
-    return property(lambda self: getattr(self.targets_, name), doc=text)
 
 
 class ReducedTask(NamedTuple):
@@ -39,7 +32,7 @@ class ReducedTask(NamedTuple):
     features: Any  # (n, d): means of groups of features
 
 
-class CTFARegressor(EvidenceMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Aggregate targets, then features for each group, then fit one regressor a group.
 
     Every original target is predicted by its group's regressor.
@@ -155,30 +148,6 @@ class CTFARegressor(EvidenceMixin, MultiOutputMixin, RegressorMixin, BaseEstimat
             is_vector=self._is_vector,
         )
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
-        for phase, kind in (("targets", TargetAggregator), ("features", FeatureAggregator)):
-            nested = any(name.startswith(f"{phase}__") for name in params)
-            if nested and params.get(phase, getattr(self, phase)) is None:
-                params[phase] = kind()
-        super().set_params(**params)
-        return self
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Mean over the targets of the R2 of each; over those observed in two rows or more."""
-        return float(np.nanmean(self.score_per_target(X, y, sample_weight)))
-
-    def score_per_target(self, X: Any, Y: Any, sample_weight: Any = None) -> FloatArray:
-        """R2 of each target, in the order of the columns of ``Y``.
-
-        On the rows where it is observed; NaN for a target observed in fewer than two of them.
-        """
-        predicted = np.asarray(self.predict(X))
-        true = self.targets_._read_again(Y, predicted.shape[0]).values
-        check.require_rows(true, 2)
-        weights = check.read_weights(sample_weight, predicted.shape[0])
-        return r2_of_each(true, predicted.reshape(true.shape), weights)
-
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
 
@@ -202,31 +171,6 @@ class CTFARegressor(EvidenceMixin, MultiOutputMixin, RegressorMixin, BaseEstimat
             for mean, name, features in zip(means.T, names, self.features_, strict=True)
         ]
 
-    def __getattr__(self, name: str) -> Any:
-        """Say how to get what is computed on request; called only for names that are not there."""
-        kind = type(self).__name__
-        # A property that fails for want of a fit ends up here too, its own error forgotten.
-        if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
-            raise NotFittedError(
-                f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "
-                "before using this estimator."
-            )
-        if name in ("stability_", "stability_labels_"):
-            raise AttributeError(
-                f"{kind}.{name} is computed on request: call stability(X, Y) first."
-            )
-        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-
-    partition_ = _of_targets("partition_", "Groups of targets.")
-    labels_ = _of_targets("labels_", "Group of each target.")
-    n_groups_ = _of_targets("n_groups_", "Number of groups of targets.")
-    history_ = _of_targets("history_", "Merges of targets.")
-    max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
-    loss_interval_ = _of_targets("loss_interval_", "Where the groups of targets stay the same.")
-    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
-    signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
-    target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
-
     def _read(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         check.require(self.head, HEADS, "head")
@@ -237,11 +181,6 @@ class CTFARegressor(EvidenceMixin, MultiOutputMixin, RegressorMixin, BaseEstimat
             check.require_weighable(self._template)
         self._library, self._is_vector = targets.library, targets.is_vector
         return sample, targets
-
-    @property
-    def _template(self) -> Any:
-        """The regressor to clone."""
-        return LinearRegression() if self.regressor is None else self.regressor
 
     def _fit_read(
         self,

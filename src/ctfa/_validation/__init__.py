@@ -54,6 +54,14 @@ from ctfa._validation.options import (
     require_risk,
     require_weighable,
 )
+from ctfa._validation.own import (
+    enough_rows,
+    read_layout,
+    refuse_for_own_inputs,
+    require_series,
+    warn_if_own_folds_are_short,
+    warn_if_unpredictable,
+)
 from ctfa._validation.sufficiency import (
     is_varying,
     require_any_score,
@@ -74,6 +82,7 @@ __all__ = [
     "as_series",
     "choose",
     "copy_input_names",
+    "enough_rows",
     "hand_back",
     "is_varying",
     "library_of",
@@ -88,6 +97,7 @@ __all__ = [
     "read_grid",
     "read_inputs",
     "read_labels",
+    "read_layout",
     "read_losses",
     "read_number",
     "read_order",
@@ -100,6 +110,7 @@ __all__ = [
     "read_targets",
     "read_vector",
     "read_weights",
+    "refuse_for_own_inputs",
     "require",
     "require_any_score",
     "require_columns_freedom",
@@ -119,9 +130,12 @@ __all__ = [
     "require_risk",
     "require_rows",
     "require_same_targets",
+    "require_series",
     "require_varying",
     "require_weighable",
     "require_width",
     "warn_if_doubtful",
     "warn_if_folds_are_short",
+    "warn_if_own_folds_are_short",
+    "warn_if_unpredictable",
 ]

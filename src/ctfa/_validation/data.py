@@ -60,9 +60,9 @@ class Targets(NamedTuple):
     is_vector: bool
 
 
-def read_sample(estimator: Any, X: Any, sample_weight: Any) -> Sample:
+def read_sample(estimator: Any, X: Any, sample_weight: Any, *, gaps: bool = False) -> Sample:
     """Features and weights of a fit; rows of weight zero are left out, as if never given."""
-    inputs = read_inputs(estimator, X, reset=True)
+    inputs = read_inputs(estimator, X, reset=True, gaps=gaps)
     weights = read_weights(sample_weight, inputs.shape[0])
     if weights is None:
         return Sample(inputs, None, None)
@@ -72,8 +72,11 @@ def read_sample(estimator: Any, X: Any, sample_weight: Any) -> Sample:
     return Sample(inputs[used], _normalised(weights[used]), used)
 
 
-def read_inputs(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
-    """Features as a float64 array of finite numbers; sets the estimator's names on reset."""
+def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> FloatArray:
+    """Features as a float64 array of finite numbers; sets the estimator's names on reset.
+
+    With ``gaps`` NaN is a missing value; otherwise it is refused.
+    """
     values = _as_it_is(X)
     if values is None:
         _refuse_mask(X, "X")
@@ -95,8 +98,19 @@ def read_inputs(estimator: Any, X: Any, *, reset: bool) -> FloatArray:
             )
         except (TypeError, ValueError) as error:
             raise _explained(error, "X") from error
-    _refuse_gaps(values, "X", getattr(estimator, "feature_names_in_", None))
+    names = getattr(estimator, "feature_names_in_", None)
+    if not gaps:
+        _refuse_gaps(values, "X", names)
+    elif values.size and not _is_moderate(values):
+        _refuse_gaps(np.where(np.isnan(values), 0.0, values), "X", names)
     return values
+
+
+def _is_moderate(values: FloatArray) -> bool:
+    """Whether all that is observed can be squared; without a copy of what may be most of memory."""
+    largest = np.fmax(np.fmax.reduce(values, axis=0), -np.fmin.reduce(values, axis=0))
+    largest = largest[~np.isnan(largest)]
+    return bool(np.all((largest < LARGEST) & ((largest > SMALLEST) | (largest == 0.0))))
 
 
 def copy_input_names(source: Any, estimator: Any) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
 from ctfa.core.shrinkage import shrink
-from ctfa.core.small_fits import RowMoments, regress
+from ctfa.core.small_fits import RowMoments, Slopes, regress
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Shares of the variance with which tasks were found to differ from their group, that a held-out
@@ -50,35 +50,63 @@ class OwnRows(NamedTuple):
         return np.asarray(self.complete.sum(axis=1), dtype=float)
 
 
+class Service(NamedTuple):
+    """How groups serve their members in the rows of fit."""
+
+    fitted: FloatArray  # (L, n), NaN where impossible
+    leverage: FloatArray  # (L,): how far a task's own values enter, summed over its rows
+
+
 class OwnFit(Protocol):
     """Fits of tasks by any groups."""
+
+    own: OwnRows
+
+    def take(self, tasks: IntArray) -> OwnFit:
+        """The same for some of the tasks."""
+
+    def serve(self, partition: Partition) -> Service:
+        """What the groups alone make of the rows of fit."""
 
     def predict(
         self, partition: Partition, rows: Series, tempers: Sequence[float]
     ) -> Iterator[FloatArray]:
-        """Predictions ``(L, n)`` of each task's target, one array a temper; NaN where impossible."""
+        """Predictions ``(L, n)`` of the targets, one array a temper; NaN where impossible."""
 
 
 class SharedFit:
     """Groups that share coefficients: their members' rows are stacked, each about its own means."""
 
     def __init__(self, series: Series, *, penalised: bool) -> None:
+        self.series, self.penalised = series, penalised
         self.own = OwnRows.of(series)
-        self.has = series.has
-        self.penalised = penalised
         self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
 
-    def slopes(self, partition: Partition) -> FloatArray:
-        """Coefficients of each task's group, ``(L, K)``."""
+    def take(self, tasks: IntArray) -> SharedFit:
+        """The same for some of the tasks."""
+        return SharedFit(self.series.of_tasks(tasks), penalised=self.penalised)
+
+    def serve(self, partition: Partition) -> Service:
+        """By the group's coefficients on the task's own inputs."""
+        slopes = self._slopes(partition)
+        coef = slopes.coef[partition.labels]
+        inputs = _about(self.series, self.series.has, self.own.centre)
+        fitted = np.einsum("lkn,lk->ln", inputs, coef) + self.own.centre[:, -1:]
+        # A member's share of what the group's fit spends is its share of the group's rows.
+        rows = self.moments.n_rows
+        whole = np.bincount(partition.labels, rows)[partition.labels]
+        return Service(fitted, slopes.used[partition.labels] * rows / whole + 1.0)
+
+    def _slopes(self, partition: Partition) -> Slopes:
         summed = self.moments.summed(partition.labels, partition.n_groups)
-        return regress(summed, penalised=self.penalised).coef[partition.labels]
+        return regress(summed, penalised=self.penalised)
 
     def predict(
         self, partition: Partition, rows: Series, tempers: Sequence[float]
     ) -> Iterator[FloatArray]:
         """By the group's coefficients, moved towards the task's own, on the task's own inputs."""
-        coef = self.slopes(partition)
-        inputs = _about(rows, self.has, self.own.centre)
+        coef = self._slopes(partition).coef[partition.labels]
+        inputs = _about(rows, self.series.has, self.own.centre)
         level = self.own.centre[:, -1:]
         moved = _moved(self.moments.about(coef), partition, tempers)
         for step in moved:
@@ -93,29 +121,39 @@ class AveragedFit:
         self.own = OwnRows.of(series)
         self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
 
+    def take(self, tasks: IntArray) -> AveragedFit:
+        """The same for some of the tasks."""
+        return AveragedFit(self.series.of_tasks(tasks), penalised=self.penalised)
+
+    def serve(self, partition: Partition) -> Service:
+        """By the group's mean inputs."""
+        model = self._model(partition)
+        # Of a mean of k each member is one kth.
+        leverage = (model.slopes.used + 1.0) / partition.sizes
+        return Service(model(self.series, partition), leverage[partition.labels])
+
     def predict(
         self, partition: Partition, rows: Series, tempers: Sequence[float]
     ) -> Iterator[FloatArray]:
         """By the group's mean inputs, then what the task's own inputs say of the rest."""
+        model = self._model(partition)
+        served = model(rows, partition)
+        if not any(tempers):
+            yield from (served for _ in tempers)
+            return
+        left = self._left_by(model(self.series, partition))
+        inputs = _about(rows, self.series.has, self.own.centre)
+        for temper, step in zip(tempers, _moved(left, partition, tempers), strict=True):
+            moved = np.einsum("lkn,lk->ln", inputs, step) if temper > 0.0 else 0.0
+            # Where a task lacks inputs of its own its group still serves it.
+            yield served + np.where(np.isnan(moved), 0.0, moved)
+
+    def _model(self, partition: Partition) -> _MeanModel:
         grouped = mean_series(self.series, partition)
         own = OwnRows.of(grouped)
         moments = RowMoments.of(own.inputs, own.target, own.n_rows)
-        coef = regress(moments, penalised=self.penalised).coef
-        test = _about(_inputs_of(rows, self.series, partition), grouped.has, own.centre)
-        level = own.centre[:, -1:]
-        group = np.einsum("gkn,gk->gn", test, coef)[:] + level
-        served = group[partition.labels]
-        moving = [temper for temper in tempers if temper > 0.0]
-        steps: Iterator[FloatArray] = iter(())
-        if moving:
-            train = _about(grouped, grouped.has, own.centre)
-            fitted = np.einsum("gkn,gk->gn", train, coef) + level
-            steps = _moved(self._left_by(fitted[partition.labels]), partition, moving)
-            inputs = _about(rows, self.series.has, self.own.centre)
-        for temper in tempers:
-            yield served if temper == 0.0 else served + np.einsum(
-                "lkn,lk->ln", inputs, next(steps)
-            )
+        slopes = regress(moments, penalised=self.penalised)
+        return _MeanModel(slopes, own.centre, grouped.has, self.series.has)
 
     def _left_by(self, fitted: FloatArray) -> RowMoments:
         """Moments of what the groups leave, about its mean over the rows of each task."""
@@ -127,6 +165,21 @@ class AveragedFit:
             moment=np.einsum("lkn,ln->lk", self.own.inputs, left),
             square=np.einsum("ln,ln->l", left, left),
         )
+
+
+class _MeanModel(NamedTuple):
+    """Fits of mean targets to mean inputs."""
+
+    slopes: Slopes
+    centre: FloatArray
+    has: BoolArray  # (groups, K)
+    member_has: BoolArray  # (L, K)
+
+    def __call__(self, rows: Series, partition: Partition) -> FloatArray:
+        """Each task's prediction by its group, ``(L, n)``."""
+        inputs = _about(_inputs_of(rows, self.member_has, partition), self.has, self.centre)
+        group = np.einsum("gkn,gk->gn", inputs, self.slopes.coef) + self.centre[:, -1:]
+        return np.asarray(group[partition.labels])
 
 
 def mean_series(series: Series, partition: Partition) -> Series:
@@ -147,25 +200,20 @@ def _observed_mean(values: FloatArray, partition: Partition) -> FloatArray:
     sorted_values = values[order]
     gaps = np.isnan(sorted_values)
     if not gaps.any():
-        return np.asarray(
-            np.add.reduceat(sorted_values, starts, axis=0) / partition.sizes[:, None]
-        )
+        return np.asarray(np.add.reduceat(sorted_values, starts, axis=0) / partition.sizes[:, None])
     sums = np.add.reduceat(np.where(gaps, 0.0, sorted_values), starts, axis=0)
     counts = np.add.reduceat(~gaps, starts, axis=0, dtype=float)
     with np.errstate(invalid="ignore"):
         return np.asarray(np.where(counts > 0.0, sums / counts, np.nan))
 
 
-def _inputs_of(rows: Series, known: Series, partition: Partition) -> Series:
+def _inputs_of(rows: Series, has: BoolArray, partition: Partition) -> Series:
     """Mean inputs of the groups in other rows, of the slots that their members had in fit."""
-    masked = rows.values
-    if (rows.has & ~known.has).any():
-        masked = np.where(
-            np.concatenate((known.has, np.ones((rows.n_tasks, 1), bool)), axis=1)[:, :, None],
-            rows.values,
-            np.nan,
-        )
-    return mean_series(Series(masked, rows.has & known.has, rows.weights), partition)
+    values = rows.values
+    if (rows.has & ~has).any():
+        known = np.concatenate((has, np.ones((rows.n_tasks, 1), dtype=bool)), axis=1)
+        values = np.where(known[:, :, None], values, np.nan)
+    return mean_series(Series(values, rows.has & has, rows.weights), partition)
 
 
 def _about(rows: Series, has: BoolArray, centre: FloatArray) -> FloatArray:

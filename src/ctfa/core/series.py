@@ -119,6 +119,10 @@ class Series:
         weights = None if self.weights is None else _normalised(self.weights[rows])
         return Series(values, self.has & _seen(values), weights)
 
+    def of_tasks(self, tasks: IntArray) -> Series:
+        """Return some of the tasks."""
+        return Series(self.values[tasks], self.has[tasks], self.weights)
+
     def standardised(self, scale: str, *, overwrite: bool = False) -> tuple[Series, Units]:
         """Bring every series to its own units, over the values it has (by their weights).
 

@@ -25,7 +25,7 @@ class RowMoments(NamedTuple):
 
     @classmethod
     def of(cls, inputs: FloatArray, target: FloatArray, n_rows: FloatArray) -> Self:
-        """Moments of ``(B, K, rows)`` and ``(B, rows)``, centred, zero in rows that do not count."""
+        """Moments of ``(B, K, n)`` and ``(B, n)``, centred, zero in rows that do not count."""
         return cls(
             inputs @ inputs.swapaxes(1, 2),
             np.einsum("bkn,bn->bk", inputs, target),

@@ -1,0 +1,84 @@
+"""What every regressor with a fitted Phase I shows of it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+
+from ctfa import _validation as check
+from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._held_out import r2_of_each
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.types import FloatArray
+
+
+def _of_targets(name: str, text: str) -> property:
+    """Show an attribute of Phase I on the regressor."""
+    return property(lambda self: getattr(self.targets_, name), doc=text)
+
+
+class FittedTargets:
+    """Scores, parameters and attributes of regressors that aggregate targets."""
+
+    regressor: Any
+    targets_: TargetAggregator
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
+        for phase, kind in (("targets", TargetAggregator), ("features", FeatureAggregator)):
+            nested = any(name.startswith(f"{phase}__") for name in params)
+            if nested and params.get(phase, getattr(self, phase)) is None:
+                params[phase] = kind()
+        super().set_params(**params)  # type: ignore[misc]
+        return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Mean over the targets of the R2 of each; over those observed in two rows or more."""
+        return float(np.nanmean(self.score_per_target(X, y, sample_weight)))
+
+    def score_per_target(self, X: Any, Y: Any, sample_weight: Any = None) -> FloatArray:
+        """R2 of each target, in the order of the columns of ``Y``.
+
+        On the rows where it is observed; NaN for a target observed in fewer than two of them.
+        """
+        predicted = np.asarray(self.predict(X))
+        true = self.targets_._read_again(Y, predicted.shape[0]).values
+        check.require_rows(true, 2)
+        weights = check.read_weights(sample_weight, predicted.shape[0])
+        predicted = predicted.reshape(true.shape)
+        # Where inputs are missing nothing is predicted, and nothing judged.
+        true = np.where(np.isnan(predicted), np.nan, true)
+        return r2_of_each(true, np.nan_to_num(predicted), weights)
+
+    def __getattr__(self, name: str) -> Any:
+        """Say how to get what is computed on request; called only for names that are not there."""
+        kind = type(self).__name__
+        # A property that fails for want of a fit ends up here too, its own error forgotten.
+        if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
+            raise NotFittedError(
+                f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "
+                "before using this estimator."
+            )
+        if name in ("stability_", "stability_labels_"):
+            raise AttributeError(
+                f"{kind}.{name} is computed on request: call stability(X, Y) first."
+            )
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+
+    partition_ = _of_targets("partition_", "Groups of targets.")
+    labels_ = _of_targets("labels_", "Group of each target.")
+    n_groups_ = _of_targets("n_groups_", "Number of groups of targets.")
+    history_ = _of_targets("history_", "Merges of targets.")
+    max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
+    loss_interval_ = _of_targets("loss_interval_", "Where the groups of targets stay the same.")
+    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
+    signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
+    target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
+
+    @property
+    def _template(self) -> Any:
+        """The regressor to clone."""
+        return LinearRegression() if self.regressor is None else self.regressor

@@ -1,0 +1,481 @@
+"""Targets that have inputs of their own: grouped, then any regressor for each group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa import _validation as check
+from ctfa._evidence import EvidenceMixin
+from ctfa._explanation import MergeEvidence, MergeSummary, Terms
+from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._fitted_targets import FittedTargets
+from ctfa._heads import HEADS
+from ctfa._held_out import Split
+from ctfa._merging import settle
+from ctfa._own_models import fit_groups, fit_steps
+from ctfa._own_rule import AGGREGATES, LIMITS, OwnChoice, OwnRule, choose, in_units
+from ctfa._regressor import ReducedTask
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.criteria import TARGET_CRITERIA, target_risk
+from ctfa.core.cut import PREFERRED
+from ctfa.core.gains import Gain
+from ctfa.core.own_fits import mean_series
+from ctfa.core.own_members import gain_over_single, gains_along
+from ctfa.core.partition import Partition
+from ctfa.core.replay import replay
+from ctfa.core.scans import SCANS
+from ctfa.core.series import Series
+from ctfa.core.types import FloatArray, IntArray
+
+#: Up to so many targets it is worked out what every merge does to every member.
+MEMBER_BY_MEMBER = 1000
+#: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
+SPARE_ROWS = 3
+
+
+class MultiInputCTFARegressor(
+    FittedTargets,
+    EvidenceMixin,
+    MultiOutputMixin,  # type: ignore[misc]
+    RegressorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Group targets that have inputs of their own, then fit one regressor a group.
+
+    Each target has its own columns of ``X``, the same kinds for all: the rain, the temperature, the
+    snow of its own basin. Kinds are called slots. Merging averages targets and, slot by slot, their
+    inputs (the paper's multi-input variant); or the members of a group keep their inputs and share
+    coefficients.
+
+    Parameters
+    ----------
+    layout : array of shape (n_targets, n_slots)
+        ``layout[i, k]`` is the column of ``X`` that holds slot ``k`` of target ``i``: its position,
+        or its name where ``X`` is a data frame. -1 (or None) where the target has no such input.
+        ``ctfa.multi_input_layout`` makes one from an array ``(n_samples, n_targets, n_slots)``.
+    regressor : estimator, default=None
+        Any scikit-learn regressor, cloned for each group; None is ``LinearRegression()``.
+    targets : TargetAggregator, "passthrough" or None, default=None
+        How targets are merged; None is ``TargetAggregator()``, "passthrough" leaves every target by
+        itself. ``scale="standard"`` puts every series, inputs too, in units of its own spread;
+        ``"center"`` takes off means only; ``"none"`` is the paper's predictor. ``max_loss="auto"``
+        is chosen on blocks of consecutive rows (``cv``; give a splitter with gaps where rows
+        remember far). ``solver="ridge"`` judges merges by penalised fits and works for series
+        shorter than their inputs. ``flip`` and ``guard`` are not available here.
+    features : FeatureAggregator, "passthrough" or None, default=None
+        Phase II: merges slots within each group. None and "passthrough" keep every slot.
+    aggregate : {"mean", "pool", "auto"}, default="mean"
+        ``"mean"``: mean target on mean inputs, one series of predictions a group. ``"pool"``: rows
+        of a group are stacked, each target about its own mean; members share coefficients and keep
+        their inputs. ``"auto"``: compared on held-out blocks of the training rows; ``"pool"``
+        unless the mean is better by two paired standard errors.
+    head : {"mean", "shrink"}, default="mean"
+        ``"mean"``: a group's model serves its members alone. ``"shrink"``: each target adds a
+        linear correction in its own inputs, its coefficients pulled towards the group's; how much
+        targets differ is learned from all of them, input by input, and how far that is to be
+        believed on held-out blocks.
+    n_jobs : int or None, default=None
+        Groups and folds worked on at the same time, through joblib.
+
+    Attributes
+    ----------
+    aggregate_ : {"mean", "pool"}
+        The way of aggregating that was used.
+    aggregate_errors_ : dict
+        Held-out error of the best of each way that was compared; empty without folds.
+    targets_ : TargetAggregator
+        Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
+        ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
+    features_ : list of FeatureAggregator
+        Phase II as fitted, one a group, over the slots that the group has.
+    regressors_ : list of estimators
+        One a group, in the units of ``scale``.
+    layout_ : ndarray of shape (n_targets, n_slots)
+        The layout as positions.
+    coef_ : ndarray of shape (n_targets, n_slots)
+        What ``head="shrink"`` adds to the group's model, in the units of ``scale``.
+    trust_ : ndarray of shape (n_targets,)
+        One less the share of its own degrees of freedom that a target uses under
+        ``head="shrink"``; 1 for ``head="mean"``.
+    merges_ : DataFrame
+        One row a merge: who joined whom, its F and break-even F, the predicted gain with its
+        standard error, the members predicted to lose (worked out for up to 1,000 targets).
+    stability_ : ndarray of shape (n_targets, n_targets)
+        Share of subsamples in which two targets are in one group; see ``stability``.
+    n_features_in_, feature_names_in_, target_names_in_
+        What was seen in fit.
+
+    Notes
+    -----
+    NaN is a missing value, in ``X`` and in ``Y``. Averaged: row by row a group has the mean of its
+    observed members, two groups are compared on the rows where both have everything, and a group
+    predicts where each of its slots is observed by some member. Shared: a target enters with the
+    rows where it and its inputs are all observed. A slot that a target has not is never filled in:
+    the mean is over those that have it, and shared coefficients of it are learned from those.
+    Predictions that lack an input are NaN, with a warning.
+
+    Examples
+    --------
+    >>> from ctfa import MultiInputCTFARegressor
+    >>> from ctfa.datasets import make_basins
+    >>> basins = make_basins(n_basins=40, n_samples=120, n_features=4, n_regions=3, random_state=0)
+    >>> model = MultiInputCTFARegressor(basins.layout).fit(basins.data[:80], basins.target[:80])
+    >>> model.predict(basins.data[80:]).shape
+    (40, 40)
+    """
+
+    def __init__(
+        self,
+        layout: Any,
+        regressor: Any = None,
+        *,
+        targets: Any = None,
+        features: Any = None,
+        aggregate: str = "mean",
+        head: str = "mean",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.layout = layout
+        self.regressor = regressor
+        self.targets = targets
+        self.features = features
+        self.aggregate = aggregate
+        self.head = head
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that inputs may have gaps."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+        """Group the targets and fit the regressors.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The inputs of all targets; NaN is a missing value.
+        Y : array or data frame of shape (n_samples, n_targets)
+            NaN is a missing value.
+        sample_weight : array of shape (n_samples,), default=None
+            Analytic weights, used in both phases and by the regressor.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters that choose ``max_loss="auto"``, such as
+            ``GroupKFold``.
+
+        Returns
+        -------
+        self
+        """
+        sample, targets = self._read(X, Y, sample_weight)
+        template = check.read_phase(self.targets, TargetAggregator, "targets")
+        features = None
+        if self.features is not None:
+            features = check.read_phase(self.features, FeatureAggregator, "features")
+        self._forget_stability()
+        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
+        penalised = template is not None and template.solver == "ridge"
+        check.require_series(series, targets.names, fewest=None if penalised else SPARE_ROWS)
+        check.require_varying(targets.values, targets.names)
+        found = self._fit_targets(template, sample, targets, series, groups)
+        models = fit_groups(
+            found.series,
+            self.partition_,
+            self.aggregate_,
+            self._template,
+            features,
+            [f"slot{k}" for k in range(series.n_slots)],
+            self.targets_.get_group_names_out(),
+            self.n_jobs,
+        )
+        self._models, self.features_, self.regressors_ = models, models.features, models.regressors
+        self._steps = fit_steps(found.series, models, self.partition_, found.temper)
+        self.coef_, self.trust_ = self._steps.coef, self._steps.trust
+        self._singles = self._steps if self.head == "shrink" else None
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict every target, in the kind of container the targets of fit came in.
+
+        NaN, with a warning, where an input that is needed is missing.
+        """
+        check_is_fitted(self)
+        inputs = check.read_inputs(self, X, reset=False, gaps=True)
+        unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
+        rows = in_units(Series.of(inputs, self.layout_, unknown), self._units, overwrite=True)
+        predicted = self._models.predict(rows, self.partition_)
+        self._steps.add(predicted, rows)
+        values = self.targets_._from_units(predicted.T)
+        check.warn_if_unpredictable(values, self.targets_._names)
+        return check.hand_back(
+            values, self.targets_._labels, self._library, X, is_vector=self._is_vector
+        )
+
+    def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
+        """Return each group's mean target and its table of mean inputs, in raw units.
+
+        Row by row the mean of the members observed there; Phase II's means where it ran.
+        """
+        check_is_fitted(self)
+        inputs = check.read_inputs(self, X, reset=False, gaps=True)
+        targets = self.targets_._read_again(Y, inputs.shape[0])
+        grouped = mean_series(
+            Series.of(inputs, self.layout_, targets.values), self.targets_.partition_
+        )
+        names = self.targets_.get_group_names_out()
+        tasks = []
+        for values, name, slots, features in zip(
+            grouped.values, names, self._models.slots, self.features_, strict=True
+        ):
+            table = features.partition_.mean(values[:-1][slots].T)
+            frame = check.as_frame(check.library_of(X), table, features.get_feature_names_out(), X)
+            tasks.append(ReducedTask(check.as_series(targets.library, values[-1], name, Y), frame))
+        return tasks
+
+    def _read(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+        """Check options and data."""
+        check.require(self.head, HEADS, "head")
+        check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
+        sample = check.read_sample(self, X, sample_weight, gaps=True)
+        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        names = getattr(self, "feature_names_in_", None)
+        self.layout_ = check.read_layout(
+            self.layout, sample.inputs.shape[1], targets.values.shape[1], names
+        )
+        check.require_regressor(self._template)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        self._library, self._is_vector = targets.library, targets.is_vector
+        return sample, targets
+
+    def _read_again(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+        """Read data of the kind that fit has seen."""
+        check.read_inputs(self, X, reset=False, gaps=True)
+        sample = check.read_sample(clone(self), X, sample_weight, gaps=True)
+        return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
+
+    def _fit_targets(
+        self,
+        template: TargetAggregator | None,
+        sample: check.Sample,
+        targets: check.Targets,
+        series: Series,
+        groups: Any,
+    ) -> _Found:
+        """Choose what is to be chosen, and merge."""
+        aggregator = TargetAggregator() if template is None else clone(template)
+        check.copy_input_names(self, aggregator)
+        rule = self._rule(aggregator, targets.values, passthrough=template is None)
+        if template is None:
+            return self._keep_apart(aggregator, rule, sample, targets, series)
+        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        choice = self._choose(rule, sample, targets, series, limit, aggregator.cv, groups)
+        self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
+        scaled, self._units = series.standardised(rule.scale, overwrite=True)
+        space = rule.space(scaled, choice.aggregate)
+        order = check.read_order(
+            aggregator.order, space, check_random_state(aggregator.random_state)
+        )
+        rule = replace(rule, order=order)
+        aggregator._remember(targets)
+        aggregator._set_units(self._units.offsets[:, -1], self._units.scales[:, -1])
+        names = None if targets.labels is None else targets.names
+        settle(aggregator, rule.problem(space), choice.max_loss, names)
+        aggregator.cv_curve_ = choice.curve
+        self.targets_ = aggregator
+        self._keep(rule, sample, targets)
+        return _Found(scaled, choice.temper)
+
+    def _keep(self, rule: OwnRule, sample: check.Sample, targets: check.Targets) -> None:
+        """Remember what the evidence is worked out from, when it is first asked for."""
+        self.__dict__.pop("_evidence", None)
+        self._kept: _Kept | None = _Kept(rule, sample, targets)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the data behind: the evidence is worked out before it goes."""
+        if getattr(self, "_kept", None) is not None:
+            self._evidence  # noqa: B018  # a cached property
+        state: dict[str, Any] = super().__getstate__()
+        return state
+
+    def _keep_apart(
+        self,
+        aggregator: TargetAggregator,
+        rule: OwnRule,
+        sample: check.Sample,
+        targets: check.Targets,
+        series: Series,
+    ) -> _Found:
+        """Leave every target by itself."""
+        scaled, self._units = series.standardised("none")
+        self.aggregate_ = "pool" if self.aggregate == "pool" else "mean"
+        self.aggregate_errors_ = {}
+        aggregator.set_params(scale="none")
+        self.targets_ = aggregator._fit_identity(targets)
+        self._keep(rule, sample, targets)
+        return _Found(scaled, 0.0)
+
+    def _rule(
+        self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool
+    ) -> OwnRule:
+        """Check the options of Phase I."""
+        criterion = check.read_criterion(aggregator.criterion, TARGET_CRITERIA)
+        check.require(aggregator.scan, SCANS, "scan")
+        check.require(aggregator.scale, ["standard", "center", "none"], "scale")
+        check.require(aggregator.solver, ["ols", "ridge"], "solver")
+        check.refuse_for_own_inputs(aggregator, self.aggregate, is_risk=criterion is target_risk)
+        graph = check.read_graph(aggregator.connectivity, values, "targets")
+        plain = type(self._template) is LinearRegression
+        return OwnRule(
+            criterion,
+            aggregator.scan,
+            aggregator.scale,
+            aggregator.solver,
+            penalised=aggregator.solver == "ridge" or not plain,
+            shrinks=self.head == "shrink" and not passthrough,
+            graph=graph,
+        )
+
+    def _choose(
+        self,
+        rule: OwnRule,
+        sample: check.Sample,
+        targets: check.Targets,
+        series: Series,
+        limit: float | None,
+        cv: Any,
+        groups: Any,
+    ) -> OwnChoice:
+        """Choose on folds what was not given: the limit, the way of aggregating, the shrinkage."""
+        aggregates = ("pool", "mean") if self.aggregate == "auto" else (self.aggregate,)
+        given = PREFERRED if limit is None else limit
+        fallback = OwnChoice(aggregates[0], given, float(rule.shrinks), None, {})
+        chooses = limit is None or len(aggregates) > 1 or rule.shrinks
+        if not chooses or series.n_tasks == 1:
+            return fallback
+        splits = check.read_cut_folds(cv, sample, targets.values, groups)
+        fewest = None if rule.solver == "ridge" else SPARE_ROWS
+        for fold, (train, _) in enumerate(splits):
+            if not check.enough_rows(series.take(train), fewest):
+                check.warn_if_own_folds_are_short(fold, given)
+                return fallback
+        limits = LIMITS if limit is None else (limit,)
+        choice = choose(rule, series, splits, limits, aggregates)
+        if choice is None:
+            return fallback
+        return choice if limit is None else choice._replace(curve=None)
+
+    @cached_property
+    def _evidence(self) -> MergeEvidence:  # type: ignore[override]
+        """What is known of every merge, and of every target's group.
+
+        Worked out when first asked for: at 30,000 targets it takes as long as the fit.
+        """
+        check_is_fitted(self, "targets_")
+        kept = self._kept
+        assert kept is not None
+        rule, sample, targets = kept
+        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
+        scaled = in_units(series, self._units, overwrite=True)
+        aggregator, history = self.targets_, self.targets_.history_
+        evidence = MergeEvidence(
+            history,
+            aggregator.partition_,
+            targets.names,
+            self._merges(rule, scaled) if len(history) else [],
+            gain_over_single(rule.fit, self.aggregate_, scaled, aggregator.partition_),
+            aggregator.signs_,
+            self._terms(aggregator, targets),
+        )
+        self._kept = None
+        return evidence
+
+    def _merges(self, rule: OwnRule, scaled: Series) -> list[MergeSummary]:
+        history = self.targets_.history_
+        replayed = replay(rule.space(scaled, self.aggregate_), history)
+        each: Iterable[tuple[IntArray, FloatArray]] = [(_NOBODY, _NOTHING)] * len(history)
+        if scaled.n_tasks <= MEMBER_BY_MEMBER:
+            each = gains_along(rule.fit(scaled, self.aggregate_), history)
+        return [
+            MergeSummary(
+                Gain(replayed.gain[step], replayed.standard_error[step]),
+                float(gains.min()) if gains.size else np.nan,
+                who[gains < 0.0],
+                np.nan if rule.solver == "ridge" else float(replayed.f_statistic[step]),
+                float(replayed.f_star[step]),
+            )
+            for step, (who, gains) in enumerate(each)
+        ]
+
+    def _terms(self, aggregator: TargetAggregator, targets: check.Targets) -> Terms:
+        return Terms(
+            aggregator.criterion,
+            aggregator.scan,
+            aggregator.max_loss_,
+            guarded=False,
+            standardised=aggregator.scale == "standard",
+            gappy=bool(np.isnan(targets.values).any()),
+        )
+
+    def _single_task(self) -> MultiInputCTFARegressor:
+        """The same regressor for each target by itself, not fitted."""
+        return MultiInputCTFARegressor(self.layout, self.regressor, targets="passthrough")
+
+    def _regroup(
+        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
+    ) -> list[Partition]:
+        """Groups found on the training rows of each split, with the limit that was used."""
+        rule = self._rule(self.targets_, targets.values, passthrough=False)
+        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
+        return list(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(_group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
+                for rows, _ in splits
+            )
+        )
+
+    def _require_observed(
+        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
+    ) -> None:
+        """Refuse folds that leave a target too few rows."""
+        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
+        fewest = None if self.targets_.solver == "ridge" else SPARE_ROWS
+        for train, _ in splits:
+            check.require_series(series.take(train), targets.names, fewest=fewest)
+
+
+class _Kept(NamedTuple):
+    """The data of fit, as they were given."""
+
+    rule: OwnRule
+    sample: check.Sample
+    targets: check.Targets
+
+
+class _Found(NamedTuple):
+    """What Phase I hands on."""
+
+    series: Series  # in the units in which targets were merged
+    temper: float
+
+
+def _group_rows(
+    rule: OwnRule, series: Series, rows: IntArray, aggregate: str, max_loss: float
+) -> Partition:
+    scaled, _ = series.take(rows).standardised(rule.scale, overwrite=True)
+    return rule.problem(rule.space(scaled, aggregate, overwrite=True)).solve(max_loss).partition()
+
+
+_NOBODY, _NOTHING = np.empty(0, dtype=np.intp), np.empty(0)

@@ -1,0 +1,199 @@
+"""A regressor for each group of tasks with inputs of their own, and what each task adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+
+from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._group_models import reduced
+from ctfa.core.own_fits import OwnRows, mean_series
+from ctfa.core.partition import Partition
+from ctfa.core.series import Series
+from ctfa.core.shrinkage import shrink
+from ctfa.core.small_fits import RowMoments
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Tasks whose inputs are copied at once.
+TASKS_AT_ONCE = 1000
+
+
+class GroupRows(NamedTuple):
+    """What the regressor of a group learns from."""
+
+    inputs: FloatArray  # (rows, slots of the group)
+    target: FloatArray  # (rows,)
+    weights: FloatArray | None
+
+
+class OwnModels(NamedTuple):
+    """Fitted groups; everything in the units in which tasks were merged."""
+
+    aggregate: str
+    slots: BoolArray  # (groups, K): slots that a group has
+    features: Sequence[FeatureAggregator]  # one a group
+    regressors: Sequence[Any]  # one a group
+    centre: FloatArray  # (L, K + 1): means of each task's series over its complete rows
+    has: BoolArray  # (L, K)
+
+    def predict(self, rows: Series, partition: Partition) -> FloatArray:
+        """Each task's prediction by its group, ``(L, n)``; NaN where inputs are missing."""
+        predicted = np.empty((rows.n_tasks, rows.n_rows))
+        for group, members in enumerate(partition.groups):
+            if self.aggregate == "mean":
+                inputs = self._mean_inputs(rows, members)
+                predicted[members] = self._predict_rows(group, inputs.T)
+                continue
+            inputs = about(rows, self.has, self.centre[:, :-1], members)
+            stacked = inputs.transpose(0, 2, 1).reshape(-1, inputs.shape[1])
+            found = self._predict_rows(group, stacked)
+            predicted[members] = found.reshape(members.size, -1) + self.centre[members, -1:]
+        return predicted
+
+    def _mean_inputs(self, rows: Series, members: IntArray) -> FloatArray:
+        """Mean over the observed members, slot by slot, ``(K, n)``."""
+        inputs = rows.values[members, :-1]
+        if members.size == 1:
+            return np.asarray(inputs[0])
+        gaps = np.isnan(inputs) | ~self.has[members][:, :, None]
+        counts = (~gaps).sum(axis=0)
+        sums = np.where(gaps, 0.0, inputs).sum(axis=0)
+        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+
+    def _predict_rows(self, group: int, inputs: FloatArray) -> FloatArray:
+        inputs = inputs[:, self.slots[group]]
+        complete = ~np.isnan(inputs).any(axis=1)
+        predicted = np.full(inputs.shape[0], np.nan)
+        if complete.any():
+            columns = reduced(self.features[group], inputs[complete])
+            predicted[complete] = np.asarray(self.regressors[group].predict(columns)).reshape(-1)
+        return predicted
+
+
+class OwnSteps(NamedTuple):
+    """What tasks add to their groups' predictions: a linear function of their own inputs."""
+
+    coef: FloatArray  # (L, K)
+    trust: FloatArray  # (L,)
+    centre: FloatArray  # (L, K): where the function is zero
+    has: BoolArray  # (L, K)
+
+    def add(self, predicted: FloatArray, rows: Series) -> None:
+        """Move predictions, in place; where a task lacks inputs of its own its group serves it."""
+        tasks = np.flatnonzero(self.coef.any(axis=1))
+        for start in range(0, tasks.size, TASKS_AT_ONCE):
+            some = tasks[start : start + TASKS_AT_ONCE]
+            inputs = about(rows, self.has, self.centre, some)
+            moved = np.einsum("lkn,lk->ln", inputs, self.coef[some])
+            predicted[some] += np.where(np.isnan(moved), 0.0, moved)
+
+
+def about(rows: Series, has: BoolArray, centre: FloatArray, tasks: IntArray) -> FloatArray:
+    """Inputs of some tasks about their means in fit, ``(tasks, K, n)``; zero without a slot."""
+    inputs = rows.values[tasks, :-1] - centre[tasks, :, None]
+    inputs[~has[tasks]] = 0.0
+    return np.asarray(inputs)
+
+
+def fit_groups(
+    series: Series,
+    partition: Partition,
+    aggregate: str,
+    template: Any,
+    feature_template: FeatureAggregator | None,
+    slot_names: Sequence[str],
+    group_names: Sequence[str],
+    n_jobs: int | None,
+) -> OwnModels:
+    """Phase II and the regressor of each group."""
+    # Only what is shared needs every task about its own means.
+    own = OwnRows.of(series) if aggregate == "pool" else None
+    centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
+    slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
+    np.logical_or.at(slots, partition.labels, series.has)
+    plain = _is_plain(template) and feature_template is None
+    results = Parallel(n_jobs=1 if plain else n_jobs)(
+        delayed(_fit_group)(rows, feature_template, clone(template), names, name)
+        for rows, names, name in zip(
+            _rows_of_groups(series, own, partition, slots),
+            ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
+            group_names,
+            strict=True,
+        )
+    )
+    features, regressors = zip(*results, strict=True)
+    return OwnModels(aggregate, slots, list(features), list(regressors), centre, series.has)
+
+
+def fit_steps(
+    series: Series,
+    models: OwnModels,
+    partition: Partition,
+    temper: float,
+) -> OwnSteps:
+    """Coefficients of each task's own for what its group's regressor leaves."""
+    n_tasks, n_slots = series.has.shape
+    coef, trust = np.zeros((n_tasks, n_slots)), np.ones(n_tasks)
+    together = np.flatnonzero(partition.sizes[partition.labels] > 1)
+    if not together.size or temper == 0.0:
+        return OwnSteps(coef, trust, coef, series.has)
+    own = OwnRows.of(series)
+    fitted = models.predict(series, partition)[together]
+    weight = np.where(own.complete[together], own.weight, 0.0)
+    known = np.nan_to_num(fitted - own.centre[together, -1:]) * weight
+    level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1e-300)
+    left = own.target[together] - (known - level[:, None] * weight)
+    moments = RowMoments.of(own.inputs[together], left, own.n_rows[together])
+    (steps,) = shrink(moments, [temper])
+    coef[together], trust[together] = steps.coef, steps.trust
+    return OwnSteps(coef, trust, own.centre[:, :-1], series.has)
+
+
+def _rows_of_groups(
+    series: Series, own: OwnRows | None, partition: Partition, slots: BoolArray
+) -> Iterator[GroupRows]:
+    weights = series.weights
+    grouped = mean_series(series, partition) if own is None else None
+    for group, members in enumerate(partition.groups):
+        if own is None:
+            assert grouped is not None
+            inputs, target = grouped.values[group, :-1][slots[group]].T, grouped.values[group, -1]
+            kept = ~(np.isnan(inputs).any(axis=1) | np.isnan(target))
+            own_weights = None if weights is None else weights[kept]
+            yield GroupRows(inputs[kept], target[kept], own_weights)
+            continue
+        kept = own.complete[members]
+        centred = series.values[members] - own.centre[members, :, None]
+        centred[:, :-1][~series.has[members]] = 0.0
+        rows = centred[:, :-1].transpose(0, 2, 1)[kept][:, slots[group]]
+        target = centred[:, -1][kept]
+        stacked = None if weights is None else np.broadcast_to(weights, kept.shape)[kept]
+        yield GroupRows(rows, target, stacked)
+
+
+def _fit_group(
+    rows: GroupRows,
+    template: FeatureAggregator | None,
+    regressor: Any,
+    slot_names: Sequence[str],
+    name: str,
+) -> tuple[FeatureAggregator, Any]:
+    features: FeatureAggregator = FeatureAggregator() if template is None else clone(template)
+    extra = {} if rows.weights is None else {"sample_weight": rows.weights}
+    if template is None:
+        features._fit_identity(len(slot_names))
+    else:
+        features.fit(rows.inputs, rows.target, **extra)
+    features.feature_names_in_ = np.array(slot_names, dtype=object)
+    columns = reduced(features, rows.inputs)
+    return features, regressor.fit(columns, rows.target, **extra)
+
+
+def _is_plain(regressor: Any) -> bool:
+    """Whether a regressor is least squares, whose fits are too short to hand to workers."""
+    return type(regressor) is LinearRegression

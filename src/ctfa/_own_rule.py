@@ -1,0 +1,255 @@
+"""The rule of Phase I for tasks with inputs of their own, and its choice on held-out rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
+from ctfa.core import progress
+from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
+from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit
+from ctfa.core.own_fits import TEMPERS, AveragedFit, OwnFit, SharedFit
+from ctfa.core.series import Series, Units
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace
+from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
+from ctfa.core.spaces.penalised_pooled import PenalisedPooledSpace
+from ctfa.core.spaces.pooled import PooledSpace
+from ctfa.core.types import FloatArray, IntArray
+
+AGGREGATES = ("mean", "pool")
+#: Paired standard errors by which averaging must beat shared coefficients to be preferred.
+CLEARLY = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class OwnRule:
+    """Checked options of Phase I for tasks with inputs of their own."""
+
+    criterion: Criterion
+    scan: str
+    scale: str
+    solver: str
+    penalised: bool  # whether fits that are compared on held-out rows are penalised
+    shrinks: bool  # whether tasks move from their group's model towards their own
+    graph: Any
+    order: IntArray | None = None
+
+    @property
+    def tempers(self) -> tuple[float, ...]:
+        """Shares of the found variance of tasks to choose among."""
+        return TEMPERS if self.shrinks else (0.0,)
+
+    def fit(self, series: Series, aggregate: str) -> OwnFit:
+        """Fits of tasks, in the units they are merged in, by any groups."""
+        kind = AveragedFit if aggregate == "mean" else SharedFit
+        return kind(series, penalised=self.penalised)
+
+    def space(self, series: Series, aggregate: str, *, overwrite: bool = False) -> Any:
+        """A fresh space of these tasks."""
+        if aggregate == "pool":
+            return self._pooled(series)
+        if self.solver == "ridge":
+            return PenalisedPairedSpace.of_series(series, overwrite=overwrite)
+        if series.is_complete:
+            return PairedSpace.of_series(series, overwrite=overwrite)
+        every_column = self.criterion is mse
+        return GappyPairedSpace.of_series(series, every_column=every_column, overwrite=overwrite)
+
+    def problem(self, space: Any) -> MergeProblem:
+        """The space, ready to be scanned."""
+        order = np.arange(space.n_variables) if self.order is None else self.order
+        criterion = self._criterion()
+        # Spaces of shared coefficients are asked for risks alone, which have no unit.
+        tolerance = TIE * loss_unit(criterion, getattr(space, "total_variance", 1.0))
+        return MergeProblem(space, criterion, self.scan, order, self.graph, tolerance=tolerance)
+
+    def _criterion(self) -> Criterion:
+        ridge = self.solver == "ridge" and self.criterion is target_risk
+        return cross_validated_risk if ridge else self.criterion
+
+    def _pooled(self, series: Series) -> Any:
+        values = np.where(series.has[:, :, None], series.values[:, :-1], 0.0)
+        target = series.values[:, -1]
+        weights = np.ones(series.n_rows) if series.weights is None else series.weights
+        complete = ~(np.isnan(values).any(axis=1) | np.isnan(target)) & (weights > 0.0)
+        rows = [task[:, kept].T for task, kept in zip(values, complete, strict=True)]
+        targets = [task[kept] for task, kept in zip(target, complete, strict=True)]
+        own = None if series.weights is None else [weights[kept] for kept in complete]
+        kind = PenalisedPooledSpace if self.solver == "ridge" else PooledSpace
+        return kind.of(rows, targets, row_weights=own)
+
+
+class OwnChoice(NamedTuple):
+    """What held-out rows chose."""
+
+    aggregate: str
+    max_loss: float
+    temper: float
+    curve: CutCurve | None
+    errors: dict[str, float]  # held-out error of the best of each way of aggregating
+
+
+def choose(
+    rule: OwnRule,
+    series: Series,
+    splits: Sequence[tuple[IntArray, IntArray]],
+    limits: Sequence[float],
+    aggregates: Sequence[str],
+) -> OwnChoice | None:
+    """Compare ways of aggregating, limits and tempers on rows left out.
+
+    Groups are found anew from the training rows of each fold, and so are units. None where the
+    search was stopped before a fold was finished.
+    """
+    spread = _target_spread(series, rule.scale)
+    trials = {aggregate: _Trial() for aggregate in aggregates}
+    for fold, (train, test) in enumerate(splits):
+        with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):
+            results = _one_fold(rule, series, spread, train, test, limits, aggregates)
+        if search.stopped:
+            _warn_that_folds_were_stopped(fold, len(splits))
+            break
+        for aggregate, (errors, n_groups) in results.items():
+            trials[aggregate].errors.append(errors)
+            trials[aggregate].n_groups.append(n_groups)
+    if not trials[aggregates[0]].errors:
+        return None
+    chosen = {
+        aggregate: trial.choose(rule, aggregate, limits, series.n_tasks)
+        for aggregate, trial in trials.items()
+    }
+    best = aggregates[0]
+    if len(aggregates) > 1:
+        best = _compared({name: _at(trials[name], chosen[name], limits) for name in aggregates})
+    means = {name: float(_at(trials[name], chosen[name], limits).mean()) for name in aggregates}
+    return chosen[best]._replace(errors=means)
+
+
+class _Trial:
+    """Held-out errors of one way of aggregating."""
+
+    def __init__(self) -> None:
+        self.errors: list[FloatArray] = []  # (limits, tempers) a fold
+        self.n_groups: list[list[int]] = []
+        self.temper = 0
+
+    def choose(
+        self, rule: OwnRule, aggregate: str, limits: Sequence[float], n_tasks: int
+    ) -> OwnChoice:
+        """Take the limit and the temper of the smallest error, or the limit that is safest.
+
+        Where tasks move towards their own models a merge too many costs little, and the smallest
+        error decides; where groups serve their members alone, the rule of ``CutCurve`` does.
+        """
+        table = np.array(self.errors)
+        n_groups, grid = np.mean(self.n_groups, axis=0), np.array(limits, dtype=float)
+        mean = table.mean(axis=0)
+        limit, self.temper = map(int, np.unravel_index(int(mean.argmin()), mean.shape))
+        at_temper = table[:, :, self.temper]
+        if rule.shrinks:
+            curve = CutCurve(grid, at_temper, n_groups, limit)
+        else:
+            curve = CutCurve.of(grid, at_temper, n_groups, preferred_limit(n_tasks))
+        cut = float(grid[curve.chosen])
+        return OwnChoice(aggregate, cut, rule.tempers[self.temper], curve, {})
+
+
+def _at(trial: _Trial, choice: OwnChoice, limits: Sequence[float]) -> FloatArray:
+    """Errors over folds at what was chosen."""
+    return np.array(trial.errors)[:, list(limits).index(choice.max_loss), trial.temper]
+
+
+def _compared(errors: dict[str, FloatArray]) -> str:
+    """Shared coefficients, unless averaging is better by more than folds scatter."""
+    saved = errors["pool"] - errors["mean"]
+    if saved.size == 1:
+        return "mean" if saved[0] > 0.0 else "pool"
+    error = saved.std(ddof=1) / np.sqrt(saved.size)
+    return "mean" if saved.mean() > CLEARLY * error else "pool"
+
+
+def _one_fold(
+    rule: OwnRule,
+    series: Series,
+    spread: FloatArray,
+    train: IntArray,
+    test: IntArray,
+    limits: Sequence[float],
+    aggregates: Sequence[str],
+) -> dict[str, tuple[FloatArray, list[int]]]:
+    known, own_units = series.take(train).standardised(rule.scale, overwrite=True)
+    other = in_units(series.take(test), own_units, overwrite=True)
+    # In units of all rows: a target may be constant over those of one fold.
+    relative = own_units.scales[:, -1] / spread
+    results = {}
+    for aggregate in aggregates:
+        problem = rule.problem(rule.space(known, aggregate))
+        points = solve_path(problem, list(limits))
+        fit = rule.fit(known, aggregate)
+        errors = held_out_errors(fit, other, relative, points, rule.tempers)
+        results[aggregate] = errors, [point.n_groups for point in points]
+    return results
+
+
+def held_out_errors(
+    fit: OwnFit,
+    other: Series,
+    relative: FloatArray,
+    points: Sequence[PathPoint],
+    tempers: Sequence[float],
+) -> FloatArray:
+    """Mean squared error of each point's groups at each temper, ``(points, tempers)``.
+
+    Over the rows where a task's target is observed; where nothing can be predicted its mean is.
+    """
+    target = other.values[:, -1]
+    weights = np.ones(other.n_rows) if other.weights is None else other.weights
+    weight = np.where(np.isnan(target), 0.0, weights) * relative[:, None] ** 2
+    total = max(float(np.where(np.isnan(target), 0.0, weights).sum()), np.finfo(float).tiny)
+    found: dict[bytes, list[float]] = {}
+    for point in points:
+        key = point.partition.labels.tobytes()
+        if key not in found:
+            found[key] = [
+                float((weight * np.nan_to_num(target - np.nan_to_num(predicted)) ** 2).sum())
+                / total
+                for predicted in fit.predict(point.partition, other, tempers)
+            ]
+    return np.array([found[point.partition.labels.tobytes()] for point in points])
+
+
+def in_units(series: Series, units: Units, *, overwrite: bool = False) -> Series:
+    """Series in units that were found on other rows."""
+    values = series.values if overwrite else series.values.copy()
+    values -= units.offsets[:, :, None]
+    values /= units.scales[:, :, None]
+    return Series(values, series.has, series.weights)
+
+
+def _target_spread(series: Series, scale: str) -> FloatArray:
+    """Units of the targets over all rows."""
+    alone = Series(series.values[:, -1:], series.has[:, :0], series.weights)
+    return alone.standardised(scale)[1].scales[:, -1]
+
+
+def _warn_that_folds_were_stopped(n_finished: int, n_folds: int) -> None:
+    chosen = (
+        f"the choice is made on the {n_finished} before it"
+        if n_finished
+        else f"none is finished, and max_loss is {PREFERRED}"
+    )
+    warnings.warn(
+        f"The search was stopped in fold {n_finished + 1} of {n_folds}: {chosen}.",
+        progress.SearchStopped,
+        stacklevel=2,
+    )
+
+
+#: Limits tried by ``max_loss="auto"``.
+LIMITS = tuple(GRID.tolist())

@@ -1,0 +1,180 @@
+"""Layouts: which columns of X belong to which target, and whether that is enough to go by."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.series import NO_COLUMN, Series
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+
+def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntArray:
+    """Column of each slot of each target, ``(targets, slots)``, -1 where there is none.
+
+    Columns are given by position, or by name where X has names (None for a slot that a target has
+    not).
+    """
+    try:
+        table = np.asarray(layout)
+    except ValueError as error:
+        raise ValueError(
+            "layout has rows of different lengths: give every target as many slots, with -1 for "
+            "one that it does not have."
+        ) from error
+    if table.ndim != 2 or not table.size:
+        raise ValueError(
+            f"layout has shape {table.shape}: give a table of columns, one row for each target and "
+            "one column for each slot (ctfa.multi_input_layout makes one from an array)."
+        )
+    if table.shape[0] != n_targets:
+        raise ValueError(
+            f"layout has {table.shape[0]} rows but Y has {n_targets} columns: give one row for "
+            "each target."
+        )
+    positions = _named(table, names) if table.dtype.kind in "OUS" else table
+    whole = np.asarray(positions, dtype=float)
+    if table.dtype.kind == "b" or not np.array_equal(whole, np.round(whole)):
+        raise ValueError("layout must hold whole numbers, the positions of columns of X.")
+    columns = whole.astype(np.intp)
+    if columns.min() < NO_COLUMN or columns.max() >= n_columns:
+        wrong = columns.min() if columns.min() < NO_COLUMN else columns.max()
+        raise ValueError(
+            f"layout names column {wrong} but X has {n_columns} columns: use 0 to {n_columns - 1}, "
+            "or -1 for a slot that a target does not have."
+        )
+    empty = np.flatnonzero((columns == NO_COLUMN).all(axis=1))
+    if empty.size:
+        raise ValueError(
+            f"layout gives target {int(empty[0])} no column at all: every target needs an input."
+        )
+    repeated = [task for task, row in enumerate(columns) if _has_twice(row[row >= 0])]
+    if repeated:
+        raise ValueError(
+            f"layout gives target {repeated[0]} a column twice: a column fills one slot of a "
+            "target (it may serve several targets)."
+        )
+    return columns
+
+
+def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> None:
+    """Refuse options of a TargetAggregator that targets with inputs of their own do not have."""
+    if aggregator.flip:
+        raise ValueError("flip=True is for targets that share their inputs: use flip=False.")
+    if aggregator.guard is not None:
+        raise ValueError(
+            f"guard={aggregator.guard!r} is for targets that share their inputs: use guard=None; "
+            "merges_ names the members that are predicted to lose."
+        )
+    if aggregate != "mean" and not is_risk and not callable(aggregator.criterion):
+        raise ValueError(
+            f"criterion={aggregator.criterion!r} is a rule for means: use aggregate='mean', or "
+            "criterion='risk'."
+        )
+    if aggregate != "mean" and aggregator.scale == "none":
+        raise ValueError(
+            "scale='none' is the paper's predictor, which averages: use aggregate='mean', or "
+            "scale='center' (one intercept for each target)."
+        )
+    if aggregator.solver == "ridge" and not is_risk:
+        raise ValueError(
+            f"solver='ridge' goes with criterion='risk' and not with {aggregator.criterion!r}."
+        )
+
+
+def require_series(series: Series, names: Sequence[str], *, fewest: int | None) -> None:
+    """Refuse tasks that cannot be fitted; ``fewest`` rows more than inputs, None for penalised."""
+    rows = complete_rows(series).sum(axis=1)
+    inputs = series.has.sum(axis=1)
+    _require_inputs(inputs, names)
+    needed = np.full(rows.size, 2) if fewest is None else inputs + fewest
+    short = np.flatnonzero(rows < needed)
+    if not short.size:
+        return
+    task = int(short[0])
+    others = "" if short.size == 1 else f" (and {short.size - 1} more)"
+    way_out = (
+        "use longer series"
+        if fewest is None
+        else "use targets=TargetAggregator(solver='ridge'), fewer inputs or longer series"
+    )
+    raise ValueError(
+        f"target {names[task]!r}{others} has {rows[task]} rows in which it and its {inputs[task]} "
+        f"inputs are all observed, and {needed[task]} are needed: {way_out}, or leave it out."
+    )
+
+
+def enough_rows(series: Series, fewest: int | None) -> bool:
+    """Whether every task has as many complete rows as its fit needs."""
+    rows = complete_rows(series).sum(axis=1)
+    needed = 2 if fewest is None else series.has.sum(axis=1) + fewest
+    return bool((rows >= needed).all())
+
+
+def complete_rows(series: Series) -> BoolArray:
+    """Rows in which a task has all its inputs and its target, ``(tasks, rows)``."""
+    complete = ~np.isnan(series.values[:, -1])
+    for slot in range(series.n_slots):
+        complete &= ~np.isnan(series.values[:, slot]) | ~series.has[:, slot, None]
+    if series.weights is not None:
+        complete &= series.weights > 0.0
+    return complete
+
+
+def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
+    """Say how many predictions could not be made."""
+    gaps = np.isnan(predicted)
+    if not gaps.any():
+        return
+    first = int(np.flatnonzero(gaps.any(axis=0))[0])
+    warnings.warn(
+        f"{int(gaps.sum())} of {gaps.size} predictions are NaN because inputs are missing in those "
+        f"rows (first for target {names[first]!r}).",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+
+
+def warn_if_own_folds_are_short(fold: int, fallback: float) -> None:
+    """Say that nothing can be chosen on folds."""
+    warnings.warn(
+        f"max_loss='auto' cannot be chosen: the training rows of fold {fold} are too few for some "
+        f"target. max_loss={fallback:g} is used, which suits most data; give it, or use longer "
+        "folds, fewer inputs or solver='ridge'.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
+def _named(table: Any, names: Any) -> Any:
+    """Positions of columns given by name."""
+    if names is None:
+        raise ValueError(
+            "layout holds names but X has none: pass X as a data frame, or positions of columns."
+        )
+    position: dict[Any, int] = {name: number for number, name in enumerate(names)}
+    found = np.full(table.shape, NO_COLUMN)
+    for place, name in np.ndenumerate(table):
+        if name is None or name == NO_COLUMN or name != name:
+            continue
+        key = name if name in position else str(name)
+        if key not in position:
+            raise ValueError(f"layout names column {name!r}, which X does not have.")
+        found[place] = position[key]
+    return found
+
+
+def _has_twice(columns: IntArray) -> bool:
+    return np.unique(columns).size < columns.size
+
+
+def _require_inputs(inputs: IntArray, names: Sequence[str]) -> None:
+    none = np.flatnonzero(inputs == 0)
+    if none.size:
+        raise ValueError(
+            f"target {names[int(none[0])]!r} has no input with a single value: every target needs "
+            "one."
+        )
