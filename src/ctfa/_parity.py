@@ -6,6 +6,7 @@ from typing import Any
 
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 
@@ -23,7 +24,7 @@ def nonlinctfa(
     cv: Any = 5,
     order: Any = "given",
     random_state: Any = None,
-) -> CTFARegressor:
+) -> CTFARegressor | MultiInputCTFARegressor:
     """NonLinCTFA as its authors run it, as a ``CTFARegressor``.
 
     Phase I by Eq. 6 as coded (R2 counted twice), raw centred targets, one intercept a group; Phase
@@ -37,8 +38,11 @@ def nonlinctfa(
         tables: targets merge when the gain is at least this, so larger merges less.
     epsilon_2 : float, default=1e-4
         R2 that averaging two features may cost: larger merges more.
-    layout
-        Reserved for targets with their own inputs; not in this version.
+    layout : array of shape (n_targets, n_slots), default=None
+        Columns of each target's own inputs: the multi-input variant, a ``MultiInputCTFARegressor``.
+        The most correlated two targets are asked first, targets and inputs are averaged in one
+        phase, and ``epsilon_2``, ``algorithm``, ``cv`` and ``order`` play no part (Phase II on the
+        slots of each group: ``set_params(features=FeatureAggregator(...))``).
     regressor : estimator, default=None
         Regressor for each group; None is ``LinearRegression()``.
     algorithm : {"authors", "printed"}, default="authors"
@@ -52,7 +56,7 @@ def nonlinctfa(
 
     Returns
     -------
-    CTFARegressor
+    CTFARegressor or MultiInputCTFARegressor
 
     Examples
     --------
@@ -62,19 +66,21 @@ def nonlinctfa(
     >>> nonlinctfa().fit(X, Y).n_groups_
     2
     """
-    check.not_yet(layout, None, "layout")
     check.require(algorithm, ALGORITHMS, "algorithm")
-    scan = ALGORITHMS[algorithm]
+    scan = "correlation" if layout is not None else ALGORITHMS[algorithm]
+    targets = TargetAggregator(
+        "mse",
+        max_loss=0.0 - check.read_number(epsilon_1, "epsilon_1"),
+        scan=scan,
+        order=order,
+        scale="none",
+        random_state=random_state,
+    )
+    if layout is not None:
+        return MultiInputCTFARegressor(layout, regressor, targets=targets)
     return CTFARegressor(
         regressor,
-        targets=TargetAggregator(
-            "mse",
-            max_loss=0.0 - check.read_number(epsilon_1, "epsilon_1"),
-            scan=scan,
-            order=order,
-            scale="none",
-            random_state=random_state,
-        ),
+        targets=targets,
         features=FeatureAggregator(
             "r2",
             max_loss=check.read_number(epsilon_2, "epsilon_2"),

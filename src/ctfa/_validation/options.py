@@ -255,12 +255,13 @@ def read_graph(connectivity: Any, variables: FloatArray, what: str) -> Any:
     if callable(connectivity):
         connectivity = connectivity(variables.T)
     n_variables = variables.shape[1]
+    connectivity = _edges_as_matrix(connectivity, n_variables, what)
     try:
         graph: Any = sparse.csr_array(connectivity, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"connectivity of type {type(connectivity).__name__} is not a graph: pass a sparse or "
-            "dense matrix of numbers, or a callable that returns one."
+            "dense matrix of numbers, a list of pairs, or a callable that returns one of these."
         ) from error
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise ValueError(
@@ -281,6 +282,28 @@ def read_graph(connectivity: Any, variables: FloatArray, what: str) -> Any:
             "other way round. Use graph.maximum(graph.T)."
         )
     return edges
+
+
+def _edges_as_matrix(connectivity: Any, n_variables: int, what: str) -> Any:
+    """A list of pairs of neighbours as a symmetric matrix; anything else as it is."""
+    if sparse.issparse(connectivity) or hasattr(connectivity, "columns"):
+        return connectivity
+    try:
+        pairs = np.asarray(connectivity)
+    except ValueError:
+        return connectivity
+    # Two pairs of two variables would be a matrix of two by two, and are taken for one.
+    is_list = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.shape != (n_variables,) * 2
+    if not is_list or pairs.dtype.kind not in "iu":
+        return connectivity
+    if pairs.min() < 0 or pairs.max() >= n_variables:
+        raise ValueError(
+            f"connectivity has an edge to {int(pairs.max() if pairs.min() >= 0 else pairs.min())} "
+            f"but there are {n_variables} {what}: number them from 0 to {n_variables - 1}."
+        )
+    both = np.concatenate((pairs, pairs[:, ::-1]))
+    shape = (n_variables, n_variables)
+    return sparse.csr_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=shape)
 
 
 def read_score(score: Any, scoring: Any) -> float:
