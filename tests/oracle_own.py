@@ -301,3 +301,142 @@ def pooled_groups(inputs, targets, max_loss, *, scan, **options):
         correlation=pooled_correlation(inputs, targets),
         **options,
     )
+
+
+# -- Ridge regression judged by generalised cross-validation ---------------------------------------
+
+PENALTIES = np.logspace(-6.0, 4.0, 41)
+
+
+class Penalised(NamedTuple):
+    total: float  # both sums of squares as if each row were left out
+    residual: float
+    used: float
+    n_samples: int
+    coef: np.ndarray
+
+
+def penalised_fit(x, y, levels):
+    """Ridge on unit columns of rows that are centred already; the best penalty, the strongest of
+    those that do equally well."""
+    n = len(y)
+    length = np.sqrt((x**2).sum(axis=0))
+    scale = np.where(length > 0.0, length, np.inf)
+    left, values, right = np.linalg.svd(x / scale, full_matrices=False)
+    best = None
+    for penalty in PENALTIES:
+        kept = values**2 / (values**2 + penalty)
+        rest = y - left @ (kept * (left.T @ y))
+        slack = max(1.0 - (kept.sum() + levels) / n, 1e-10)
+        error = float(rest @ rest) / slack**2
+        if best is None or error <= (1.0 + 1e-10) * best[0]:
+            smallest = error if best is None else min(error, best[0])
+            best = smallest, error, kept, penalty
+    _, error, kept, penalty = best
+    shrunk = np.where(values > 0.0, kept / np.where(values > 0.0, values, 1.0), 0.0)
+    coef = right.T @ (shrunk * (left.T @ y)) / scale
+    total = float(y @ y) / max(1.0 - levels / n, 1e-10) ** 2
+    return Penalised(total, error, float(kept.sum()), n, coef)
+
+
+def centred(columns, weights):
+    """About weighted means, times the roots of the weights; constant columns are zero."""
+    w = np.ones(len(columns)) if weights is None else weights
+    about = columns - np.average(columns, axis=0, weights=w)
+    rounding = np.abs(about).max(axis=0) <= oracle.NEGLIGIBLE * np.abs(columns).max(axis=0)
+    return np.where(rounding, 0.0, about) * np.sqrt(w / w.mean())[:, None]
+
+
+def penalised_fits_on_common_rows(values, block, other, weights=None):
+    """Three fits as ``fits_on_common_rows`` has them, None for fewer than three rows."""
+    tasks = [mean_series(values, b) for b in (block, other, oracle.merged(block, other))]
+    rows = tasks[0].complete & tasks[1].complete
+    if weights is not None:
+        rows = rows & (weights > 0)
+    if rows.sum() < 3:
+        return None
+    fits = []
+    for task in tasks:
+        table = np.column_stack((task.x, task.y))[rows]
+        parts = np.append(task.parts, np.nanmax(np.abs(values[:, -1])))
+        table = centred(table, None if weights is None else weights[rows])
+        table[:, np.abs(table).max(axis=0) <= oracle.NEGLIGIBLE * parts] = 0.0
+        fits.append(penalised_fit(table[:, :-1], table[:, -1], 1))
+    return fits, [task.y[rows] for task in tasks], [task.x[rows] for task in tasks]
+
+
+def penalised_series_loss(values, block, other, weights=None):
+    """One where the value ``k (total - residual)`` of both together is that of the two apart."""
+    found = penalised_fits_on_common_rows(values, block, other, weights)
+    if found is None:
+        return np.inf
+    (p, q, both), targets, inputs = found
+    n, a, b = p.n_samples, len(block), len(other)
+    share = a * b / (a + b)
+    alike = np.allclose(targets[0], targets[1], rtol=1e-12)
+    if alike and inputs[0].shape == inputs[1].shape and np.allclose(*inputs[:2], rtol=1e-12):
+        return 1.0 - (n - 1)  # copies
+    total = (a * p.total + b * q.total - (a + b) * both.total) / share
+    residual = (a * p.residual + b * q.residual - (a + b) * both.residual) / share
+    if p.used == q.used == both.used == 0.0:
+        return 1.0
+    if residual <= 1e-12 * abs(total):
+        return HOPELESS if total > residual else -HOPELESS
+    loss = 1.0 + (n - 1) / max(both.used, 1.0) * (total - residual) / residual
+    return float(np.clip(loss, -HOPELESS, HOPELESS))
+
+
+def penalised_series_groups(values, max_loss, *, scan, weights=None, **options):
+    return oracle.SCANS[scan](
+        values.shape[0],
+        lambda block, other, rest: penalised_series_loss(values, block, other, weights),
+        max_loss,
+        correlation=series_correlation(values, weights),
+        **options,
+    )
+
+
+def penalised_pool(inputs, targets, block, row_weights=None):
+    """Ridge of the rows of all members, each task about its own means."""
+    tables = []
+    for task in block:
+        table = np.column_stack((inputs[task], targets[task]))
+        w = np.ones(len(table)) if row_weights is None else row_weights[task]
+        table, w = table[w > 0], w[w > 0]
+        tables.append(centred(table, w) * np.sqrt(w.mean()))
+    rows = np.vstack(tables)
+    return penalised_fit(rows[:, :-1], rows[:, -1], len(block))
+
+
+def penalised_pooled_loss(inputs, targets, block, other, row_weights=None):
+    """One where rows left out are predicted as well together; in units of the freed variance."""
+    p, q, both = (
+        penalised_pool(inputs, targets, b, row_weights)
+        for b in (block, other, oracle.merged(block, other))
+    )
+    if any(fit.n_samples <= len(b) for fit, b in ((p, block), (q, other))):
+        return 0.0  # rows without a second one to their intercept move no slope
+    apart = p.residual + q.residual
+    freed = max(p.used + q.used - both.used, 1.0)
+    return 1.0 - (apart - both.residual) / (apart / (both.n_samples - 1) * freed)
+
+
+def penalised_pooled_correlation(inputs, targets):
+    """Correlation of two blocks' predictions over the centred rows of all tasks."""
+    within = np.vstack([centred(x, None) for x in inputs])
+
+    def correlation(block, other):
+        first, second = (within @ penalised_pool(inputs, targets, b).coef for b in (block, other))
+        return float(first @ second / np.sqrt((first @ first) * (second @ second)))
+
+    return correlation
+
+
+def penalised_pooled_groups(inputs, targets, max_loss, *, scan, **options):
+    return oracle.SCANS[scan](
+        len(inputs),
+        lambda block, other, rest: penalised_pooled_loss(inputs, targets, block, other),
+        max_loss,
+        correlation=penalised_pooled_correlation(inputs, targets),
+        **options,
+    )

@@ -6,6 +6,8 @@ from ctfa.core.spaces.folded import FoldedFeatureSpace
 from ctfa.core.spaces.gappy import GappyTargetSpace
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
+from ctfa.core.spaces.penalised_pooled import PenalisedPooledSpace
 from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
 
@@ -16,6 +18,8 @@ __all__ = [
     "GappyTargetSpace",
     "MergeSpace",
     "PairedSpace",
+    "PenalisedPairedSpace",
+    "PenalisedPooledSpace",
     "PooledSpace",
     "TargetSpace",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class GappyPairedSpace:
         counts: AnyArray | None = None,
         every_column: bool = False,
         overwrite: bool = False,
-    ) -> GappyPairedSpace:
+    ) -> Self:
         """Build from series with NaN where missing; with ``overwrite`` their array is taken over.
 
         Tasks that are means of several already come with ``sizes``, their members, and ``counts``
@@ -318,17 +318,7 @@ class GappyPairedSpace:
         """What a merge loses of all members' total and residual squares, over ``ab/(a+b)``."""
         a, b = self._size[mine], self._size[theirs]
         share = a * b / (a + b)
-        first, second, both = views
-        gap = first[:, -1] - second[:, -1]
-        # The mean of those observed is not the mean by size: what it moves by, free of rounding.
-        here, there = self._counts[mine, -1].astype(float), self._counts[theirs, -1].astype(float)
-        moved = here * b[:, None] - there * a[:, None]
-        moved /= np.maximum(here + there, 1.0) * (a + b)[:, None]
-        raw = self._mean(mine, slice(-1, None)) - self._mean(theirs, slice(-1, None))
-        drift = self._centred(moved[:, None] * raw, common)[:, 0]
-        mean = both[:, -1] - drift
-        total = np.einsum("ki,ki->k", gap, gap)
-        total -= (a + b) / share * np.einsum("ki,ki->k", drift, mean + both[:, -1])
+        total = self._total_lost(mine, theirs, common, [rows[:, -1] for rows in views])
         residual = numbers[:, 1]
         lost = (a * residual[0] + b * residual[1] - (a + b) * residual[2]) / share
         scale = numbers[0, 0] + numbers[1, 0]
@@ -340,6 +330,22 @@ class GappyPairedSpace:
             lost[k] = lost[k] if abs(lost[k]) > ROUNDING * scale[k] / share[k] else 0.0
             total[k] = total[k] if abs(total[k]) > ROUNDING**2 * scale[k] else 0.0
         return total, lost
+
+    def _total_lost(
+        self, mine: IntArray, theirs: IntArray, common: BoolArray, targets: list[FloatArray]
+    ) -> FloatArray:
+        """What a merge loses of the squares of all members' targets, over ``ab/(a+b)``."""
+        a, b = self._size[mine], self._size[theirs]
+        gap, both = targets[0] - targets[1], targets[2]
+        # The mean of those observed is not the mean by size: what it moves by, free of rounding.
+        here, there = self._counts[mine, -1].astype(float), self._counts[theirs, -1].astype(float)
+        moved = here * b[:, None] - there * a[:, None]
+        moved /= np.maximum(here + there, 1.0) * (a + b)[:, None]
+        raw = self._mean(mine, slice(-1, None)) - self._mean(theirs, slice(-1, None))
+        drift = self._centred(moved[:, None] * raw, common)[:, 0]
+        total = np.einsum("ki,ki->k", gap, gap)
+        total -= (a + b) ** 2 / (a * b) * np.einsum("ki,ki->k", drift, 2.0 * both - drift)
+        return np.asarray(total)
 
     def _mean(self, blocks: IntArray, which: slice) -> FloatArray:
         """Means of those observed, zero where nobody is."""
