@@ -93,6 +93,133 @@ def paired_groups(X, Y, max_loss, *, criterion, scan, **options):
     )
 
 
+# -- Own inputs by name, some of them missing: refits on the rows that two blocks share ------------
+
+
+class Task(NamedTuple):
+    """Mean inputs and mean target of a block, over all rows, and the columns it was given."""
+
+    x: np.ndarray
+    y: np.ndarray
+    complete: np.ndarray
+    parts: np.ndarray  # largest value that went into each column
+
+
+def mean_series(values, block):
+    """Mean over the members observed, row by row; values are (tasks, slots + 1, n), target last."""
+    members = values[list(block)]
+    seen = ~np.isnan(members)
+    count = seen.sum(axis=0)
+    mean = np.where(seen, members, 0.0).sum(axis=0) / np.where(count, count, np.nan)
+    has = seen[:, :-1].any(axis=(0, 2))  # a slot that no member ever has is no column
+    x, y = mean[:-1][has].T, mean[-1]
+    parts = np.where(seen, np.abs(members), 0.0).max(axis=(0, 2))[:-1][has]
+    return Task(x, y, ~np.isnan(np.column_stack((x, y))).any(axis=1), parts)
+
+
+def fits_on_common_rows(values, block, other, weights=None):
+    """Three fits on the rows where both blocks are complete, and the columns of each."""
+    tasks = [mean_series(values, b) for b in (block, other, oracle.merged(block, other))]
+    rows = tasks[0].complete & tasks[1].complete
+    if weights is not None:
+        rows = rows & (weights > 0)
+    if rows.sum() < 2:
+        return None
+    fits = []
+    for task in tasks:
+        x = task.x[rows]
+        spread = np.abs(x - x.mean(axis=0)).max(axis=0, initial=0.0)
+        x = np.where(spread > oracle.NEGLIGIBLE * task.parts, x, 0.0)
+        scale = np.where(x.std(axis=0) > 0.0, x.std(axis=0), 1.0)  # rank must not feel units
+        fits.append(
+            oracle.least_squares(
+                x / scale, task.y[rows], None if weights is None else weights[rows]
+            )
+        )
+    return fits, [task.x.shape[1] for task in tasks], [task.y[rows] for task in tasks]
+
+
+def series_gain(values, block, other, m, weights=None):
+    """Gain of a merge as ``paired_gain`` has it, or None for too few rows."""
+    found = fits_on_common_rows(values, block, other, weights)
+    if found is None or any(fit.n_samples <= fit.rank + 2 for fit in found[0]):
+        return None
+    worth = []
+    for fit, size in zip(found[0], (len(block), len(other), len(block + other)), strict=True):
+        n, r = fit.n_samples, fit.rank
+        f_star = 1.0 + m * (n - 1) / (n - r - 2)
+        worth.append(size * (fit.explained - r * fit.residual / (n - r - 1) * f_star))
+    return worth[2] - worth[0] - worth[1]
+
+
+def series_risk_loss(values, block, other, weights=None):
+    """The m at which the gain is zero; infinite for too few rows."""
+    at_zero, at_one = (series_gain(values, block, other, m, weights) for m in (0.0, 1.0))
+    if at_zero is None:
+        return np.inf
+    fits, _, targets = fits_on_common_rows(values, block, other, weights)
+    copies = np.allclose(targets[0], targets[1], rtol=1e-12) and at_one == at_zero == 0.0
+    if copies or not any(fit.rank for fit in fits):  # inputs tell nothing apart: F is zero
+        return -(fits[2].n_samples - max(fits[2].rank, 1) - 2) / (fits[2].n_samples - 1)
+    slope = at_one - at_zero
+    if slope <= 0.0:
+        return HOPELESS if at_one < 0.0 else -HOPELESS
+    return float(np.clip(-at_zero / slope, -HOPELESS, HOPELESS))
+
+
+def series_mse_loss(values, block, other, weights=None):
+    """The paper's rule, which counts columns; infinite where these leave no degree of freedom."""
+    found = fits_on_common_rows(values, block, other, weights)
+    if found is None:
+        return np.inf
+    fits, columns, _ = found
+    n, n_inputs = fits[2].n_samples, columns[2]
+    if n <= n_inputs + 1 or any(n <= fit.rank + 2 for fit in fits):
+        return np.inf
+    signal = [
+        fit.r2 * (fit.total / (n - 1) - fit.noise(given))
+        for fit, given in zip(fits, columns, strict=True)
+    ]
+    variance = [fit.noise(n_inputs) * n_inputs / (n - 1) for fit in fits]
+    return variance[2] - min(variance[:2]) + (signal[0] + signal[1]) / 2 - signal[2]
+
+
+SERIES_CRITERIA = {"risk": series_risk_loss, "mse": series_mse_loss}
+
+
+def series_correlation(values, weights=None):
+    """Correlation of two mean targets over the rows where both are observed."""
+
+    def correlation(block, other):
+        first, second = (mean_series(values, b).y for b in (block, other))
+        rows = ~np.isnan(first) & ~np.isnan(second)
+        w = np.ones(rows.size) if weights is None else weights
+        rows &= w > 0
+        if not rows.any():
+            return 0.0
+        products = []
+        for series in (first, second):
+            centred = series[rows] - np.average(series[rows], weights=w[rows])
+            if np.abs(centred).max() <= oracle.NEGLIGIBLE * np.nanmax(np.abs(values[:, -1])):
+                return 0.0
+            products.append(np.sqrt(w[rows]) * centred)
+        left, right = products
+        return float(left @ right / np.sqrt((left @ left) * (right @ right)))
+
+    return correlation
+
+
+def series_groups(values, max_loss, *, criterion, scan, weights=None, **options):
+    cost = SERIES_CRITERIA[criterion]
+    return oracle.SCANS[scan](
+        values.shape[0],
+        lambda block, other, rest: cost(values, block, other, weights),
+        max_loss,
+        correlation=series_correlation(values, weights),
+        **options,
+    )
+
+
 # -- Own rows: common slopes, one intercept a task -------------------------------------------------
 
 

@@ -14,6 +14,7 @@ from ctfa.core.design import Design
 from ctfa.core.gains import gain
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
+from ctfa.core.series import Series
 from ctfa.core.spaces import PairedSpace, TargetSpace
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 
@@ -162,6 +163,50 @@ def test_shared_inputs_are_a_special_case(family):
         for ours, theirs in zip(gain(first), gain(second), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(own.correlation(0, slots), shared.correlation(0, slots), rtol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_series_have_the_answers_of_arrays(family):
+    X, Y = own_inputs(family, 2)
+    n_tasks, n_samples, D = X.shape
+    columns = X.swapaxes(0, 1).reshape(n_samples, -1)
+    series = Series.of(columns, np.arange(n_tasks * D).reshape(n_tasks, D), Y)
+    sizes = np.array([1, 2, 1, 3, 1, 1, 1])
+    first, second = PairedSpace.of(X, Y, sizes=sizes), PairedSpace.of_series(series, sizes=sizes)
+    for space in (first, second):
+        space.merge(0, 1)
+        space.merge(2, 3)
+    others = np.array([2, 4, 5, 6])
+    for criterion in TARGET_CRITERIA.values():
+        np.testing.assert_allclose(
+            criterion(first.evidence(0, others)),
+            criterion(second.evidence(0, others)),
+            rtol=1e-6,
+            atol=1e-8,
+        )
+    assert sizes.tolist() == [1, 2, 1, 3, 1, 1, 1]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_weighted_shared_inputs_are_a_special_case(family):
+    problem = problems.make_problem(family, 1)
+    n_samples, n_targets = problem.Y.shape
+    D = problem.X.shape[1]
+    weights = np.random.default_rng(0).uniform(0.2, 3.0, size=n_samples)
+    weights[:2] = 0.0
+    design = Design.of(problem.X, weights)
+    shared = TargetSpace.of(design, design.centre(problem.Y))
+    layout = np.tile(np.arange(D), (n_targets, 1))
+    own = PairedSpace.of_series(Series.of(problem.X, layout, problem.Y, weights))
+    assert own.n_samples == design.n_samples == n_samples - 2
+    for space in (shared, own):
+        space.merge(0, 1)
+    others = np.arange(2, n_targets)
+    first, second = own.evidence(0, others), shared.evidence(0, others)
+    for criterion in TARGET_CRITERIA.values():
+        np.testing.assert_allclose(criterion(first), criterion(second), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(own.correlation(0, others), shared.correlation(0, others))
+    np.testing.assert_allclose(own.total_variance, shared.total_variance)
 
 
 def test_tasks_that_nearly_agree_keep_the_digits_of_their_difference():

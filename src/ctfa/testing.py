@@ -192,6 +192,7 @@ def _map(evidence: Evidence, change: Callable[[Any], Any], factor: float = 1.0) 
             explained=change(fit.explained) * factor,
             residual=change(fit.residual) * factor,
             n_samples=change(fit.n_samples),
+            n_inputs=change(fit.n_inputs),
             rank=change(fit.rank),
             dof=change(fit.dof),
             size=change(fit.size),

@@ -78,7 +78,7 @@ class RankedRows:
         rows: Iterable[tuple[int, Row]] | None = None,
         admits: Callable[[int, IntArray], BoolArray] | None = None,
     ) -> None:
-        """Begin with the rows given, or ask for each block's pairs with earlier ones.
+        """Begin with the rows given, or ask for each block's pairs with all earlier ones.
 
         Infinite keys are pairs that never come up. ``admits`` says which pairs would not be dropped
         if they came up; rows that drop many are told ahead.
@@ -133,7 +133,8 @@ class RankedRows:
         self._now += 1
         others = self._candidates(block)
         if others.size:
-            row = first_of(others, self._keys(block, others), self._width)
+            width = SHORTEST_ROW if self._neighbours is None else None
+            row = first_of(others, self._keys(block, others), width)
             self._rows[block] = row
             self._show(block, row)
 
@@ -141,16 +142,10 @@ class RankedRows:
         """Blocks that are left."""
         return np.flatnonzero(self._changes < GONE)
 
-    @property
-    def _width(self) -> int | None:
-        return SHORTEST_ROW if self._neighbours is None else None
-
     def _first_rows(self) -> Iterator[tuple[int, Row]]:
         for block in range(1, len(self._changed)):
             others = np.arange(block)
-            if self._neighbours is not None:
-                others = self._neighbours.among(block, others)
-            yield block, first_of(others, self._keys(block, others), self._width)
+            yield block, first_of(others, self._keys(block, others), SHORTEST_ROW)
 
     def _candidates(self, block: int) -> IntArray:
         """Others whose pairs with a block belong to it."""

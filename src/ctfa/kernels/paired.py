@@ -13,7 +13,7 @@ import numpy as np
 
 from ctfa.core.criteria import Criterion, corollary, mse, target_risk
 from ctfa.core.spaces import PairedSpace
-from ctfa.core.spaces.paired import (
+from ctfa.core.spaces.joint import (
     CANCELLED,
     LEAST_NOISE,
     NEARLY_EQUAL,
@@ -88,7 +88,7 @@ class PairedQuestions:
     def merge(self, block: int, other: int) -> None:
         """Merge in the space."""
         if _merge(self._blocks, block, other, self._rule):
-            self._space.forget(block, other)
+            self._space.merged(block, other)
         else:
             self._space.merge(block, other)
 
@@ -96,7 +96,10 @@ class PairedQuestions:
 def questions(space: PairedSpace, criterion: Criterion) -> PairedQuestions | None:
     """Take over the questions; None for a criterion without a kernel."""
     number = place_of(criterion, CRITERIA)
-    return None if number is None else PairedQuestions(space, criterion, number)
+    # The paper's rule counts the columns that a block was given, which only the space knows.
+    if number is None or (number == MSE and not space.has_all_inputs):
+        return None
+    return PairedQuestions(space, criterion, number)
 
 
 @compiled

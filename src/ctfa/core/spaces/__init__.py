@@ -4,6 +4,7 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.folded import FoldedFeatureSpace
 from ctfa.core.spaces.gappy import GappyTargetSpace
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
@@ -11,6 +12,7 @@ from ctfa.core.spaces.targets import TargetSpace
 __all__ = [
     "FeatureSpace",
     "FoldedFeatureSpace",
+    "GappyPairedSpace",
     "GappyTargetSpace",
     "MergeSpace",
     "PairedSpace",

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 
-from ctfa.core.design import EPS, column_lengths
+from ctfa.core.design import column_lengths
 from ctfa.core.fit import Evidence, Fit
+from ctfa.core.series import Series, centre
+from ctfa.core.spaces.joint import (
+    CANCELLED,
+    NEARLY_EQUAL,
+    ROUNDING,
+    Joint,
+    difference,
+    fits,
+    residual_of,
+    squares_left,
+)
 from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
 
-
-class Joint(NamedTuple):
-    """Regressions of blocks' mean targets on their mean inputs."""
-
-    total: FloatArray
-    residual: FloatArray
-    rank: FloatArray
+#: Numbers handled at once: two megabytes.
+CACHED_NUMBERS = 1 << 18
 
 
 class PairedSpace:
     """Targets to merge by their mean, each regressed on inputs of its own, which are averaged too.
 
-    Every task has the same inputs by name (the rain of its own basin, say) over the same samples.
-    A block is the sum ``[X; y]`` of its members: the regression of a mean target on mean inputs
-    does not feel the scale of the inputs, and its sums of squares are those of the sums over the
-    squared size. One Cholesky factorization of a small Gram matrix, target last, is a whole
-    regression: its last pivot is the residual sum of squares.
+    Inputs go by name (the rain of its own basin, say), over the same samples. A block is the sum
+    ``[X; y]`` of its members: the regression of a mean target on mean inputs does not feel the
+    scale of the inputs, and its sums of squares are those of the sums over the squared size. An
+    input that a task lacks is a row of zeros, so that the sum is that of the members that have it;
+    a block has an input if one of its members does. One Cholesky factorization of a small Gram
+    matrix, target last, is a whole regression: its last pivot is the residual sum of squares.
 
     The risk. A block of k members predicts each of them by the fit of its mean, so that its value,
     what it takes off the total risk of its members, is ``k (var(mean target) - risk of its fit)``.
@@ -50,11 +54,18 @@ class PairedSpace:
     foresees = False
     is_guarded = False
 
-    def __init__(self, sums: FloatArray, sizes: FloatArray, n_inputs: int) -> None:
+    def __init__(
+        self,
+        sums: FloatArray,
+        sizes: FloatArray,
+        n_inputs: int,
+        has: BoolArray | None = None,
+    ) -> None:
         self._sums = sums  # (tasks, inputs then target, samples), centred; owned and changed
         self._size = sizes
         self.n_variables, self.n_samples = int(sums.shape[0]), int(sums.shape[2])
         self.n_inputs = n_inputs
+        self._has = has  # (tasks, inputs): which a block has, where they differ; owned and changed
         self._square = np.einsum("ijk,ijk->ij", sums, sums)
         self._total, self._residual, self._rank = (np.empty(self.n_variables) for _ in range(3))
         # What the inputs of a block leave of its target, kept where a difference once cancelled.
@@ -85,6 +96,38 @@ class PairedSpace:
         members = np.ones(n_tasks) if sizes is None else np.asarray(sizes, dtype=float)
         return cls(rows[:, varies] * members[:, None, None], members, n_inputs)
 
+    @classmethod
+    def of_series(
+        cls, series: Series, *, sizes: IntArray | None = None, overwrite: bool = False
+    ) -> PairedSpace:
+        """Build from complete series; with ``overwrite`` their array becomes that of the space.
+
+        Rows of weight zero are left out, so that the samples are those that count; the others are
+        centred by their weights, then scaled by the roots of these. With ``sizes``, each task is
+        the mean of so many already.
+        """
+        if not series.is_complete:
+            raise ValueError(
+                "PairedSpace was given series with missing values, but it compares tasks on all "
+                "rows: use GappyPairedSpace, or leave out the rows that are not complete."
+            )
+        weights = series.weights
+        if weights is not None and not weights.all():
+            series, weights, overwrite = series.take(weights > 0.0), weights[weights > 0.0], True
+        sums = series.values if overwrite else series.values.copy()
+        each = np.ones(sums.shape[2]) if weights is None else weights
+        members = np.ones(series.n_tasks) if sizes is None else np.array(sizes, dtype=float)
+        for chunk in _chunks(*sums.shape):
+            rows = sums[chunk]
+            rows[:, :-1][~series.has[chunk]] = 0.0
+            centre(rows, each)
+            if weights is not None:
+                rows *= np.sqrt(weights)
+            if sizes is not None:
+                rows *= members[chunk, None, None]
+        has = None if series.has.all() else series.has.copy()
+        return cls(sums, members, series.n_slots, has)
+
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits of both means, of the mean of all members, and what tells the two apart."""
         at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
@@ -98,8 +141,8 @@ class PairedSpace:
             return known[0]
 
         return Evidence(
-            lambda: (self._fit(first, a), self._fit(second, b)),
-            lambda: self._fit(joint(), a + b),
+            lambda: (first.fit(self.n_samples, a), second.fit(self.n_samples, b)),
+            lambda: joint().fit(self.n_samples, a + b),
             lambda: self._difference(block, others, (first, second, joint())),
         )
 
@@ -115,7 +158,7 @@ class PairedSpace:
         self._sums[block] = self._added(block, other)
         self._square[block] = np.einsum("ij,ij->i", self._sums[block], self._sums[block])
         self._size[block] += self._size[other]
-        self.forget(block, other)
+        self.merged(block, other)
         self._store(np.array([block]), self._sums[block : block + 1])
 
     def directions(self, blocks: IntArray | slice) -> FloatArray:
@@ -123,12 +166,19 @@ class PairedSpace:
         length = np.sqrt(self._square[blocks, -1])
         return np.asarray(self._sums[blocks, -1] / np.where(length > 0.0, length, np.inf)[:, None])
 
+    @property
+    def has_all_inputs(self) -> bool:
+        """Whether no task lacks an input that another has."""
+        return self._has is None
+
     def blocks(self) -> tuple[FloatArray, ...]:
         """Sums, sizes, squares, totals, residuals and ranks, for those that merge by themselves."""
         return self._sums, self._size, self._square, self._total, self._residual, self._rank
 
-    def forget(self, block: int, other: int) -> None:
+    def merged(self, block: int, other: int) -> None:
         """Be told that somebody merged two blocks in these arrays."""
+        if self._has is not None:
+            self._has[block] |= self._has[other]
         self._left.pop(block, None)
         self._left.pop(other, None)
 
@@ -152,28 +202,36 @@ class PairedSpace:
 
     def _store(self, blocks: IntArray, rows: FloatArray) -> None:
         found = fits(rows)
-        for k in np.flatnonzero(~found.trusted):
-            left, found.rank[k] = residual_of(rows[k])
-            found.residual[k] = left @ left
+        weak = np.flatnonzero(~found.trusted)
+        if weak.size:
+            found.residual[weak], found.rank[weak] = squares_left(rows[weak])
         scale = self._size[blocks] ** 2
         self._total[blocks], self._residual[blocks] = found.total / scale, found.residual / scale
         self._rank[blocks] = found.rank
 
     def _joint(self, at: IntArray | slice) -> Joint:
-        return Joint(self._total[at], self._residual[at], self._rank[at])
+        columns: Number = self.n_inputs
+        if self._has is not None:
+            columns = self._has[at].sum(axis=1).astype(float)
+        return Joint(self._total[at], self._residual[at], self._rank[at], columns)
 
     def _joined(self, block: int | IntArray, others: IntArray) -> Joint:
         """Regressions after the block is merged with each of the others."""
-        answer = Joint(*(np.empty(others.size) for _ in range(3)))
+        columns: Number = self.n_inputs
+        if self._has is not None:
+            columns = (self._has[block] | self._has[others]).sum(axis=1).astype(float)
+        total, residual, rank = (np.empty(others.size) for _ in range(3))
+        answer = Joint(total, residual, rank, columns)
         blocks = np.broadcast_to(block, others.shape)
         for chunk in self._chunks(others.size):
             mine, theirs = blocks[chunk], others[chunk]
             shared = block if isinstance(block, int) else mine  # one row, not a copy for each
             rows = self._sums[theirs] + self._sums[shared]
             found = fits(rows, self._square[mine] + self._square[theirs])
-            for k in np.flatnonzero(~found.trusted):
-                left, found.rank[k] = residual_of(self._added(int(mine[k]), int(theirs[k])))
-                found.residual[k] = left @ left
+            weak = np.flatnonzero(~found.trusted)
+            if weak.size:
+                added = np.stack([self._added(int(mine[k]), int(theirs[k])) for k in weak])
+                found.residual[weak], found.rank[weak] = squares_left(added)
             scale = (self._size[mine] + self._size[theirs]) ** 2
             answer.total[chunk], answer.residual[chunk] = (
                 found.total / scale,
@@ -203,40 +261,9 @@ class PairedSpace:
         scale = first.total + second.total
         for k in np.flatnonzero(total < NEARLY_EQUAL * scale):
             lost[k] = self._explicitly_lost(int(blocks[k]), int(others[k])) / share[k]
-            negligible = ROUNDING * scale[k] / share[k]
-            lost[k] = lost[k] if abs(lost[k]) > negligible else 0.0
+            lost[k] = lost[k] if abs(lost[k]) > ROUNDING * scale[k] / share[k] else 0.0
             total[k] = total[k] if total[k] > ROUNDING**2 * scale[k] else 0.0
-        explained, residual = total - lost, lost
-        rank = np.maximum(both.rank, 1.0)
-        dof = self.n_samples - rank - 1.0
-        ranks = np.stack(np.broadcast_arrays(first.rank, second.rank, both.rank))
-        if (ranks != rank).any():
-            # Fits of different rank pay differently for their noise: count it in units of the
-            # merged fit's, so that the gain is the same.
-            weights = np.stack((a, b, -(a + b))) / share
-            noise = weights * np.stack(
-                np.broadcast_arrays(first.residual, second.residual, both.residual)
-            )
-            per_residual, credit = ranks / (self.n_samples - ranks - 1.0), self._credit(ranks)
-            reference = rank / dof
-            extra = (noise * (credit / self._credit(rank) - 1.0)).sum(axis=0)
-            explained += reference * extra - (noise * (per_residual - reference)).sum(axis=0)
-            residual = residual + extra
-        # Where a merge saves no noise variance no credit decides, only the gain itself: hold that
-        # at m = 1 and let the noise be the least there is, so that losses stay numbers in order.
-        least = LEAST_NOISE * np.maximum(total, ROUNDING * scale)
-        none_saved = (residual < least) & ((explained != 0.0) | (residual != 0.0))
-        if none_saved.any():
-            f_star = 1.0 + (self.n_samples - 1.0) / (dof - 1.0)
-            raised = np.where(none_saved, least - residual, 0.0)
-            explained = explained + rank / dof * f_star * raised
-            residual = np.where(none_saved, least, residual)
-        return Fit(explained, residual, self.n_samples, self.n_inputs, rank, dof, a + b)
-
-    def _credit(self, rank: FloatArray) -> FloatArray:
-        """Rise of the risk per residual sum of squares, ``r/(n-r-1) (n-1)/(n-r-2)``."""
-        spare = self.n_samples - rank - 1.0
-        return np.asarray(rank / spare * (self.n_samples - 1.0) / (spare - 1.0))
+        return difference(fitted, (a, b), total, lost, self.n_samples)
 
     def _explicitly_lost(self, block: int, other: int) -> float:
         """Residual sum of squares that a merge loses, from vectors: what is left of tasks alike."""
@@ -251,86 +278,12 @@ class PairedSpace:
             self._left[block] = residual_of(self._sums[block])[0]
         return self._left[block]
 
-    def _fit(self, joint: Joint, size: Number) -> Fit:
-        explained = joint.total - joint.residual
-        dof = self.n_samples - joint.rank - 1.0
-        return Fit(explained, joint.residual, self.n_samples, self.n_inputs, joint.rank, dof, size)
-
     def _chunks(self, count: int) -> Iterator[slice]:
-        """As many blocks at once as stay in the cache."""
-        width = max(1, CACHED_NUMBERS // (self._sums.shape[1] * self.n_samples))
-        for start in range(0, count, width):
-            yield slice(start, min(start + width, count))
+        return _chunks(count, self._sums.shape[1], self.n_samples)
 
 
-class GramFits(NamedTuple):
-    """Regressions from Gram matrices, and which of them keep their digits there."""
-
-    total: FloatArray
-    residual: FloatArray
-    rank: FloatArray
-    trusted: BoolArray
-
-
-def fits(rows: FloatArray, before: FloatArray | None = None) -> GramFits:
-    """Regress the last row on the others, for each of ``(blocks, rows, samples)``.
-
-    ``before`` are squared lengths of what was added up: a row that cancelled is not trusted.
-    """
-    gram = rows @ rows.swapaxes(1, 2)
-    square = np.diagonal(gram, axis1=1, axis2=2)
-    length = np.sqrt(square)
-    scale = np.where(length > 0.0, length, 1.0)
-    pivot = pivots(gram / (scale[:, :, None] * scale[:, None, :]))
-    trusted = np.asarray((pivot > TRUSTED_PIVOT).all(axis=1))
-    if before is not None:
-        trusted &= (square > CANCELLED * before).all(axis=1)
-    n_inputs = rows.shape[1] - 1.0
-    total = square[:, -1].copy()
-    return GramFits(total, pivot[:, -1] * total, np.full(total.size, n_inputs), trusted)
-
-
-def pivots(unit: FloatArray) -> FloatArray:
-    """Pivots of the Cholesky factorizations of matrices of unit diagonal; zero where one fails."""
-    with suppress(np.linalg.LinAlgError):
-        return np.asarray(np.diagonal(np.linalg.cholesky(unit), axis1=1, axis2=2) ** 2)
-    # One failure fails the batch. Find the weak ones on matrices lifted out of reach of rounding.
-    found = np.zeros(unit.shape[:2])
-    lifted = np.linalg.cholesky(unit + LIFT * np.eye(unit.shape[1]))
-    firm = np.flatnonzero((np.diagonal(lifted, axis1=1, axis2=2) ** 2 > TRUSTED_PIVOT).all(axis=1))
-    # Should the lift have hidden one, all are left to singular values, slowly.
-    with suppress(np.linalg.LinAlgError):
-        found[firm] = np.diagonal(np.linalg.cholesky(unit[firm]), axis1=1, axis2=2) ** 2
-    return found
-
-
-def residual_of(rows: FloatArray) -> tuple[FloatArray, int]:
-    """What the other rows leave of the last one, by singular values, and their rank."""
-    inputs, target = rows[:-1], rows[-1]
-    length = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
-    columns = (inputs[length > 0.0] / length[length > 0.0, None]).T
-    if columns.shape[1] == 0:
-        return target, 0
-    left, values, _ = linalg.svd(columns, full_matrices=False, check_finite=False)
-    basis = left[:, values > max(columns.shape) * EPS * values[0]]
-    for _ in range(2):  # twice: the first sweep leaves rounding of the fit
-        target = target - basis @ (basis.T @ target)
-    return np.asarray(target), int(basis.shape[1])
-
-
-#: A pivot below this share of its diagonal, the target's too, and the Gram matrix has lost too many
-#: digits: singular values of the rows decide.
-TRUSTED_PIVOT = 1e-6
-#: Added to a unit diagonal to tell the singular ones in a batch; far below what is trusted.
-LIFT = 1e-9
-#: A squared length below this share of its parts' is rounding.
-CANCELLED = 1e-24
-#: Mean targets whose squared difference is below this share of their own squares: what a merge
-#: loses is then taken from vectors, not from sums of squares.
-NEARLY_EQUAL = 1e-6
-#: What rounding leaves of a difference taken from vectors, relative to the squares of the targets.
-ROUNDING = 1e-14
-#: Noise credited at least, relative to the squared difference of the two mean targets.
-LEAST_NOISE = 1e-12
-#: Numbers handled at once: two megabytes.
-CACHED_NUMBERS = 1 << 18
+def _chunks(count: int, n_rows: int, n_samples: int) -> Iterator[slice]:
+    """As many blocks at once as stay in the cache."""
+    width = max(1, CACHED_NUMBERS // (n_rows * n_samples))
+    for start in range(0, count, width):
+        yield slice(start, min(start + width, count))

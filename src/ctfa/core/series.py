@@ -1,0 +1,194 @@
+"""Tasks that have inputs of their own: all their series in one array."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ctfa.core.design import EPS, row_scales
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
+
+#: Numbers handled at once: eight megabytes.
+CHUNK = 1 << 20
+#: A standard deviation below this share of the largest value is rounding.
+CONSTANT = 8.0 * EPS
+#: What stands in for a slot that a task does not have.
+NO_COLUMN = -1
+
+
+class Units(NamedTuple):
+    """Offset and scale of every series, ``(tasks, slots + 1)``, the target last.
+
+    A standardised value is ``(value - offset) / scale``. A series that a task lacks has offset 0
+    and scale 1.
+    """
+
+    offsets: FloatArray
+    scales: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """The slots of each task (its rain, its temperature ...) and its target, over the same rows.
+
+    Parameters
+    ----------
+    values : array of shape (tasks, slots + 1, rows)
+        The slots and, last, the target; NaN is missing.
+    has : boolean array of shape (tasks, slots)
+        Which slots a task has at all; one that it lacks is NaN in every row.
+    weights : array of shape (rows,), optional
+        How much each row counts, summing to the number of rows.
+    """
+
+    values: FloatArray
+    has: BoolArray
+    weights: FloatArray | None = None
+
+    @classmethod
+    def of(
+        cls,
+        X: AnyArray,
+        layout: IntArray,
+        Y: AnyArray,
+        weights: FloatArray | None = None,
+    ) -> Series:
+        """Gather from a table of inputs ``(rows, columns)`` and targets ``(rows, tasks)``.
+
+        ``layout[task, slot]`` is the column of ``X``, -1 where the task has no such slot. A column
+        may serve many tasks. A column without a single value counts as no slot at all.
+        """
+        layout = np.asarray(layout)
+        n_rows, n_columns = X.shape
+        n_tasks, n_slots = layout.shape
+        if Y.shape != (n_rows, n_tasks):
+            raise ValueError(
+                f"Y has shape {Y.shape}, but X has {n_rows} rows and the layout {n_tasks} tasks: "
+                f"Y must have shape {(n_rows, n_tasks)}."
+            )
+        if layout.size and not (layout.min() >= NO_COLUMN and layout.max() < n_columns):
+            raise ValueError(
+                f"The layout names columns {layout.min()} to {layout.max()}, but X has "
+                f"{n_columns}: use 0 to {n_columns - 1}, or {NO_COLUMN} for a slot that a task "
+                "does not have."
+            )
+        if weights is not None and np.shape(weights) != (n_rows,):
+            raise ValueError(
+                f"The weights have shape {np.shape(weights)}, but X has {n_rows} rows: give one "
+                "weight a row."
+            )
+        values = np.empty((n_tasks, n_slots + 1, n_rows))
+        has = layout != NO_COLUMN
+        for part in _chunks(values):
+            if n_slots and n_columns:
+                values[part, :-1] = X.T[layout[part]]  # the last column where there is none
+            values[part, :-1][~has[part]] = np.nan
+            values[part, -1] = Y.T[part]
+        return cls(values, has & _seen(values), _normalised(weights))
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of tasks."""
+        return int(self.values.shape[0])
+
+    @property
+    def n_slots(self) -> int:
+        """Number of slots, of the task that has most and more where tasks differ."""
+        return int(self.has.shape[1])
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, those of weight zero too."""
+        return int(self.values.shape[2])
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every slot that a task has, and its target, is observed in every row."""
+        for part in _chunks(self.values):
+            known = np.asarray(~np.isnan(self.values[part]).any(axis=2))
+            if not (known[:, -1].all() and known[:, :-1][self.has[part]].all()):
+                return False
+        return True
+
+    def take(self, rows: IntArray | BoolArray | slice) -> Series:
+        """Return some of the rows; a slot without a value there is one that the task lacks."""
+        values = np.take(self.values, np.arange(self.n_rows)[rows], axis=2)
+        weights = None if self.weights is None else _normalised(self.weights[rows])
+        return Series(values, self.has & _seen(values), weights)
+
+    def standardised(self, scale: str, *, overwrite: bool = False) -> tuple[Series, Units]:
+        """Bring every series to its own units, over the values it has (by their weights).
+
+        ``"standard"`` takes off the mean and divides by the standard deviation (that of the rows,
+        not of a population), ``"center"`` takes off the mean, ``"none"`` does nothing. A constant
+        series, whose spread is rounding beside its values, becomes zeros with scale 1, so that its
+        own units give the constant back. The mean is taken in two sweeps, the second about the
+        first, so that a large offset costs no digits. With ``overwrite`` the array is changed.
+        """
+        if scale not in SCALES:
+            raise ValueError(f"scale is {scale!r}: use one of {', '.join(map(repr, SCALES))}.")
+        shape = self.values.shape[:2]
+        offsets, scales = np.zeros(shape), np.ones(shape)
+        if scale == "none":
+            return self, Units(offsets, scales)
+        values = self.values if overwrite else self.values.copy()
+        weights = np.ones(self.n_rows) if self.weights is None else self.weights
+        for part in _chunks(values):
+            rows = values[part]
+            offsets[part], spread = centre(rows, weights)
+            if scale == "standard":
+                scales[part] = np.where(spread > 0.0, spread, 1.0)
+                rows /= scales[part][:, :, None]
+        return Series(values, self.has, self.weights), Units(offsets, scales)
+
+
+SCALES = ("standard", "center", "none")
+
+
+def centre(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Centre the last axis in place over what is observed; return means and standard deviations.
+
+    A constant series becomes zeros, with a deviation of zero.
+    """
+    gaps = np.isnan(rows)
+    weight: FloatArray = np.where(gaps, 0.0, weights)
+    total = np.maximum(weight.sum(axis=-1), np.finfo(np.float64).tiny)
+    largest = np.where(gaps | (weight == 0.0), 0.0, np.abs(rows)).max(axis=-1, initial=0.0)
+    mean = np.zeros(rows.shape[:-1])
+    for _ in range(2):
+        step = np.where(gaps, 0.0, weight * rows).sum(axis=-1) / total
+        rows -= step[..., None]
+        mean += step
+    spread = np.sqrt(np.where(gaps, 0.0, weight * rows**2).sum(axis=-1) / total)
+    constant = spread <= CONSTANT * largest
+    rows[constant[..., None] & ~gaps & (weight > 0.0)] = 0.0
+    return mean, np.where(constant, 0.0, spread)
+
+
+def _normalised(weights: FloatArray | None) -> FloatArray | None:
+    """Weights that sum to the number of rows that count, zeros kept."""
+    if weights is None:
+        return None
+    weights = np.asarray(weights, dtype=float)
+    used, row_scale = row_scales(weights.size, weights)
+    normalised = np.zeros(weights.size)
+    normalised[used] = row_scale**2
+    return normalised
+
+
+def _seen(values: FloatArray) -> BoolArray:
+    """Whether a slot has a value in any row."""
+    seen = np.empty((values.shape[0], values.shape[1] - 1), dtype=bool)
+    for part in _chunks(values):
+        seen[part] = ~np.isnan(values[part, :-1]).all(axis=2)
+    return seen
+
+
+def _chunks(values: AnyArray) -> Iterator[slice]:
+    """Tasks, so many at once that temporary arrays stay small."""
+    width = max(1, CHUNK // max(1, values.shape[1] * values.shape[2]))
+    for start in range(0, values.shape[0], width):
+        yield slice(start, min(start + width, values.shape[0]))
