@@ -35,6 +35,8 @@ LAYERS = {
     "ctfa._validation": 3,
     "ctfa._merging": 3,
     "ctfa._target_rule": 3,
+    "ctfa._progress": 3,
+    "ctfa._layout": 3,
     "ctfa._target_aggregator": 3,
     "ctfa._feature_aggregator": 3,
     "ctfa._regressor": 4,

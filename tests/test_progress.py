@@ -1,10 +1,16 @@
 """A long search says how far it is, and stops when asked without losing what it found."""
 
+import io
+import signal
+import sys
+import threading
 import warnings
 
 import numpy as np
 import pytest
 
+import ctfa
+from ctfa import CTFARegressor, TargetAggregator
 from ctfa.core import backend, progress
 from ctfa.core.criteria import feature_risk, target_risk
 from ctfa.core.design import Design
@@ -131,3 +137,177 @@ def test_a_request_without_a_search_is_not_kept():
             assert reporter.request_stop()
         with progress.searching("scan"):
             assert progress.tick(progress.Counts(2, 0, 0))
+
+
+def problem(n_targets=40):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 4))
+    Y = X @ rng.normal(size=(4, 3))[:, np.arange(n_targets) % 3] + rng.normal(size=(90, n_targets))
+    return X, Y
+
+
+def pressing(n_merges, times=1):
+    """A callback that presses Ctrl-C where a search has made some merges."""
+    left = [times]
+
+    def press(now):
+        if now.n_merges >= n_merges and left[0]:
+            left[0] -= 1
+            signal.raise_signal(signal.SIGINT)
+
+    return press
+
+
+def test_a_callback_stops_the_search_and_the_regressor_is_fitted_with_what_was_found():
+    X, Y = problem()
+    records = []
+
+    def few(now):
+        records.append(now)
+        return now.n_merges < 7
+
+    phase = TargetAggregator(max_loss=1.5)
+    whole = CTFARegressor(targets=phase).fit(X, Y)
+    with ctfa.progress(few, every=0), pytest.warns(ctfa.SearchStopped, match="after 7 merges"):
+        model = CTFARegressor(targets=phase).fit(X, Y)
+    assert model.n_groups_ == 33 > whole.n_groups_
+    assert not model.history_.complete
+    assert model.predict(X).shape == Y.shape
+    assert "the search was stopped before it had asked everybody" in str(model.why(0))
+    assert all(isinstance(record, ctfa.ScanProgress) for record in records)
+
+
+def test_the_first_interrupt_stops_the_search_and_nothing_else():
+    X, Y = problem()
+    before = signal.getsignal(signal.SIGINT)
+    with ctfa.progress(pressing(5), every=0), pytest.warns(ctfa.SearchStopped):
+        groups = TargetAggregator(max_loss=1.5).fit(X, Y)
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not groups.history_.complete
+    assert len(groups.history_) == 5
+
+
+def test_the_second_interrupt_raises():
+    X, Y = problem()
+    before = signal.getsignal(signal.SIGINT)
+
+    def fit_twice():
+        with ctfa.progress(pressing(5, times=2), every=0):
+            with pytest.warns(ctfa.SearchStopped):
+                TargetAggregator(max_loss=1.5).fit(X, Y)
+            TargetAggregator(max_loss=1.5).fit(X, Y)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_twice()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupt_outside_a_search_raises():
+    with pytest.raises(KeyboardInterrupt), ctfa.progress(print):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_outside_the_block_raises():
+    X, Y = problem()
+    with (
+        pytest.raises(KeyboardInterrupt),
+        progress.reporting_to(pressing(5), every=0.0),  # reports, but takes no signals in hand
+    ):
+        TargetAggregator(max_loss=1.5).fit(X, Y)
+
+
+def test_folds_have_names_and_the_finished_ones_choose_the_limit():
+    X, Y = problem()
+    stages = []
+
+    def until_the_third(now):
+        if now.stage not in stages:
+            stages.append(now.stage)
+        return now.stage != "fold 3 of 5"
+
+    with (
+        ctfa.progress(until_the_third, every=0),
+        pytest.warns(ctfa.SearchStopped, match="fold 3 of 5: max_loss is chosen on the 2 before"),
+    ):
+        groups = TargetAggregator(max_loss="auto", cv=5).fit(X, Y)
+    assert stages == ["fold 1 of 5", "fold 2 of 5", "fold 3 of 5", "scan"]
+    whole = TargetAggregator(max_loss="auto", cv=5).fit(X, Y)
+    np.testing.assert_array_equal(groups.cv_curve_.fold_errors, whole.cv_curve_.fold_errors[:2])
+    assert groups.history_.complete
+
+
+def test_without_a_finished_fold_the_limit_is_the_preferred_one():
+    X, Y = problem()
+    with (
+        ctfa.progress(lambda now: now.stage == "scan", every=0),
+        pytest.warns(ctfa.SearchStopped, match="none is finished, and max_loss is 1.5"),
+    ):
+        groups = TargetAggregator(max_loss="auto", cv=5).fit(X, Y)
+    assert groups.cv_curve_ is None
+    assert groups.max_loss_ == 1.5
+    np.testing.assert_array_equal(groups.labels_, TargetAggregator(max_loss=1.5).fit(X, Y).labels_)
+
+
+def test_another_thread_reports_to_its_own_block_and_leaves_signals_alone():
+    X, Y = problem()
+    records, before = [], signal.getsignal(signal.SIGINT)
+
+    def work():
+        with ctfa.progress(records.append, every=0):
+            TargetAggregator(max_loss=1.5).fit(X, Y)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert records
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_text_is_one_line_on_a_terminal_and_wiped_at_the_end(monkeypatch):
+    monkeypatch.setattr("sys.stderr", Terminal())
+    monkeypatch.setitem(sys.modules, "rich.progress", None)  # as if not installed
+    X, Y = problem()
+    with ctfa.progress(every=0):
+        TargetAggregator(max_loss=1.5).fit(X, Y)
+        shown = sys.stderr.getvalue()
+    assert "scan: 40 groups of 40" in shown
+    assert "\n" not in shown
+    assert sys.stderr.getvalue().endswith(" \r")
+
+
+def test_in_a_file_nothing_is_shown_unless_asked(monkeypatch):
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    X, Y = problem()
+    with ctfa.progress():
+        TargetAggregator(max_loss=1.5).fit(X, Y)
+    assert sys.stderr.getvalue() == ""
+    with ctfa.progress(show=True):
+        TargetAggregator(max_loss=1.5).fit(X, Y)
+    assert sys.stderr.getvalue() == "scan: 40 groups of 40, 39 comparisons, 0 s\n"
+
+
+def test_the_bar_of_rich_follows_the_search(monkeypatch):
+    pytest.importorskip("rich", reason="the bar is rich's")
+    monkeypatch.setattr("sys.stderr", Terminal())
+    X, Y = problem()
+    with ctfa.progress(every=0):
+        TargetAggregator(max_loss=1.5).fit(X, Y)
+    assert "groups of 40" in sys.stderr.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"callback": 3}, TypeError, "callback=3, which cannot be called"),
+        ({"callback": print, "show": True}, ValueError, "leave out callback or show"),
+        ({"every": -1}, ValueError, "every=-1: give a number of seconds"),
+    ],
+)
+def test_wrong_options_are_told(options, kind, text):
+    with pytest.raises(kind, match=text), ctfa.progress(**options):
+        pass

@@ -6,11 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._layout import multi_input_layout
 from ctfa._parity import nonlinctfa
 from ctfa._path import feature_path, target_path
+from ctfa._progress import progress
 from ctfa._regressor import CTFARegressor
 from ctfa._regressor_cv import CTFARegressorCV
 from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.progress import ScanProgress, SearchStopped
 
 if TYPE_CHECKING:
     from ctfa import datasets, plotting, testing, theory
@@ -21,11 +24,15 @@ __all__ = [
     "CTFARegressor",
     "CTFARegressorCV",
     "FeatureAggregator",
+    "ScanProgress",
+    "SearchStopped",
     "TargetAggregator",
     "datasets",
     "feature_path",
+    "multi_input_layout",
     "nonlinctfa",
     "plotting",
+    "progress",
     "target_path",
     "testing",
     "theory",
@@ -38,7 +45,6 @@ _NOT_YET = (
     "PooledCTFARegressor",
     "baselines",
     "labelled",
-    "multi_input_layout",
     "persistence",
     "report",
     "reproduction",

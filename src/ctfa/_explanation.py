@@ -309,18 +309,28 @@ def _refusal(evidence: MergeEvidence, group: int) -> Refusal:
     leader = evidence.leader(group)
     candidate, loss = int(history.refused[leader]), float(history.refused_loss[leader])
     if candidate < 0:
-        if not history.n_comparisons:
-            return Refusal((), np.inf, "no two targets were compared")
-        if evidence.partition.n_groups == 1:
-            return Refusal((), np.inf, "every target is in this group")
-        if terms.guarded:
-            return Refusal((), np.inf, "some member would lose by each", by_guard=True)
-        return Refusal((), np.inf, "it has no neighbour left to ask")
+        return _nobody_refused(evidence)
     if terms.asks_once:
         # Asked by itself: the group it is in now was made later, and nobody asked for that one.
         return Refusal((evidence.names[candidate],), loss, _reason(terms, loss))
     theirs = evidence.partition.groups[int(evidence.partition.labels[candidate])]
     return Refusal(tuple(map(evidence.signed, theirs.tolist())), loss, _reason(terms, loss))
+
+
+def _nobody_refused(evidence: MergeEvidence) -> Refusal:
+    """Why a group has refused nobody."""
+    history, by_guard = evidence.history, False
+    if not history.n_comparisons:
+        reason = "no two targets were compared"
+    elif evidence.partition.n_groups == 1:
+        reason = "every target is in this group"
+    elif not history.complete:
+        reason = "the search was stopped before it had asked everybody"
+    elif evidence.terms.guarded:
+        reason, by_guard = "some member would lose by each", True
+    else:
+        reason = "it has no neighbour left to ask"
+    return Refusal((), np.inf, reason, by_guard=by_guard)
 
 
 def _reason(terms: Terms, loss: float) -> str:

@@ -47,7 +47,7 @@ def stoppable(scan: Callable[P, MergeHistory]) -> Callable[P, MergeHistory]:
                 f"The search was stopped after {len(history)} merges: the groups are the "
                 f"{history.n_variables - len(history)} found by then, not those of max_loss.",
                 progress.SearchStopped,
-                stacklevel=3,
+                stacklevel=2,
             )
         return history
 

@@ -1,0 +1,279 @@
+"""A map of river basins, each with its own weather: many tasks with inputs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch, check_random_state
+
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.datasets._map import Map
+
+#: Inputs by name, their size and their spread from month to month; snow comes last.
+SLOTS = (
+    ("temperature", 9.0, 3.0),
+    ("precipitation", 70.0, 30.0),
+    ("evaporation", 45.0, 15.0),
+    ("radiation", 140.0, 25.0),
+    ("humidity", 75.0, 8.0),
+    ("pressure", 1013.0, 6.0),
+    ("wind_east", 2.0, 1.5),
+    ("wind_north", 1.0, 1.5),
+    ("cloud_cover", 60.0, 12.0),
+    ("dew_point", 5.0, 3.0),
+    ("soil_moisture", 0.3, 0.05),
+    ("soil_temperature", 10.0, 3.0),
+    ("runoff", 25.0, 12.0),
+    ("sunshine", 150.0, 40.0),
+    ("vapour_pressure", 10.0, 2.0),
+)
+SNOW = ("snow", 40.0, 25.0)
+#: Waves that make a smooth field, and its correlation length in units of the map. Longer than a
+#: region is wide, as for monthly weather: with a shorter one a mean over a region is nobody's
+#: weather, and averaging does not pay even within the truth.
+N_WAVES, WAVE_LENGTH = 48, 0.5
+#: Shares of the variance: of an input that is its own basin's alone and that is the season's, and
+#: of the noise that neighbours share. The first is signal that no mean can have.
+LOCAL, SEASONAL, SHARED_NOISE = 0.03, 0.3, 0.3
+#: Mean length of a gap in months, and the largest share of gaps.
+GAP_LENGTH, MOST_GAPS = 3.0, 0.5
+
+
+class Basins(Bunch):  # type: ignore[misc]
+    """The data of ``make_basins``."""
+
+    @property
+    def inputs(self) -> FloatArray:
+        """Inputs as (samples, basins, slots): a view of ``data``; a copy if slots are missing."""
+        layout: IntArray = self.layout
+        if (layout >= 0).all():
+            return np.asarray(self.data.reshape(len(self.data), *layout.shape))
+        cube = np.full((len(self.data), *layout.shape), np.nan)
+        cube[:, layout >= 0] = self.data
+        return cube
+
+
+def make_basins(
+    n_basins: int = 400,
+    n_samples: int = 102,
+    n_features: int = 16,
+    *,
+    n_regions: int = 12,
+    noise: float = 1.0,
+    within: float = 0.0,
+    gaps: Any = 0.0,
+    missing_slots: float = 0.0,
+    polygons: bool = True,
+    random_state: Any = None,
+) -> Basins:
+    """Return monthly series of river basins on a map: a target each, with inputs of its own.
+
+    The setting of the paper's largest experiment (29,934 basins, 16 inputs, 102 months, which is
+    not public) with a known truth. Inputs are smooth fields over the map with seasons and memory,
+    plus a little of each basin's own. Basins of one region respond alike; regions are connected.
+    Each basin's target has its own level and unit.
+
+    Parameters
+    ----------
+    n_basins, n_samples, n_features : int
+        Basins (targets), months, and inputs of each basin.
+    n_regions : int, default=12
+        Regions with coefficients of their own.
+    noise : float, default=1.0
+        Standard deviation of what the inputs do not explain, that of what they explain being
+        about one. Three tenths of its variance are shared with neighbours.
+    within : float, default=0.0
+        How far coefficients wander smoothly within a region, in units of their own size.
+    gaps : float or pair of floats, default=0.0
+        Share of values missing, in blocks of months, of every series; a pair is for inputs and for
+        targets.
+    missing_slots : float, default=0.0
+        Share of basins without the last input, snow: the warmest, in the south and low.
+    polygons : bool, default=True
+        Whether to give the outlines.
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Basins
+        A Bunch with
+
+        - ``data`` (n_samples, n_columns), the inputs of the first basin, then of the second, ...;
+          ``layout`` (n_basins, n_features), the column of each basin's inputs, -1 for none;
+          ``inputs``, the same as (n_samples, n_basins, n_features);
+        - ``target`` (n_samples, n_basins);
+        - ``target_names``, ``slot_names``;
+        - ``lon``, ``lat``, ``elevation`` (n_basins,);
+        - ``connectivity``, a sparse symmetric matrix: one where two basins share a border, about
+          six for each basin, as on any map; ``polygons``, the corners of each basin, or None;
+        - ``regions`` (n_basins,), the truth; ``coefficients`` (n_regions, n_features), the response
+          to one unit of each input, where ``slot_units`` (n_features,) and ``target_units``
+          (n_basins,) are the units.
+
+    Examples
+    --------
+    >>> from ctfa.datasets import make_basins
+    >>> basins = make_basins(100, random_state=0)
+    >>> basins.data.shape, basins.layout.shape, basins.target.shape
+    ((102, 1600), (100, 16), (102, 100))
+    >>> basins.slot_names[:2], basins.target_names[0]
+    (['temperature', 'precipitation'], 'basin_001')
+    """
+    gap_shares = _read_gaps(gaps)
+    _require_sizes(n_basins, n_samples, n_features, n_regions)
+    _require_shares(noise, within, missing_slots, n_features)
+    # Seeded by scikit-learn's generator as everywhere, drawn from numpy's, which is twice as fast.
+    rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+    world = Map.drawn(n_basins, rng)
+    regions = world.regions(n_regions, rng)
+    waves = _waves(world.unit_points, rng)
+    lon, lat = world.points.T
+    elevation = 400.0 * np.exp(_standard(rng.normal(size=N_WAVES) @ waves))
+    exists = np.ones((n_basins, n_features), dtype=bool)
+    cold = lat + elevation / 150.0
+    exists[np.argsort(-cold)[n_basins - round(missing_slots * n_basins) :], -1] = False
+    layout = np.full(exists.shape, -1, dtype=np.intp)
+    layout[exists] = np.arange(np.count_nonzero(exists))
+
+    coefficients = rng.normal(size=(n_regions, n_features))
+    coefficients /= np.linalg.norm(coefficients, axis=1, keepdims=True)
+    response = coefficients[regions]
+    if within:
+        wander = rng.normal(size=(n_features, N_WAVES)) @ waves / np.sqrt(n_features)
+        response = response + within * wander.T
+
+    slots = _slots(n_features)
+    data = np.empty((n_samples, np.count_nonzero(exists)))
+    target = _noise(n_samples, waves, noise, rng)
+    # One input at a time: at full size all of them fill 400 MB, and are never held twice.
+    for slot, field in enumerate(_weather(n_samples, n_features, waves, rng)):
+        here = exists[:, slot]
+        target[:, here] += field[:, here] * response[here, slot]
+        _, size, unit = slots[slot]
+        level = size + unit * rng.normal(size=n_basins)
+        data[:, layout[here, slot]] = level[here] + unit * field[:, here]
+    target_units = np.exp(rng.normal(size=n_basins))
+    target *= target_units
+    target += 3.0 * target_units * rng.normal(size=n_basins)
+    for values, share in zip((data, target), gap_shares, strict=True):
+        _cut_gaps(values, share, rng)
+
+    digits = len(str(n_basins))
+    return Basins(
+        data=data,
+        layout=layout,
+        target=target,
+        target_names=[f"basin_{basin:0{digits}d}" for basin in range(1, n_basins + 1)],
+        slot_names=[name for name, *_ in slots],
+        lon=lon,
+        lat=lat,
+        elevation=elevation,
+        connectivity=world.graph,
+        polygons=world.polygons() if polygons else None,
+        regions=regions,
+        coefficients=coefficients,
+        slot_units=np.array([unit for *_, unit in slots]),
+        target_units=target_units,
+    )
+
+
+def _slots(n_features: int) -> list[tuple[str, float, float]]:
+    """Names, sizes and units; more than there are names are numbered."""
+    known = [*SLOTS[: n_features - 1], SNOW] if n_features > 1 else [SLOTS[0]]
+    more = [(f"input_{number}", 0.0, 1.0) for number in range(len(known) + 1, n_features + 1)]
+    return [*known[:-1], *more, known[-1]]
+
+
+def _waves(points: FloatArray, rng: np.random.Generator) -> FloatArray:
+    """Random waves over the map; a random mixture of them is a smooth field of variance one."""
+    direction = rng.normal(size=(N_WAVES, 2)) / WAVE_LENGTH
+    phase = rng.uniform(0.0, 2.0 * np.pi, size=(N_WAVES, 1))
+    return np.asarray(np.sqrt(2.0 / N_WAVES) * np.cos(direction @ points.T + phase))
+
+
+def _weather(
+    n_samples: int, n_features: int, waves: FloatArray, rng: np.random.Generator
+) -> Iterator[FloatArray]:
+    """Fields (months, basins) of one input after the other, of variance about one."""
+    month = 2.0 * np.pi * np.arange(n_samples)[:, None] / 12.0
+    for _ in range(n_features):
+        memory, phase = rng.uniform(0.2, 0.8), rng.uniform(0.0, 2.0 * np.pi)
+        field = _remembering(rng.normal(size=(n_samples, N_WAVES)), memory) @ waves
+        field *= np.sqrt(1.0 - LOCAL - SEASONAL)
+        # Seasons are stronger in some parts of the map, and a little later.
+        strength = 1.0 + 0.3 * np.tanh(rng.normal(size=N_WAVES) @ waves)
+        delay = 0.3 * (rng.normal(size=N_WAVES) @ waves)
+        field += np.sqrt(2.0 * SEASONAL) * strength * np.cos(month - phase - delay)
+        field += np.sqrt(LOCAL) * rng.standard_normal(field.shape)
+        yield field
+
+
+def _noise(n_samples: int, waves: FloatArray, noise: float, rng: np.random.Generator) -> FloatArray:
+    """What inputs do not explain: partly the neighbours' too, partly a basin's own."""
+    field = rng.normal(size=(n_samples, N_WAVES)) @ waves
+    field *= noise * np.sqrt(SHARED_NOISE)
+    field += noise * np.sqrt(1.0 - SHARED_NOISE) * rng.standard_normal(field.shape)
+    return np.asarray(field)
+
+
+def _remembering(steps: FloatArray, memory: float) -> FloatArray:
+    """Red noise of variance one: each month keeps a part of the last."""
+    for month in range(1, len(steps)):
+        steps[month] = memory * steps[month - 1] + np.sqrt(1.0 - memory**2) * steps[month]
+    return steps
+
+
+def _cut_gaps(values: FloatArray, share: float, rng: np.random.Generator) -> None:
+    """Set blocks of months to NaN, so many of all values on average."""
+    if share == 0.0:
+        return
+    begins = share / (1.0 - share) / GAP_LENGTH
+    missing: BoolArray = np.less(rng.random(values.shape[1]), share)
+    for month in values:
+        month[missing] = np.nan
+        chance = rng.random(missing.size)
+        missing = np.where(missing, chance >= 1.0 / GAP_LENGTH, chance < begins)
+
+
+def _standard(values: FloatArray) -> FloatArray:
+    spread = float(values.std())
+    return np.asarray((values - values.mean()) / (spread or 1.0))
+
+
+def _read_gaps(gaps: Any) -> tuple[float, float]:
+    shares = tuple(gaps) if isinstance(gaps, tuple | list) else (gaps, gaps)
+    if len(shares) != 2 or not all(0.0 <= share <= MOST_GAPS for share in shares):
+        raise ValueError(
+            f"gaps={gaps!r}: give the share of missing values, from 0 to {MOST_GAPS}, or a pair of "
+            "them for inputs and for targets."
+        )
+    return float(shares[0]), float(shares[1])
+
+
+def _require_sizes(n_basins: int, n_samples: int, n_features: int, n_regions: int) -> None:
+    if min(n_basins, n_samples, n_features) < 1:
+        raise ValueError(
+            f"n_basins={n_basins}, n_samples={n_samples} and n_features={n_features}: there must "
+            "be at least one of each."
+        )
+    if not 1 <= n_regions <= n_basins:
+        raise ValueError(
+            f"n_regions={n_regions} of n_basins={n_basins}: a region has at least one basin."
+        )
+
+
+def _require_shares(noise: float, within: float, missing_slots: float, n_features: int) -> None:
+    if noise < 0.0 or within < 0.0:
+        raise ValueError(
+            f"noise={noise} and within={within}: both are standard deviations, zero or more."
+        )
+    if not 0.0 <= missing_slots <= 1.0:
+        raise ValueError(f"missing_slots={missing_slots}: give a share of basins, from 0 to 1.")
+    if missing_slots and n_features < 2:
+        raise ValueError(
+            f"missing_slots={missing_slots} with n_features={n_features}: a basin without its only "
+            "input has none. Give at least two features."
+        )
