@@ -112,8 +112,7 @@ class Judge:
         Infinity itself is kept for pairs that may not be asked, not even by an infinite limit.
         Between questions everything merged is written down, so this is where a search may stop.
         """
-        if not progress.tick(self.ledger):
-            raise Stopped(self.ledger)
+        self._tick()
         if self._compiled is not None:
             losses = self._compiled.losses(block, others)
         else:
@@ -133,10 +132,15 @@ class Judge:
 
     def merge(self, block: int, other: int, loss: float, neighbours: Neighbours | None) -> None:
         """Merge in the space, the graph and the ledger."""
+        self._tick()  # a scan that knew the answer has not asked since the last merge
         (self._compiled or self.space).merge(block, other)
         self.ledger.accept(block, other, loss)
         if neighbours is not None:
             neighbours.merge(block, other)
+
+    def _tick(self) -> None:
+        if not progress.tick(self.ledger):
+            raise Stopped(self.ledger)
 
     def first_acceptable(self, block: int, queue: IntArray, width: int | None = None) -> Hit | None:
         """Find the first candidate in the queue that is accepted."""

@@ -189,13 +189,14 @@ class RankedRows:
 
 def first_of(others: IntArray, keys: FloatArray, width: int | None) -> Row:
     """Row of the smallest keys, with all that tie with the last of them; others ascend."""
-    finite = keys < np.inf
-    if not finite.all():
-        others, keys = others[finite], keys[finite]
     whole = True
     if width is not None and keys.size > width:
         near = keys <= np.partition(keys, width)[width]
-        others, keys = others[near], keys[near]
         whole = bool(near.all())
+        others, keys = others[near], keys[near]
     order = np.argsort(keys, kind="stable")
-    return Row(others[order], keys[order], whole=whole)
+    others, keys = others[order], keys[order]
+    if keys.size and keys[-1] == np.inf:
+        finite = int(np.searchsorted(keys, np.inf))
+        others, keys, whole = others[:finite], keys[:finite], True
+    return Row(others, keys, whole=whole)
