@@ -46,11 +46,15 @@ class Row:
         self.dropped: list[tuple[float, int]] = []
         self.width = SHORTEST_ROW
 
-    def drop(self, key: float, other: int) -> None:
-        """Drop a pair; by the time the row looks again it has used up all it remembers."""
-        self.dropped_to = self.reach
-        if key > self.reach - 2.0 * SLACK:
-            self.dropped.append((key, other))
+    def drop(self, keys: FloatArray, others: IntArray) -> None:
+        """Drop pairs; by the time the row looks again it has used up all it remembers."""
+        if not keys.size:
+            return
+        if self.reach > self.dropped_to:
+            self.dropped_to = self.reach
+            self.dropped = [pair for pair in self.dropped if pair[0] > self.reach - 2.0 * SLACK]
+        near = keys > self.reach - 2.0 * SLACK
+        self.dropped += zip(keys[near].tolist(), others[near].tolist(), strict=True)
 
     def are_left(self, others: IntArray, keys: FloatArray) -> BoolArray:
         """Which pairs, asked about again, were not dropped."""
@@ -118,9 +122,10 @@ class RankedRows:
 
     def drop(self) -> None:
         """Drop the pair shown last until one of its blocks changes."""
-        key, first, second, owner, _ = heapq.heappop(self._heap)
+        owner = heapq.heappop(self._heap)[3]
         row = self._rows[owner]
-        row.drop(key, first if second == owner else second)
+        shown = slice(row.at, row.at + 1)
+        row.drop(row.keys[shown], row.others[shown])
         row.at += 1
         self._show(owner, row)
 
@@ -176,12 +181,10 @@ class RankedRows:
         left = row.are_left(others, keys)
         found = first_of(others[left], keys[left], row.width)
         found.width = min(2 * row.width, LONGEST_ROW)
-        found.dropped_to = row.dropped_to
-        found.dropped = [pair for pair in row.dropped if pair[0] > found.reach - 2.0 * SLACK]
+        found.dropped_to, found.dropped = row.dropped_to, row.dropped
         if self._admits is not None and found.others.size:
             passes = self._admits(block, found.others)
-            for key, other in zip(found.keys[~passes], found.others[~passes], strict=True):
-                found.drop(float(key), int(other))
+            found.drop(found.keys[~passes], found.others[~passes])
             found.others, found.keys = found.others[passes], found.keys[passes]
         self._rows[block] = found
         self._show(block, found)
