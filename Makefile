@@ -10,7 +10,7 @@ READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check lint backends lowest bench parity evidence clean
+.PHONY: help demo test check lint backends lowest bench basins parity evidence clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -18,6 +18,7 @@ help:
 	@echo "make backends the test suite by numpy alone, then with every compiled scan"
 	@echo "make lowest   the test suite with the lowest supported versions of the core dependencies"
 	@echo "make bench    ratios against refitting and against one least-squares fit"
+	@echo "make basins   tasks with inputs of their own: 29,934 of them against as many separate fits"
 	@echo "make parity   the paper's synthetic experiment, 100 repetitions at two noise levels"
 	@echo "make evidence every method on synthetic families and on the real sets in the folder named by"
 	@echo "              CTFA_DATA (those that are there); minutes, resumable; tables and plots go to"
@@ -57,6 +58,11 @@ lowest: .venv-lowest/.ready
 
 bench: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py
+
+# Options, such as BASINS="5000 --quick" or BASINS="--all-pairs".
+BASINS ?=
+basins: $(READY)
+	$(ONE_THREAD) $(BIN)/python benchmarks/basins.py $(BASINS)
 
 parity: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/parity.py

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import oracle_own
@@ -236,6 +236,7 @@ def test_complete_data_have_the_answers_of_the_space_without_gaps(family, lackin
 
 
 @given(seed=st.integers(0, 10_000), m=st.floats(0.0, 3.0), gaps=st.sampled_from(PATTERNS))
+@example(seed=408, m=0.0, gaps="late")
 @settings(max_examples=60, deadline=None)
 def test_the_gain_is_that_of_refits_and_the_loss_its_zero(seed, m, gaps):
     values = own_series("gaussian", seed, gaps=gaps)
@@ -250,7 +251,7 @@ def test_the_gain_is_that_of_refits_and_the_loss_its_zero(seed, m, gaps):
             assert losses[k] == np.inf
             continue
         assert (losses[k] <= m) == (truth >= 0.0) or abs(losses[k] - m) < 1e-8
-        if losses[k] < oracle_own.HOPELESS:
+        if abs(losses[k]) < oracle_own.HOPELESS:  # beyond, the gain is held at m = 1
             n = np.asarray(evidence.difference.n_samples)[k]
             np.testing.assert_allclose(gains[k] * (n - 1), truth, rtol=1e-6, atol=1e-8)
 

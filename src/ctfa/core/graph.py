@@ -50,11 +50,12 @@ class Neighbours:
 
     def edges(self) -> tuple[IntArray, IntArray]:
         """All pairs of neighbours as they stand, ``first < second``, ascending."""
-        count = [sum(other > block for other in near) for block, near in enumerate(self._of)]
+        count = [len(near) for near in self._of]
         first = np.repeat(np.arange(len(count)), count)
-        later = (sorted(o for o in near if o > block) for block, near in enumerate(self._of))
-        second = np.fromiter(chain.from_iterable(later), dtype=np.intp, count=first.size)
-        return first, second
+        second = np.fromiter(chain.from_iterable(self._of), dtype=np.intp, count=first.size)
+        first, second = first[first < second], second[first < second]
+        order = np.lexsort((second, first))
+        return first[order], second[order]
 
     def among(self, block: int, others: IntArray) -> IntArray:
         """Those of the others that are next to the block, in the others' order."""

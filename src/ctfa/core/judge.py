@@ -14,7 +14,7 @@ from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces.base import GuardedSpace, MergeSpace
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: The loss of a merge that no finite limit accepts.
 LARGEST = float(np.finfo(np.float64).max)
@@ -93,8 +93,18 @@ class Judge:
         if self.has_floor:
             meets = self.space.correlation(block, others) >= self.min_correlation
         if self.space.is_guarded:
-            meets &= cast("GuardedSpace", self.space).allows(cast("int", block), others)
+            meets &= self._allows(block, others)
         return np.flatnonzero(meets)
+
+    def _allows(self, block: int | IntArray, others: IntArray) -> BoolArray:
+        space = cast("GuardedSpace", self.space)
+        if not isinstance(block, np.ndarray):
+            return space.allows(block, others)
+        allowed = np.empty(others.size, dtype=bool)
+        for one in np.unique(block).tolist():
+            pairs = block == one
+            allowed[pairs] = space.allows(one, others[pairs])
+        return allowed
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge; the largest number for an infinite one, which any limit refuses.
@@ -102,8 +112,7 @@ class Judge:
         Infinity itself is kept for pairs that may not be asked, not even by an infinite limit.
         Between questions everything merged is written down, so this is where a search may stop.
         """
-        if not progress.tick(self.ledger):
-            raise Stopped(self.ledger)
+        self._tick()
         if self._compiled is not None:
             losses = self._compiled.losses(block, others)
         else:
@@ -123,10 +132,15 @@ class Judge:
 
     def merge(self, block: int, other: int, loss: float, neighbours: Neighbours | None) -> None:
         """Merge in the space, the graph and the ledger."""
+        self._tick()  # a scan that knew the answer has not asked since the last merge
         (self._compiled or self.space).merge(block, other)
         self.ledger.accept(block, other, loss)
         if neighbours is not None:
             neighbours.merge(block, other)
+
+    def _tick(self) -> None:
+        if not progress.tick(self.ledger):
+            raise Stopped(self.ledger)
 
     def first_acceptable(self, block: int, queue: IntArray, width: int | None = None) -> Hit | None:
         """Find the first candidate in the queue that is accepted."""

@@ -46,11 +46,15 @@ class Row:
         self.dropped: list[tuple[float, int]] = []
         self.width = SHORTEST_ROW
 
-    def drop(self, key: float, other: int) -> None:
-        """Drop a pair; by the time the row looks again it has used up all it remembers."""
-        self.dropped_to = self.reach
-        if key > self.reach - 2.0 * SLACK:
-            self.dropped.append((key, other))
+    def drop(self, keys: FloatArray, others: IntArray) -> None:
+        """Drop pairs; by the time the row looks again it has used up all it remembers."""
+        if not keys.size:
+            return
+        if self.reach > self.dropped_to:
+            self.dropped_to = self.reach
+            self.dropped = [pair for pair in self.dropped if pair[0] > self.reach - 2.0 * SLACK]
+        near = keys > self.reach - 2.0 * SLACK
+        self.dropped += zip(keys[near].tolist(), others[near].tolist(), strict=True)
 
     def are_left(self, others: IntArray, keys: FloatArray) -> BoolArray:
         """Which pairs, asked about again, were not dropped."""
@@ -78,7 +82,7 @@ class RankedRows:
         rows: Iterable[tuple[int, Row]] | None = None,
         admits: Callable[[int, IntArray], BoolArray] | None = None,
     ) -> None:
-        """Begin with the rows given, or ask for each block's pairs with earlier ones.
+        """Begin with the rows given, or ask for each block's pairs with all earlier ones.
 
         Infinite keys are pairs that never come up. ``admits`` says which pairs would not be dropped
         if they came up; rows that drop many are told ahead.
@@ -118,9 +122,10 @@ class RankedRows:
 
     def drop(self) -> None:
         """Drop the pair shown last until one of its blocks changes."""
-        key, first, second, owner, _ = heapq.heappop(self._heap)
+        owner = heapq.heappop(self._heap)[3]
         row = self._rows[owner]
-        row.drop(key, first if second == owner else second)
+        shown = slice(row.at, row.at + 1)
+        row.drop(row.keys[shown], row.others[shown])
         row.at += 1
         self._show(owner, row)
 
@@ -133,7 +138,8 @@ class RankedRows:
         self._now += 1
         others = self._candidates(block)
         if others.size:
-            row = first_of(others, self._keys(block, others), self._width)
+            width = SHORTEST_ROW if self._neighbours is None else None
+            row = first_of(others, self._keys(block, others), width)
             self._rows[block] = row
             self._show(block, row)
 
@@ -141,16 +147,10 @@ class RankedRows:
         """Blocks that are left."""
         return np.flatnonzero(self._changes < GONE)
 
-    @property
-    def _width(self) -> int | None:
-        return SHORTEST_ROW if self._neighbours is None else None
-
     def _first_rows(self) -> Iterator[tuple[int, Row]]:
         for block in range(1, len(self._changed)):
             others = np.arange(block)
-            if self._neighbours is not None:
-                others = self._neighbours.among(block, others)
-            yield block, first_of(others, self._keys(block, others), self._width)
+            yield block, first_of(others, self._keys(block, others), SHORTEST_ROW)
 
     def _candidates(self, block: int) -> IntArray:
         """Others whose pairs with a block belong to it."""
@@ -181,12 +181,10 @@ class RankedRows:
         left = row.are_left(others, keys)
         found = first_of(others[left], keys[left], row.width)
         found.width = min(2 * row.width, LONGEST_ROW)
-        found.dropped_to = row.dropped_to
-        found.dropped = [pair for pair in row.dropped if pair[0] > found.reach - 2.0 * SLACK]
+        found.dropped_to, found.dropped = row.dropped_to, row.dropped
         if self._admits is not None and found.others.size:
             passes = self._admits(block, found.others)
-            for key, other in zip(found.keys[~passes], found.others[~passes], strict=True):
-                found.drop(float(key), int(other))
+            found.drop(found.keys[~passes], found.others[~passes])
             found.others, found.keys = found.others[passes], found.keys[passes]
         self._rows[block] = found
         self._show(block, found)
@@ -194,13 +192,14 @@ class RankedRows:
 
 def first_of(others: IntArray, keys: FloatArray, width: int | None) -> Row:
     """Row of the smallest keys, with all that tie with the last of them; others ascend."""
-    finite = keys < np.inf
-    if not finite.all():
-        others, keys = others[finite], keys[finite]
     whole = True
     if width is not None and keys.size > width:
         near = keys <= np.partition(keys, width)[width]
-        others, keys = others[near], keys[near]
         whole = bool(near.all())
+        others, keys = others[near], keys[near]
     order = np.argsort(keys, kind="stable")
-    return Row(others[order], keys[order], whole=whole)
+    others, keys = others[order], keys[order]
+    if keys.size and keys[-1] == np.inf:
+        finite = int(np.searchsorted(keys, np.inf))
+        others, keys, whole = others[:finite], keys[:finite], True
+    return Row(others, keys, whole=whole)

@@ -114,10 +114,9 @@ def correlation(
     judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
     if not space.merge_is_local:
         return _ask_ranked(judge, neighbours)
-
-    if neighbours is None and hasattr(space, "directions") and not space.is_guarded:
-        return _ask_strongest(judge, Directions(cast("DirectedSpace", space)))
-    return _merge_strongest(judge, neighbours)
+    if neighbours is not None or hasattr(space, "directions"):
+        return _ask_strongest(judge, neighbours)
+    return _merge_strongest(judge)
 
 
 SCANS: dict[str, Scan] = {
@@ -204,7 +203,8 @@ def _merge_nearest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         judge.ledger.n_comparisons += others.size
         return judge.all_losses(block, others)
 
-    pairs = RankedRows(judge.space.n_variables, keys, neighbours, _rows_of(judge, neighbours, keys))
+    rows = None if neighbours is None else _rows_of(neighbours, keys)
+    pairs = RankedRows(judge.space.n_variables, keys, neighbours, rows)
     while (pair := pairs.smallest()) is not None and pair.key <= judge.limit:
         judge.merge(pair.first, pair.second, pair.key, neighbours)
         judge.ledger.forget_refusals(pair.first)
@@ -212,7 +212,7 @@ def _merge_nearest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     return _refuse_the_rest(judge, pairs.remaining(), neighbours)
 
 
-def _merge_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
+def _merge_strongest(judge: Judge) -> MergeHistory:
     """Merge the strongest pair among those that are accepted, whole rows judged at once.
 
     A refused pair stays refused while its blocks stand, so that is the next merge of a scan that
@@ -220,68 +220,83 @@ def _merge_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistor
     """
     ledger = judge.ledger
 
-    def keys(block: int | IntArray, others: IntArray) -> FloatArray:
+    def keys(block: int, others: IntArray) -> FloatArray:
         ledger.n_comparisons += others.size
         losses = judge.all_losses(block, others)
-        # An infinite limit accepts every loss but no pair that may not be asked.
-        accepted = (losses <= judge.limit) & (losses < np.inf)
-        refused = np.flatnonzero(~accepted)
-        if isinstance(block, np.ndarray):
-            ledger.refuse_pairs(block[refused], others[refused], losses[refused])
-        else:
-            ledger.refuse(block, others[refused], losses[refused])
+        accepted = _are_accepted(judge, losses)
+        ledger.refuse(block, others[~accepted], losses[~accepted])
         return np.where(accepted, -judge.space.correlation(block, others), np.inf)
 
-    pairs = RankedRows(judge.space.n_variables, keys, neighbours, _rows_of(judge, neighbours, keys))
+    pairs = RankedRows(judge.space.n_variables, keys, None)
     while (pair := pairs.smallest()) is not None:
         loss = float(judge.losses(pair.first, np.array([pair.second]))[0])
-        judge.merge(pair.first, pair.second, loss, neighbours)
+        judge.merge(pair.first, pair.second, loss, None)
         ledger.forget_refusals(pair.first)
         pairs.merged(pair.first, pair.second)
-    return _refuse_the_rest(judge, pairs.remaining(), neighbours)
+    return _refuse_the_rest(judge, pairs.remaining(), None)
 
 
-def _ask_strongest(judge: Judge, directions: Directions) -> MergeHistory:
-    """Ask no pair before its turn comes, or nearly: a question costs more than a correlation."""
-    ledger = judge.ledger
+def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
+    """Ask no pair before its turn comes, or nearly: a question costs more than a correlation.
 
-    def keys(block: int, others: IntArray) -> FloatArray:
-        strength = directions.correlation(block, others)
+    The edges of a graph are asked all at once at the start: most will have their turn, and many at
+    a time they cost little. Later rows are those of blocks that grow, and grow long.
+    """
+    space, ledger = judge.space, judge.ledger
+    directions = None if neighbours is not None else Directions(cast("DirectedSpace", space))
+
+    def keys(block: int | IntArray, others: IntArray) -> FloatArray:
+        if directions is None:
+            strength = space.correlation(block, others)
+        else:
+            strength = directions.correlation(cast("int", block), others)
         return np.where(strength >= judge.min_correlation, -strength, np.inf)
 
-    def admits(block: int, others: IntArray) -> BoolArray:
-        losses = judge.losses(block, others)
-        refused = ~(losses <= judge.limit)
-        ledger.n_comparisons += int(refused.sum())
-        ledger.refuse_pairs(np.full(int(refused.sum()), block), others[refused], losses[refused])
-        return ~refused
+    def admits(block: int | IntArray, others: IntArray) -> BoolArray:
+        losses = judge.all_losses(block, others)
+        accepted = _are_accepted(judge, losses)
+        refused = np.flatnonzero(~accepted)
+        ledger.n_comparisons += refused.size
+        first = np.broadcast_to(block, others.shape)
+        ledger.refuse_pairs(first[refused], others[refused], losses[refused])
+        return accepted
 
-    rows = directions.first_rows(judge.min_correlation)
-    pairs = RankedRows(judge.space.n_variables, keys, None, rows, admits)
+    def first_keys(block: IntArray, others: IntArray) -> FloatArray:
+        return np.where(admits(block, others), keys(block, others), np.inf)
+
+    if neighbours is not None:
+        rows = _rows_of(neighbours, first_keys)
+    else:
+        rows = cast("Directions", directions).first_rows(judge.min_correlation)
+    pairs = RankedRows(space.n_variables, keys, neighbours, rows, admits)
     while (pair := pairs.smallest()) is not None:
         block, other = pair.first, pair.second
-        loss = float(judge.losses(block, np.array([other]))[0])
+        loss = judge.all_losses(block, np.array([other]))
         ledger.n_comparisons += 1
-        if not loss <= judge.limit:
-            ledger.refuse_pairs(np.array([block]), np.array([other]), np.array([loss]))
+        if not _are_accepted(judge, loss)[0]:
+            ledger.refuse_pairs(np.array([block]), np.array([other]), loss)
             pairs.drop()
             continue
-        judge.merge(block, other, loss, None)
+        judge.merge(block, other, float(loss[0]), neighbours)
         ledger.forget_refusals(block)
-        directions.merged(block, other)
+        if directions is not None:
+            directions.merged(block, other)
         pairs.merged(block, other)
-    # Everybody left has refused everybody else, when asked.
+    if neighbours is not None:
+        return _refuse_the_rest(judge, pairs.remaining(), neighbours)
+    # Everybody left has refused everybody else, when asked: too many to be asked again.
     return ledger.close()
 
 
+def _are_accepted(judge: Judge, losses: FloatArray) -> BoolArray:
+    """An infinite limit accepts every loss but no pair that may not be asked."""
+    return np.asarray((losses <= judge.limit) & (losses < np.inf))
+
+
 def _rows_of(
-    judge: Judge,
-    neighbours: Neighbours | None,
-    keys: Callable[[IntArray, IntArray], FloatArray],
-) -> Iterator[tuple[int, Row]] | None:
-    """First rows of all blocks of a graph, asked many edges at a time; None without a graph."""
-    if neighbours is None or judge.space.is_guarded:
-        return None
+    neighbours: Neighbours, keys: Callable[[IntArray, IntArray], FloatArray]
+) -> Iterator[tuple[int, Row]]:
+    """First rows of all blocks of a graph, asked many edges at a time."""
     first, second = neighbours.edges()
     order = np.lexsort((first, second))  # a pair belongs to its later block
     first, second = first[order], second[order]
@@ -299,7 +314,7 @@ def _refuse_the_rest(judge: Judge, left: IntArray, neighbours: Neighbours | None
     ledger = judge.ledger
     for leader in map(int, left):
         ledger.forget_refusals(leader)
-    if neighbours is not None and not judge.space.is_guarded:
+    if neighbours is not None:
         first, second = neighbours.edges()
         for chunk in _slices(first.size):
             losses = judge.all_losses(first[chunk], second[chunk])
@@ -307,8 +322,7 @@ def _refuse_the_rest(judge: Judge, left: IntArray, neighbours: Neighbours | None
         return ledger.close()
     nearest = np.full(judge.space.n_variables, np.inf)
     for leader in map(int, left):
-        later = left[left > leader]
-        others = later if neighbours is None else neighbours.among(leader, later)
+        others = left[left > leader]
         if not others.size:
             continue
         losses = judge.all_losses(leader, others)

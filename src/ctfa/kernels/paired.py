@@ -13,7 +13,7 @@ import numpy as np
 
 from ctfa.core.criteria import Criterion, corollary, mse, target_risk
 from ctfa.core.spaces import PairedSpace
-from ctfa.core.spaces.paired import (
+from ctfa.core.spaces.joint import (
     CANCELLED,
     LEAST_NOISE,
     NEARLY_EQUAL,
@@ -74,21 +74,22 @@ class PairedQuestions:
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of merging a block with each of the others, or pair by pair."""
+        others = others.astype(np.int64, copy=False)
         if isinstance(block, np.ndarray):
             blocks = block.astype(np.int64, copy=False)
+            losses, n_doubtful = _losses(self._blocks, blocks, others, self._rule)
         else:
-            blocks = np.array([block], dtype=np.int64)
-        losses = _losses(self._blocks, blocks, others.astype(np.int64, copy=False), self._rule)
-        doubtful = np.isnan(losses)
-        if doubtful.any():
-            first, second = np.broadcast_to(blocks, others.shape)[doubtful], others[doubtful]
-            losses[doubtful] = self._criterion(self._space.evidence(first, second))
+            losses, n_doubtful = _row(self._blocks, block, others, self._rule)
+        if n_doubtful:
+            doubtful = np.isnan(losses)
+            first = np.broadcast_to(block, others.shape)[doubtful]
+            losses[doubtful] = self._criterion(self._space.evidence(first, others[doubtful]))
         return np.asarray(losses)
 
     def merge(self, block: int, other: int) -> None:
         """Merge in the space."""
         if _merge(self._blocks, block, other, self._rule):
-            self._space.forget(block, other)
+            self._space.merged(block, other)
         else:
             self._space.merge(block, other)
 
@@ -96,19 +97,36 @@ class PairedQuestions:
 def questions(space: PairedSpace, criterion: Criterion) -> PairedQuestions | None:
     """Take over the questions; None for a criterion without a kernel."""
     number = place_of(criterion, CRITERIA)
-    return None if number is None else PairedQuestions(space, criterion, number)
+    # The paper's rule counts the columns that a block was given, which only the space knows.
+    if number is None or (number == MSE and not space.has_all_inputs):
+        return None
+    return PairedQuestions(space, criterion, number)
 
 
 @compiled
-def _losses(blocks: Blocks, first: IntArray, second: IntArray, rule: Rule) -> FloatArray:
-    """Losses of pairs; not a number where the space has to be asked."""
+def _losses(
+    blocks: Blocks, first: IntArray, second: IntArray, rule: Rule
+) -> tuple[FloatArray, int]:
+    """Losses of pairs; not a number where the space has to be asked, and how often that is."""
     n_rows, n_samples = blocks.sums.shape[1:]
     rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
-    losses = np.empty(second.size)
+    losses, n_doubtful = np.empty(second.size), 0
     for k in range(second.size):
-        block, other = first[k if first.size > 1 else 0], second[k]
-        losses[k] = _loss(blocks, block, other, rows, gram, rule)
-    return losses
+        losses[k] = _loss(blocks, first[k], second[k], rows, gram, rule)
+        n_doubtful += np.isnan(losses[k])
+    return losses, n_doubtful
+
+
+@compiled
+def _row(blocks: Blocks, block: int, others: IntArray, rule: Rule) -> tuple[FloatArray, int]:
+    """The same for one block and others."""
+    n_rows, n_samples = blocks.sums.shape[1:]
+    rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
+    losses, n_doubtful = np.empty(others.size), 0
+    for k in range(others.size):
+        losses[k] = _loss(blocks, block, others[k], rows, gram, rule)
+        n_doubtful += np.isnan(losses[k])
+    return losses, n_doubtful
 
 
 @compiled

@@ -158,7 +158,7 @@ class PairedSpace:
         self._sums[block] = self._added(block, other)
         self._square[block] = np.einsum("ij,ij->i", self._sums[block], self._sums[block])
         self._size[block] += self._size[other]
-        self.forget(block, other)
+        self.merged(block, other)
         self._store(np.array([block]), self._sums[block : block + 1])
 
     def directions(self, blocks: IntArray | slice) -> FloatArray:
@@ -166,11 +166,16 @@ class PairedSpace:
         length = np.sqrt(self._square[blocks, -1])
         return np.asarray(self._sums[blocks, -1] / np.where(length > 0.0, length, np.inf)[:, None])
 
+    @property
+    def has_all_inputs(self) -> bool:
+        """Whether no task lacks an input that another has."""
+        return self._has is None
+
     def blocks(self) -> tuple[FloatArray, ...]:
         """Sums, sizes, squares, totals, residuals and ranks, for those that merge by themselves."""
         return self._sums, self._size, self._square, self._total, self._residual, self._rank
 
-    def forget(self, block: int, other: int) -> None:
+    def merged(self, block: int, other: int) -> None:
         """Be told that somebody merged two blocks in these arrays."""
         if self._has is not None:
             self._has[block] |= self._has[other]
