@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._parity import nonlinctfa
 from ctfa._path import feature_path, target_path
+from ctfa._pooled import PooledCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa._regressor_cv import CTFARegressorCV
 from ctfa._target_aggregator import TargetAggregator
@@ -21,6 +22,7 @@ __all__ = [
     "CTFARegressor",
     "CTFARegressorCV",
     "FeatureAggregator",
+    "PooledCTFARegressor",
     "TargetAggregator",
     "datasets",
     "feature_path",
@@ -35,7 +37,6 @@ _MODULES = ("datasets", "plotting", "testing", "theory")
 #: Names the interface reserves; asking for one says so instead of failing obscurely.
 _NOT_YET = (
     "MultiInputCTFARegressor",
-    "PooledCTFARegressor",
     "baselines",
     "labelled",
     "multi_input_layout",

@@ -203,7 +203,7 @@ class Explanation:
         use = "" if self.shrunk else " (used by head='shrink' only)"
         lines = [
             f"{self.target}{' (turned round)' if is_turned else ''} is predicted from the mean of "
-            f"{len(self.members)} targets, with {_listed(marked)}.",
+            f"{len(self.members)} targets, with {listed(marked)}.",
             f"  Predicted gain over a model of its own: "
             f"{self._amount(self.gain, self.gain_error, 'its variance')}{self._verdict()}; "
             f"it trusts its group {_percent(self.trust)}{use}.",
@@ -234,7 +234,7 @@ class Explanation:
                 f"{len(row.group) + len(row.joined)} members."
             )
             if row.losers:
-                lines.append(f"    predicted to lose by it: {_listed(row.losers)}.")
+                lines.append(f"    predicted to lose by it: {listed(row.losers)}.")
         return lines
 
     def _judged(self, row: MergeRow) -> str:
@@ -348,10 +348,11 @@ def as_pandas(columns: dict[str, Any], what: str) -> Any:
 
 
 def _mean(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"mean({_listed(names)})"
+    return names[0] if len(names) == 1 else f"mean({listed(names)})"
 
 
-def _listed(names: Sequence[str], at_most: int = 6) -> str:
+def listed(names: Sequence[str], at_most: int = 6) -> str:
+    """The first names, and how many more there are."""
     shown = list(names[:at_most])
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
