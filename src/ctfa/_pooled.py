@@ -144,8 +144,10 @@ class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         ----------
         X : array or data frame of shape (n_samples, n_features)
         y : array of shape (n_samples,)
-        tasks : array of shape (n_samples,)
-            The task of each row: numbers, strings, or anything hashable.
+        tasks : array of shape (n_samples,), or a column of X
+            The task of each row: numbers, strings, or anything hashable. Or the column of ``X``
+            that holds them, a name in a data frame or a position in an array: then ``predict``
+            finds it there, also inside ``cross_val_predict``, which hands nothing else on.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor.
         groups : array of shape (n_samples,), default=None
@@ -159,6 +161,8 @@ class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check.require(self.head, HEADS, "head")
         check.require(self.unseen, UNSEEN, "unseen")
         check.require_regressor(self._template)
+        self._column = tasks if check.is_column(tasks) else None
+        X, tasks = self._apart(X, tasks)
         sample = check.read_sample(self, X, sample_weight)
         target = check.read_vector(y, sample)
         known = check.read_tasks(tasks, sample.n_given, sample.used)
@@ -173,7 +177,7 @@ class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._ids, self.tasks_ = known.ids, check.as_ids(known.ids)
         self._names = tuple(map(str, known.ids))
         rows = TaskRows(sample.inputs, target, sample.weights, known.of_row, len(known.ids))
-        check.require_varying(rows.within(target)[:, None], ["y within tasks"])
+        check.require_varying_within(rows.within(target), target)
         self.targets_ = self._fit_targets(phases[0], sample, rows, groups)
         self._fit_groups(phases[1], rows)
         return self
@@ -184,14 +188,15 @@ class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-        tasks : array of shape (n_samples,)
-            The task of each row.
+        tasks : array of shape (n_samples,) or a column of X, default=None
+            The task of each row; None where ``fit`` was given a column.
 
         Returns
         -------
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
+        X, tasks = self._apart(X, self._column if tasks is None else tasks)
         inputs = check.read_inputs(self, X, reset=False)
         ids = check.read_ids(tasks, inputs.shape[0])
         position = {task: number for number, task in enumerate(self._ids)}
@@ -253,6 +258,11 @@ class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     max_loss_ = _of_targets("max_loss_", "The limit used.")
     loss_interval_ = _of_targets("loss_interval_", "Where the groups of tasks stay the same.")
     cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
+
+    @staticmethod
+    def _apart(X: Any, tasks: Any) -> tuple[Any, Any]:
+        """Features and ids, where these were a column."""
+        return check.take_column(X, tasks) if check.is_column(tasks) else (X, tasks)
 
     @property
     def _template(self) -> Any:

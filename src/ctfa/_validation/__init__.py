@@ -69,6 +69,7 @@ from ctfa._validation.sufficiency import (
 from ctfa._validation.tasks import (
     Tasks,
     as_ids,
+    is_column,
     read_fold_count,
     read_ids,
     read_task,
@@ -76,6 +77,8 @@ from ctfa._validation.tasks import (
     refuse_option,
     require_judged,
     require_seen,
+    require_varying_within,
+    take_column,
 )
 
 __all__ = [
@@ -88,6 +91,7 @@ __all__ = [
     "choose",
     "copy_input_names",
     "hand_back",
+    "is_column",
     "is_varying",
     "library_of",
     "not_yet",
@@ -140,8 +144,10 @@ __all__ = [
     "require_same_targets",
     "require_seen",
     "require_varying",
+    "require_varying_within",
     "require_weighable",
     "require_width",
+    "take_column",
     "warn_if_doubtful",
     "warn_if_folds_are_short",
 ]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.types import AnyArray, BoolArray, IntArray
+from ctfa._validation.sufficiency import FLAT
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 
 class Tasks(NamedTuple):
@@ -17,16 +19,37 @@ class Tasks(NamedTuple):
     of_row: IntArray
 
 
+def is_column(tasks: Any) -> bool:
+    """Whether the tasks are a column of X, by name or by position."""
+    return isinstance(tasks, (str, Integral)) and not isinstance(tasks, bool)
+
+
+def take_column(X: Any, tasks: Any) -> tuple[Any, Any]:
+    """Tell the ids apart from the features of one table."""
+    labels = getattr(X, "columns", None)
+    if labels is not None:
+        if tasks in list(labels):
+            return X.drop(columns=[tasks]) if hasattr(X, "iloc") else X.drop(tasks), X[tasks]
+    elif isinstance(tasks, Integral):
+        table = np.asarray(X)
+        if table.ndim == 2 and -table.shape[1] <= int(tasks) < table.shape[1]:
+            return np.delete(table, int(tasks), axis=1), table[:, int(tasks)]
+    raise ValueError(
+        f"tasks={tasks!r} is no column of X: pass one id for each row of X, the name of a column "
+        "of a data frame, or the position of a column of an array."
+    )
+
+
 def read_ids(tasks: Any, n_rows: int) -> list[Any]:
     """One id for each row, of any hashable kind."""
     if tasks is None:
         raise TypeError(
             "PooledCTFARegressor needs to know whose row is whose: pass tasks=, one id for each "
-            "row of X (through a search or a pipeline: set_fit_request(tasks=True), "
-            "set_predict_request(tasks=True) and set_score_request(tasks=True), with "
+            "row of X, or the name of a column of X that holds them (in a search: "
+            "set_fit_request(tasks=True), set_score_request(tasks=True) and so on, with "
             "sklearn.set_config(enable_metadata_routing=True))."
         )
-    if isinstance(tasks, (str, bytes)) or not isinstance(tasks, Iterable):
+    if isinstance(tasks, bytes) or not isinstance(tasks, Iterable):
         raise TypeError(
             f"tasks={tasks!r} is not a list of ids: pass one id for each of the {n_rows} rows of X."
         )
@@ -96,6 +119,15 @@ def require_seen(unseen: Sequence[Any], n_tasks: int) -> None:
         "model of all tasks together or unseen='nearest' for the group with the most similar "
         "inputs, or fit again with rows of these tasks."
     )
+
+
+def require_varying_within(within: FloatArray, target: FloatArray) -> None:
+    """Refuse a target that does not vary within any task, up to rounding."""
+    if np.abs(within).max() <= FLAT * np.abs(target).max():
+        raise ValueError(
+            "y is constant within every task, so there are no slopes to learn: pass tasks of two "
+            "rows or more whose targets vary, or use one model without tasks."
+        )
 
 
 def read_task(task: Any, ids: Sequence[Any]) -> int:
