@@ -146,6 +146,16 @@ def test_own_slopes_help_where_tasks_of_a_group_differ():
     assert scores["shrink"] > scores["mean"] + 0.1
 
 
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_tasks_without_noise_are_predicted_exactly(head):
+    X, _, ids = schools(28, n_tasks=5, shortest=3)
+    y = X @ [1.0, -2.0, 0.5] + 10.0 * np.cos(ids)
+    model = PooledCTFARegressor(targets=fixed(), head=head).fit(X, y, tasks=ids)
+    assert model.n_groups_ == 1
+    np.testing.assert_allclose(model.predict(X, tasks=ids), y, atol=1e-6)
+    np.testing.assert_array_equal(model.trust_, 1.0)
+
+
 # -- Laws ------------------------------------------------------------------------------------------
 
 
@@ -468,7 +478,9 @@ def test_merges_and_refusals_are_told():
     answer = model.why("elm")
     text = str(answer)
     assert text.startswith("elm shares its slopes with 2 other tasks: ash, yew.")
-    assert "Nearest refused:" in text
+    assert "Nearest refused: pool(box, fir, oak)" in text
+    assert "slopes differ by more than pooling saves" in text
+    assert "mean(" not in text
     assert re.search(r"F = [\d.]+, break-even [\d.]+", text)
     assert answer.refusal.loss > 3.0
     assert answer.gain > 0.0

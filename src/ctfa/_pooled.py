@@ -30,6 +30,9 @@ from ctfa.core.types import FloatArray
 
 #: What is predicted for tasks that fit has not seen.
 UNSEEN = ("error", "global", "nearest")
+#: Residuals below this share of the largest target, about the mean, are rounding: squares of less
+#: are not told from zero where offsets are estimated.
+ROUNDING = 1e-7
 
 
 def _of_targets(name: str, text: str) -> property:
@@ -345,6 +348,7 @@ class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             rows.of_each(left),
             self.labels_,
             weights=rows.weights_of_each,
+            negligible=ROUNDING * float(np.abs(rows.target - rows.target.mean()).max()),
         )
 
     def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:

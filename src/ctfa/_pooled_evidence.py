@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,8 @@ class PooledEvidence(NamedTuple):
 class PooledExplanation(Explanation):
     """Why a task with rows of its own is where it is: print it."""
 
+    made_by: ClassVar[str] = "pool"
+
     def _group_lines(self) -> list[str]:
         if len(self.members) == 1:
             return [f"{self.target} stays by itself."]
@@ -87,5 +89,21 @@ def explain_task(
     """Put together what is known of one task."""
     members = evidence.partition.groups[int(evidence.partition.labels[task])]
     value, error = pooled.gain_of(task, members)
-    known = vars(explain(evidence, task, trust, None, shrunk=shrunk))
-    return PooledExplanation(**(known | {"gain": value, "gain_error": error}))
+    known = explain(evidence, task, trust, None, shrunk=shrunk)
+    reason = IN_WORDS_OF_TASKS.get(known.refusal.reason, known.refusal.reason)
+    ours = {
+        "gain": value,
+        "gain_error": error,
+        "refusal": known.refusal._replace(reason=reason),
+    }
+    return PooledExplanation(**(vars(known) | ours))
+
+
+#: Reasons for refusals, as they read where tasks were pooled.
+IN_WORDS_OF_TASKS = {
+    "every target is in this group": "every task is in this group",
+    "no two targets were compared": "no two tasks were compared",
+    "the features predict the difference of the two too well to give it up": (
+        "their slopes differ by more than pooling saves"
+    ),
+}

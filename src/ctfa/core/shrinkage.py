@@ -34,6 +34,7 @@ def correct(
     labels: IntArray,
     *,
     weights: Sequence[FloatArray] | FloatArray | None = None,
+    negligible: float = 0.0,
 ) -> Corrections:
     """Shrink each member's slopes towards its group's, by one penalty a group.
 
@@ -47,8 +48,10 @@ def correct(
         Group of each member, from zero.
     weights : sequence of (n_i,) arrays, or one array (L, n), optional
         Of the rows; zero leaves a row out.
+    negligible : float
+        Residuals that vary by no more than this about their mean are rounding.
     """
-    gram, moment, square, centre, n_rows = _moments(inputs, residuals, weights)
+    gram, moment, square, centre, n_rows = _moments(inputs, residuals, weights, negligible)
     spread = _spread(gram, n_rows)
     gram /= spread[:, None] * spread
     moment /= spread
@@ -123,6 +126,7 @@ def _moments(
     inputs: Sequence[FloatArray] | FloatArray,
     residuals: Sequence[FloatArray] | FloatArray,
     weights: Sequence[FloatArray] | FloatArray | None,
+    negligible: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Centred cross-products of each member, its mean inputs and its number of rows."""
     n_members, n_inputs = len(inputs), inputs[0].shape[1]
@@ -135,7 +139,10 @@ def _moments(
         total = weight.sum()
         mean, level = weight @ rows / total, weight @ left / total
         root = np.sqrt(weight)
-        centred, rest = (rows - mean) * root[:, None], (left - level) * root
+        rest = left - level
+        if np.abs(rest).max() <= negligible:
+            rest = np.zeros(rest.size)
+        centred, rest = (rows - mean) * root[:, None], rest * root
         gram[member], moment[member] = centred.T @ centred, centred.T @ rest
         square[member], centre[member] = rest @ rest, mean
         n_rows[member] = np.count_nonzero(weight)
