@@ -27,6 +27,7 @@ from sklearn.preprocessing import StandardScaler
 
 import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
+from ctfa._pooled_rule import TaskRows, deal, middle_of_best
 from test_core_against_oracle import assert_same_decisions
 from test_pooled_space import dummy_rows, own_rows
 
@@ -123,6 +124,28 @@ def test_the_limit_chosen_finds_the_kinds():
     assert model.max_loss_ == model.cv_curve_.max_loss[model.cv_curve_.chosen]
     low, high = model.loss_interval_
     assert low <= model.max_loss_ < high
+
+
+def test_the_middle_of_the_best_limits_is_chosen():
+    assert middle_of_best(np.array([3.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0])) == 3
+    assert middle_of_best(np.array([3.0, 2.0, 1.0])) == 2
+    assert middle_of_best(np.array([0.0, 0.0])) == 0
+
+
+def test_the_limit_is_that_of_the_smallest_error():
+    X, y, ids = schools(29, n_tasks=20)
+    curve = PooledCTFARegressor().fit(X, y, tasks=ids).cv_curve_
+    assert curve.error[curve.chosen] == pytest.approx(curve.error.min())
+
+
+def test_folds_hold_out_their_share_of_every_task():
+    X, y, ids = schools(30)
+    tasks = TaskRows(X, y, None, ids, 12)
+    fold = deal(tasks, 10)
+    for rows in tasks.rows:
+        counts = np.bincount(fold[rows], minlength=10)
+        assert counts.max() - counts.min() <= 1
+    assert np.ptp(np.bincount(fold)) <= 12
 
 
 def test_tasks_with_identical_data_merge():

@@ -58,10 +58,11 @@ class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Any scikit-learn regressor, cloned for each group; None is ``LinearRegression()``.
     targets : TargetAggregator, "passthrough" or None, default=None
         How tasks are merged; None is ``TargetAggregator()``, "passthrough" leaves every task by
-        itself. For the criterion "risk" or a callable. ``max_loss="auto"`` is chosen on folds of
-        the rows of each task (``cv=10`` holds out a tenth of every task, dealt at random; give a
-        splitter for rows in time), by linear models with this head. ``connectivity`` is a graph of
-        the tasks in the order of ``tasks_``; a callable receives their mean inputs as rows.
+        itself. For the criterion "risk" or a callable. ``max_loss="auto"`` is the limit of the
+        smallest error on folds of the rows of each task (``cv=10`` holds out a tenth of every task,
+        dealt at random; give a splitter for rows in time), by linear models with this head.
+        ``connectivity`` is a graph of the tasks in the order of ``tasks_``; a callable receives
+        their mean inputs as rows.
         ``scale`` is the unit of gains: ``"standard"`` the variance of the target within tasks, one
         for all, ``"center"`` the target's own; neither changes a decision, F having no unit.
         ``flip``, ``guard`` and ``solver="ridge"`` are not available.

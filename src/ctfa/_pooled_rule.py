@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Integral
 from typing import Any
@@ -15,13 +15,16 @@ from ctfa import _validation as check
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.cut import GRID, CutCurve, preferred_limit
+from ctfa.core.cut import GRID, CutCurve
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.shrinkage import correct
 from ctfa.core.spaces import PooledSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Relative difference of errors below which two limits gave the same groups.
+SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,8 +170,21 @@ def choose_cut(
     folds = [fold for fold in judged if fold is not None]
     check.require_judged(len(folds), aggregator.cv)
     errors, n_groups = zip(*folds, strict=True)
-    preferred = preferred_limit(tasks.n_tasks)
-    return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0), preferred)
+    curve = CutCurve(GRID, np.array(errors), np.mean(n_groups, axis=0), -1)
+    return replace(curve, chosen=middle_of_best(curve.error))
+
+
+def middle_of_best(error: FloatArray) -> int:
+    """The limit of the smallest error; in the middle, where several give the same groups.
+
+    Not the one nearest to 1.5 among those about as good, as for targets: with as many inputs as
+    tasks of own rows have, the best pairs of many are mostly luck, break-even merges too little,
+    and folds see it clearly.
+    """
+    ties = np.flatnonzero(error <= error.min() * (1.0 + SAME))
+    # Neighbours only: the same error further off is a coincidence.
+    run = ties[: 1 + int(np.argmax(np.append(np.diff(ties) > 1, True)))]
+    return int(run[(run.size - 1) // 2])
 
 
 def read_splits(
