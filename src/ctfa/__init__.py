@@ -10,6 +10,7 @@ from ctfa._layout import multi_input_layout
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._parity import nonlinctfa
 from ctfa._path import feature_path, target_path
+from ctfa._pooled import PooledCTFARegressor
 from ctfa._progress import progress
 from ctfa._regressor import CTFARegressor
 from ctfa._regressor_cv import CTFARegressorCV
@@ -26,6 +27,7 @@ __all__ = [
     "CTFARegressorCV",
     "FeatureAggregator",
     "MultiInputCTFARegressor",
+    "PooledCTFARegressor",
     "ScanProgress",
     "SearchStopped",
     "TargetAggregator",
@@ -43,7 +45,6 @@ __all__ = [
 _MODULES = ("datasets", "plotting", "testing", "theory")
 #: Names the interface reserves; asking for one says so instead of failing obscurely.
 _NOT_YET = (
-    "PooledCTFARegressor",
     "baselines",
     "labelled",
     "persistence",

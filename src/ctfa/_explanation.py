@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -165,6 +165,9 @@ class Refusal(NamedTuple):
 class Explanation:
     """Why a target is where it is: print it."""
 
+    #: What a merge makes of its members.
+    made_by: ClassVar[str] = "mean"
+
     target: str
     members: tuple[str, ...]  # with a minus before the name of those that are turned round
     turned: tuple[str, ...]  # members that are
@@ -203,7 +206,7 @@ class Explanation:
         use = "" if self.shrunk else " (used by head='shrink' only)"
         lines = [
             f"{self.target}{' (turned round)' if is_turned else ''} is predicted from the mean of "
-            f"{len(self.members)} targets, with {_listed(marked)}.",
+            f"{len(self.members)} targets, with {listed(marked)}.",
             f"  Predicted gain over a model of its own: "
             f"{self._amount(self.gain, self.gain_error, 'its variance')}{self._verdict()}; "
             f"it trusts its group {_percent(self.trust)}{use}.",
@@ -228,13 +231,13 @@ class Explanation:
         lines = []
         for row in self.merges:
             lines.append(
-                f"  merge {row.step}: {_mean(row.group)} with {_mean(row.joined)}: "
+                f"  merge {row.step}: {self._side(row.group)} with {self._side(row.joined)}: "
                 f"{self._judged(row)}; predicted gain "
                 f"{self._amount(row.gain, row.gain_error, 'a variance')}, summed over its "
                 f"{len(row.group) + len(row.joined)} members."
             )
             if row.losers:
-                lines.append(f"    predicted to lose by it: {_listed(row.losers)}.")
+                lines.append(f"    predicted to lose by it: {listed(row.losers)}.")
         return lines
 
     def _judged(self, row: MergeRow) -> str:
@@ -258,9 +261,12 @@ class Explanation:
             return f"  Nobody was refused: {refusal.reason}."
         asked = " when it was asked," if self.terms.asks_once else ""
         return (
-            f"  Nearest refused: {_mean(refusal.candidate)}, loss {_number(refusal.loss)}{asked} "
-            f"above the limit {_number(self.max_loss)}: {refusal.reason}."
+            f"  Nearest refused: {self._side(refusal.candidate)}, loss {_number(refusal.loss)}"
+            f"{asked} above the limit {_number(self.max_loss)}: {refusal.reason}."
         )
+
+    def _side(self, names: Sequence[str]) -> str:
+        return names[0] if len(names) == 1 else f"{self.made_by}({listed(names)})"
 
     def _amount(self, value: float, error: float, whole: str) -> str:
         if self.terms.standardised:
@@ -357,11 +363,8 @@ def as_pandas(columns: dict[str, Any], what: str) -> Any:
     return pandas.DataFrame(columns)
 
 
-def _mean(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"mean({_listed(names)})"
-
-
-def _listed(names: Sequence[str], at_most: int = 6) -> str:
+def listed(names: Sequence[str], at_most: int = 6) -> str:
+    """The first names, and how many more there are."""
     shown = list(names[:at_most])
     more = len(names) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")

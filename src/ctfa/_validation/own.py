@@ -158,7 +158,7 @@ def _named(table: Any, names: Any) -> Any:
     position: dict[Any, int] = {name: number for number, name in enumerate(names)}
     found = np.full(table.shape, NO_COLUMN)
     for place, name in np.ndenumerate(table):
-        if name is None or name == NO_COLUMN or name != name:
+        if name is None or name == NO_COLUMN or name != name:  # noqa: PLR0124  # NaN
             continue
         key = name if name in position else str(name)
         if key not in position:

@@ -122,7 +122,7 @@ class _Profile:
         if self.dof <= 0 or not self.total > 0.0:
             return 0.0
         unit = self.weight.size / self.weight.sum()
-        logs = np.arange(-3.0, 6.01, 0.5)
+        logs = np.arange(-3.0, 9.01, 0.5)
         values = self.deviance(np.concatenate(([0.0], unit * 10.0**logs)))
         at = int(np.argmin(values))
         if values[at] >= values[0] - FLAT:

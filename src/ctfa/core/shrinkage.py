@@ -35,6 +35,7 @@ def correct(
     labels: IntArray,
     *,
     weights: Sequence[FloatArray] | FloatArray | None = None,
+    negligible: float = 0.0,
 ) -> Corrections:
     """Shrink each member's slopes towards its group's, by one penalty a group.
 
@@ -48,8 +49,10 @@ def correct(
         Group of each member, from zero.
     weights : sequence of (n_i,) arrays, or one array (L, n), optional
         Of the rows; zero leaves a row out.
+    negligible : float
+        Residuals that vary by no more than this about their mean are rounding.
     """
-    gram, moment, square, centre, n_rows = _moments(inputs, residuals, weights)
+    gram, moment, square, centre, n_rows = _moments(inputs, residuals, weights, negligible)
     spread = _spread(gram, n_rows)
     gram /= spread[:, None] * spread
     moment /= spread
@@ -139,14 +142,19 @@ class _Differences:
         """
         n_groups = variance.shape[0]
         rows = np.bincount(self.labels, self.dof, n_groups)
+        # Members as long as they have inputs leave no noise: it is bounded from below, as the
+        # variance is from above.
+        least = NOISE_AT_LEAST * np.bincount(self.labels, self.square, n_groups)
+        least /= np.maximum(rows, 1.0)
         for _ in range(ROUNDS):
             slopes, left, _ = self.solve(variance)
             rest = self.square - np.einsum("lj,lj->l", slopes, self.moment)
             noise = np.bincount(self.labels, rest, n_groups) / np.maximum(rows, 1.0)
-            noise = np.maximum(noise, TINY)[:, None]
+            noise = np.maximum(noise, np.maximum(least, TINY))[:, None]
             squares = _summed(slopes**2 / noise[self.labels] + left, self.labels, n_groups)
             common = squares[:, self.varies].mean(axis=1, keepdims=True) / self.size
             variance = (squares + HELD_TOGETHER * common) / (self.size + HELD_TOGETHER)
+            variance = np.minimum(variance, 1.0 / PENALTIES[0])
         return variance
 
 
@@ -154,6 +162,7 @@ def _moments(
     inputs: Sequence[FloatArray] | FloatArray,
     residuals: Sequence[FloatArray] | FloatArray,
     weights: Sequence[FloatArray] | FloatArray | None,
+    negligible: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Centred cross-products of each member, its mean inputs and its number of rows."""
     n_members, n_inputs = len(inputs), inputs[0].shape[1]
@@ -166,7 +175,10 @@ def _moments(
         total = weight.sum()
         mean, level = weight @ rows / total, weight @ left / total
         root = np.sqrt(weight)
-        centred, rest = (rows - mean) * root[:, None], (left - level) * root
+        rest = left - level
+        if np.abs(rest).max() <= negligible:
+            rest = np.zeros(rest.size)
+        centred, rest = (rows - mean) * root[:, None], rest * root
         gram[member], moment[member] = centred.T @ centred, centred.T @ rest
         square[member], centre[member] = rest @ rest, mean
         n_rows[member] = np.count_nonzero(weight)
@@ -218,11 +230,13 @@ def _summed(terms: FloatArray, labels: IntArray, n_groups: int) -> FloatArray:
 #: Squared singular values below this share of a member's largest are rounding.
 RANK_CUTOFF = 1e-14
 #: Penalties tried to begin with, for inputs of unit variance.
-PENALTIES = np.append(10.0 ** np.arange(-2.0, 6.01, 0.25), np.inf)
+PENALTIES = np.append(10.0 ** np.arange(-4.0, 6.01, 0.25), np.inf)
 #: Rounds of estimation: variances of inputs in which members agree only creep towards zero.
 ROUNDS = 30
 #: Members' worth of the mean over inputs in each input's variance.
 HELD_TOGETHER = 1.0
+#: Noise is at least this share of what the group leaves.
+NOISE_AT_LEAST = 1e-8
 #: Gain in deviance below which members are taken to differ by noise alone.
 FLAT = 1e-6
 TINY = float(np.finfo(np.float64).tiny)

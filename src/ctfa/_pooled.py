@@ -1,0 +1,387 @@
+"""Tasks with rows of their own: pooled in groups, then any regressor for each group."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa import _validation as check
+from ctfa._explanation import MergeEvidence, Terms, as_pandas
+from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._group_models import keep_features, reduced
+from ctfa._heads import HEADS
+from ctfa._merging import settle, settle_history
+from ctfa._pooled_evidence import PooledEvidence, PooledExplanation, explain_task
+from ctfa._pooled_groups import Nearest, fit_group
+from ctfa._pooled_rule import TaskRows, choose_cut, pose, require_meaning
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.gains import Gain
+from ctfa.core.history import Ledger
+from ctfa.core.shrinkage import Corrections, correct
+from ctfa.core.types import FloatArray
+
+#: What is predicted for tasks that fit has not seen.
+UNSEEN = ("error", "global", "nearest")
+#: Residuals below this share of the largest target, about the mean, are rounding: squares of less
+#: are not told from zero where offsets are estimated.
+ROUNDING = 1e-7
+
+
+def _of_targets(name: str, text: str) -> property:
+    """Show an attribute of Phase I on the regressor."""
+
+    def read(self: Any) -> Any:
+        check_is_fitted(self, "targets_")
+        return getattr(self.targets_, name)
+
+    return property(read, doc=text)
+
+
+class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Pool tasks that have rows of their own (pupils of schools), then fit a regressor a group.
+
+    Tasks of a group share their slopes; each keeps an offset. A merge stacks the rows of two groups
+    and costs Chow's F, what common slopes add to the residual, against the F at which pooling
+    breaks even, exact for groups of any number of tasks and rows.
+
+    Parameters
+    ----------
+    regressor : estimator, default=None
+        Any scikit-learn regressor, cloned for each group; None is ``LinearRegression()``.
+    targets : TargetAggregator, "passthrough" or None, default=None
+        How tasks are merged; None is ``TargetAggregator()``, "passthrough" leaves every task by
+        itself. For the criterion "risk" or a callable. ``max_loss="auto"`` is the limit of the
+        smallest error on folds of the rows of each task (``cv=10`` holds out a tenth of every task,
+        dealt at random; give a splitter for rows in time), by linear models with this head.
+        ``connectivity`` is a graph of the tasks in the order of ``tasks_``; a callable receives
+        their mean inputs as rows.
+        ``scale`` is the unit of gains: ``"standard"`` the variance of the target within tasks, one
+        for all, ``"center"`` the target's own; neither changes a decision, F having no unit.
+        ``flip``, ``guard`` and ``solver="ridge"`` are not available.
+    features : FeatureAggregator, "passthrough" or None, default=None
+        Phase II, cloned for each group and run on its rows about their tasks' means; None and
+        "passthrough" keep every feature.
+    head : {"mean", "shrink"}, default="mean"
+        ``"mean"``: the slopes of the group and the task's offset. ``"shrink"``: slopes of the
+        task's own besides, shrunk towards the group's; how much is learned from all tasks of the
+        group, input by input.
+    unseen : {"error", "global", "nearest"}, default="error"
+        What to do for tasks that ``fit`` has not seen: raise an error; predict by one model pooled
+        over all tasks; or by the group whose mean inputs are nearest to those of the task's rows
+        given to ``predict``, in units of each input's spread within tasks. Their offset is zero.
+    n_jobs : int or None, default=None
+        Groups and folds worked on at the same time, through joblib.
+
+    Attributes
+    ----------
+    tasks_ : ndarray of shape (n_tasks,)
+        Ids of the tasks, in order.
+    targets_ : TargetAggregator
+        Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
+        ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
+    features_ : list of FeatureAggregator
+        Phase II as fitted, one a group.
+    regressors_ : list of estimators
+        One a group, fitted to the target less the task's offset.
+    offsets_ : ndarray of shape (n_tasks,)
+        What each task adds to its group's model: a random intercept, shrunk towards zero by how few
+        rows the task has.
+    coef_ : ndarray of shape (n_tasks, n_features)
+        What ``head="shrink"`` adds to the slopes of the group, about the task's mean inputs; zero
+        for ``head="mean"``.
+    trust_ : ndarray of shape (n_tasks,)
+        One less the share of its own degrees of freedom that a task uses under ``head="shrink"``.
+    merges_ : DataFrame
+        One row a merge: who joined whom, its F and break-even F, the predicted gain with its
+        standard error, the tasks predicted to lose.
+    global_regressor_ : estimator
+        The model of all tasks, for ``unseen="global"``.
+    n_features_in_, feature_names_in_
+        What was seen in fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import PooledCTFARegressor
+    >>> rng = np.random.default_rng(0)
+    >>> school = np.repeat(["a", "b", "c"], [30, 12, 40])
+    >>> X = rng.normal(size=(82, 2))
+    >>> y = X[:, 0] * np.where(school == "c", -1.0, 1.0) + (school == "a") + rng.normal(size=82)
+    >>> model = PooledCTFARegressor().fit(X, y, tasks=school)
+    >>> model.labels_
+    array([0, 0, 1])
+    >>> model.predict(X[:2], tasks=["a", "c"]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        regressor: Any = None,
+        *,
+        targets: Any = None,
+        features: Any = None,
+        head: str = "mean",
+        unseen: str = "error",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.regressor = regressor
+        self.targets = targets
+        self.features = features
+        self.head = head
+        self.unseen = unseen
+        self.n_jobs = n_jobs
+
+    def fit(
+        self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, *, groups: Any = None
+    ) -> Self:
+        """Group the tasks and fit the regressors.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        tasks : array of shape (n_samples,), or a column of X
+            The task of each row: numbers, strings, or anything hashable. Or the column of ``X``
+            that holds them, a name in a data frame or a position in an array: then ``predict``
+            finds it there, also inside ``cross_val_predict``, which hands nothing else on.
+        sample_weight : array of shape (n_samples,), default=None
+            Analytic weights, used in both phases and by the regressor.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters that choose ``max_loss="auto"``, such as
+            ``GroupKFold``.
+
+        Returns
+        -------
+        self
+        """
+        check.require(self.head, HEADS, "head")
+        check.require(self.unseen, UNSEEN, "unseen")
+        check.require_regressor(self._template)
+        self._column = tasks if check.is_column(tasks) else None
+        X, tasks = self._apart(X, tasks)
+        sample = check.read_sample(self, X, sample_weight)
+        target = check.read_vector(y, sample)
+        known = check.read_tasks(tasks, sample.n_given, sample.used)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        phases = (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            None
+            if self.features is None
+            else check.read_phase(self.features, FeatureAggregator, "features"),
+        )
+        self._ids, self.tasks_ = known.ids, check.as_ids(known.ids)
+        self._names = tuple(map(str, known.ids))
+        rows = TaskRows(sample.inputs, target, sample.weights, known.of_row, len(known.ids))
+        check.require_varying_within(rows.within(target), target)
+        self.targets_ = self._fit_targets(phases[0], sample, rows, groups)
+        self._fit_groups(phases[1], rows)
+        return self
+
+    def predict(self, X: Any, tasks: Any = None) -> FloatArray:
+        """Predict the rows of each task.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        tasks : array of shape (n_samples,) or a column of X, default=None
+            The task of each row; None where ``fit`` was given a column.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        X, tasks = self._apart(X, self._column if tasks is None else tasks)
+        inputs = check.read_inputs(self, X, reset=False)
+        ids = check.read_ids(tasks, inputs.shape[0])
+        position = {task: number for number, task in enumerate(self._ids)}
+        index = np.array([position.get(task, -1) for task in ids], dtype=np.intp)
+        seen = index >= 0
+        group = np.where(seen, self.labels_[index], -1)
+        if not seen.all():
+            strangers = list(dict.fromkeys(task for task in ids if task not in position))
+            if self.unseen == "error":
+                check.require_seen(strangers, len(self._ids))
+            if self.unseen == "nearest":
+                number = {task: k for k, task in enumerate(strangers)}
+                others = np.array([number.get(task, -1) for task in ids], dtype=np.intp)
+                group[~seen] = self._nearest.groups_of(inputs[~seen], others[~seen])
+        predicted = np.empty(inputs.shape[0])
+        for number in np.unique(group).tolist():
+            at = group == number
+            predicted[at] = self._predict_group(number, inputs[at])
+        own = index[seen]
+        about = inputs[seen] - self._centre[own]
+        correction = np.einsum("ij,ij->i", about, self.coef_[own])
+        predicted[seen] += self.offsets_[own] + correction
+        return predicted
+
+    def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
+        """R2 over all rows."""
+        predicted = self.predict(X, tasks)
+        weights = check.read_weights(sample_weight, predicted.size)
+        true = check.read_targets(y, predicted.size, what="y").values
+        check.require_rows(true, 2)
+        return float(r2_score(true[:, 0], predicted, sample_weight=weights))
+
+    def why(self, task: Any) -> PooledExplanation:
+        """Say why a task is in its group: print the answer."""
+        check_is_fitted(self)
+        position = check.read_task(task, self._ids)
+        shrunk = self.head == "shrink"
+        return explain_task(self._evidence, self._pooled, position, self.trust_, shrunk=shrunk)
+
+    @property
+    def merges_(self) -> Any:
+        """Merges of tasks and their evidence, one row each, as a pandas DataFrame."""
+        check_is_fitted(self, "targets_")
+        return as_pandas(self._evidence.columns(), "merges_")
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
+        for phase, kind in (("targets", TargetAggregator), ("features", FeatureAggregator)):
+            nested = any(name.startswith(f"{phase}__") for name in params)
+            if nested and params.get(phase, getattr(self, phase)) is None:
+                params[phase] = kind()
+        super().set_params(**params)
+        return self
+
+    partition_ = _of_targets("partition_", "Groups of tasks.")
+    labels_ = _of_targets("labels_", "Group of each task.")
+    n_groups_ = _of_targets("n_groups_", "Number of groups of tasks.")
+    history_ = _of_targets("history_", "Merges of tasks.")
+    max_loss_ = _of_targets("max_loss_", "The limit used.")
+    loss_interval_ = _of_targets("loss_interval_", "Where the groups of tasks stay the same.")
+    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
+
+    @staticmethod
+    def _apart(X: Any, tasks: Any) -> tuple[Any, Any]:
+        """Features and ids, where these were a column."""
+        return check.take_column(X, tasks) if check.is_column(tasks) else (X, tasks)
+
+    @property
+    def _template(self) -> Any:
+        """The regressor to clone."""
+        return LinearRegression() if self.regressor is None else self.regressor
+
+    def _fit_targets(
+        self,
+        template: TargetAggregator | None,
+        sample: check.Sample,
+        rows: TaskRows,
+        groups: Any,
+    ) -> TargetAggregator:
+        aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
+        require_meaning(aggregator)
+        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        check.copy_input_names(self, aggregator)
+        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
+        curve = None
+        if limit is None:
+            shrink = self.head == "shrink"
+            curve = choose_cut(aggregator, sample, rows, graph, groups, self.n_jobs, shrink=shrink)
+            limit = float(curve.max_loss[curve.chosen])
+        problem = pose(aggregator, rows, graph)
+        unit = float(np.mean(rows.within(rows.target) ** 2))
+        counts = np.array([summary.weight for summary in rows.summaries()])
+        self._pooled = PooledEvidence(
+            copy.deepcopy(problem.space),  # type: ignore[arg-type]
+            1.0 + 1.0 / counts,
+            unit if aggregator.scale == "standard" else 1.0,
+        )
+        self.__dict__.pop("_evidence", None)
+        if template is None:
+            settle_history(aggregator, Ledger(rows.n_tasks).close(), -np.inf)
+        else:
+            settle(aggregator, problem, limit, self._names)
+        aggregator.cv_curve_ = curve
+        return aggregator
+
+    def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
+        """Features, offsets and a regressor for each group, then slopes of each task's own."""
+        self.features_ = keep_features(self, self.n_groups_)
+        fitted = list(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(fit_group)(
+                    rows.take(np.arange(rows.index.size), self.labels_ == group),
+                    features if template is None else self._named(template),
+                    clone(self._template),
+                    aggregate=template is not None,
+                )
+                for group, features in enumerate(self.features_)
+            )
+        )
+        self.features_ = [group.features for group in fitted]
+        self.regressors_ = [group.regressor for group in fitted]
+        self.offsets_ = np.empty(rows.n_tasks)
+        for members, group in zip(self.partition_.groups, fitted, strict=True):
+            self.offsets_[members] = group.offsets.values
+        own = self._correct(rows)
+        self.trust_, self._centre = own.trust, own.centre
+        self.coef_ = own.coef if self.head == "shrink" else np.zeros(own.coef.shape)
+        for name in ("global_regressor_", "_nearest"):
+            self.__dict__.pop(name, None)
+        if self.unseen == "global":
+            identity = keep_features(self, 1)[0]
+            everybody = fit_group(rows, identity, clone(self._template), aggregate=False)
+            self.global_regressor_ = everybody.regressor
+        if self.unseen == "nearest":
+            self._nearest = Nearest.of(rows, self.labels_)
+
+    def _correct(self, rows: TaskRows) -> Corrections:
+        """Slopes of each task's own, from what its group leaves."""
+        left = rows.target - self.offsets_[rows.index]
+        of_row = self.labels_[rows.index]
+        for group in range(self.n_groups_):
+            at = of_row == group
+            left[at] -= self._predict_group(group, rows.inputs[at])
+        return correct(
+            rows.of_each(rows.inputs),
+            rows.of_each(left),
+            self.labels_,
+            weights=rows.weights_of_each,
+            negligible=ROUNDING * float(np.abs(rows.target - rows.target.mean()).max()),
+        )
+
+    def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:
+        """What a group's model says; -1 is the one of all tasks."""
+        regressor = self.global_regressor_ if group < 0 else self.regressors_[group]
+        columns = inputs if group < 0 else reduced(self.features_[group], inputs)
+        means = np.asarray(regressor.predict(columns)).reshape(-1, 1)
+        check.require_finite_prediction(means, [regressor])
+        return means[:, 0]
+
+    def _named(self, template: FeatureAggregator) -> FeatureAggregator:
+        aggregator: FeatureAggregator = clone(template)
+        check.copy_input_names(self, aggregator)
+        return aggregator
+
+    @cached_property
+    def _evidence(self) -> MergeEvidence:
+        aggregator = self.targets_
+        unknown = np.full(len(self._ids), np.nan)
+        return MergeEvidence(
+            self.history_,
+            self.partition_,
+            self._names,
+            self._pooled.merges(self.history_),
+            Gain(unknown, unknown),  # of one task at a time, when it is asked for
+            np.ones(len(self._ids)),
+            Terms(
+                aggregator.criterion,
+                aggregator.scan,
+                self.max_loss_,
+                guarded=False,
+                standardised=aggregator.scale == "standard",
+                gappy=False,
+            ),
+        )

@@ -1,0 +1,69 @@
+"""A model for each group of tasks with rows of their own."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa import _validation as check
+from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._group_models import reduced
+from ctfa._pooled_rule import TaskRows
+from ctfa.core.offsets import Offsets, random_intercepts
+from ctfa.core.types import FloatArray, IntArray
+
+
+class GroupFit(NamedTuple):
+    """A fitted group of tasks."""
+
+    features: FeatureAggregator
+    offsets: Offsets
+    regressor: Any
+
+
+def fit_group(
+    rows: TaskRows, features: FeatureAggregator, regressor: Any, *, aggregate: bool
+) -> GroupFit:
+    """Fit one group: its features, its tasks' offsets, and what is left to a regressor."""
+    if aggregate:
+        sample = check.Sample(rows.within(rows.inputs), rows.weights, None)
+        target = rows.within(rows.target)
+        features._fit_factored(features._factor(sample, target), target, "y within tasks")
+    inputs = reduced(features, rows.inputs)
+    offsets = random_intercepts(rows.summaries(inputs))
+    extra = {} if rows.weights is None else {"sample_weight": rows.weights}
+    regressor.fit(inputs, rows.target - offsets.values[rows.index], **extra)
+    return GroupFit(features, offsets, regressor)
+
+
+class Nearest(NamedTuple):
+    """Where the inputs of each group lie."""
+
+    means: FloatArray  # (groups, D)
+    spread: FloatArray  # (D,)
+
+    @classmethod
+    def of(cls, rows: TaskRows, labels: IntArray) -> Nearest:
+        """Means of each group's rows; spread within tasks, of all rows where there is none."""
+        weights = np.ones(rows.index.size) if rows.weights is None else rows.weights
+        of_row = labels[rows.index]
+        means = np.stack(
+            [
+                np.average(rows.inputs[of_row == g], axis=0, weights=weights[of_row == g])
+                for g in range(int(labels.max()) + 1)
+            ]
+        )
+        spread = np.sqrt(np.average(rows.within(rows.inputs) ** 2, axis=0, weights=weights))
+        whole = rows.inputs.std(axis=0)
+        spread = np.where(spread > 1e-9 * whole, spread, whole)
+        return cls(means, np.where(spread > 0.0, spread, 1.0))
+
+    def groups_of(self, inputs: FloatArray, others: IntArray) -> IntArray:
+        """Group nearest to the mean of each task's rows."""
+        nearest = np.empty(others.size, dtype=np.intp)
+        for task in np.unique(others).tolist():
+            at = others == task
+            gap = (inputs[at].mean(axis=0) - self.means) / self.spread
+            nearest[at] = int(np.argmin((gap**2).sum(axis=1)))
+        return nearest
