@@ -1,0 +1,31 @@
+"""Targets with inputs of their own: laws, and what users try that nobody promised."""
+
+import numpy as np
+import pytest
+
+from ctfa import MultiInputCTFARegressor, TargetAggregator, multi_input_layout
+
+
+def problem(seed=0, n=60, n_tasks=5, n_slots=3, noise=1.0):
+    """Two families of tasks: inputs nearly in common, responses opposite, levels far apart."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(n, 1, n_slots)) + 0.4 * rng.normal(size=(n, n_tasks, n_slots))
+    coef = np.where(np.arange(n_tasks)[:, None] < n_tasks // 2, 1.0, -1.0) * np.ones(n_slots)
+    target = np.einsum("nlk,lk->nl", inputs, coef) + noise * rng.normal(size=(n, n_tasks))
+    return inputs, target + 5.0 * np.arange(n_tasks)
+
+
+def fixed(max_loss=1.0, **options):
+    return TargetAggregator(max_loss=max_loss, **options)
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "pool"])
+def test_groups_are_reduced_to_means_without_a_second_phase_too(aggregate):
+    inputs, Y = problem()
+    X, layout = multi_input_layout(inputs)
+    model = MultiInputCTFARegressor(layout, targets=fixed(), aggregate=aggregate).fit(X, Y)
+    reduced = model.reduce(X, Y)
+    assert len(reduced) == model.n_groups_
+    for members, task in zip(model.partition_.groups, reduced, strict=True):
+        np.testing.assert_allclose(task.target, Y[:, members].mean(axis=1))
+        np.testing.assert_allclose(task.features, inputs[:, members].mean(axis=1))
