@@ -197,7 +197,6 @@ class MultiInputCTFARegressor(
             self._template,
             features,
             [f"slot{k}" for k in range(series.n_slots)],
-            self.targets_.get_group_names_out(),
             self.n_jobs,
         )
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
