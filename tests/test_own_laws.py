@@ -29,3 +29,19 @@ def test_groups_are_reduced_to_means_without_a_second_phase_too(aggregate):
     for members, task in zip(model.partition_.groups, reduced, strict=True):
         np.testing.assert_allclose(task.target, Y[:, members].mean(axis=1))
         np.testing.assert_allclose(task.features, inputs[:, members].mean(axis=1))
+
+
+@pytest.mark.parametrize("scale", ["standard", "center", "none"])
+def test_levels_of_targets_play_no_part_where_predictions_are_missing(scale):
+    inputs, Y = problem()
+    X, layout = multi_input_layout(inputs)
+    X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
+    Y = Y - Y.mean(axis=0)
+    curves = [
+        MultiInputCTFARegressor(layout, targets=TargetAggregator(scale=scale, cv=3))
+        .fit(X, Y + level)
+        .cv_curve_
+        for level in (0.0, 1000.0)
+    ]
+    np.testing.assert_allclose(curves[0].fold_errors, curves[1].fold_errors, rtol=1e-6)
+    assert curves[0].chosen == curves[1].chosen

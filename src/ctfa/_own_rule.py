@@ -212,14 +212,15 @@ def held_out_errors(
     weights = np.ones(other.n_rows) if other.weights is None else other.weights
     weight = np.where(np.isnan(target), 0.0, weights) * relative[:, None] ** 2
     total = max(float(np.where(np.isnan(target), 0.0, weights).sum()), np.finfo(float).tiny)
+    level = fit.own.centre[:, -1:]  # not zero where series keep their levels
     found: dict[bytes, list[float]] = {}
     for point in points:
         key = point.partition.labels.tobytes()
         if key not in found:
             found[key] = [
-                float((weight * np.nan_to_num(target - np.nan_to_num(predicted)) ** 2).sum())
-                / total
+                float((weight * np.nan_to_num(target - served) ** 2).sum()) / total
                 for predicted in fit.predict(point.partition, other, tempers)
+                for served in [np.where(np.isnan(predicted), level, predicted)]
             ]
     return np.array([found[point.partition.labels.tobytes()] for point in points])
 
