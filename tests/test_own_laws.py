@@ -1,6 +1,7 @@
 """Targets with inputs of their own: laws, and what users try that nobody promised."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from ctfa import MultiInputCTFARegressor, TargetAggregator, multi_input_layout
@@ -45,3 +46,14 @@ def test_levels_of_targets_play_no_part_where_predictions_are_missing(scale):
     ]
     np.testing.assert_allclose(curves[0].fold_errors, curves[1].fold_errors, rtol=1e-6)
     assert curves[0].chosen == curves[1].chosen
+
+
+@pytest.mark.parametrize("scale", ["standard", "none"])
+def test_what_is_said_of_merges_does_not_change_with_data_that_change_after_fit(scale):
+    inputs, Y = problem()
+    X, layout = multi_input_layout(inputs)
+    model = MultiInputCTFARegressor(layout, targets=fixed(np.inf, scale=scale))
+    expected = model.fit(X, Y).merges_
+    model.fit(X, Y)
+    X[:], Y[:] = 0.0, np.random.default_rng(0).normal(size=Y.shape)
+    pd.testing.assert_frame_equal(model.merges_, expected)

@@ -278,7 +278,7 @@ class MultiInputCTFARegressor(
         check.copy_input_names(self, aggregator)
         rule = self._rule(aggregator, targets.values, passthrough=template is None)
         if template is None:
-            return self._keep_apart(aggregator, rule, sample, targets, series)
+            return self._keep_apart(aggregator, rule, targets, series)
         limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
         choice = self._choose(rule, sample, targets, series, limit, aggregator.cv, groups)
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
@@ -294,13 +294,16 @@ class MultiInputCTFARegressor(
         settle(aggregator, rule.problem(space), choice.max_loss, names)
         aggregator.cv_curve_ = choice.curve
         self.targets_ = aggregator
-        self._keep(rule, sample, targets)
+        self._keep(rule, scaled, targets.names)
         return _Found(scaled, choice.temper)
 
-    def _keep(self, rule: OwnRule, sample: check.Sample, targets: check.Targets) -> None:
-        """Remember what the evidence is worked out from, when it is first asked for."""
+    def _keep(self, rule: OwnRule, scaled: Series, names: Sequence[str]) -> None:
+        """Remember what the evidence is worked out from, when it is first asked for.
+
+        The series and not what was given, which may change after fit.
+        """
         self.__dict__.pop("_evidence", None)
-        self._kept: _Kept | None = _Kept(rule, sample, targets)
+        self._kept: _Kept | None = _Kept(rule, scaled, names)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the data behind: the evidence is worked out before it goes."""
@@ -313,7 +316,6 @@ class MultiInputCTFARegressor(
         self,
         aggregator: TargetAggregator,
         rule: OwnRule,
-        sample: check.Sample,
         targets: check.Targets,
         series: Series,
     ) -> _Found:
@@ -323,7 +325,7 @@ class MultiInputCTFARegressor(
         self.aggregate_errors_ = {}
         aggregator.set_params(scale="none")
         self.targets_ = aggregator._fit_identity(targets)
-        self._keep(rule, sample, targets)
+        self._keep(rule, scaled, targets.names)
         return _Found(scaled, 0.0)
 
     def _rule(
@@ -385,18 +387,16 @@ class MultiInputCTFARegressor(
         check_is_fitted(self, "targets_")
         kept = self._kept
         assert kept is not None
-        rule, sample, targets = kept
-        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        scaled = in_units(series, self._units, overwrite=True)
+        rule, scaled, names = kept
         aggregator, history = self.targets_, self.targets_.history_
         evidence = MergeEvidence(
             history,
             aggregator.partition_,
-            targets.names,
+            names,
             self._merges(rule, scaled) if len(history) else [],
             gain_over_single(rule.fit, self.aggregate_, scaled, aggregator.partition_),
             aggregator.signs_,
-            self._terms(aggregator, targets),
+            self._terms(aggregator, scaled),
         )
         self._kept = None
         return evidence
@@ -418,14 +418,14 @@ class MultiInputCTFARegressor(
             for step, (who, gains) in enumerate(each)
         ]
 
-    def _terms(self, aggregator: TargetAggregator, targets: check.Targets) -> Terms:
+    def _terms(self, aggregator: TargetAggregator, scaled: Series) -> Terms:
         return Terms(
             aggregator.criterion,
             aggregator.scan,
             aggregator.max_loss_,
             guarded=False,
             standardised=aggregator.scale == "standard",
-            gappy=bool(np.isnan(targets.values).any()),
+            gappy=bool(np.isnan(scaled.values[:, -1]).any()),
         )
 
     def _single_task(self) -> MultiInputCTFARegressor:
@@ -456,11 +456,11 @@ class MultiInputCTFARegressor(
 
 
 class _Kept(NamedTuple):
-    """The data of fit, as they were given."""
+    """The data of fit."""
 
     rule: OwnRule
-    sample: check.Sample
-    targets: check.Targets
+    series: Series  # in the units in which targets were merged
+    names: Sequence[str]
 
 
 class _Found(NamedTuple):
