@@ -57,3 +57,16 @@ def test_what_is_said_of_merges_does_not_change_with_data_that_change_after_fit(
     model.fit(X, Y)
     X[:], Y[:] = 0.0, np.random.default_rng(0).normal(size=Y.shape)
     pd.testing.assert_frame_equal(model.merges_, expected)
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "pool"])
+@pytest.mark.parametrize("scan", ["best-first", "correlation", "grow", "restart"])
+@pytest.mark.parametrize("order", ["given", "correlation", "random", [2, 4, 3, 6, 5, 0, 1]])
+def test_groups_found_again_on_all_rows_are_those_of_fit(aggregate, scan, order):
+    inputs, Y = problem(n_tasks=7, noise=3.0)
+    X, layout = multi_input_layout(inputs)
+    targets = fixed(1.0, scan=scan, order=order, random_state=1)
+    model = MultiInputCTFARegressor(layout, targets=targets, aggregate=aggregate).fit(X, Y)
+    everything = np.arange(len(X))
+    model.stability(X, Y, cv=[(everything, everything)])
+    np.testing.assert_array_equal(model.stability_labels_[0], model.labels_)

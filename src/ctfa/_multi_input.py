@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +10,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
@@ -284,10 +282,6 @@ class MultiInputCTFARegressor(
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled, self._units = series.standardised(rule.scale, overwrite=True)
         space = rule.space(scaled, choice.aggregate)
-        order = check.read_order(
-            aggregator.order, space, check_random_state(aggregator.random_state)
-        )
-        rule = replace(rule, order=order)
         aggregator._remember(targets)
         aggregator._set_units(self._units.offsets[:, -1], self._units.scales[:, -1])
         names = None if targets.labels is None else targets.names
@@ -347,6 +341,8 @@ class MultiInputCTFARegressor(
             penalised=aggregator.solver == "ridge" or not plain,
             shrinks=self.head == "shrink" and not passthrough,
             graph=graph,
+            order=aggregator.order,
+            random_state=aggregator.random_state,
         )
 
     def _choose(
