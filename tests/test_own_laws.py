@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import Ridge
 
 from ctfa import MultiInputCTFARegressor, TargetAggregator, multi_input_layout
 
@@ -70,3 +71,32 @@ def test_groups_found_again_on_all_rows_are_those_of_fit(aggregate, scan, order)
     everything = np.arange(len(X))
     model.stability(X, Y, cv=[(everything, everything)])
     np.testing.assert_array_equal(model.stability_labels_[0], model.labels_)
+
+
+def test_short_series_are_compared_with_penalised_models_of_their_own():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(24, 4, 20))
+    Y = inputs[:, :, :3].sum(axis=2) + 0.1 * rng.normal(size=(24, 4))
+    X, layout = multi_input_layout(inputs)
+    alone = MultiInputCTFARegressor(layout, Ridge(), targets="passthrough").fit(X, Y)
+    own = Ridge().fit(inputs[:, 1], Y[:, 1]).predict(inputs[:, 1])
+    np.testing.assert_allclose(alone.predict(X)[:, 1], own)
+    model = MultiInputCTFARegressor(
+        layout, Ridge(), targets=fixed(2.0, solver="ridge"), aggregate="pool"
+    ).fit(X, Y)
+    for fitted in (model, alone):
+        table = fitted.compare(X, Y, cv=3)
+        assert np.isfinite(table["error"]).all()
+        assert np.isfinite(table["single_task_error"]).all()
+
+
+def test_layouts_by_name_are_compared_as_those_by_position_are():
+    inputs, Y = problem()
+    X, layout = multi_input_layout(inputs)
+    frame = pd.DataFrame(X).add_prefix("c")
+    named = np.array(frame.columns)[layout]
+    tables = [
+        MultiInputCTFARegressor(columns, targets=fixed()).fit(data, Y).compare(data, Y, cv=3)
+        for columns, data in ((named, frame), (layout, X))
+    ]
+    pd.testing.assert_frame_equal(*tables)

@@ -184,8 +184,7 @@ class MultiInputCTFARegressor(
             features = check.read_phase(self.features, FeatureAggregator, "features")
         self._forget_stability()
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        penalised = template is not None and template.solver == "ridge"
-        check.require_series(series, targets.names, fewest=None if penalised else SPARE_ROWS)
+        check.require_series(series, targets.names, fewest=_fewest(template))
         check.require_varying(targets.values, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
         models = fit_groups(
@@ -426,7 +425,11 @@ class MultiInputCTFARegressor(
 
     def _single_task(self) -> MultiInputCTFARegressor:
         """The same regressor for each target by itself, not fitted."""
-        return MultiInputCTFARegressor(self.layout, self.regressor, targets="passthrough")
+        return MultiInputCTFARegressor(self.layout_, self.regressor, targets="passthrough")
+
+    def _anew(self) -> Any:
+        """The same regressor, not fitted, for the same data as arrays without names."""
+        return clone(self).set_params(layout=self.layout_)
 
     def _regroup(
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
@@ -446,7 +449,7 @@ class MultiInputCTFARegressor(
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        fewest = None if self.targets_.solver == "ridge" else SPARE_ROWS
+        fewest = _fewest(check.read_phase(self.targets, TargetAggregator, "targets"))
         for train, _ in splits:
             check.require_series(series.take(train), targets.names, fewest=fewest)
 
@@ -464,6 +467,11 @@ class _Found(NamedTuple):
 
     series: Series  # in the units in which targets were merged
     temper: float
+
+
+def _fewest(template: TargetAggregator | None) -> int | None:
+    """Rows that a target needs beyond its inputs; None where no least squares is judged."""
+    return None if template is None or template.solver == "ridge" else SPARE_ROWS
 
 
 def _group_rows(
