@@ -100,3 +100,20 @@ def test_layouts_by_name_are_compared_as_those_by_position_are():
         for columns, data in ((named, frame), (layout, X))
     ]
     pd.testing.assert_frame_equal(*tables)
+
+
+@pytest.mark.parametrize("nothing", [-1, None, np.nan, pd.NA])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_slot_that_a_target_has_not_may_be_written_in_any_way(nothing, named):
+    inputs, Y = problem()
+    inputs[:, 1, 2] = np.nan
+    X, layout = multi_input_layout(inputs)
+    expected = MultiInputCTFARegressor(layout, targets=fixed()).fit(X, Y).predict(X)
+    frame = pd.DataFrame(X).add_prefix("c")
+    columns = list(frame.columns) if named else list(range(X.shape[1]))
+    written = [[nothing if at < 0 else columns[at] for at in row] for row in layout.tolist()]
+    data = frame if named else X
+    for given in (written, pd.DataFrame(written), np.array(written, dtype=object)):
+        model = MultiInputCTFARegressor(given, targets=fixed()).fit(data, Y)
+        np.testing.assert_array_equal(model.layout_, layout)
+        np.testing.assert_array_equal(model.predict(data), expected)
