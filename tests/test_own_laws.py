@@ -117,3 +117,24 @@ def test_a_slot_that_a_target_has_not_may_be_written_in_any_way(nothing, named):
         model = MultiInputCTFARegressor(given, targets=fixed()).fit(data, Y)
         np.testing.assert_array_equal(model.layout_, layout)
         np.testing.assert_array_equal(model.predict(data), expected)
+
+
+@pytest.mark.parametrize(
+    ("max_loss", "aggregate", "head", "words"),
+    [
+        ("auto", "mean", "mean", "max_loss='auto' cannot.* max_loss=1.5 is used"),
+        (1.0, "auto", "mean", "^aggregate='auto' cannot.* aggregate='pool' is used"),
+        ("auto", "auto", "shrink", "max_loss='auto' and aggregate='auto' cannot"),
+        (1.0, "mean", "shrink", "^the shrinkage of head='shrink' cannot"),
+    ],
+)
+def test_short_folds_are_said_to_choose_only_what_they_were_to_choose(
+    max_loss, aggregate, head, words
+):
+    inputs, Y = problem(n=8)
+    X, layout = multi_input_layout(inputs)
+    model = MultiInputCTFARegressor(
+        layout, targets=fixed(max_loss, cv=2), aggregate=aggregate, head=head
+    )
+    with pytest.warns(RuntimeWarning, match=words):
+        model.fit(X, Y)

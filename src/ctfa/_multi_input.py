@@ -365,7 +365,7 @@ class MultiInputCTFARegressor(
         fewest = None if rule.solver == "ridge" else SPARE_ROWS
         for fold, (train, _) in enumerate(splits):
             if not check.enough_rows(series.take(train), fewest):
-                check.warn_if_own_folds_are_short(fold, given)
+                check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
                 return fallback
         limits = LIMITS if limit is None else (limit,)
         choice = choose(rule, series, splits, limits, aggregates)
@@ -472,6 +472,16 @@ class _Found(NamedTuple):
 def _fewest(template: TargetAggregator | None) -> int | None:
     """Rows that a target needs beyond its inputs; None where no least squares is judged."""
     return None if template is None or template.solver == "ridge" else SPARE_ROWS
+
+
+def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
+    """What folds were to choose, and what is used without them."""
+    chosen = {}
+    if limit is None:
+        chosen["max_loss='auto'"] = f"max_loss={PREFERRED:g}"
+    if len(aggregates) > 1:
+        chosen["aggregate='auto'"] = f"aggregate={aggregates[0]!r}"
+    return chosen or {"the shrinkage of head='shrink'": "all that was found of it"}
 
 
 def _group_rows(

@@ -36,9 +36,10 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
             f"layout has {table.shape[0]} rows but Y has {n_targets} columns: give one row for "
             "each target."
         )
-    if table.dtype.kind == "O":
-        table = _filled(table)
-    positions = _named(table, names) if table.dtype.kind in "OUS" else table
+    if table.dtype.kind in "OUS":
+        # From a list of names and numbers numpy makes text of all.
+        table = _filled(np.array(layout, dtype=object))
+    positions = _named(table, names) if table.dtype.kind == "O" else table
     whole = np.asarray(positions, dtype=float)
     whole = np.where(np.isnan(whole), NO_COLUMN, whole)
     if table.dtype.kind == "b" or not np.array_equal(whole, np.round(whole)):
@@ -142,12 +143,12 @@ def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
     )
 
 
-def warn_if_own_folds_are_short(fold: int, fallback: float) -> None:
-    """Say that nothing can be chosen on folds."""
+def warn_if_own_folds_are_short(fold: int, chosen: dict[str, str]) -> None:
+    """Say that nothing can be chosen on folds, and what is used: option by option, in words."""
     warnings.warn(
-        f"max_loss='auto' cannot be chosen: the training rows of fold {fold} are too few for some "
-        f"target. max_loss={fallback:g} is used, which suits most data; give it, or use longer "
-        "folds, fewer inputs or solver='ridge'.",
+        f"{' and '.join(chosen)} cannot be chosen: the training rows of fold {fold} are too few "
+        f"for some target. {' and '.join(chosen.values())} is used; give it, or use longer folds, "
+        "fewer inputs or solver='ridge'.",
         RuntimeWarning,
         stacklevel=4,
     )
@@ -179,7 +180,7 @@ def _named(table: Any, names: Any) -> Any:
     position: dict[Any, int] = {name: number for number, name in enumerate(names)}
     found = np.full(table.shape, NO_COLUMN)
     for place, name in np.ndenumerate(table):
-        if name == NO_COLUMN:
+        if name == NO_COLUMN or (name == str(NO_COLUMN) and name not in position):
             continue
         key = name if name in position else str(name)
         if key not in position:
