@@ -652,3 +652,33 @@ def test_schools_gain_by_their_group_and_by_slopes_of_their_own():
     assert mean < 0.96 * alone
     assert shrunk < 0.999 * mean
     assert shrunk < 0.1450
+
+
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_a_constant_input_changes_nothing(head):
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(5), [12, 7, 20, 9, 15])
+    X = rng.normal(size=(tasks.size, 2))
+    y = X[:, 0] * np.where(tasks < 2, 1.0, -1.0) + tasks + rng.normal(size=tasks.size)
+    more = np.column_stack((X, np.full(tasks.size, 3.3)))
+    first, second = (PooledCTFARegressor(head=head).fit(Z, y, tasks) for Z in (X, more))
+    assert first.max_loss_ == second.max_loss_
+    np.testing.assert_allclose(first.offsets_, second.offsets_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(first.predict(X, tasks), second.predict(more, tasks), rtol=1e-6)
+
+
+@pytest.mark.parametrize("max_loss", [1.0, "auto"])
+@pytest.mark.parametrize("level", [1e5, 1e7])
+@pytest.mark.parametrize("seed", range(4))
+def test_the_level_of_inputs_plays_no_part_for_tasks_shorter_than_their_inputs(
+    seed, level, max_loss
+):
+    rng = np.random.default_rng(seed)
+    tasks = np.repeat(np.arange(7), rng.integers(2, 8, 7))
+    # Few enough digits that the level takes none of them away.
+    X = np.round(rng.normal(size=(tasks.size, 4)), 3)
+    y = X.sum(axis=1) * np.where(tasks % 2 == 0, 1.0, -1.0) + rng.normal(size=tasks.size)
+    targets = TargetAggregator(max_loss=max_loss)
+    first, second = (PooledCTFARegressor(targets=targets).fit(Z, y, tasks) for Z in (X, X + level))
+    assert first.max_loss_ == second.max_loss_
+    np.testing.assert_array_equal(first.labels_, second.labels_)

@@ -46,6 +46,8 @@ def summarise(
     mean = weight @ rows / weight.sum()
     mean = mean + weight @ (rows - mean) / weight.sum()
     centred = rows - mean
+    # A large level leaves rounding of the mean, which would pass for one more direction.
+    centred -= weight @ centred / weight.sum()
     # A column that is constant is constant, whatever rounding its mean has.
     level = np.abs(rows).max(axis=0)
     centred[:, np.abs(centred).max(axis=0) <= CONSTANT * level] = 0.0
@@ -70,8 +72,11 @@ def random_intercepts(tasks: Sequence[TaskSummary]) -> Offsets:
     within = np.concatenate([task.triangle for task in tasks])
     if within.shape[0] > within.shape[1]:
         within = np.asarray(np.linalg.qr(within, mode="r"))
+    about = means - means[0]
+    about -= weight @ about / weight.sum()
+    # Equal means are equal, whatever rounding each has: a constant input is no direction.
+    about[:, np.abs(about).max(axis=0) <= CONSTANT * np.abs(means).max(axis=0)] = 0.0
     grand = weight @ means / weight.sum()
-    about = means - grand
     table = np.concatenate((within, np.sqrt(weight)[:, None] * about))
     basis = _basis(table[:, :-1])
     rank = basis.shape[1]

@@ -234,5 +234,7 @@ def _centred(rows: FloatArray, weights: FloatArray) -> FloatArray:
         return rows
     mean = weighted_mean(rows, root)
     centred = rows - mean
+    # A large level leaves rounding of the mean, which would pass for one more direction.
+    centred -= weighted_mean(centred, root)
     centred[:, column_lengths(mean, centred) == 0.0] = 0.0
     return np.asarray(centred * root[:, None])

@@ -224,8 +224,11 @@ class PooledSpace:
         dof = first.dof + second.dof
         known = dof > 0.0
         residual = np.where(known, first.residual + second.residual, rise)
-        dof = np.where(known, dof, np.maximum(lost, 1.0))
-        return Fit(rise, residual, both.n_samples, self.n_inputs, lost, dof, both.n_tasks)
+        shared = np.maximum(lost, 1.0)
+        dof = np.where(known, dof, shared)
+        # One exactly: whom to merge first would else be decided by rounding.
+        explained = np.where(known, rise, shared * (residual / dof))
+        return Fit(explained, residual, both.n_samples, self.n_inputs, lost, dof, both.n_tasks)
 
     def _stacked(
         self, block: int | IntArray, others: IntArray, *, flat: bool = False
@@ -332,6 +335,8 @@ def _centred(rows: FloatArray, weights: FloatArray) -> FloatArray:
     root = np.sqrt(weights)
     mean = weighted_mean(rows, root)
     centred = rows - mean
+    # A large level leaves rounding of the mean, which would pass for one more direction.
+    centred -= weighted_mean(centred, root)
     centred[:, column_lengths(mean, centred) == 0.0] = 0.0
     return np.asarray(centred * root[:, None])
 
