@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -110,8 +111,17 @@ class PenalisedPairedSpace(GappyPairedSpace):
         n_rows = (self._complete[block] & self._complete[others]).sum(axis=1)
         return np.asarray(n_rows >= FEWEST_ROWS)
 
-    def directions(self, blocks: IntArray | slice) -> FloatArray:
-        """Mean targets of unit length: on complete series their products are the correlations."""
+    @property
+    def directions(self) -> Callable[[IntArray | slice], FloatArray]:
+        """Mean targets of unit length: on complete series their products are the correlations.
+
+        Where values are missing there is no such thing, as a scan asks before it uses them.
+        """
+        if not self._whole:
+            raise AttributeError("series with missing values have no directions")
+        return self._directions
+
+    def _directions(self, blocks: IntArray | slice) -> FloatArray:
         everyone = np.arange(self.n_variables)[blocks]
         rows = self._of_whole(self._sums[everyone, -1:], self._counts[everyone, -1:, :1])
         self._drop_rounding(rows, self._magnitude[everyone, -1:])
