@@ -29,6 +29,10 @@ class EvidenceMixin:
     _evidence: MergeEvidence
     _singles: Any
 
+    def _anew(self) -> Any:
+        """The same regressor, not fitted, for the same data as arrays without names."""
+        return clone(self)
+
     def _single_task(self) -> Any:
         """The same regressor for each target by itself, not fitted."""
         raise NotImplementedError
@@ -129,7 +133,7 @@ class EvidenceMixin:
         self._require_observed(sample, targets, splits)
         error, alone = (
             held_out_error(model, sample, targets.values, splits, labels)
-            for model in (self, single)
+            for model in (self._anew(), single)
         )
         variance = np.nanvar(self.targets_._to_units(targets.values), axis=0)
         columns = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -11,7 +10,6 @@ import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.linear_model import LinearRegression
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
@@ -186,8 +184,7 @@ class MultiInputCTFARegressor(
             features = check.read_phase(self.features, FeatureAggregator, "features")
         self._forget_stability()
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        penalised = template is not None and template.solver == "ridge"
-        check.require_series(series, targets.names, fewest=None if penalised else SPARE_ROWS)
+        check.require_series(series, targets.names, fewest=_fewest(template))
         check.require_varying(targets.values, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
         models = fit_groups(
@@ -278,29 +275,28 @@ class MultiInputCTFARegressor(
         check.copy_input_names(self, aggregator)
         rule = self._rule(aggregator, targets.values, passthrough=template is None)
         if template is None:
-            return self._keep_apart(aggregator, rule, sample, targets, series)
+            return self._keep_apart(aggregator, rule, targets, series)
         limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
         choice = self._choose(rule, sample, targets, series, limit, aggregator.cv, groups)
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled, self._units = series.standardised(rule.scale, overwrite=True)
         space = rule.space(scaled, choice.aggregate)
-        order = check.read_order(
-            aggregator.order, space, check_random_state(aggregator.random_state)
-        )
-        rule = replace(rule, order=order)
         aggregator._remember(targets)
         aggregator._set_units(self._units.offsets[:, -1], self._units.scales[:, -1])
         names = None if targets.labels is None else targets.names
         settle(aggregator, rule.problem(space), choice.max_loss, names)
         aggregator.cv_curve_ = choice.curve
         self.targets_ = aggregator
-        self._keep(rule, sample, targets)
+        self._keep(rule, scaled, targets.names)
         return _Found(scaled, choice.temper)
 
-    def _keep(self, rule: OwnRule, sample: check.Sample, targets: check.Targets) -> None:
-        """Remember what the evidence is worked out from, when it is first asked for."""
+    def _keep(self, rule: OwnRule, scaled: Series, names: Sequence[str]) -> None:
+        """Remember what the evidence is worked out from, when it is first asked for.
+
+        The series and not what was given, which may change after fit.
+        """
         self.__dict__.pop("_evidence", None)
-        self._kept: _Kept | None = _Kept(rule, sample, targets)
+        self._kept: _Kept | None = _Kept(rule, scaled, names)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the data behind: the evidence is worked out before it goes."""
@@ -313,7 +309,6 @@ class MultiInputCTFARegressor(
         self,
         aggregator: TargetAggregator,
         rule: OwnRule,
-        sample: check.Sample,
         targets: check.Targets,
         series: Series,
     ) -> _Found:
@@ -323,7 +318,7 @@ class MultiInputCTFARegressor(
         self.aggregate_errors_ = {}
         aggregator.set_params(scale="none")
         self.targets_ = aggregator._fit_identity(targets)
-        self._keep(rule, sample, targets)
+        self._keep(rule, scaled, targets.names)
         return _Found(scaled, 0.0)
 
     def _rule(
@@ -345,6 +340,8 @@ class MultiInputCTFARegressor(
             penalised=aggregator.solver == "ridge" or not plain,
             shrinks=self.head == "shrink" and not passthrough,
             graph=graph,
+            order=aggregator.order,
+            random_state=aggregator.random_state,
         )
 
     def _choose(
@@ -368,7 +365,7 @@ class MultiInputCTFARegressor(
         fewest = None if rule.solver == "ridge" else SPARE_ROWS
         for fold, (train, _) in enumerate(splits):
             if not check.enough_rows(series.take(train), fewest):
-                check.warn_if_own_folds_are_short(fold, given)
+                check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
                 return fallback
         limits = LIMITS if limit is None else (limit,)
         choice = choose(rule, series, splits, limits, aggregates)
@@ -385,18 +382,16 @@ class MultiInputCTFARegressor(
         check_is_fitted(self, "targets_")
         kept = self._kept
         assert kept is not None
-        rule, sample, targets = kept
-        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        scaled = in_units(series, self._units, overwrite=True)
+        rule, scaled, names = kept
         aggregator, history = self.targets_, self.targets_.history_
         evidence = MergeEvidence(
             history,
             aggregator.partition_,
-            targets.names,
+            names,
             self._merges(rule, scaled) if len(history) else [],
             gain_over_single(rule.fit, self.aggregate_, scaled, aggregator.partition_),
             aggregator.signs_,
-            self._terms(aggregator, targets),
+            self._terms(aggregator, scaled),
         )
         self._kept = None
         return evidence
@@ -418,19 +413,23 @@ class MultiInputCTFARegressor(
             for step, (who, gains) in enumerate(each)
         ]
 
-    def _terms(self, aggregator: TargetAggregator, targets: check.Targets) -> Terms:
+    def _terms(self, aggregator: TargetAggregator, scaled: Series) -> Terms:
         return Terms(
             aggregator.criterion,
             aggregator.scan,
             aggregator.max_loss_,
             guarded=False,
             standardised=aggregator.scale == "standard",
-            gappy=bool(np.isnan(targets.values).any()),
+            gappy=bool(np.isnan(scaled.values[:, -1]).any()),
         )
 
     def _single_task(self) -> MultiInputCTFARegressor:
         """The same regressor for each target by itself, not fitted."""
-        return MultiInputCTFARegressor(self.layout, self.regressor, targets="passthrough")
+        return MultiInputCTFARegressor(self.layout_, self.regressor, targets="passthrough")
+
+    def _anew(self) -> Any:
+        """The same regressor, not fitted, for the same data as arrays without names."""
+        return clone(self).set_params(layout=self.layout_)
 
     def _regroup(
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
@@ -450,17 +449,17 @@ class MultiInputCTFARegressor(
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        fewest = None if self.targets_.solver == "ridge" else SPARE_ROWS
+        fewest = _fewest(check.read_phase(self.targets, TargetAggregator, "targets"))
         for train, _ in splits:
             check.require_series(series.take(train), targets.names, fewest=fewest)
 
 
 class _Kept(NamedTuple):
-    """The data of fit, as they were given."""
+    """The data of fit."""
 
     rule: OwnRule
-    sample: check.Sample
-    targets: check.Targets
+    series: Series  # in the units in which targets were merged
+    names: Sequence[str]
 
 
 class _Found(NamedTuple):
@@ -468,6 +467,21 @@ class _Found(NamedTuple):
 
     series: Series  # in the units in which targets were merged
     temper: float
+
+
+def _fewest(template: TargetAggregator | None) -> int | None:
+    """Rows that a target needs beyond its inputs; None where no least squares is judged."""
+    return None if template is None or template.solver == "ridge" else SPARE_ROWS
+
+
+def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
+    """What folds were to choose, and what is used without them."""
+    chosen = {}
+    if limit is None:
+        chosen["max_loss='auto'"] = f"max_loss={PREFERRED:g}"
+    if len(aggregates) > 1:
+        chosen["aggregate='auto'"] = f"aggregate={aggregates[0]!r}"
+    return chosen or {"the shrinkage of head='shrink'": "all that was found of it"}
 
 
 def _group_rows(

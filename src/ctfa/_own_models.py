@@ -183,7 +183,7 @@ def _fit_group(
     features: FeatureAggregator = FeatureAggregator() if template is None else clone(template)
     extra = {} if rows.weights is None else {"sample_weight": rows.weights}
     if template is None:
-        features._fit_identity(len(slot_names))
+        features._fit_identity(len(slot_names)).n_features_in_ = len(slot_names)
     else:
         features.fit(rows.inputs, rows.target, **extra)
     features.feature_names_in_ = np.array(slot_names, dtype=object)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import check_random_state
 
+from ctfa import _validation as check
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa.core import progress
 from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
@@ -38,7 +40,8 @@ class OwnRule:
     penalised: bool  # whether fits that are compared on held-out rows are penalised
     shrinks: bool  # whether tasks move from their group's model towards their own
     graph: Any
-    order: IntArray | None = None
+    order: Any = "given"  # as it was given: found anew from the rows of each problem
+    random_state: Any = None
 
     @property
     def tempers(self) -> tuple[float, ...]:
@@ -63,7 +66,7 @@ class OwnRule:
 
     def problem(self, space: Any) -> MergeProblem:
         """The space, ready to be scanned."""
-        order = np.arange(space.n_variables) if self.order is None else self.order
+        order = check.read_order(self.order, space, check_random_state(self.random_state))
         criterion = self._criterion()
         # Spaces of shared coefficients are asked for risks alone, which have no unit.
         tolerance = TIE * loss_unit(criterion, getattr(space, "total_variance", 1.0))
@@ -212,14 +215,15 @@ def held_out_errors(
     weights = np.ones(other.n_rows) if other.weights is None else other.weights
     weight = np.where(np.isnan(target), 0.0, weights) * relative[:, None] ** 2
     total = max(float(np.where(np.isnan(target), 0.0, weights).sum()), np.finfo(float).tiny)
+    level = fit.own.centre[:, -1:]  # not zero where series keep their levels
     found: dict[bytes, list[float]] = {}
     for point in points:
         key = point.partition.labels.tobytes()
         if key not in found:
             found[key] = [
-                float((weight * np.nan_to_num(target - np.nan_to_num(predicted)) ** 2).sum())
-                / total
+                float((weight * np.nan_to_num(target - served) ** 2).sum()) / total
                 for predicted in fit.predict(point.partition, other, tempers)
+                for served in [np.where(np.isnan(predicted), level, predicted)]
             ]
     return np.array([found[point.partition.labels.tobytes()] for point in points])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntArray:
     """Column of each slot of each target, ``(targets, slots)``, -1 where there is none.
 
-    Columns are given by position, or by name where X has names (None for a slot that a target has
-    not).
+    Columns are given by position, or by name where X has names (None or NaN, too, for a slot that a
+    target has not).
     """
     try:
         table = np.asarray(layout)
@@ -35,8 +36,12 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
             f"layout has {table.shape[0]} rows but Y has {n_targets} columns: give one row for "
             "each target."
         )
-    positions = _named(table, names) if table.dtype.kind in "OUS" else table
+    if table.dtype.kind in "OUS":
+        # From a list of names and numbers numpy makes text of all.
+        table = _filled(np.array(layout, dtype=object))
+    positions = _named(table, names) if table.dtype.kind == "O" else table
     whole = np.asarray(positions, dtype=float)
+    whole = np.where(np.isnan(whole), NO_COLUMN, whole)
     if table.dtype.kind == "b" or not np.array_equal(whole, np.round(whole)):
         raise ValueError("layout must hold whole numbers, the positions of columns of X.")
     columns = whole.astype(np.intp)
@@ -138,15 +143,32 @@ def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
     )
 
 
-def warn_if_own_folds_are_short(fold: int, fallback: float) -> None:
-    """Say that nothing can be chosen on folds."""
+def warn_if_own_folds_are_short(fold: int, chosen: dict[str, str]) -> None:
+    """Say that nothing can be chosen on folds, and what is used: option by option, in words."""
     warnings.warn(
-        f"max_loss='auto' cannot be chosen: the training rows of fold {fold} are too few for some "
-        f"target. max_loss={fallback:g} is used, which suits most data; give it, or use longer "
-        "folds, fewer inputs or solver='ridge'.",
+        f"{' and '.join(chosen)} cannot be chosen: the training rows of fold {fold} are too few "
+        f"for some target. {' and '.join(chosen.values())} is used; give it, or use longer folds, "
+        "fewer inputs or solver='ridge'.",
         RuntimeWarning,
         stacklevel=4,
     )
+
+
+def _filled(table: Any) -> Any:
+    """Objects with -1 for what is missing; numbers, where that leaves nothing else."""
+    filled = table.copy()
+    for place, entry in np.ndenumerate(table):
+        if _is_missing(entry):
+            filled[place] = NO_COLUMN
+    numbers = all(isinstance(entry, Real) and not isinstance(entry, bool) for entry in filled.flat)
+    return filled.astype(float) if numbers else filled
+
+
+def _is_missing(entry: Any) -> bool:
+    # pandas' NA refuses to be compared.
+    if entry is None or type(entry).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(entry, (float, np.floating)) and bool(np.isnan(entry))
 
 
 def _named(table: Any, names: Any) -> Any:
@@ -158,7 +180,7 @@ def _named(table: Any, names: Any) -> Any:
     position: dict[Any, int] = {name: number for number, name in enumerate(names)}
     found = np.full(table.shape, NO_COLUMN)
     for place, name in np.ndenumerate(table):
-        if name is None or name == NO_COLUMN or name != name:  # noqa: PLR0124  # NaN
+        if name == NO_COLUMN or (name == str(NO_COLUMN) and name not in position):
             continue
         key = name if name in position else str(name)
         if key not in position:
