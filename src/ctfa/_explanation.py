@@ -269,6 +269,13 @@ class Explanation:
         return names[0] if len(names) == 1 else f"{self.made_by}({listed(names)})"
 
     def _amount(self, value: float, error: float, whole: str) -> str:
+        if np.isnan(value):
+            return "not worked out"
+        if np.isnan(error):  # a penalised fit of own inputs has none
+            unit = (
+                f"{100 * value:+.1f} % of {whole}" if self.terms.standardised else f"{value:+.3g}"
+            )
+            return unit if self.terms.standardised else f"{unit} in squared units of the targets"
         if self.terms.standardised:
             return f"{100 * value:+.1f} ± {100 * error:.1f} % of {whole}"
         return f"{value:+.3g} ± {error:.2g} in squared units of the targets"
