@@ -180,7 +180,7 @@ class MultiInputCTFARegressor(
             features = check.read_phase(self.features, FeatureAggregator, "features")
         self._forget_stability()
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        check.require_series(series, targets.names, fewest=_fewest(template))
+        check.require_series(series, targets.names, fewest=_fewest(template, series))
         check.require_varying(targets.values, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
         models = fit_groups(
@@ -290,7 +290,7 @@ class MultiInputCTFARegressor(
         """Check everything and make the problem of Phase I, to be scanned for any limit."""
         sample, targets = self._read(X, Y, sample_weight)
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        check.require_series(series, targets.names, fewest=_fewest(self.targets))
+        check.require_series(series, targets.names, fewest=_fewest(self.targets, series))
         check.require_varying(targets.values, targets.names)
         rule = self._rule(self.targets, targets.values, passthrough=False)
         scaled, _ = series.standardised(rule.scale, overwrite=True)
@@ -417,7 +417,7 @@ class MultiInputCTFARegressor(
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        fewest = _fewest(check.read_phase(self.targets, TargetAggregator, "targets"))
+        fewest = _fewest(check.read_phase(self.targets, TargetAggregator, "targets"), series)
         for train, _ in splits:
             check.require_series(series.take(train), targets.names, fewest=fewest)
 
@@ -429,9 +429,13 @@ class _Found(NamedTuple):
     temper: float
 
 
-def _fewest(template: TargetAggregator | None) -> int | None:
+def _fewest(template: TargetAggregator | None, series: Series) -> int | None:
     """Rows that a target needs beyond its inputs; None where no least squares is judged."""
-    return None if template is None or template.solver == "ridge" else SPARE_ROWS
+    if template is None or template.solver == "ridge":
+        return None
+    # With gaps the paper's rule is asked only of pairs that have the rows for it.
+    is_paper = isinstance(template.criterion, str) and template.criterion == "mse"
+    return None if is_paper and not series.is_complete else SPARE_ROWS
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
