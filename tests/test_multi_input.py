@@ -347,7 +347,11 @@ def test_what_is_said_of_merges_adds_up():
         again = pickle.loads(pickle.dumps(model))
         pd.testing.assert_frame_equal(again.merges_, merges)
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        assert str(again.why(0)) == str(model.why(0))
+        words = str(model.why(0))
+        assert str(again.why(0)) == words
+        assert ("shares its coefficients" in words) == (aggregate == "pool")
+        assert ("means of their inputs" in words) == (aggregate == "mean")
+        assert "trusts" not in words
 
 
 def test_penalised_merges_are_explained_without_an_f():

@@ -20,7 +20,7 @@ from ctfa._fitted_targets import FittedTargets
 from ctfa._heads import HEADS
 from ctfa._held_out import Split
 from ctfa._merging import MergeProblem, settle
-from ctfa._own_evidence import Kept, evidence_of
+from ctfa._own_evidence import Kept, OwnExplanation, SharedExplanation, evidence_of
 from ctfa._own_models import fit_groups, fit_steps
 from ctfa._own_rule import AGGREGATES, LIMITS, OwnChoice, OwnRule, choose, in_units
 from ctfa._regressor import ReducedTask
@@ -214,6 +214,15 @@ class MultiInputCTFARegressor(
         return check.hand_back(
             values, self.targets_._labels, self._library, X, is_vector=self._is_vector
         )
+
+    def why(self, target: Any) -> OwnExplanation:
+        """Say why a target is in its group: print the answer.
+
+        A target is given by name, or by position where that is not a name.
+        """
+        known = vars(super().why(target))
+        kind = OwnExplanation if self.aggregate_ == "mean" else SharedExplanation
+        return kind(**known)
 
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return each group's mean target and its table of mean inputs, in raw units.

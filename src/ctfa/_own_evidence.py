@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ctfa._explanation import MergeEvidence, MergeSummary, Terms
+from ctfa._explanation import (
+    Explanation,
+    MergeEvidence,
+    MergeSummary,
+    Terms,
+    listed,
+    percent,
+)
 from ctfa._own_rule import OwnRule
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.gains import Gain
@@ -29,6 +37,32 @@ class Kept(NamedTuple):
     names: Sequence[str]
 
 
+@dataclass(frozen=True, eq=False)
+class OwnExplanation(Explanation):
+    """Why a target with inputs of its own is where it is: print it."""
+
+    def _served_with(self, others: list[str]) -> str:
+        return (
+            f"is predicted from the mean of {len(self.members)} targets and the means of their "
+            f"inputs, with {listed(others)}"
+        )
+
+    def _trusts(self) -> str:
+        # How far a target trusts its group is found by the head that asks.
+        return f"; it trusts its group {percent(self.trust)}" if self.shrunk else ""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedExplanation(OwnExplanation):
+    """The same for members that share coefficients."""
+
+    made_by: ClassVar[str] = "pool"
+
+    def _served_with(self, others: list[str]) -> str:
+        noun = "target" if len(others) == 1 else "targets"
+        return f"shares its coefficients with {len(others)} other {noun}: {listed(others)}"
+
+
 def evidence_of(kept: Kept, aggregator: TargetAggregator, aggregate: str) -> MergeEvidence:
     """Go through the merges again, and see what each target has of its group."""
     rule, series, names = kept
@@ -39,7 +73,8 @@ def evidence_of(kept: Kept, aggregator: TargetAggregator, aggregate: str) -> Mer
         aggregator.max_loss_,
         guarded=False,
         standardised=aggregator.scale == "standard",
-        gappy=bool(np.isnan(series.values[:, -1]).any()),
+        # Members that share coefficients have each its own rows, whatever the others lack.
+        gappy=aggregate == "mean" and not series.is_complete,
     )
     return MergeEvidence(
         history,
