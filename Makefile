@@ -10,7 +10,7 @@ READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check lint backends lowest bench basins parity school evidence clean
+.PHONY: help demo test check lint backends lowest bench basins parity school own-inputs evidence clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -21,6 +21,7 @@ help:
 	@echo "make basins   tasks with inputs of their own: 29,934 of them against as many separate fits"
 	@echo "make parity   the paper's synthetic experiment, 100 repetitions at two noise levels"
 	@echo "make school   exam scores of 139 schools, from the folder named by CTFA_DATA"
+	@echo "make own-inputs targets with inputs of their own on real series (needs CTFA_DATA)"
 	@echo "make evidence every method on synthetic families and on the real sets in the folder named by"
 	@echo "              CTFA_DATA (those that are there); minutes, resumable; tables and plots go to"
 	@echo "              results/evidence/. EVIDENCE='--quick' for a short form, '--help' for options"
@@ -70,6 +71,9 @@ parity: $(READY)
 
 school: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/school.py
+
+own-inputs: $(READY)
+	$(ONE_THREAD) $(BIN)/python benchmarks/own_inputs
 
 .venv/.study: $(READY)
 	$(BIN)/python -m pip install --quiet --group study

@@ -50,6 +50,7 @@ LAYERS = {
     "ctfa._held_out": 4,
     "ctfa._path": 4,
     "ctfa._multi_input": 4,
+    "ctfa._own_evidence": 4,
     "ctfa._own_models": 4,
     "ctfa._own_rule": 4,
     "ctfa._pooled": 4,

@@ -20,6 +20,7 @@ from ctfa import (
     TargetAggregator,
     multi_input_layout,
     nonlinctfa,
+    target_path,
 )
 from ctfa.datasets import make_basins
 
@@ -48,7 +49,8 @@ def test_two_families_are_found_and_predicted_better_than_alone(aggregate, head)
     model.fit(X[train], Y[train])
     alone = MultiInputCTFARegressor(layout, targets="passthrough").fit(X[train], Y[train])
     families = [set(group // 3) for group in model.partition_.groups]
-    assert model.n_groups_ < 6 and all(len(family) == 1 for family in families)
+    assert model.n_groups_ < 6
+    assert all(len(family) == 1 for family in families)
     error, single = (((m.predict(X[test]) - Y[test]) ** 2).mean() for m in (model, alone))
     assert error < single
     assert model.aggregate_ in ("mean", "pool")
@@ -167,8 +169,10 @@ def test_a_slot_that_only_some_have_is_used_where_it_exists(aggregate):
     layout = np.column_stack((np.arange(12).reshape(4, 3), [12, 13, -1, -1]))
     model = MultiInputCTFARegressor(layout, targets=fixed(1.0), aggregate=aggregate).fit(X, Y)
     labels = model.labels_
-    assert labels[0] != labels[2] and labels[1] != labels[3]
-    assert model._models.slots[labels[0], 3] and not model._models.slots[labels[2], 3]
+    assert labels[0] != labels[2]
+    assert labels[1] != labels[3]
+    assert model._models.slots[labels[0], 3]
+    assert not model._models.slots[labels[2], 3]
     # What others' snow is plays no part for those that have none.
     moved = X.copy()
     moved[:, 12:] += 100.0 * rng.normal(size=(200, 2))
@@ -322,7 +326,8 @@ def test_frames_come_back_as_frames_and_layouts_may_be_names(library):
     by_name = MultiInputCTFARegressor(named, targets=fixed(1.0)).fit(table, targets)
     by_place = MultiInputCTFARegressor(layout, targets=fixed(1.0)).fit(X, Y)
     predicted = by_name.predict(table)
-    assert type(predicted) is frame and list(predicted.columns) == list("abcdef")
+    assert type(predicted) is frame
+    assert list(predicted.columns) == list("abcdef")
     np.testing.assert_array_equal(np.asarray(predicted), by_place.predict(X))
     assert "a" in str(by_name.why("a"))
 
@@ -342,7 +347,24 @@ def test_what_is_said_of_merges_adds_up():
         again = pickle.loads(pickle.dumps(model))
         pd.testing.assert_frame_equal(again.merges_, merges)
         np.testing.assert_array_equal(again.predict(X), model.predict(X))
-        assert str(again.why(0)) == str(model.why(0))
+        words = str(model.why(0))
+        assert str(again.why(0)) == words
+        assert ("shares its coefficients" in words) == (aggregate == "pool")
+        assert ("means of their inputs" in words) == (aggregate == "mean")
+        assert "trusts" not in words
+
+
+def test_penalised_merges_are_explained_without_an_f():
+    inputs, Y = problem(2, n=60, noise=4.0)
+    X, layout = multi_input_layout(inputs)
+    for aggregate in ("mean", "pool"):
+        targets = fixed(2.0, solver="ridge")
+        model = MultiInputCTFARegressor(layout, targets=targets, aggregate=aggregate).fit(X, Y)
+        assert model.merges_["f_statistic"].isna().all()
+        assert model.merges_["gain"].notna().all()
+        words = "".join(str(model.why(target)) for target in range(6))
+        assert "nan" not in words
+        assert "predicted gain" in words
 
 
 def test_stability_and_comparison_with_single_targets():
@@ -350,7 +372,8 @@ def test_stability_and_comparison_with_single_targets():
     X, layout = multi_input_layout(inputs)
     model = MultiInputCTFARegressor(layout, targets=fixed(1.0), aggregate="pool").fit(X, Y)
     together = model.stability(X, Y, cv=KFold(5))
-    assert together.shape == (6, 6) and (np.diag(together) == 1.0).all()
+    assert together.shape == (6, 6)
+    assert (np.diag(together) == 1.0).all()
     assert together[0, 1] > together[0, 4]
     table = model.compare(X, Y, cv=3)
     assert table["gain"].mean() > 0.0
@@ -396,7 +419,8 @@ def test_neighbouring_basins_pay():
         (((m.predict(basins.data[test]) - basins.target[test]) ** 2) / unit).mean()
         for m in (model, alone)
     ]
-    assert model.n_groups_ < 60 and errors[0] < errors[1]
+    assert model.n_groups_ < 60
+    assert errors[0] < errors[1]
 
 
 INPUTS, TARGET = problem(n=40)
@@ -431,12 +455,28 @@ TABLE, LAYOUT = multi_input_layout(INPUTS)
     ],
 )
 def test_bad_input_is_refused_in_words(options, X, Y, message):
-    with pytest.raises(ValueError, match=message), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        MultiInputCTFARegressor(**{"layout": LAYOUT, **options}).fit(X, Y)
+    model = MultiInputCTFARegressor(**{"layout": LAYOUT, **options})
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, Y)
 
 
 def test_an_edge_to_nobody_is_refused():
     targets = fixed(1.0, connectivity=[(0, 1), (1, 9), (2, 3)])
     with pytest.raises(ValueError, match="edge to 9"):
         MultiInputCTFARegressor(LAYOUT, targets=targets).fit(TABLE, TARGET)
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "pool"])
+@pytest.mark.parametrize("scan", ["best-first", "correlation"])
+def test_a_path_has_the_groups_of_each_limit(aggregate, scan):
+    inputs, Y = problem(2, noise=3.0)
+    X, layout = multi_input_layout(inputs)
+    limits = [-np.inf, 0.0, 0.5, 1.0, 2.0, 10.0, np.inf]
+    points = target_path(X, Y, limits, layout=layout, aggregate=aggregate, scan=scan)
+    for limit, point in zip(limits, points, strict=True):
+        targets = fixed(limit, scan=scan)
+        model = MultiInputCTFARegressor(layout, targets=targets, aggregate=aggregate).fit(X, Y)
+        assert model.partition_ == point.partition
+        assert model.loss_interval_ == pytest.approx(point.loss_interval)
+    assert points[0].n_groups == 6
+    assert points[-1].n_groups == 1

@@ -227,7 +227,7 @@ def test_folds_have_names_and_the_finished_ones_choose_the_limit():
 
     with (
         ctfa.progress(until_the_third, every=0),
-        pytest.warns(ctfa.SearchStopped, match="fold 3 of 5: max_loss is chosen on the 2 before"),
+        pytest.warns(ctfa.SearchStopped, match="fold 3 of 5: the choice is made on the 2 before"),
     ):
         groups = TargetAggregator(max_loss="auto", cv=5).fit(X, Y)
     assert stages == ["fold 1 of 5", "fold 2 of 5", "fold 3 of 5", "scan"]

@@ -199,3 +199,12 @@ def test_rows_of_weight_zero_do_not_count():
     weights = [np.append(np.ones(len(e)), np.zeros(5)) for e in left]
     made, masked = correct(inputs, left, labels), correct(longer, padded, labels, weights=weights)
     np.testing.assert_allclose(masked.coef, made.coef, rtol=1e-9, atol=1e-12)
+
+
+def test_stacked_members_are_a_list_of_members():
+    rng = np.random.default_rng(9)
+    inputs, left = rng.normal(size=(6, 20, 3)), rng.normal(size=(6, 20))
+    labels = np.array([0, 0, 1, 1, 1, 2])
+    one, two = correct(inputs, left, labels), correct(list(inputs), list(left), labels)
+    for first, second in zip(one, two, strict=True):
+        np.testing.assert_array_equal(first, second)

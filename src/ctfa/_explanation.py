@@ -203,21 +203,27 @@ class Explanation:
         own = f"-{self.target}" if is_turned else self.target
         others = [name for name in self.members if name != own]
         marked = [self._marked(name) for name in others]
-        use = "" if self.shrunk else " (used by head='shrink' only)"
         lines = [
-            f"{self.target}{' (turned round)' if is_turned else ''} is predicted from the mean of "
-            f"{len(self.members)} targets, with {listed(marked)}.",
+            f"{self.target}{' (turned round)' if is_turned else ''} {self._served_with(marked)}.",
             f"  Predicted gain over a model of its own: "
-            f"{self._amount(self.gain, self.gain_error, 'its variance')}{self._verdict()}; "
-            f"it trusts its group {_percent(self.trust)}{use}.",
+            f"{self._amount(self.gain, self.gain_error, 'its variance')}{self._verdict()}"
+            f"{self._trusts()}.",
         ]
         if self.together is not None:
             weakest = min(others, key=self.together.__getitem__)
             lines.append(
-                f"  Found together in {_percent(self.together[weakest])} of subsamples or more "
+                f"  Found together in {percent(self.together[weakest])} of subsamples or more "
                 f"(least with {weakest})."
             )
         return lines
+
+    def _served_with(self, others: list[str]) -> str:
+        """How the group serves its members."""
+        return f"is predicted from the mean of {len(self.members)} targets, with {listed(others)}"
+
+    def _trusts(self) -> str:
+        use = "" if self.shrunk else " (used by head='shrink' only)"
+        return f"; it trusts its group {percent(self.trust)}{use}"
 
     def _marked(self, name: str) -> str:
         return f"{name} (turned round)" if name in self.turned else name
@@ -269,6 +275,13 @@ class Explanation:
         return names[0] if len(names) == 1 else f"{self.made_by}({listed(names)})"
 
     def _amount(self, value: float, error: float, whole: str) -> str:
+        if np.isnan(value):
+            return "not worked out"
+        if np.isnan(error):  # a penalised fit of own inputs has none
+            unit = (
+                f"{100 * value:+.1f} % of {whole}" if self.terms.standardised else f"{value:+.3g}"
+            )
+            return unit if self.terms.standardised else f"{unit} in squared units of the targets"
         if self.terms.standardised:
             return f"{100 * value:+.1f} ± {100 * error:.1f} % of {whole}"
         return f"{value:+.3g} ± {error:.2g} in squared units of the targets"
@@ -375,5 +388,5 @@ def _number(value: float) -> str:
     return f"{value:.2f}" if abs(value) < 1e6 else "inf" if value > 1e300 else f"{value:.2g}"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.0f} %"

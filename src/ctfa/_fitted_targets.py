@@ -20,8 +20,8 @@ def _of_targets(name: str, text: str) -> property:
     return property(lambda self: getattr(self.targets_, name), doc=text)
 
 
-class FittedTargets:
-    """Scores, parameters and attributes of regressors that aggregate targets."""
+class FittedGroups:
+    """Parameters and attributes of regressors with groups, of targets or of tasks."""
 
     regressor: Any
     targets_: TargetAggregator
@@ -34,6 +34,38 @@ class FittedTargets:
                 params[phase] = kind()
         super().set_params(**params)  # type: ignore[misc]
         return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Say how to get what is computed on request; called only for names that are not there."""
+        kind = type(self).__name__
+        # A property that fails for want of a fit ends up here too, its own error forgotten.
+        if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
+            raise NotFittedError(
+                f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "
+                "before using this estimator."
+            )
+        if name in ("stability_", "stability_labels_"):
+            raise AttributeError(
+                f"{kind}.{name} is computed on request: call stability(X, Y) first."
+            )
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+
+    partition_ = _of_targets("partition_", "Groups.")
+    labels_ = _of_targets("labels_", "Group of each target, or task.")
+    n_groups_ = _of_targets("n_groups_", "Number of groups.")
+    history_ = _of_targets("history_", "Merges.")
+    max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
+    loss_interval_ = _of_targets("loss_interval_", "Where the groups stay the same.")
+    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
+
+    @property
+    def _template(self) -> Any:
+        """The regressor to clone."""
+        return LinearRegression() if self.regressor is None else self.regressor
+
+
+class FittedTargets(FittedGroups):
+    """Scores of regressors whose targets are columns."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Mean over the targets of the R2 of each; over those observed in two rows or more."""
@@ -53,32 +85,5 @@ class FittedTargets:
         true = np.where(np.isnan(predicted), np.nan, true)
         return r2_of_each(true, np.nan_to_num(predicted), weights)
 
-    def __getattr__(self, name: str) -> Any:
-        """Say how to get what is computed on request; called only for names that are not there."""
-        kind = type(self).__name__
-        # A property that fails for want of a fit ends up here too, its own error forgotten.
-        if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
-            raise NotFittedError(
-                f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "
-                "before using this estimator."
-            )
-        if name in ("stability_", "stability_labels_"):
-            raise AttributeError(
-                f"{kind}.{name} is computed on request: call stability(X, Y) first."
-            )
-        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-
-    partition_ = _of_targets("partition_", "Groups of targets.")
-    labels_ = _of_targets("labels_", "Group of each target.")
-    n_groups_ = _of_targets("n_groups_", "Number of groups of targets.")
-    history_ = _of_targets("history_", "Merges of targets.")
-    max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
-    loss_interval_ = _of_targets("loss_interval_", "Where the groups of targets stay the same.")
-    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
-
-    @property
-    def _template(self) -> Any:
-        """The regressor to clone."""
-        return LinearRegression() if self.regressor is None else self.regressor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -14,29 +14,25 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._evidence import EvidenceMixin
-from ctfa._explanation import MergeEvidence, MergeSummary, Terms
+from ctfa._explanation import MergeEvidence
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
 from ctfa._heads import HEADS
 from ctfa._held_out import Split
-from ctfa._merging import settle
+from ctfa._merging import MergeProblem, settle
+from ctfa._own_evidence import Kept, OwnExplanation, SharedExplanation, evidence_of
 from ctfa._own_models import fit_groups, fit_steps
 from ctfa._own_rule import AGGREGATES, LIMITS, OwnChoice, OwnRule, choose, in_units
 from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.criteria import TARGET_CRITERIA, target_risk
 from ctfa.core.cut import PREFERRED
-from ctfa.core.gains import Gain
 from ctfa.core.own_fits import mean_series
-from ctfa.core.own_members import gain_over_single, gains_along
 from ctfa.core.partition import Partition
-from ctfa.core.replay import replay
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray, IntArray
 
-#: Up to so many targets it is worked out what every merge does to every member.
-MEMBER_BY_MEMBER = 1000
 #: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
 SPARE_ROWS = 3
 
@@ -184,7 +180,7 @@ class MultiInputCTFARegressor(
             features = check.read_phase(self.features, FeatureAggregator, "features")
         self._forget_stability()
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        check.require_series(series, targets.names, fewest=_fewest(template))
+        check.require_series(series, targets.names, fewest=_fewest(template, series))
         check.require_varying(targets.values, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
         models = fit_groups(
@@ -218,6 +214,15 @@ class MultiInputCTFARegressor(
         return check.hand_back(
             values, self.targets_._labels, self._library, X, is_vector=self._is_vector
         )
+
+    def why(self, target: Any) -> OwnExplanation:
+        """Say why a target is in its group: print the answer.
+
+        A target is given by name, or by position where that is not a name.
+        """
+        known = vars(super().why(target))
+        kind = OwnExplanation if self.aggregate_ == "mean" else SharedExplanation
+        return kind(**known)
 
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return each group's mean target and its table of mean inputs, in raw units.
@@ -290,13 +295,23 @@ class MultiInputCTFARegressor(
         self._keep(rule, scaled, targets.names)
         return _Found(scaled, choice.temper)
 
+    def _pose(self, X: Any, Y: Any, sample_weight: Any) -> MergeProblem:
+        """Check everything and make the problem of Phase I, to be scanned for any limit."""
+        sample, targets = self._read(X, Y, sample_weight)
+        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
+        check.require_series(series, targets.names, fewest=_fewest(self.targets, series))
+        check.require_varying(targets.values, targets.names)
+        rule = self._rule(self.targets, targets.values, passthrough=False)
+        scaled, _ = series.standardised(rule.scale, overwrite=True)
+        return rule.problem(rule.space(scaled, self.aggregate, overwrite=True))
+
     def _keep(self, rule: OwnRule, scaled: Series, names: Sequence[str]) -> None:
         """Remember what the evidence is worked out from, when it is first asked for.
 
         The series and not what was given, which may change after fit.
         """
         self.__dict__.pop("_evidence", None)
-        self._kept: _Kept | None = _Kept(rule, scaled, names)
+        self._kept: Kept | None = Kept(rule, scaled, names)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the data behind: the evidence is worked out before it goes."""
@@ -380,48 +395,10 @@ class MultiInputCTFARegressor(
         Worked out when first asked for: at 30,000 targets it takes as long as the fit.
         """
         check_is_fitted(self, "targets_")
-        kept = self._kept
-        assert kept is not None
-        rule, scaled, names = kept
-        aggregator, history = self.targets_, self.targets_.history_
-        evidence = MergeEvidence(
-            history,
-            aggregator.partition_,
-            names,
-            self._merges(rule, scaled) if len(history) else [],
-            gain_over_single(rule.fit, self.aggregate_, scaled, aggregator.partition_),
-            aggregator.signs_,
-            self._terms(aggregator, scaled),
-        )
+        assert self._kept is not None
+        evidence = evidence_of(self._kept, self.targets_, self.aggregate_)
         self._kept = None
         return evidence
-
-    def _merges(self, rule: OwnRule, scaled: Series) -> list[MergeSummary]:
-        history = self.targets_.history_
-        replayed = replay(rule.space(scaled, self.aggregate_), history)
-        each: Iterable[tuple[IntArray, FloatArray]] = [(_NOBODY, _NOTHING)] * len(history)
-        if scaled.n_tasks <= MEMBER_BY_MEMBER:
-            each = gains_along(rule.fit(scaled, self.aggregate_), history)
-        return [
-            MergeSummary(
-                Gain(replayed.gain[step], replayed.standard_error[step]),
-                float(gains.min()) if gains.size else np.nan,
-                who[gains < 0.0],
-                np.nan if rule.solver == "ridge" else float(replayed.f_statistic[step]),
-                float(replayed.f_star[step]),
-            )
-            for step, (who, gains) in enumerate(each)
-        ]
-
-    def _terms(self, aggregator: TargetAggregator, scaled: Series) -> Terms:
-        return Terms(
-            aggregator.criterion,
-            aggregator.scan,
-            aggregator.max_loss_,
-            guarded=False,
-            standardised=aggregator.scale == "standard",
-            gappy=bool(np.isnan(scaled.values[:, -1]).any()),
-        )
 
     def _single_task(self) -> MultiInputCTFARegressor:
         """The same regressor for each target by itself, not fitted."""
@@ -449,17 +426,9 @@ class MultiInputCTFARegressor(
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        fewest = _fewest(check.read_phase(self.targets, TargetAggregator, "targets"))
+        fewest = _fewest(check.read_phase(self.targets, TargetAggregator, "targets"), series)
         for train, _ in splits:
             check.require_series(series.take(train), targets.names, fewest=fewest)
-
-
-class _Kept(NamedTuple):
-    """The data of fit."""
-
-    rule: OwnRule
-    series: Series  # in the units in which targets were merged
-    names: Sequence[str]
 
 
 class _Found(NamedTuple):
@@ -469,9 +438,13 @@ class _Found(NamedTuple):
     temper: float
 
 
-def _fewest(template: TargetAggregator | None) -> int | None:
+def _fewest(template: TargetAggregator | None, series: Series) -> int | None:
     """Rows that a target needs beyond its inputs; None where no least squares is judged."""
-    return None if template is None or template.solver == "ridge" else SPARE_ROWS
+    if template is None or template.solver == "ridge":
+        return None
+    # With gaps the paper's rule is asked only of pairs that have the rows for it.
+    is_paper = isinstance(template.criterion, str) and template.criterion == "mse"
+    return None if is_paper and not series.is_complete else SPARE_ROWS
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
@@ -489,6 +462,3 @@ def _group_rows(
 ) -> Partition:
     scaled, _ = series.take(rows).standardised(rule.scale, overwrite=True)
     return rule.problem(rule.space(scaled, aggregate, overwrite=True)).solve(max_loss).partition()
-
-
-_NOBODY, _NOTHING = np.empty(0, dtype=np.intp), np.empty(0)

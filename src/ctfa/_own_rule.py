@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -12,9 +11,10 @@ from sklearn.utils import check_random_state
 
 from ctfa import _validation as check
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
+from ctfa._target_rule import warn_that_folds_were_stopped
 from ctfa.core import progress
 from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
-from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit
+from ctfa.core.cut import GRID, CutCurve, preferred_limit
 from ctfa.core.own_fits import TEMPERS, AveragedFit, OwnFit, SharedFit
 from ctfa.core.series import Series, Units
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace
@@ -116,7 +116,7 @@ def choose(
         with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):
             results = _one_fold(rule, series, spread, train, test, limits, aggregates)
         if search.stopped:
-            _warn_that_folds_were_stopped(fold, len(splits))
+            warn_that_folds_were_stopped(fold, len(splits))
             break
         for aggregate, (errors, n_groups) in results.items():
             trials[aggregate].errors.append(errors)
@@ -240,19 +240,6 @@ def _target_spread(series: Series, scale: str) -> FloatArray:
     """Units of the targets over all rows."""
     alone = Series(series.values[:, -1:], series.has[:, :0], series.weights)
     return alone.standardised(scale)[1].scales[:, -1]
-
-
-def _warn_that_folds_were_stopped(n_finished: int, n_folds: int) -> None:
-    chosen = (
-        f"the choice is made on the {n_finished} before it"
-        if n_finished
-        else f"none is finished, and max_loss is {PREFERRED}"
-    )
-    warnings.warn(
-        f"The search was stopped in fold {n_finished + 1} of {n_folds}: {chosen}.",
-        progress.SearchStopped,
-        stacklevel=2,
-    )
 
 
 #: Limits tried by ``max_loss="auto"``.

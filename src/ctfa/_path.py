@@ -8,11 +8,20 @@ from typing import Any
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._merging import PathPoint, solve_path
+from ctfa._multi_input import MultiInputCTFARegressor
+from ctfa._own_rule import AGGREGATES
 from ctfa._target_aggregator import TargetAggregator
 
 
 def target_path(
-    X: Any, Y: Any, max_losses: Iterable[float], *, sample_weight: Any = None, **options: Any
+    X: Any,
+    Y: Any,
+    max_losses: Iterable[float],
+    *,
+    sample_weight: Any = None,
+    layout: Any = None,
+    aggregate: str = "mean",
+    **options: Any,
 ) -> list[PathPoint]:
     """Groups of targets for each ``max_loss``, from one factorization.
 
@@ -22,6 +31,10 @@ def target_path(
         As in ``TargetAggregator.fit``.
     max_losses : iterable of float
         Values to answer for, in any order.
+    layout : array of shape (n_targets, n_slots), default=None
+        For targets with inputs of their own, as in ``MultiInputCTFARegressor``.
+    aggregate : {"mean", "pool"}, default="mean"
+        With a layout: average the inputs of a group, or share its coefficients.
     **options
         Parameters of ``TargetAggregator``: criterion, scan, order, connectivity, scale, ...
 
@@ -40,6 +53,10 @@ def target_path(
     """
     check.require_no_limit(options)
     aggregator = TargetAggregator(**options)
+    if layout is not None:
+        check.require(aggregate, AGGREGATES, "aggregate")
+        model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
+        return solve_path(model._pose(X, Y, sample_weight), check.read_losses(max_losses))
     sample = check.read_sample(aggregator, X, sample_weight)
     targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
     problem = aggregator._pose(sample, targets).problem

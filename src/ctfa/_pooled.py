@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.linear_model import LinearRegression
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._explanation import MergeEvidence, Terms, as_pandas
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._fitted_targets import FittedGroups
 from ctfa._group_models import keep_features, reduced
 from ctfa._heads import HEADS
 from ctfa._merging import settle, settle_history
@@ -35,17 +35,7 @@ UNSEEN = ("error", "global", "nearest")
 ROUNDING = 1e-7
 
 
-def _of_targets(name: str, text: str) -> property:
-    """Show an attribute of Phase I on the regressor."""
-
-    def read(self: Any) -> Any:
-        check_is_fitted(self, "targets_")
-        return getattr(self.targets_, name)
-
-    return property(read, doc=text)
-
-
-class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Pool tasks that have rows of their own (pupils of schools), then fit a regressor a group.
 
     Tasks of a group share their slopes; each keeps an offset. A merge stacks the rows of two groups
@@ -246,32 +236,10 @@ class PooledCTFARegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "targets_")
         return as_pandas(self._evidence.columns(), "merges_")
 
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
-        for phase, kind in (("targets", TargetAggregator), ("features", FeatureAggregator)):
-            nested = any(name.startswith(f"{phase}__") for name in params)
-            if nested and params.get(phase, getattr(self, phase)) is None:
-                params[phase] = kind()
-        super().set_params(**params)
-        return self
-
-    partition_ = _of_targets("partition_", "Groups of tasks.")
-    labels_ = _of_targets("labels_", "Group of each task.")
-    n_groups_ = _of_targets("n_groups_", "Number of groups of tasks.")
-    history_ = _of_targets("history_", "Merges of tasks.")
-    max_loss_ = _of_targets("max_loss_", "The limit used.")
-    loss_interval_ = _of_targets("loss_interval_", "Where the groups of tasks stay the same.")
-    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
-
     @staticmethod
     def _apart(X: Any, tasks: Any) -> tuple[Any, Any]:
         """Features and ids, where these were a column."""
         return check.take_column(X, tasks) if check.is_column(tasks) else (X, tasks)
-
-    @property
-    def _template(self) -> Any:
-        """The regressor to clone."""
-        return LinearRegression() if self.regressor is None else self.regressor
 
     def _fit_targets(
         self,

@@ -151,7 +151,7 @@ def choose_cut(
             posed = rule.pose(design, inputs[train], kept, values[train], graph)
             points = solve_path(posed.problem, grid)
         if search.stopped:
-            _warn_that_folds_were_stopped(fold, len(splits))
+            warn_that_folds_were_stopped(fold, len(splits))
             break
         judges = None if weights is None else weights[test]
         errors.append(posed.errors(inputs[test], values[test], judges, units, points))
@@ -162,9 +162,10 @@ def choose_cut(
     return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0), preferred)
 
 
-def _warn_that_folds_were_stopped(n_finished: int, n_folds: int) -> None:
+def warn_that_folds_were_stopped(n_finished: int, n_folds: int) -> None:
+    """Say what a choice on folds rests on, when it was cut short."""
     chosen = (
-        f"max_loss is chosen on the {n_finished} before it"
+        f"the choice is made on the {n_finished} before it"
         if n_finished
         else f"none is finished, and max_loss is {PREFERRED}"
     )

@@ -1,0 +1,128 @@
+"""What is known of every merge of targets with inputs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from ctfa._explanation import (
+    Explanation,
+    MergeEvidence,
+    MergeSummary,
+    Terms,
+    listed,
+    percent,
+)
+from ctfa._own_rule import OwnRule
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.gains import Gain
+from ctfa.core.history import MergeHistory
+from ctfa.core.own_members import gain_over_single, gains_along
+from ctfa.core.replay import replay
+from ctfa.core.series import Series
+from ctfa.core.types import FloatArray, IntArray
+
+#: Up to so many targets it is worked out what every merge does to every member.
+MEMBER_BY_MEMBER = 1000
+
+
+class Kept(NamedTuple):
+    """What the evidence is worked out from."""
+
+    rule: OwnRule
+    series: Series  # in the units in which targets were merged
+    names: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class OwnExplanation(Explanation):
+    """Why a target with inputs of its own is where it is: print it."""
+
+    def _served_with(self, others: list[str]) -> str:
+        return (
+            f"is predicted from the mean of {len(self.members)} targets and the means of their "
+            f"inputs, with {listed(others)}"
+        )
+
+    def _trusts(self) -> str:
+        # How far a target trusts its group is found by the head that asks.
+        return f"; it trusts its group {percent(self.trust)}" if self.shrunk else ""
+
+
+@dataclass(frozen=True, eq=False)
+class SharedExplanation(OwnExplanation):
+    """The same for members that share coefficients."""
+
+    made_by: ClassVar[str] = "pool"
+
+    def _served_with(self, others: list[str]) -> str:
+        noun = "target" if len(others) == 1 else "targets"
+        return f"shares its coefficients with {len(others)} other {noun}: {listed(others)}"
+
+
+def evidence_of(kept: Kept, aggregator: TargetAggregator, aggregate: str) -> MergeEvidence:
+    """Go through the merges again, and see what each target has of its group."""
+    rule, series, names = kept
+    history, partition = aggregator.history_, aggregator.partition_
+    terms = Terms(
+        aggregator.criterion,
+        aggregator.scan,
+        aggregator.max_loss_,
+        guarded=False,
+        standardised=aggregator.scale == "standard",
+        # Members that share coefficients have each its own rows, whatever the others lack.
+        gappy=aggregate == "mean" and not series.is_complete,
+    )
+    return MergeEvidence(
+        history,
+        partition,
+        names,
+        _merges(rule, series, history, aggregate) if len(history) else [],
+        gain_over_single(rule.fit, aggregate, series, partition),
+        aggregator.signs_,
+        terms,
+    )
+
+
+def _merges(
+    rule: OwnRule, series: Series, history: MergeHistory, aggregate: str
+) -> list[MergeSummary]:
+    each: Iterable[tuple[IntArray, FloatArray]] = [(_NOBODY, _NOTHING)] * len(history)
+    if series.n_tasks <= MEMBER_BY_MEMBER:
+        each = gains_along(rule.fit(series, aggregate), history)
+    if rule.solver == "ridge":
+        # No F: what a merge gains is what its members do, as cross-validation judges them.
+        return [_summary(Gain(_sum(gains), _UNKNOWN), who, gains) for who, gains in each]
+    replayed = replay(rule.space(series, aggregate), history)
+    return [
+        _summary(
+            Gain(replayed.gain[step], replayed.standard_error[step]),
+            who,
+            gains,
+            float(replayed.f_statistic[step]),
+            float(replayed.f_star[step]),
+        )
+        for step, (who, gains) in enumerate(each)
+    ]
+
+
+def _summary(
+    total: Gain,
+    who: IntArray,
+    gains: FloatArray,
+    f_statistic: float = np.nan,
+    f_star: float = np.nan,
+) -> MergeSummary:
+    worst = float(gains.min()) if gains.size else np.nan
+    return MergeSummary(total, worst, who[gains < 0.0], f_statistic, f_star)
+
+
+def _sum(gains: FloatArray) -> FloatArray:
+    return np.asarray(gains.sum() if gains.size else np.nan)
+
+
+_NOBODY, _NOTHING = np.empty(0, dtype=np.intp), np.empty(0)
+_UNKNOWN = np.asarray(np.nan)
