@@ -25,6 +25,7 @@ from sklearn.model_selection import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import ctfa
 import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
 from ctfa._pooled_rule import TaskRows, deal, middle_of_best
@@ -682,3 +683,28 @@ def test_the_level_of_inputs_plays_no_part_for_tasks_shorter_than_their_inputs(
     first, second = (PooledCTFARegressor(targets=targets).fit(Z, y, tasks) for Z in (X, X + level))
     assert first.max_loss_ == second.max_loss_
     np.testing.assert_array_equal(first.labels_, second.labels_)
+
+
+@pytest.mark.parametrize("finished", [0, 1, 2])
+def test_a_search_stopped_in_a_fold_is_decided_by_the_folds_before_it(finished):
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(np.arange(5), [12, 7, 20, 9, 15])
+    X = rng.normal(size=(tasks.size, 2))
+    y = X[:, 0] * np.where(tasks < 2, 1.0, -1.0) + tasks + rng.normal(size=tasks.size)
+    model = PooledCTFARegressor(targets=TargetAggregator(cv=3))
+    whole = model.fit(X, y, tasks).cv_curve_.fold_errors
+
+    def stop(now):
+        return now.stage != f"fold {finished + 1} of 3"
+
+    with (
+        pytest.warns(ctfa.SearchStopped, match=f"in fold {finished + 1} of 3"),
+        ctfa.progress(stop, every=0),
+    ):
+        model.fit(X, y, tasks)
+    assert model.history_.complete
+    if finished:
+        np.testing.assert_array_equal(model.cv_curve_.fold_errors, whole[:finished])
+    else:
+        assert model.cv_curve_ is None
+        assert model.max_loss_ == 1.5

@@ -23,6 +23,7 @@ from ctfa._pooled_evidence import PooledEvidence, PooledExplanation, explain_tas
 from ctfa._pooled_groups import Nearest, fit_group
 from ctfa._pooled_rule import TaskRows, choose_cut, pose, require_meaning
 from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.cut import PREFERRED
 from ctfa.core.gains import Gain
 from ctfa.core.history import Ledger
 from ctfa.core.shrinkage import Corrections, correct
@@ -257,7 +258,7 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         if limit is None:
             shrink = self.head == "shrink"
             curve = choose_cut(aggregator, sample, rows, graph, groups, self.n_jobs, shrink=shrink)
-            limit = float(curve.max_loss[curve.chosen])
+            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
         problem = pose(aggregator, rows, graph)
         unit = float(np.mean(rows.within(rows.target) ** 2))
         counts = np.array([summary.weight for summary in rows.summaries()])

@@ -8,12 +8,14 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 
 from ctfa import _validation as check
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._target_rule import warn_that_folds_were_stopped
+from ctfa.core import progress
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import GRID, CutCurve
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
@@ -156,22 +158,49 @@ def choose_cut(
     n_jobs: int | None,
     *,
     shrink: bool,
-) -> CutCurve:
+) -> CutCurve | None:
     """Held-out error of every limit, the groups found anew from the training rows of each fold.
 
     By linear models, whatever the regressor: common slopes, shrunken offsets and, for the head that
-    has them, slopes of each task's own.
+    has them, slopes of each task's own. Asked to stop, the folds finished by then decide; None if
+    there are none.
     """
     splits = read_splits(aggregator.cv, sample, tasks, groups)
-    judged = Parallel(n_jobs=n_jobs)(
-        delayed(_judge_fold)(aggregator, tasks, graph, train, test, shrink)
-        for train, test in splits
-    )
+    stopped = False
+    if effective_n_jobs(n_jobs) == 1:
+        judged, stopped = _judge_in_turn(aggregator, tasks, graph, splits, shrink=shrink)
+    else:  # other processes report nothing, and are not stopped
+        judged = Parallel(n_jobs=n_jobs)(
+            delayed(_judge_fold)(aggregator, tasks, graph, train, test, shrink)
+            for train, test in splits
+        )
     folds = [fold for fold in judged if fold is not None]
+    if stopped and not folds:
+        return None
     check.require_judged(len(folds), aggregator.cv)
     errors, n_groups = zip(*folds, strict=True)
     curve = CutCurve(GRID, np.array(errors), np.mean(n_groups, axis=0), -1)
     return replace(curve, chosen=middle_of_best(curve.error))
+
+
+def _judge_in_turn(
+    aggregator: TargetAggregator,
+    tasks: TaskRows,
+    graph: Any,
+    splits: list[tuple[IntArray, IntArray]],
+    *,
+    shrink: bool,
+) -> tuple[list[tuple[FloatArray, list[int]] | None], bool]:
+    """Judge fold after fold, and say whether that was stopped; one that was does not count."""
+    judged: list[tuple[FloatArray, list[int]] | None] = []
+    for number, (train, test) in enumerate(splits):
+        with progress.searching(f"fold {number + 1} of {len(splits)}") as (search, _):
+            fold = _judge_fold(aggregator, tasks, graph, train, test, shrink)
+        if search.stopped:
+            warn_that_folds_were_stopped(number, len(splits))
+            return judged, True
+        judged.append(fold)
+    return judged, False
 
 
 def middle_of_best(error: FloatArray) -> int:
