@@ -138,3 +138,17 @@ def test_short_folds_are_said_to_choose_only_what_they_were_to_choose(
     )
     with pytest.warns(RuntimeWarning, match=words):
         model.fit(X, Y)
+
+
+def test_folds_without_a_single_target_judge_nothing():
+    inputs, Y = problem(n=90)
+    X, layout = multi_input_layout(inputs)
+    Y[:30] = np.nan
+    rows = np.arange(90)
+    folds = [(rows[rows // 30 != k], rows[rows // 30 == k]) for k in range(3)]
+    first, second = (
+        MultiInputCTFARegressor(layout, targets=TargetAggregator(cv=cv), aggregate="auto").fit(X, Y)
+        for cv in (folds, folds[1:])
+    )
+    assert first.aggregate_errors_ == second.aggregate_errors_
+    assert first.max_loss_ == second.max_loss_

@@ -111,6 +111,9 @@ def choose(
     search was stopped before a fold was finished.
     """
     spread = _target_spread(series, rule.scale)
+    # Rows without a single target judge nothing: they are no evidence that errors are zero.
+    observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
+    splits = [(train, test) for train, test in splits if observed[test].any()]
     trials = {aggregate: _Trial() for aggregate in aggregates}
     for fold, (train, test) in enumerate(splits):
         with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):

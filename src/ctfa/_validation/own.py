@@ -175,7 +175,8 @@ def _named(table: Any, names: Any) -> Any:
     """Positions of columns given by name."""
     if names is None:
         raise ValueError(
-            "layout holds names but X has none: pass X as a data frame, or positions of columns."
+            "layout holds names but X has none: pass X as a data frame whose columns are all named "
+            "by text, or positions of columns."
         )
     position: dict[Any, int] = {name: number for number, name in enumerate(names)}
     found = np.full(table.shape, NO_COLUMN)
