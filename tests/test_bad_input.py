@@ -331,12 +331,7 @@ def test_unknown_options_of_the_phases_are_refused():
         fit_feature(solver="ridge", criterion="r2", max_loss=0.0)
 
 
-def test_what_is_planned_says_so():
-    with refused(NotImplementedError, "layout=", "use layout=None"):
-        nonlinctfa(layout=np.zeros((3, 2), dtype=int))
-
-
-@pytest.mark.parametrize("name", ["MultiInputCTFARegressor", "PooledCTFARegressor", "report"])
+@pytest.mark.parametrize("name", ["report"])
 def test_planned_names_cannot_be_imported(name):
     if name in ctfa.__all__:
         pytest.skip("no longer planned")
