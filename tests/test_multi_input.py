@@ -354,6 +354,40 @@ def test_what_is_said_of_merges_adds_up():
         assert "trusts" not in words
 
 
+@pytest.mark.parametrize("aggregate", ["mean", "pool"])
+def test_gains_of_members_add_up_to_those_of_merges(aggregate):
+    inputs, Y = problem(2, n=60, noise=4.0)
+    X, layout = multi_input_layout(inputs)
+    model = MultiInputCTFARegressor(layout, RidgeCV(), targets=fixed(2.0), aggregate=aggregate).fit(
+        X, Y
+    )
+    members = sum(model.why(target).gain for target in range(6))
+    # Averaged: one identity. Shared: two estimates of one thing.
+    close = {"mean": 1e-9, "pool": 0.2}[aggregate]
+    assert members == pytest.approx(model.merges_["gain"].sum(), rel=close)
+
+
+def test_predicted_gains_of_averaged_members_are_unbiased():
+    rng = np.random.default_rng(0)
+    n, n_new, n_tasks, n_slots = 30, 2000, 3, 4
+    predicted, true = [], []
+    for _ in range(150):
+        common = rng.normal(size=(n + n_new, 1, n_slots))
+        inputs = common + 0.5 * rng.normal(size=(n + n_new, n_tasks, n_slots))
+        noise = rng.normal(size=(n + n_new, 1)) + rng.normal(size=(n + n_new, n_tasks))
+        Y = inputs.sum(axis=2) + 1.5 * noise
+        X, layout = multi_input_layout(inputs)
+        targets = fixed(np.inf, scale="center")
+        model = MultiInputCTFARegressor(layout, targets=targets).fit(X[:n], Y[:n])
+        alone = MultiInputCTFARegressor(layout, targets="passthrough").fit(X[:n], Y[:n])
+        errors = [((m.predict(X[n:]) - Y[n:]) ** 2).mean(axis=0) for m in (alone, model)]
+        true.append(errors[0][0] - errors[1][0])
+        predicted.append(model.why(0).gain)
+    gap = np.array(predicted) - np.array(true)
+    assert abs(gap.mean()) < 3.0 * gap.std() / np.sqrt(gap.size)
+    assert abs(np.mean(true)) > 0.1  # there is something to predict
+
+
 def test_penalised_merges_are_explained_without_an_f():
     inputs, Y = problem(2, n=60, noise=4.0)
     X, layout = multi_input_layout(inputs)

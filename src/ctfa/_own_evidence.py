@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -66,6 +66,8 @@ class SharedExplanation(OwnExplanation):
 def evidence_of(kept: Kept, aggregator: TargetAggregator, aggregate: str) -> MergeEvidence:
     """Go through the merges again, and see what each target has of its group."""
     rule, series, names = kept
+    # By the fits that merges were judged by, whatever the regressor.
+    rule = replace(rule, penalised=rule.solver == "ridge")
     history, partition = aggregator.history_, aggregator.partition_
     terms = Terms(
         aggregator.criterion,

@@ -19,6 +19,10 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 TEMPERS = (0.0, 0.1, 0.3, 1.0)
 
 
+#: A fit that passes through every row has nothing left to be judged by; this much is taken.
+LEAST_SPARE = 1e-3
+
+
 class OwnRows(NamedTuple):
     """Inputs of each task, centred, in the rows where it has them all (and its target)."""
 
@@ -50,13 +54,6 @@ class OwnRows(NamedTuple):
         return np.asarray(self.complete.sum(axis=1), dtype=float)
 
 
-class Service(NamedTuple):
-    """How groups serve their members in the rows of fit."""
-
-    fitted: FloatArray  # (L, n), NaN where impossible
-    leverage: FloatArray  # (L,): how far a task's own values enter, summed over its rows
-
-
 class OwnFit(Protocol):
     """Fits of tasks by any groups."""
 
@@ -65,8 +62,12 @@ class OwnFit(Protocol):
     def take(self, tasks: IntArray) -> OwnFit:
         """The same for some of the tasks."""
 
-    def serve(self, partition: Partition) -> Service:
-        """What the groups alone make of the rows of fit."""
+    def squares(self, partition: Partition) -> FloatArray:
+        """Squared errors to expect when groups serve their members alone, ``(L, n)``.
+
+        Row by row those of fit, made larger for what a fit has seen; their mean over the rows of a
+        task is its predicted risk. NaN where a task or its group is not complete.
+        """
 
     def predict(
         self, partition: Partition, rows: Series, tempers: Sequence[float]
@@ -86,16 +87,19 @@ class SharedFit:
         """The same for some of the tasks."""
         return SharedFit(self.series.of_tasks(tasks), penalised=self.penalised)
 
-    def serve(self, partition: Partition) -> Service:
-        """By the group's coefficients on the task's own inputs."""
+    def squares(self, partition: Partition) -> FloatArray:
+        """As generalised cross-validation has them, over ``(1 - leverage/n)^2``.
+
+        A member's share of what the group's fit spends is its share of the group's rows.
+        """
         slopes = self._slopes(partition)
-        coef = slopes.coef[partition.labels]
-        inputs = _about(self.series, self.series.has, self.own.centre)
-        fitted = np.einsum("lkn,lk->ln", inputs, coef) + self.own.centre[:, -1:]
-        # A member's share of what the group's fit spends is its share of the group's rows.
-        rows = self.moments.n_rows
+        own, rows = self.own, self.moments.n_rows
+        fitted = np.einsum("lkn,lk->ln", own.inputs, slopes.coef[partition.labels])
         whole = np.bincount(partition.labels, rows)[partition.labels]
-        return Service(fitted, slopes.used[partition.labels] * rows / whole + 1.0)
+        leverage = slopes.used[partition.labels] * rows / whole + 1.0
+        spare = np.maximum(1.0 - leverage / np.maximum(rows, 1.0), LEAST_SPARE)
+        left = np.where(own.complete, own.target - fitted, np.nan)
+        return np.asarray((left / spare[:, None]) ** 2)
 
     def _slopes(self, partition: Partition) -> Slopes:
         summed = self.moments.summed(partition.labels, partition.n_groups)
@@ -125,12 +129,33 @@ class AveragedFit:
         """The same for some of the tasks."""
         return AveragedFit(self.series.of_tasks(tasks), penalised=self.penalised)
 
-    def serve(self, partition: Partition) -> Service:
-        """By the group's mean inputs."""
-        model = self._model(partition)
-        # Of a mean of k each member is one kth.
-        leverage = (model.slopes.used + 1.0) / partition.sizes
-        return Service(model(self.series, partition), leverage[partition.labels])
+    def squares(self, partition: Partition) -> FloatArray:
+        """A member errs by its difference from the mean, and by what the fit leaves of the mean.
+
+        On new rows, with ``d = y_i - mean``, ``e`` the residual of the mean and ``r`` coefficients:
+        ``d^2/(n-1) + 2 d e/(n-r-1) + e^2 (n-2)/((n-r-1)(n-r-2))``, summed over rows. Unbiased for
+        jointly Gaussian data, and summed over members it is the risk by which groups are merged. A
+        penalised fit is judged as by generalised cross-validation.
+        """
+        grouped = mean_series(self.series, partition)
+        mean = OwnRows.of(grouped)
+        moments = RowMoments.of(mean.inputs, mean.target, mean.n_rows)
+        slopes = regress(moments, penalised=self.penalised)
+        residual = mean.target - np.einsum("gkn,gk->gn", mean.inputs, slopes.coef)
+        apart = self.series.values[:, -1] - grouped.values[partition.labels, -1]
+        apart *= mean.weight
+        known = self.own.complete & mean.complete[partition.labels]
+        left = np.where(known, residual[partition.labels], np.nan)
+        n_rows, used = (
+            column[partition.labels, None] for column in (np.maximum(mean.n_rows, 2.0), slopes.used)
+        )
+        if self.penalised:
+            spare = np.maximum(1.0 - (used + 1.0) / n_rows, LEAST_SPARE)
+            return np.asarray((apart * n_rows / (n_rows - 1.0) + left / spare) ** 2)
+        dof = np.maximum(n_rows - used - 1.0, LEAST_SPARE)
+        more = (n_rows - 2.0) / np.maximum(dof - 1.0, LEAST_SPARE)
+        squares = apart**2 / (n_rows - 1.0) + (2.0 * apart + more * left) * left / dof
+        return np.asarray(squares * n_rows)
 
     def predict(
         self, partition: Partition, rows: Series, tempers: Sequence[float]

@@ -19,29 +19,27 @@ def gain_over_single(
 ) -> Gain:
     """Risk that each task saves by its group's model instead of its own.
 
-    Judged as generalised cross-validation does: the mean square that a fit leaves of a task over
-    ``(1 - leverage/n)^2``. Leverage counts how far the task's own values enter the fit that serves
-    it, wholly alone and by one kth in a mean of k. Standard errors are those of a mean over rows of
-    the difference of squared errors. Some groups at a time: what fits need is many times the data.
+    Standard errors are those of a mean over rows of the difference of squared errors, as if rows
+    were independent. Some groups at a time: what fits need is many times the data.
     """
     value, error = np.zeros((2, series.n_tasks))
     for groups in _batches(partition):
         tasks = np.concatenate(groups)
         part = fit(series.of_tasks(tasks), aggregate)
         labels = np.repeat(np.arange(len(groups)), [group.size for group in groups])
-        alone = _squares(part, Partition.singletons(tasks.size))
-        value[tasks], error[tasks] = _gain(alone - _squares(part, Partition(labels)))
+        alone = part.squares(Partition.singletons(tasks.size))
+        value[tasks], error[tasks] = _gain(alone - part.squares(Partition(labels)))
     return Gain(value, error)
 
 
 def gains_along(fit: OwnFit, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
     """Members of each merge, and what each of them gains by it."""
     members = [np.array([task]) for task in range(history.n_variables)]
-    risk = np.nanmean(_squares(fit, Partition.singletons(history.n_variables)), axis=1)
+    risk = np.nanmean(fit.squares(Partition.singletons(history.n_variables)), axis=1)
     for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
         both = np.concatenate((members[block], members[other]))
         together = Partition(np.zeros(both.size, dtype=np.intp))
-        after = np.nanmean(_squares(fit.take(both), together), axis=1)
+        after = np.nanmean(fit.take(both).squares(together), axis=1)
         yield both, risk[both] - after
         risk[both] = after
         members[block], members[other] = both, both[:0]
@@ -62,15 +60,6 @@ def _batches(partition: Partition) -> Iterator[list[IntArray]]:
         yield batch
 
 
-def _squares(fit: OwnFit, partition: Partition) -> FloatArray:
-    """Squared errors, inflated for the rows that a fit has seen; NaN where not complete."""
-    service, own = fit.serve(partition), fit.own
-    weight = np.where(own.complete, own.weight, np.nan)
-    left = own.target - (service.fitted - own.centre[:, -1:]) * weight
-    spare = np.maximum(1.0 - service.leverage / np.maximum(own.n_rows, 1.0), LEAST_SPARE)
-    return np.asarray(left**2 / spare[:, None] ** 2)
-
-
 def _gain(saved: FloatArray) -> Gain:
     known = ~np.isnan(saved)
     count = np.maximum(known.sum(axis=1), 1)
@@ -81,7 +70,5 @@ def _gain(saved: FloatArray) -> Gain:
     return Gain(np.asarray(value), np.sqrt(variance / count))
 
 
-#: A fit that passes through every row has nothing left to be judged by; this much is taken.
-LEAST_SPARE = 1e-3
 #: Tasks whose fits are worked out together.
 TASKS_AT_ONCE = 1000
