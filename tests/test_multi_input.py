@@ -514,3 +514,52 @@ def test_a_path_has_the_groups_of_each_limit(aggregate, scan):
         assert model.loss_interval_ == pytest.approx(point.loss_interval)
     assert points[0].n_groups == 6
     assert points[-1].n_groups == 1
+
+
+def test_nothing_merged_compares_as_nothing_gained():
+    """In the same units, whatever those of the inputs are."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(80, 4, 3)) * [1e-2, 1.0, 100.0]
+    Y = (inputs / [1e-2, 1.0, 100.0]).sum(axis=2) + rng.normal(size=(80, 4))
+    X, layout = multi_input_layout(inputs)
+    model = MultiInputCTFARegressor(layout, RidgeCV(), targets=fixed(-np.inf)).fit(X, Y)
+    np.testing.assert_allclose(model.compare(X, Y, cv=3)["gain"], 0.0, atol=1e-12)
+
+
+def test_models_are_compared_on_rows_that_both_predict():
+    rng = np.random.default_rng(0)
+    weather = rng.normal(size=(200, 1, 1))
+    inputs = weather + 0.1 * rng.normal(size=(200, 6, 1))
+    missing = rng.random((200, 6)) < 0.2
+    # Noisy exactly where a target's own input is missing and only its group can predict.
+    Y = weather[:, :, 0] + np.where(missing, 3.0, 0.1) * rng.normal(size=(200, 6))
+    inputs[missing] = np.nan
+    X, layout = multi_input_layout(inputs)
+    model = MultiInputCTFARegressor(layout, targets=fixed(np.inf)).fit(X, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table = model.compare(X, Y, cv=4)
+    assert (table["error"] < 0.3).all()
+
+
+def test_slots_are_called_by_what_their_columns_have_in_common():
+    inputs, Y = problem()
+    X, layout = multi_input_layout(inputs)
+    columns = [f"{slot}_{basin}" for basin in "abcdef" for slot in ("rain", "sun", "wind")]
+    table = pd.DataFrame(X, columns=columns)
+    model = MultiInputCTFARegressor(layout, targets=fixed(np.inf), features=FeatureAggregator())
+    model.fit(table, Y)
+    assert model.features_[0].feature_names_in_.tolist() == ["rain", "sun", "wind"]
+
+
+def test_a_limit_of_no_merge_that_was_chosen_is_said_to_be_chosen():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(200, 4, 2))
+    Y = np.einsum("nlk,lk->nl", inputs, 5.0 * rng.normal(size=(4, 2))) + rng.normal(size=(200, 4))
+    X, layout = multi_input_layout(inputs)
+    chosen = MultiInputCTFARegressor(layout, aggregate="pool", head="shrink").fit(X, Y)
+    given = MultiInputCTFARegressor(layout, targets=fixed(-np.inf), aggregate="pool").fit(X, Y)
+    assert "switched off" in str(given.why(0))
+    if chosen.max_loss_ == -np.inf:
+        assert "held-out rows preferred no merge" in str(chosen.why(0))
+    assert "switched off" not in str(chosen.why(0))

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._explanation import Explanation, MergeEvidence, as_pandas, co_clustering, explain
-from ctfa._held_out import Split, align, held_out_error, regroup, together
+from ctfa._held_out import Split, align, held_out_errors, regroup, together
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
@@ -131,10 +131,8 @@ class EvidenceMixin:
         labels = check.read_labels(groups, sample)
         splits = check.read_folds(cv, sample, targets.values, groups)
         self._require_observed(sample, targets, splits)
-        error, alone = (
-            held_out_error(model, sample, targets.values, splits, labels)
-            for model in (self._anew(), single)
-        )
+        models = (self._anew(), single)
+        error, alone = held_out_errors(models, sample, targets.values, splits, labels)
         variance = np.nanvar(self.targets_._to_units(targets.values), axis=0)
         columns = {
             "target": list(self.targets_._names),

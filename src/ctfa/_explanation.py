@@ -23,6 +23,10 @@ BREAK_EVEN = {"risk": 1.0, "mse": 0.0, "corollary": 0.0}
 ASK_ONCE = ("grow", "restart")
 
 
+#: Why most merges are refused.
+TOO_WELL_TOLD_APART = "the features predict the difference of the two too well to give it up"
+
+
 class Terms(NamedTuple):
     """The terms on which targets were merged, as far as words depend on them."""
 
@@ -32,6 +36,7 @@ class Terms(NamedTuple):
     guarded: bool
     standardised: bool  # whether a unit of gain is a target's variance
     gappy: bool  # whether targets have missing values
+    chosen: bool = False  # whether the limit was chosen on held-out rows
 
     @property
     def rule(self) -> str | None:
@@ -205,7 +210,7 @@ class Explanation:
         marked = [self._marked(name) for name in others]
         lines = [
             f"{self.target}{' (turned round)' if is_turned else ''} {self._served_with(marked)}.",
-            f"  Predicted gain over a model of its own: "
+            f"  Predicted gain{self._gain_of()} over a model of its own: "
             f"{self._amount(self.gain, self.gain_error, 'its variance')}{self._verdict()}"
             f"{self._trusts()}.",
         ]
@@ -220,6 +225,10 @@ class Explanation:
     def _served_with(self, others: list[str]) -> str:
         """How the group serves its members."""
         return f"is predicted from the mean of {len(self.members)} targets, with {listed(others)}"
+
+    def _gain_of(self) -> str:
+        """Whose gain is told, where that is not plain."""
+        return ""
 
     def _trusts(self) -> str:
         use = "" if self.shrunk else " (used by head='shrink' only)"
@@ -354,6 +363,8 @@ def _nobody_refused(evidence: MergeEvidence) -> Refusal:
 
 def _reason(terms: Terms, loss: float) -> str:
     """Why a merge of this loss was refused."""
+    if terms.max_loss == -np.inf and terms.chosen:
+        return "held-out rows preferred no merge at all"
     if terms.max_loss == -np.inf:
         return "merging is switched off (max_loss=-inf)"
     if terms.rule is None:
@@ -364,7 +375,7 @@ def _reason(terms: Terms, loss: float) -> str:
             f"merging was predicted to gain, but max_loss={terms.max_loss:g} is stricter than "
             f"break-even ({even:g})"
         )
-    return "the features predict the difference of the two too well to give it up"
+    return TOO_WELL_TOLD_APART
 
 
 def as_pandas(columns: dict[str, Any], what: str) -> Any:

@@ -74,7 +74,8 @@ class FittedTargets(FittedGroups):
     def score_per_target(self, X: Any, Y: Any, sample_weight: Any = None) -> FloatArray:
         """R2 of each target, in the order of the columns of ``Y``.
 
-        On the rows where it is observed; NaN for a target observed in fewer than two of them.
+        On the rows where it is observed (and, where inputs may be missing, can be predicted); NaN
+        for a target with fewer than two of them.
         """
         predicted = np.asarray(self.predict(X))
         true = self.targets_._read_again(Y, predicted.shape[0]).values

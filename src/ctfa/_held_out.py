@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -64,25 +65,36 @@ def align(partitions: Iterable[Partition], reference: Partition) -> IntArray:
     return np.array(rows)
 
 
-def held_out_error(
-    model: Any,
+def held_out_errors(
+    models: Sequence[Any],
     sample: check.Sample,
     values: FloatArray,
     splits: Sequence[Split],
     groups: Any = None,
-) -> FloatArray:
-    """Mean squared error of each target on held-out rows, in units of its variance."""
-    errors = []
+) -> list[FloatArray]:
+    """Mean squared error of each target on held-out rows, in units of its variance, by model.
+
+    Over the rows where a target is observed and every model predicts it.
+    """
+    errors: list[list[Any]] = [[] for _ in models]
     for train, test in splits:
         learn = None if sample.weights is None else sample.weights[train]
         judge = None if sample.weights is None else sample.weights[test]
         labels = None if groups is None else groups[train]
-        fitted = clone(model).fit(sample.inputs[train], values[train], learn, groups=labels)
-        gap = values[test] - np.asarray(fitted.predict(sample.inputs[test])).reshape(test.size, -1)
-        squares = np.ma.masked_invalid(gap) ** 2  # where the target is not observed
-        errors.append(np.ma.average(squares, axis=0, weights=judge))
+        gaps = []
+        for model in models:
+            fitted = clone(model).fit(sample.inputs[train], values[train], learn, groups=labels)
+            with warnings.catch_warnings():
+                # Where inputs are missing nobody is judged.
+                warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
+                predicted = np.asarray(fitted.predict(sample.inputs[test]))
+            gaps.append(values[test] - predicted.reshape(test.size, -1))
+        unknown = np.any([~np.isfinite(gap) for gap in gaps], axis=0)
+        for found, gap in zip(errors, gaps, strict=True):
+            squares = np.ma.masked_array(np.where(unknown, 0.0, gap) ** 2, unknown)
+            found.append(np.ma.average(squares, axis=0, weights=judge))
     unit = np.ma.masked_invalid(values).var(axis=0)
-    return np.asarray(np.ma.mean(np.ma.array(errors), axis=0) / unit)
+    return [np.asarray(np.ma.mean(np.ma.array(found), axis=0) / unit) for found in errors]
 
 
 def r2_of_each(true: FloatArray, predicted: FloatArray, weights: FloatArray | None) -> FloatArray:

@@ -20,8 +20,14 @@ from ctfa._fitted_targets import FittedTargets
 from ctfa._heads import HEADS
 from ctfa._held_out import Split
 from ctfa._merging import MergeProblem, settle
-from ctfa._own_evidence import Kept, OwnExplanation, SharedExplanation, evidence_of
-from ctfa._own_models import fit_groups, fit_steps
+from ctfa._own_evidence import (
+    Kept,
+    OwnExplanation,
+    SharedExplanation,
+    evidence_of,
+    in_words_of_sharing,
+)
+from ctfa._own_models import fit_groups, fit_steps, slot_names
 from ctfa._own_rule import AGGREGATES, LIMITS, OwnChoice, OwnRule, choose, in_units
 from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
@@ -86,12 +92,14 @@ class MultiInputCTFARegressor(
     aggregate_ : {"mean", "pool"}
         The way of aggregating that was used.
     aggregate_errors_ : dict
-        Held-out error of the best of each way that was compared; empty without folds.
+        Held-out error of the best of each way that was compared, a mean square in units of each
+        target's variance (its own units where ``scale`` is not "standard"); empty without folds.
     targets_ : TargetAggregator
         Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
         ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
     features_ : list of FeatureAggregator
-        Phase II as fitted, one a group, over the slots that the group has.
+        Phase II as fitted, one a group, over the slots that the group has. Slots are called by what
+        their columns' names have in common, where ``X`` has names.
     regressors_ : list of estimators
         One a group, in the units of ``scale``.
     layout_ : ndarray of shape (n_targets, n_slots)
@@ -103,7 +111,10 @@ class MultiInputCTFARegressor(
         ``head="shrink"``; 1 for ``head="mean"``.
     merges_ : DataFrame
         One row a merge: who joined whom, its F and break-even F, the predicted gain with its
-        standard error, the members predicted to lose (worked out for up to 1,000 targets).
+        standard error (summed over the members, in units of a target's variance where ``scale`` is
+        "standard"), the members predicted to lose (worked out for up to 1,000 targets). Gains are
+        of the group's model alone and for rows that do not depend on each other: they flatter
+        series that remember. ``compare`` asks held-out rows.
     stability_ : ndarray of shape (n_targets, n_targets)
         Share of subsamples in which two targets are in one group; see ``stability``.
     n_features_in_, feature_names_in_, target_names_in_
@@ -189,7 +200,7 @@ class MultiInputCTFARegressor(
             self.aggregate_,
             self._template,
             features,
-            [f"slot{k}" for k in range(series.n_slots)],
+            slot_names(self.layout_, getattr(self, "feature_names_in_", None)),
             self.n_jobs,
         )
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
@@ -221,8 +232,9 @@ class MultiInputCTFARegressor(
         A target is given by name, or by position where that is not a name.
         """
         known = vars(super().why(target))
-        kind = OwnExplanation if self.aggregate_ == "mean" else SharedExplanation
-        return kind(**known)
+        if self.aggregate_ == "mean":
+            return OwnExplanation(**known)
+        return SharedExplanation(**known | {"refusal": in_words_of_sharing(known["refusal"])})
 
     def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
         """Return each group's mean target and its table of mean inputs, in raw units.
@@ -401,8 +413,12 @@ class MultiInputCTFARegressor(
         return evidence
 
     def _single_task(self) -> MultiInputCTFARegressor:
-        """The same regressor for each target by itself, not fitted."""
-        return MultiInputCTFARegressor(self.layout_, self.regressor, targets="passthrough")
+        """The same regressor for each target by itself, not fitted, in the same units."""
+        targets = self.targets
+        if not isinstance(targets, str):
+            scale, solver = self.targets_.scale, self.targets_.solver
+            targets = TargetAggregator(max_loss=-np.inf, scale=scale, solver=solver)
+        return MultiInputCTFARegressor(self.layout_, self.regressor, targets=targets)
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""

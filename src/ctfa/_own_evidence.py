@@ -9,9 +9,11 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ctfa._explanation import (
+    TOO_WELL_TOLD_APART,
     Explanation,
     MergeEvidence,
     MergeSummary,
+    Refusal,
     Terms,
     listed,
     percent,
@@ -47,6 +49,9 @@ class OwnExplanation(Explanation):
             f"inputs, with {listed(others)}"
         )
 
+    def _gain_of(self) -> str:
+        return " of the group's model" if self.shrunk else ""
+
     def _trusts(self) -> str:
         # How far a target trusts its group is found by the head that asks.
         return f"; it trusts its group {percent(self.trust)}" if self.shrunk else ""
@@ -63,6 +68,13 @@ class SharedExplanation(OwnExplanation):
         return f"shares its coefficients with {len(others)} other {noun}: {listed(others)}"
 
 
+def in_words_of_sharing(refusal: Refusal) -> Refusal:
+    """Why two groups do not share coefficients."""
+    if refusal.reason == TOO_WELL_TOLD_APART:
+        return refusal._replace(reason="their coefficients differ by more than sharing saves")
+    return refusal
+
+
 def evidence_of(kept: Kept, aggregator: TargetAggregator, aggregate: str) -> MergeEvidence:
     """Go through the merges again, and see what each target has of its group."""
     rule, series, names = kept
@@ -77,6 +89,7 @@ def evidence_of(kept: Kept, aggregator: TargetAggregator, aggregate: str) -> Mer
         standardised=aggregator.scale == "standard",
         # Members that share coefficients have each its own rows, whatever the others lack.
         gappy=aggregate == "mean" and not series.is_complete,
+        chosen=aggregator.cv_curve_ is not None,
     )
     return MergeEvidence(
         history,

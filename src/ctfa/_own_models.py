@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from os.path import commonpath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,6 +99,17 @@ def about(rows: Series, has: BoolArray, centre: FloatArray, tasks: IntArray) -> 
     inputs = rows.values[tasks, :-1] - centre[tasks, :, None]
     inputs[~has[tasks]] = 0.0
     return np.asarray(inputs)
+
+
+def slot_names(layout: IntArray, names: Any) -> list[str]:
+    """Call each slot by what the names of its columns have in common, else by its number."""
+    found = []
+    for slot, columns in enumerate(layout.T):
+        own = [] if names is None else [str(names[column]) for column in columns if column >= 0]
+        ends = (commonpath(own), commonpath([name[::-1] for name in own])[::-1])
+        common = max(ends, key=len).strip(" _-.:/") if len(set(own)) > 1 else ""
+        found.append(common if len(common) > 1 else f"slot{slot}")
+    return found if len(set(found)) == len(found) else [f"slot{k}" for k in range(len(found))]
 
 
 def fit_groups(

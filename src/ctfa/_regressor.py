@@ -241,6 +241,7 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
                 aggregator.guard is not None,
                 aggregator.scale == "standard",
                 bool(np.isnan(targets.values).any()),
+                chosen=aggregator.cv_curve_ is not None,
             ),
         )
         return aggregator
