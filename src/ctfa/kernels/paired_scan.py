@@ -59,6 +59,7 @@ class Graph(NamedTuple):
     leader: IntArray  # of each task, or of who led it before
     seen: IntArray  # the walk that met a block last
     changed: IntArray  # merges made when a block changed last
+    target: FloatArray  # of each block, side by side: in the sums they are pages apart
 
 
 class Notes(NamedTuple):
@@ -85,7 +86,7 @@ class GraphScan:
         n_tasks = space.n_variables
         self._edges = first, second
         self._heap = heap_for(first.size)
-        self._graph = _graph_of(n_tasks, first, second)
+        self._graph = _graph_of(asked.blocks.sums[:, -1].copy(), first, second)
         self._notes = Notes(
             np.zeros(N_COUNTS, np.int64),
             np.array([np.nan, ledger.best_refused]),
@@ -173,8 +174,9 @@ def on_graph(
     return GraphScan(asked, space, ledger, edges, terms).run()
 
 
-def _graph_of(n_tasks: int, first: IntArray, second: IntArray) -> Graph:
+def _graph_of(target: FloatArray, first: IntArray, second: IntArray) -> Graph:
     """Each task's own list; ends say -1."""
+    n_tasks = target.shape[0]
     owner, vertex = np.concatenate((first, second)), np.concatenate((second, first))
     order = np.argsort(owner, kind="stable")
     owner, vertex = owner[order], vertex[order].astype(np.int64)
@@ -185,7 +187,7 @@ def _graph_of(n_tasks: int, first: IntArray, second: IntArray) -> Graph:
     tail[owner[last]] = last
     head[owner[last]] = np.concatenate(([0], last[:-1] + 1))[: last.size]
     changed, seen = np.zeros(n_tasks, np.int64), np.zeros(n_tasks, np.int64)
-    return Graph(head, tail, following, vertex, np.arange(n_tasks), seen, changed)
+    return Graph(head, tail, following, vertex, np.arange(n_tasks), seen, changed, target)
 
 
 def _spread_of(parts: str) -> Any:
@@ -201,12 +203,16 @@ def _spread_of(parts: str) -> Any:
         block, n_tasks = counts[BLOCK], graph.head.size
         n_rows, n_samples = blocks.sums.shape[1:]
         rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
+        graph.target[block] = blocks.sums[block, -1]
         n_near = _neighbours(graph, block, counts[MERGES], notes.near)
         make_room(heap, n_near, graph.changed)
         counts[DOUBTFUL] = 0
         for k in range(n_near):
             one = notes.near[k]
-            strength = np.rint(_correlation(blocks, block, one) * terms.finest) / terms.finest
+            strength = (
+                np.rint(_correlation(graph.target, blocks.square, block, one) * terms.finest)
+                / terms.finest
+            )
             if not strength >= terms.lowest:
                 continue
             key = -strength
@@ -340,11 +346,11 @@ def _neighbours(graph: Graph, block: int, walk: int, near: IntArray) -> int:
 
 
 @reordered
-def _correlation(blocks: Blocks, block: int, other: int) -> float:
+def _correlation(target: FloatArray, square: FloatArray, block: int, other: int) -> float:
     """Correlation of two mean targets; a constant one has none."""
-    mine, theirs = blocks.sums[block, -1], blocks.sums[other, -1]
+    mine, theirs = target[block], target[other]
     product = 0.0
     for k in range(mine.size):
         product += mine[k] * theirs[k]
-    scale = np.sqrt(blocks.square[block, -1] * blocks.square[other, -1])
+    scale = np.sqrt(square[block, -1] * square[other, -1])
     return product / scale if scale > 0.0 else 0.0
