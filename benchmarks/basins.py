@@ -1,15 +1,18 @@
-"""Tasks with inputs of their own: the search against as many separate least-squares fits.
+"""Tasks with inputs of their own: the whole fit against as many separate least-squares fits.
 
-    python benchmarks/basins.py [n_basins] [--all-pairs] [--quick]
+    python benchmarks/basins.py [n_basins] [--all-pairs] [--paths] [--quick]
 
 Basins of ``make_basins``, 16 inputs and 102 samples, about six neighbours each. *floor* is one
-``numpy.linalg.lstsq`` for each basin. Seconds are those of the processor in this process, one
-thread, so that ratios do not feel what else the machine does. A fit is the space (gathering,
-centring, each basin's own regression) and the search. ``--all-pairs`` adds the search among all
-pairs of all basins, strongest first, which takes minutes.
+``numpy.linalg.lstsq`` for each basin. Seconds are those of the processor, one thread, so that
+ratios do not feel what else the machine does. A fit is that of ``MultiInputCTFARegressor`` in a
+process of its own, whose peak memory is printed with that of drawing the data: input checks, the
+search on the graph, and the models of the groups. ``--paths`` adds searches at many values of
+``max_loss``, ``--all-pairs`` the search among all pairs of all basins, strongest first: each takes
+minutes.
 """
 
 import argparse
+import json
 import resource
 import subprocess
 import sys
@@ -20,7 +23,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-import ctfa.kernels  # noqa: F401  # lets the scans know of them
+from ctfa import MultiInputCTFARegressor, TargetAggregator
 from ctfa.core import backend
 from ctfa.core.criteria import target_risk
 from ctfa.core.graph import Neighbours
@@ -30,7 +33,8 @@ from ctfa.core.series import Series
 from ctfa.core.spaces import PairedSpace
 from ctfa.datasets import make_basins
 
-N_SAMPLES, N_INPUTS, MAX_LOSS, TIE = 102, 16, 1.5, 1e-10
+N_SAMPLES, N_INPUTS, MAX_LOSS, TIE = 102, 16, 1.0, 1e-10
+SIZES = (2_000, 5_000, 10_000)
 PATH = np.linspace(0.1, 2.0, 20)
 SCANNED = ("best-first", "correlation")
 
@@ -44,10 +48,7 @@ def timed(work: Callable[..., Any], *given: Any) -> tuple[Any, float]:
 
 def draw(n_basins: int) -> Any:
     """Basins whose targets have one unit."""
-    regions = max(12, n_basins // 150)
-    basins = make_basins(
-        n_basins, N_SAMPLES, N_INPUTS, n_regions=regions, polygons=False, random_state=0
-    )
+    basins = make_basins(n_basins, N_SAMPLES, N_INPUTS, polygons=False, random_state=0)
     basins.target -= basins.target.mean(axis=0)
     basins.target /= basins.target.std(axis=0)
     return basins
@@ -91,28 +92,54 @@ def note_of(history: MergeHistory) -> str:
     return f"{groups} groups, {history.n_comparisons} questions"
 
 
-def on_the_graph(n_basins: int, *, with_numpy: bool, with_path: bool) -> None:
-    """Print the fits of one size."""
+def fit(basins: Any, scan: str) -> MergeHistory:
+    """Fit as a user does."""
+    targets = TargetAggregator(max_loss=MAX_LOSS, scan=scan, connectivity=basins.connectivity)
+    model = MultiInputCTFARegressor(basins.layout, targets=targets)
+    return model.fit(basins.data, basins.target).history_
+
+
+def one_fit(n_basins: int, scan: str) -> None:
+    """Print what a fit in this process takes, for the process that asked."""
+    with backend.using("numba"):  # compile, or load
+        fit(draw(100), scan)
     basins = draw(n_basins)
-    graph = basins.connectivity
-    _, floor = timed(separate_fits, basins)
+    drawn = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    history, seconds = timed(fit, basins, scan)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    note = f"{note_of(history)}; peak {peak:.2f} GiB, drawing {drawn:.2f}"
+    print(json.dumps([seconds, note]))
+
+
+def whole_fits(n_basins: int) -> None:
+    """Print the fits of one size."""
+    _, floor = timed(separate_fits, draw(n_basins))
     show(f"{n_basins} basins: separate least squares (floor)", floor, floor)
     for scan in SCANNED:
-        seconds = {}
-        for name in ("numba", "numpy") if with_numpy else ("numba",):
+        command = [sys.executable, __file__, str(n_basins), "--fit", scan]
+        printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        seconds, note = json.loads(printed.splitlines()[-1])
+        show(f"  {scan}, graph, whole fit", seconds, floor, note)
+
+
+def searches(n_basins: int, *, with_path: bool) -> None:
+    """Print what the searches alone take, with and without the compiler."""
+    basins = draw(n_basins)
+    _, floor = timed(separate_fits, basins)
+    for scan in SCANNED:
+        taken = []
+        for name in ("numba", "numpy"):
             with backend.using(name):
                 space, built = timed(space_of, basins)
-                history, seconds[name] = timed(search, space, scan, graph)
-            if scan == SCANNED[0] and name == "numba":
-                show("  space", built, floor)
-            show(f"  {scan}, graph, {name}", seconds[name], floor, note_of(history))
-            if name == "numba":
-                show(f"  {scan}, graph, whole fit", built + seconds[name], floor)
-        if with_numpy:
-            print(f"    without the compiler {seconds['numpy'] / seconds['numba']:.1f} times")
+                history, seconds = timed(search, space, scan, basins.connectivity)
+            if not taken:
+                show(f"{n_basins} basins: space", built, floor)
+            show(f"  {scan}, graph, search alone, {name}", seconds, floor, note_of(history))
+            taken.append(seconds)
+        print(f"    without the compiler {taken[1] / taken[0]:.1f} times")
         if with_path:
-            _, taken = timed(path, basins, scan)
-            show(f"  {scan}, graph, {PATH.size} values of max_loss", taken, floor)
+            _, seconds = timed(path, basins, scan)
+            show(f"  {scan}, graph, {PATH.size} values of max_loss", seconds, floor)
 
 
 def path(basins: Any, scan: str) -> list[int]:
@@ -138,40 +165,30 @@ def among_all(n_basins: int, scan: str, name: str) -> float:
     return taken
 
 
-def peak_of_one_fit(n_basins: int) -> None:
-    """Print the memory of a process that draws the data and fits once."""
-    basins = draw(n_basins)
-    drawn = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    search(space_of(basins), "best-first", basins.connectivity)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    size = (basins.data.nbytes + basins.target.nbytes) / 2**30
-    print(f"peak memory of one fit {peak:.2f} GiB, of drawing alone {drawn:.2f}, data {size:.2f}")
-
-
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("n_basins", nargs="?", type=int, default=29_934)
     parser.add_argument("--all-pairs", action="store_true", help="of all basins, strongest first")
-    parser.add_argument("--quick", action="store_true", help="one size on its graph, no paths")
-    parser.add_argument("--memory", action="store_true", help="only the peak memory of one fit")
+    parser.add_argument("--paths", action="store_true", help="many values of max_loss")
+    parser.add_argument("--quick", action="store_true", help="whole fits of one size only")
+    parser.add_argument("--fit", choices=SCANNED, help="one fit, printed as JSON")
     options = parser.parse_args()
     with threadpool_limits(1):
-        if options.memory:
-            peak_of_one_fit(options.n_basins)
+        if options.fit:
+            one_fit(options.n_basins, options.fit)
+            return
+        print(f"{'':52s} {'seconds':>9s} {'/ floor':>8s}")
+        smaller = [] if options.quick else [n for n in SIZES if n < options.n_basins]
+        for n_basins in (*smaller, options.n_basins):
+            whole_fits(n_basins)
+        if options.quick:
             return
         with backend.using("numba"):  # compile, or load
             small = draw(100)
             for scan in SCANNED:
                 search(space_of(small), scan, small.connectivity)
-        print(f"{'':52s} {'seconds':>9s} {'/ floor':>8s}")
-        on_the_graph(options.n_basins, with_numpy=True, with_path=not options.quick)
-        subprocess.run([sys.executable, __file__, str(options.n_basins), "--memory"], check=True)
-        if options.quick:
-            return
-        for n_basins in (2_000, 5_000, 10_000):
-            if n_basins < options.n_basins:
-                on_the_graph(n_basins, with_numpy=False, with_path=False)
+        searches(min(5_000, options.n_basins), with_path=options.paths)
         for scan in SCANNED:
             taken = [among_all(2_000, scan, name) for name in ("numba", "numpy")]
             print(f"    without the compiler {taken[1] / taken[0]:.1f} times")

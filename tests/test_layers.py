@@ -24,6 +24,7 @@ LAYERS = {
     "ctfa.core.agenda": 2,
     "ctfa.core.backend": 2,
     "ctfa.core.directions": 2,
+    "ctfa.core.edges": 2,
     "ctfa.core.judge": 2,
     "ctfa.core.rows": 2,
     "ctfa.core.runs": 2,

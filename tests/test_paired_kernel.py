@@ -1,14 +1,16 @@
 """Compiled questions of tasks with their own inputs: the decisions of numpy and of refits."""
 
+import importlib
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
 import test_paired_space as own
 from ctfa import kernels
-from ctfa.core import backend
+from ctfa.core import backend, progress
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
@@ -19,6 +21,7 @@ from test_kernels import assert_same_history
 needs_numba = pytest.mark.skipif(not kernels.has_numba(), reason="compiled questions need numba")
 pytestmark = needs_numba
 CASES = [*own.CASES, ("risk", -np.inf), ("risk", np.inf)]
+ON_GRAPHS = ["best-first", "correlation"]
 FLAWS = ["none", "collinear", "copies", "no slot", "constant", "no inputs", "cancelling", "alike"]
 
 
@@ -97,6 +100,112 @@ def test_paired_tasks_have_the_history_of_numpy(flaw, criterion, max_loss, scan)
         sizes = rng.integers(1, 4, size=X.shape[0]) if seed == 2 else None
         pair = histories(X, Y, criterion, scan, max_loss, graph=graph, sizes=sizes)
         assert_same_outcome(*pair, rtol=1e-5)
+
+
+def graph_of(kind, n_tasks, rng):
+    """Graphs that a scan may meet: hubs, islands, everybody with everybody, nobody."""
+    near = np.zeros((n_tasks, n_tasks), dtype=bool)
+    if kind == "ring":
+        return ring(n_tasks, rng)
+    if kind == "star":
+        near[:, rng.choice(n_tasks, size=2)] = True
+    elif kind == "islands":
+        island = rng.integers(0, 5, size=n_tasks)
+        near = (island[:, None] == island) & (rng.uniform(size=near.shape) < 0.5)
+    elif kind == "complete":
+        near[:] = True
+    elif kind == "sparse":
+        near = rng.uniform(size=near.shape) < 1.5 / n_tasks
+    return sparse.csr_array(near | near.T)
+
+
+@given(
+    flaw=st.sampled_from(FLAWS),
+    kind=st.sampled_from(["ring", "star", "islands", "complete", "sparse", "none"]),
+    seed=st.integers(0, 2**20),
+    case=st.sampled_from([*CASES, ("risk", 3.0), ("risk", 30.0)]),
+    scan=st.sampled_from(ON_GRAPHS),
+    lowest=st.sampled_from([-1.0, 0.0, 0.3]),
+    budget=st.sampled_from([1, 100, 320_000]),
+    sized=st.booleans(),
+)
+@settings(max_examples=300, deadline=None)
+def test_any_graph_is_walked_as_by_numpy(flaw, kind, seed, case, scan, lowest, budget, sized):
+    # Of copies, rounding says which is nearest by the paper's rule: they gain nothing.
+    assume(flaw != "copies" or (scan == "correlation"))
+    X, Y = flawed(flaw, seed)
+    rng = np.random.default_rng(seed)
+    graph = graph_of(kind, X.shape[0], rng)
+    sizes = rng.integers(1, 4, size=X.shape[0]) if sized else None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels.kernel_of("paired_scan"), "BUDGET", budget)
+        pair = histories(X, Y, case[0], scan, case[1], graph=graph, lowest=lowest, sizes=sizes)
+    assert_same_outcome(*pair, rtol=1e-5)
+    if flaw == "none":  # elsewhere two neighbours may be as near, to rounding
+        assert pair[0][0].refused.tolist() == pair[1][0].refused.tolist()
+
+
+@pytest.mark.parametrize("scan", ON_GRAPHS)
+def test_a_walk_that_is_stopped_has_made_the_first_merges_of_the_whole_one(scan, monkeypatch):
+    monkeypatch.setattr(kernels.kernel_of("paired_scan"), "BUDGET", 1)
+    X, Y = flawed("none", 4, n_tasks=60)
+    graph = ring(60, np.random.default_rng(4))
+    (whole, _), _ = histories(X, Y, "risk", scan, 1.5, graph=graph)
+    with (
+        progress.reporting_to(lambda record: record.n_merges < 5, every=0.0),
+        pytest.warns(progress.SearchStopped, match="stopped after 5 merges"),
+    ):
+        (mine, _), (part, space) = histories(X, Y, "risk", scan, 1.5, graph=graph)
+    assert not part.complete
+    assert len(whole) > len(part) == 5
+    assert part.block.tolist() == whole.block[:5].tolist()
+    assert part.other.tolist() == whole.other[:5].tolist()
+    assert part.loss_interval == (part.loss.max(), part.loss.max())
+    assert space.blocks()[1].max() == part.size.max()
+    assert mine.n_comparisons == part.n_comparisons
+
+
+@pytest.mark.parametrize("scan", ON_GRAPHS)
+def test_a_walk_asks_the_space_where_digits_are_lost(scan, monkeypatch):
+    kernel = kernels.kernel_of("paired_scan")
+    reasons = set()
+    turns = kernel._turns
+    monkeypatch.setattr(kernel, "_turns", lambda *state: reasons.add(why := turns(*state)) or why)
+    for flaw in ("none", "collinear", "copies"):
+        for seed in range(6):
+            X, Y = flawed(flaw, seed)
+            graph = graph_of("complete", 24, np.random.default_rng(seed))
+            histories(X, Y, "risk", scan, 1.5, graph=graph)
+        if flaw == "none":
+            assert reasons == {kernel.DONE}
+    asked = kernel.ASK_ROW if scan == "best-first" else kernel.ASK
+    assert reasons >= {asked, kernel.MERGE}
+
+
+@given(n_blocks=st.integers(2, 12), seed=st.integers(0, 2**20), n_steps=st.integers(1, 80))
+@settings(max_examples=60, deadline=None)
+def test_pairs_leave_the_heap_in_order_and_only_while_they_are_pairs(n_blocks, seed, n_steps):
+    waiting = importlib.import_module("ctfa.kernels.waiting")
+    rng = np.random.default_rng(seed)
+    edges = [(i, j) for j in range(n_blocks) for i in range(j)]
+    heap, changed, expected = waiting.heap_for(len(edges)), np.zeros(n_blocks, np.int64), {}
+    for now in range(1, n_steps):
+        block = int(rng.integers(n_blocks))  # changes, and all its pairs with it
+        changed[block] = now
+        mine = [pair for pair in edges if block in pair]
+        waiting.make_room(heap, len(mine), changed)
+        for first, second in mine:
+            key = float(rng.integers(0, 4))
+            waiting.put(heap, key, first * n_blocks + second, now)
+            expected[first, second] = key
+        for _ in range(int(rng.integers(0, 4))):
+            at = waiting.take(heap, changed)
+            if not expected:
+                assert at == -1
+                break
+            pair = min(expected, key=lambda pair: (expected[pair], pair))
+            assert divmod(int(heap.pair[at]), n_blocks) == pair
+            assert heap.key[at] == expected.pop(pair)
 
 
 @given(

@@ -15,14 +15,17 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ctfa.core.criteria import Criterion
-from ctfa.core.history import MergeHistory
+from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
 VARIABLE = "CTFA_BACKEND"
+
+#: First and second block of each edge, and its key; infinite keys never have their turn.
+Edges: TypeAlias = tuple[IntArray, IntArray, FloatArray]
 
 
 class Grow(Protocol):
@@ -60,6 +63,27 @@ class Ask(Protocol):
         """Return who answers for the space from now on, or None to decline."""
 
 
+class OnGraph(Protocol):
+    """The scans that take the edges of a graph in turn, by strength or by loss."""
+
+    def __call__(
+        self,
+        space: MergeSpace,
+        criterion: Criterion,
+        ledger: Ledger,
+        edges: Edges,
+        *,
+        limit: float,
+        min_correlation: float,
+        by_loss: bool,
+        where_it_pays: bool,
+    ) -> tuple[IntArray, IntArray] | None:
+        """Merge until nothing more is accepted; return the edges left, or None to decline.
+
+        The ledger has what was refused at the start, and is written on.
+        """
+
+
 class Backend(NamedTuple):
     """A package of kernels; nothing heavy is imported before its first scan."""
 
@@ -67,6 +91,7 @@ class Backend(NamedTuple):
     extra: str  # what to install
     grow: Grow
     ask: Ask
+    on_graph: OnGraph
 
 
 #: Filled by ``ctfa.kernels``: the core knows of no compiler.
@@ -115,6 +140,33 @@ def questions(space: MergeSpace, criterion: Criterion) -> Questions | None:
         compiled = backend.ask(space, criterion, where_it_pays=named() == "auto")
         if compiled is not None:
             return compiled
+    return None
+
+
+def on_graph(
+    space: MergeSpace,
+    criterion: Criterion,
+    ledger: Ledger,
+    edges: Edges,
+    *,
+    limit: float,
+    min_correlation: float,
+    by_loss: bool,
+) -> tuple[IntArray, IntArray] | None:
+    """Run a scan on a graph by a kernel, from its first keys on; None where there is none."""
+    for backend in _offered():
+        left = backend.on_graph(
+            space,
+            criterion,
+            ledger,
+            edges,
+            limit=limit,
+            min_correlation=min_correlation,
+            by_loss=by_loss,
+            where_it_pays=named() == "auto",
+        )
+        if left is not None:
+            return left
     return None
 
 

@@ -168,6 +168,10 @@ class Ledger:
         self._refused_loss[block] = np.inf
         self._refused[block] = -1
 
+    def refusals(self) -> tuple[IntArray, FloatArray]:
+        """Whom each block refused at the smallest loss, and that loss, for those that write."""
+        return self._refused, self._refused_loss
+
     @property
     def n_merges(self) -> int:
         """Merges written down so far."""

@@ -8,8 +8,6 @@ largest loss accepted, ``tolerance`` is added to it so that rounding does not de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import pairwise
 from typing import Protocol, cast
 
 import numpy as np
@@ -18,10 +16,11 @@ from ctfa.core import backend
 from ctfa.core.agenda import PairList, RankedPairs
 from ctfa.core.criteria import Criterion
 from ctfa.core.directions import DirectedSpace, Directions
+from ctfa.core.edges import keys_of_edges, refuse_edges, rows_of, taken_by_kernel, to_rounding
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, stoppable
-from ctfa.core.rows import RankedRows, Row, first_of
+from ctfa.core.rows import RankedRows
 from ctfa.core.runs import grow_by_runs
 from ctfa.core.spaces.base import ForeseeingSpace, MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -203,13 +202,20 @@ def _merge_nearest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         judge.ledger.n_comparisons += others.size
         return judge.all_losses(block, others)
 
-    rows = None if neighbours is None else _rows_of(neighbours, keys)
+    rows = None
+    if neighbours is not None:
+        edges = keys_of_edges(neighbours, keys)
+        if (history := taken_by_kernel(judge, edges, by_loss=True)) is not None:
+            return history
+        rows = rows_of(edges)
     pairs = RankedRows(judge.space.n_variables, keys, neighbours, rows)
     while (pair := pairs.smallest()) is not None and pair.key <= judge.limit:
         judge.merge(pair.first, pair.second, pair.key, neighbours)
         judge.ledger.forget_refusals(pair.first)
         pairs.merged(pair.first, pair.second)
-    return _refuse_the_rest(judge, pairs.remaining(), neighbours)
+    if neighbours is not None:
+        return refuse_edges(judge, *neighbours.edges())
+    return _refuse_the_rest(judge, pairs.remaining())
 
 
 def _merge_strongest(judge: Judge) -> MergeHistory:
@@ -233,7 +239,7 @@ def _merge_strongest(judge: Judge) -> MergeHistory:
         judge.merge(pair.first, pair.second, loss, None)
         ledger.forget_refusals(pair.first)
         pairs.merged(pair.first, pair.second)
-    return _refuse_the_rest(judge, pairs.remaining(), None)
+    return _refuse_the_rest(judge, pairs.remaining())
 
 
 def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
@@ -247,7 +253,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
 
     def keys(block: int | IntArray, others: IntArray) -> FloatArray:
         if directions is None:
-            strength = space.correlation(block, others)
+            strength = to_rounding(space.correlation(block, others))
         else:
             strength = directions.correlation(cast("int", block), others)
         return np.where(strength >= judge.min_correlation, -strength, np.inf)
@@ -265,7 +271,10 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         return np.where(admits(block, others), keys(block, others), np.inf)
 
     if neighbours is not None:
-        rows = _rows_of(neighbours, first_keys)
+        edges = keys_of_edges(neighbours, first_keys)
+        if (history := taken_by_kernel(judge, edges, by_loss=False)) is not None:
+            return history
+        rows = rows_of(edges)
     else:
         rows = cast("Directions", directions).first_rows(judge.min_correlation)
     pairs = RankedRows(space.n_variables, keys, neighbours, rows, admits)
@@ -283,7 +292,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
             directions.merged(block, other)
         pairs.merged(block, other)
     if neighbours is not None:
-        return _refuse_the_rest(judge, pairs.remaining(), neighbours)
+        return refuse_edges(judge, *neighbours.edges())
     # Everybody left has refused everybody else, when asked: too many to be asked again.
     return ledger.close()
 
@@ -293,33 +302,11 @@ def _are_accepted(judge: Judge, losses: FloatArray) -> BoolArray:
     return np.asarray((losses <= judge.limit) & (losses < np.inf))
 
 
-def _rows_of(
-    neighbours: Neighbours, keys: Callable[[IntArray, IntArray], FloatArray]
-) -> Iterator[tuple[int, Row]]:
-    """First rows of all blocks of a graph, asked many edges at a time."""
-    first, second = neighbours.edges()
-    order = np.lexsort((first, second))  # a pair belongs to its later block
-    first, second = first[order], second[order]
-    known = [keys(second[chunk], first[chunk]) for chunk in _slices(first.size)]
-    key = np.concatenate(known) if known else np.empty(0)
-    bounds = [*np.flatnonzero(np.diff(second, prepend=-1)).tolist(), second.size]
-    return (
-        (int(second[start]), first_of(first[start:stop], key[start:stop], None))
-        for start, stop in pairwise(bounds)
-    )
-
-
-def _refuse_the_rest(judge: Judge, left: IntArray, neighbours: Neighbours | None) -> MergeHistory:
+def _refuse_the_rest(judge: Judge, left: IntArray) -> MergeHistory:
     """Everybody left has refused everybody else; say so as they stand now."""
     ledger = judge.ledger
     for leader in map(int, left):
         ledger.forget_refusals(leader)
-    if neighbours is not None:
-        first, second = neighbours.edges()
-        for chunk in _slices(first.size):
-            losses = judge.all_losses(first[chunk], second[chunk])
-            ledger.refuse_pairs(first[chunk], second[chunk], losses)
-        return ledger.close()
     nearest = np.full(judge.space.n_variables, np.inf)
     for leader in map(int, left):
         others = left[left > leader]
@@ -331,10 +318,6 @@ def _refuse_the_rest(judge: Judge, left: IntArray, neighbours: Neighbours | None
         nearest[others[closer]] = losses[closer]
         ledger.refuse_pairs(np.full(int(closer.sum()), leader), others[closer], losses[closer])
     return ledger.close()
-
-
-def _slices(count: int) -> Iterator[slice]:
-    return (slice(k, k + LARGEST_CHUNK) for k in range(0, count, LARGEST_CHUNK))
 
 
 def _best_first_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:

@@ -3,8 +3,8 @@
 Optional: they need numba (``pip install 'ctfa[fast]'``), which is imported at the first scan that
 uses one. Each is the scan of ``ctfa.core.scans`` asked one candidate at a time, as the algorithm is
 printed; decisions, losses (to rounding) and counts are those of the numpy code. Tasks with inputs
-of their own cost more by the question than by the call: there only the questions are compiled, and
-the scans are numpy's.
+of their own have their questions compiled, and on a graph of neighbours the scans that take pairs
+in turn; among all pairs, where a call asks many at once, these are numpy's.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import logging
 from functools import cache
 from typing import Any
 
-from ctfa.core.backend import BACKENDS, Backend, Questions
+from ctfa.core.backend import BACKENDS, Backend, Edges, Questions
 from ctfa.core.criteria import Criterion
-from ctfa.core.history import MergeHistory
+from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces import (
     FeatureSpace,
     FoldedFeatureSpace,
@@ -27,7 +27,7 @@ from ctfa.core.spaces import (
 )
 from ctfa.core.types import IntArray
 
-__all__ = ["ask", "grow"]
+__all__ = ["ask", "grow", "on_graph"]
 
 #: Numbers of variables for which a kernel pays. Fewer are done in a few milliseconds without, and
 #: numba takes 0.3 s to import; of more features, products of matrices beat updates one by one.
@@ -99,6 +99,37 @@ def ask(space: MergeSpace, criterion: Criterion, *, where_it_pays: bool) -> Ques
     return questions
 
 
+def on_graph(
+    space: MergeSpace,
+    criterion: Criterion,
+    ledger: Ledger,
+    edges: Edges,
+    *,
+    limit: float,
+    min_correlation: float,
+    by_loss: bool,
+    where_it_pays: bool,
+) -> tuple[IntArray, IntArray] | None:
+    """Run a scan on a graph, from its first keys on; None for a space without a kernel."""
+    if type(space) is not PairedSpace:
+        return None
+    if where_it_pays and space.n_variables < TASKS_THAT_PAY:
+        return None
+    kernel = _loaded("paired_scan", where_it_pays=where_it_pays)
+    if kernel is None:
+        return None
+    left: tuple[IntArray, IntArray] | None = kernel.on_graph(
+        space,
+        criterion,
+        ledger,
+        edges,
+        limit=limit,
+        min_correlation=min_correlation,
+        by_loss=by_loss,
+    )
+    return left
+
+
 def _loaded(module: str, *, where_it_pays: bool) -> Any:
     """Return a kernel; None if it cannot be had and was not asked for by name."""
     kernel = kernel_of(module)
@@ -110,4 +141,4 @@ def _loaded(module: str, *, where_it_pays: bool) -> Any:
     raise kernel
 
 
-BACKENDS["numba"] = Backend(has_numba, "fast", grow, ask)
+BACKENDS["numba"] = Backend(has_numba, "fast", grow, ask, on_graph)

@@ -1,8 +1,9 @@
 """Targets with inputs of their own: the questions of ``PairedSpace``, compiled.
 
-The scan stays where it is; only what a pair costs, and what a merge leaves, is answered here, many
-pairs a call. A question is the Gram matrix of two blocks' added rows and one Cholesky factorization
-of it. Where that keeps too few digits, by the rules of the space, the space itself is asked.
+Only what a pair costs, and what a merge leaves, is answered here, many pairs a call; the scan stays
+where it is, but on a graph (``paired_scan``). A question is the Gram matrix of two blocks' added
+rows and one Cholesky factorization of it. Where that keeps too few digits, by the rules of the
+space, the space itself is asked.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class PairedQuestions:
 
     def __init__(self, space: PairedSpace, criterion: Criterion, number: int) -> None:
         self._space, self._criterion = space, criterion
-        self._blocks = Blocks(*space.blocks())
-        self._rule = Rule(
+        self.blocks = Blocks(*space.blocks())
+        self.rule = Rule(
             number,
             float(space.n_samples),
             float(space.n_inputs),
@@ -77,18 +78,22 @@ class PairedQuestions:
         others = others.astype(np.int64, copy=False)
         if isinstance(block, np.ndarray):
             blocks = block.astype(np.int64, copy=False)
-            losses, n_doubtful = _losses(self._blocks, blocks, others, self._rule)
+            losses, n_doubtful = _losses(self.blocks, blocks, others, self.rule)
         else:
-            losses, n_doubtful = _row(self._blocks, block, others, self._rule)
+            losses, n_doubtful = _row(self.blocks, block, others, self.rule)
         if n_doubtful:
             doubtful = np.isnan(losses)
             first = np.broadcast_to(block, others.shape)[doubtful]
-            losses[doubtful] = self._criterion(self._space.evidence(first, others[doubtful]))
+            losses[doubtful] = self.of_the_space(first, others[doubtful])
         return np.asarray(losses)
+
+    def of_the_space(self, blocks: IntArray, others: IntArray) -> FloatArray:
+        """Losses of pairs by the space itself."""
+        return np.asarray(self._criterion(self._space.evidence(blocks, others)), dtype=float)
 
     def merge(self, block: int, other: int) -> None:
         """Merge in the space."""
-        if _merge(self._blocks, block, other, self._rule):
+        if join(self.blocks, block, other, self.rule):
             self._space.merged(block, other)
         else:
             self._space.merge(block, other)
@@ -112,7 +117,7 @@ def _losses(
     rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
     losses, n_doubtful = np.empty(second.size), 0
     for k in range(second.size):
-        losses[k] = _loss(blocks, first[k], second[k], rows, gram, rule)
+        losses[k] = pair_loss(blocks, first[k], second[k], rows, gram, rule)
         n_doubtful += np.isnan(losses[k])
     return losses, n_doubtful
 
@@ -124,13 +129,13 @@ def _row(blocks: Blocks, block: int, others: IntArray, rule: Rule) -> tuple[Floa
     rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
     losses, n_doubtful = np.empty(others.size), 0
     for k in range(others.size):
-        losses[k] = _loss(blocks, block, others[k], rows, gram, rule)
+        losses[k] = pair_loss(blocks, block, others[k], rows, gram, rule)
         n_doubtful += np.isnan(losses[k])
     return losses, n_doubtful
 
 
 @compiled
-def _merge(blocks: Blocks, block: int, other: int, rule: Rule) -> bool:
+def join(blocks: Blocks, block: int, other: int, rule: Rule) -> bool:
     """Merge two blocks; change nothing and say so where Gram matrices have lost too many digits."""
     n_rows, n_samples = blocks.sums.shape[1:]
     rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
@@ -154,9 +159,10 @@ def _merge(blocks: Blocks, block: int, other: int, rule: Rule) -> bool:
 
 
 @compiled
-def _loss(
+def pair_loss(
     blocks: Blocks, block: int, other: int, rows: FloatArray, gram: FloatArray, rule: Rule
 ) -> float:
+    """Loss of a pair, in the workspaces given; not a number where the space has to be asked."""
     a, b = blocks.size[block], blocks.size[other]
     gap = 0.0
     if rule.criterion == RISK:
