@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from os.path import commonpath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -106,10 +105,19 @@ def slot_names(layout: IntArray, names: Any) -> list[str]:
     found = []
     for slot, columns in enumerate(layout.T):
         own = [] if names is None else [str(names[column]) for column in columns if column >= 0]
-        ends = (commonpath(own), commonpath([name[::-1] for name in own])[::-1])
+        ends = (_beginning(own), _beginning([name[::-1] for name in own])[::-1])
         common = max(ends, key=len).strip(" _-.:/") if len(set(own)) > 1 else ""
         found.append(common if len(common) > 1 else f"slot{slot}")
     return found if len(set(found)) == len(found) else [f"slot{k}" for k in range(len(found))]
+
+
+def _beginning(names: list[str]) -> str:
+    """What all names begin with."""
+    if not names:
+        return ""
+    first, last = min(names), max(names)  # these two differ first
+    length = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
+    return first[:length]
 
 
 def fit_groups(
