@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -42,11 +43,14 @@ class Series:
         Which slots a task has at all; one that it lacks is NaN in every row.
     weights : array of shape (rows,), optional
         How much each row counts, summing to the number of rows.
+    is_centred : bool
+        Whether every series is known to have mean zero over what it has.
     """
 
     values: FloatArray
     has: BoolArray
     weights: FloatArray | None = None
+    is_centred: bool = False
 
     @classmethod
     def of(
@@ -104,7 +108,7 @@ class Series:
         """Number of rows, those of weight zero too."""
         return int(self.values.shape[2])
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
         """Whether every slot that a task has, and its target, is observed in every row."""
         for part in _chunks(self.values):
@@ -121,7 +125,7 @@ class Series:
 
     def of_tasks(self, tasks: IntArray) -> Series:
         """Return some of the tasks."""
-        return Series(self.values[tasks], self.has[tasks], self.weights)
+        return Series(self.values[tasks], self.has[tasks], self.weights, self.is_centred)
 
     def standardised(self, scale: str, *, overwrite: bool = False) -> tuple[Series, Units]:
         """Bring every series to its own units, over the values it has (by their weights).
@@ -146,7 +150,7 @@ class Series:
             if scale == "standard":
                 scales[part] = np.where(spread > 0.0, spread, 1.0)
                 rows /= scales[part][:, :, None]
-        return Series(values, self.has, self.weights), Units(offsets, scales)
+        return Series(values, self.has, self.weights, is_centred=True), Units(offsets, scales)
 
 
 SCALES = ("standard", "center", "none")

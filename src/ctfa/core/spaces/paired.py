@@ -120,7 +120,8 @@ class PairedSpace:
         for chunk in _chunks(*sums.shape):
             rows = sums[chunk]
             rows[:, :-1][~series.has[chunk]] = 0.0
-            centre(rows, each)
+            if not series.is_centred:
+                centre(rows, each)
             if weights is not None:
                 rows *= np.sqrt(weights)
             if sizes is not None:
