@@ -21,7 +21,7 @@ from ctfa._heads import HEADS
 from ctfa._merging import settle, settle_history
 from ctfa._pooled_evidence import PooledEvidence, PooledExplanation, explain_task
 from ctfa._pooled_groups import Nearest, fit_group
-from ctfa._pooled_rule import TaskRows, choose_cut, pose, require_meaning
+from ctfa._pooled_rule import TaskRows, choose_cut, pose, require_freedom, require_meaning
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.cut import PREFERRED
 from ctfa.core.gains import Gain
@@ -71,6 +71,12 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
     n_jobs : int or None, default=None
         Groups and folds worked on at the same time, through joblib.
 
+    Notes
+    -----
+    All tasks together need more rows than slopes and offsets, by three or more, for there to be
+    evidence; ``targets="passthrough"`` needs none. There is no ``compare`` and no ``stability``
+    here: cross-validate, with the ids as a column of ``X`` (see ``fit``).
+
     Attributes
     ----------
     tasks_ : ndarray of shape (n_tasks,)
@@ -91,8 +97,11 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
     trust_ : ndarray of shape (n_tasks,)
         One less the share of its own degrees of freedom that a task uses under ``head="shrink"``.
     merges_ : DataFrame
-        One row a merge: who joined whom, its F and break-even F, the predicted gain with its
-        standard error, the tasks predicted to lose.
+        One row a merge: who joined whom, its loss, F and break-even F; ``gain``, predicted, summed
+        over the tasks of both sides, with its standard error ``gain_error``; ``worst_gain``, of the
+        task that gains least; the tasks predicted to lose. Gains are shares of the variance of the
+        target within tasks for ``scale="standard"`` (0.05 is 5 %), in squared units of the target
+        for ``"center"``.
     global_regressor_ : estimator
         The model of all tasks, for ``unseen="global"``.
     n_features_in_, feature_names_in_
@@ -158,7 +167,7 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         check.require_regressor(self._template)
         self._column = tasks if check.is_column(tasks) else None
         X, tasks = self._apart(X, tasks)
-        sample = check.read_sample(self, X, sample_weight)
+        sample = check.read_task_sample(self, X, tasks, sample_weight)
         target = check.read_vector(y, sample)
         known = check.read_tasks(tasks, sample.n_given, sample.used)
         if sample.weights is not None:
@@ -173,6 +182,9 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         self._names = tuple(map(str, known.ids))
         rows = TaskRows(sample.inputs, target, sample.weights, known.of_row, len(known.ids))
         check.require_varying_within(rows.within(target), target)
+        # Tasks by themselves are their regressor's business; one model of all has offsets to find.
+        if phases[0] is not None or self.unseen == "global":
+            require_freedom(rows)
         self.targets_ = self._fit_targets(phases[0], sample, rows, groups)
         self._fit_groups(phases[1], rows)
         return self
@@ -191,7 +203,9 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         ndarray of shape (n_samples,)
         """
         check_is_fitted(self)
+        given = tasks
         X, tasks = self._apart(X, self._column if tasks is None else tasks)
+        check.require_not_one_id(X, given, self.n_features_in_)
         inputs = check.read_inputs(self, X, reset=False)
         ids = check.read_ids(tasks, inputs.shape[0])
         position = {task: number for number, task in enumerate(self._ids)}
@@ -201,7 +215,7 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         if not seen.all():
             strangers = list(dict.fromkeys(task for task in ids if task not in position))
             if self.unseen == "error":
-                check.require_seen(strangers, len(self._ids))
+                check.require_seen(strangers, self._ids)
             if self.unseen == "nearest":
                 number = {task: k for k, task in enumerate(strangers)}
                 others = np.array([number.get(task, -1) for task in ids], dtype=np.intp)

@@ -46,7 +46,7 @@ class PooledEvidence(NamedTuple):
         return summaries
 
     def gain_of(self, task: int, members: IntArray) -> tuple[float, float]:
-        """What a task gains by the others of its group, with its standard error.
+        """What a task gains by the others of its group, and the standard error of that merge.
 
         Infinite where it has no degrees of freedom of its own: alone it cannot be fitted.
         """
@@ -63,7 +63,11 @@ class PooledEvidence(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PooledExplanation(Explanation):
-    """Why a task with rows of its own is where it is: print it."""
+    """Why a task with rows of its own is where it is: print it.
+
+    ``gain_error`` is of the task and the rest of its group together. It tells a loss from an even
+    outcome; beside the gain of the task alone it is not shown.
+    """
 
     made_by: ClassVar[str] = "pool"
 
@@ -71,16 +75,21 @@ class PooledExplanation(Explanation):
         if len(self.members) == 1:
             return [f"{self.target} stays by itself."]
         others = [name for name in self.members if name != self.target]
-        use = "" if self.shrunk else " (used by head='shrink' only)"
         if np.isinf(self.gain):
             gained = "  It has too few rows for slopes of its own"
         else:
-            amount = self._amount(self.gain, self.gain_error, "its variance within tasks")
+            amount = self._amount(self.gain, np.nan)
             gained = f"  Predicted gain over slopes of its own: {amount}{self._verdict()}"
+        trusts = f"; it trusts its group {100 * self.trust:.0f} %" if self.shrunk else ""
+        number = "1 other task" if len(others) == 1 else f"{len(others)} other tasks"
         return [
-            f"{self.target} shares its slopes with {len(others)} other tasks: {listed(others)}.",
-            f"{gained}; it trusts its group {100 * self.trust:.0f} %{use}.",
+            f"{self.target} shares its slopes with {number}: {listed(others)}.",
+            f"{gained}{trusts}.",
         ]
+
+    def _amount(self, value: float, error: float, whole: str = "") -> str:
+        # One unit for all tasks, whoever gains.
+        return super()._amount(value, error, "the variance within tasks")
 
 
 def explain_task(

@@ -18,6 +18,7 @@ from ctfa._target_rule import warn_that_folds_were_stopped
 from ctfa.core import progress
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import GRID, CutCurve
+from ctfa.core.fit import Fit
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
@@ -72,6 +73,14 @@ class TaskRows:
         return PooledSpace.of(
             self.of_each(self.inputs), self.of_each(self.target), row_weights=self.weights_of_each
         )
+
+    def pooled(self) -> Fit:
+        """Common slopes of all tasks together."""
+        everybody = range(1, self.n_tasks)
+        space = PooledSpace.of(
+            self.of_each(self.inputs), self.of_each(self.target), groups=[[0], everybody]
+        )
+        return space.evidence(0, np.array([1])).after
 
     def summaries(self, inputs: FloatArray | None = None) -> list[TaskSummary]:
         """Moments of each task; of other inputs where given."""
@@ -147,6 +156,16 @@ def require_meaning(aggregator: TargetAggregator) -> None:
             "is not available",
             "use solver='ols': tasks without degrees of freedom of their own may merge",
         )
+
+
+def require_freedom(tasks: TaskRows) -> None:
+    """Refuse tasks that leave nothing to judge a merge by, even if all of them share slopes."""
+    n_rows, n_features = tasks.inputs.shape
+    # The rank is worked out where the number of features alone does not settle it.
+    if n_rows - n_features - tasks.n_tasks > check.SPARE:
+        return
+    fit = tasks.pooled()
+    check.require_pooled_freedom(n_rows, n_features, int(np.asarray(fit.rank)[0]), tasks.n_tasks)
 
 
 def choose_cut(

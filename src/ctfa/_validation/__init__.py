@@ -31,7 +31,6 @@ from ctfa._validation.folds import (
 )
 from ctfa._validation.options import (
     choose,
-    not_yet,
     read_correlation,
     read_criterion,
     read_feature_limit,
@@ -63,6 +62,7 @@ from ctfa._validation.own import (
     warn_if_unpredictable,
 )
 from ctfa._validation.sufficiency import (
+    SPARE,
     is_varying,
     require_any_score,
     require_columns_freedom,
@@ -71,6 +71,7 @@ from ctfa._validation.sufficiency import (
     require_matrix_size,
     require_observed,
     require_observed_in_folds,
+    require_pooled_freedom,
     require_varying,
     warn_if_doubtful,
 )
@@ -81,15 +82,18 @@ from ctfa._validation.tasks import (
     read_fold_count,
     read_ids,
     read_task,
+    read_task_sample,
     read_tasks,
     refuse_option,
     require_judged,
+    require_not_one_id,
     require_seen,
     require_varying_within,
     take_column,
 )
 
 __all__ = [
+    "SPARE",
     "Sample",
     "Targets",
     "Tasks",
@@ -103,7 +107,6 @@ __all__ = [
     "is_column",
     "is_varying",
     "library_of",
-    "not_yet",
     "read_correlation",
     "read_criterion",
     "read_cut_folds",
@@ -128,6 +131,7 @@ __all__ = [
     "read_target_limit",
     "read_targets",
     "read_task",
+    "read_task_sample",
     "read_tasks",
     "read_vector",
     "read_weights",
@@ -147,8 +151,10 @@ __all__ = [
     "require_judges",
     "require_matrix_size",
     "require_no_limit",
+    "require_not_one_id",
     "require_observed",
     "require_observed_in_folds",
+    "require_pooled_freedom",
     "require_regressor",
     "require_risk",
     "require_rows",

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from ctfa._validation.containers import container_of
+from ctfa._validation.explained import explained
 from ctfa._validation.sufficiency import warn_if_doubtful
 from ctfa.core.design import Design
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -97,12 +98,12 @@ def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> F
                 ensure_min_samples=2 if reset else 1,
             )
         except (TypeError, ValueError) as error:
-            raise _explained(error, "X") from error
+            raise explained(error, "X", X, has_layout=hasattr(estimator, "layout")) from error
     names = getattr(estimator, "feature_names_in_", None)
     if not gaps:
         _refuse_gaps(values, "X", names)
     elif values.size and not _is_moderate(values):
-        _refuse_gaps(np.where(np.isnan(values), 0.0, values), "X", names)
+        _refuse_gaps(np.where(np.isnan(values), 0.0, values), "X", names, gaps=True)
     return values
 
 
@@ -161,7 +162,7 @@ def read_targets(
                 Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name=what
             )
         except (TypeError, ValueError) as error:
-            raise _explained(error, what) from error
+            raise explained(error, what) from error
     is_vector = values.ndim == 1
     if is_vector:
         values = values.reshape(-1, 1)
@@ -173,7 +174,7 @@ def read_targets(
     )
     targets = Targets(values, tuple(names), labels if given else None, library, is_vector)
     known = np.where(np.isnan(values), 0.0, values) if gaps else values
-    _refuse_gaps(known, what, targets.names)
+    _refuse_gaps(known, what, targets.names, gaps=gaps)
     return targets if used is None else targets._replace(values=values[used])
 
 
@@ -184,7 +185,7 @@ def read_vector(y: Any, sample: Sample) -> FloatArray:
     try:
         vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
     except (TypeError, ValueError) as error:
-        raise _explained(error, "y") from error
+        raise explained(error, "y") from error
     _require_same_rows(vector.size, sample.n_given, "y")
     _refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
     return vector if sample.used is None else vector[sample.used]
@@ -299,7 +300,10 @@ def _require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
         )
 
 
-def _refuse_gaps(values: FloatArray, what: str, names: Sequence[str] | None) -> None:
+def _refuse_gaps(
+    values: FloatArray, what: str, names: Sequence[str] | None, *, gaps: bool = False
+) -> None:
+    """Refuse what cannot be squared; ``gaps``: NaN would have been a missing value."""
     if values.size == 0:
         return
     largest = np.maximum(values.max(axis=0), -values.min(axis=0))
@@ -324,6 +328,8 @@ def _refuse_gaps(values: FloatArray, what: str, names: Sequence[str] | None) -> 
             f"Input {what} contains {worst:g} at {where}: its square is too large to compute "
             "with; use other units."
         )
+    if gaps:
+        raise ValueError(f"Input {what} contains infinity at {where}: use NaN for missing values.")
     kind = "NaN" if np.isnan(worst) else "infinity"
     raise ValueError(
         f"Input {what} contains NaN or infinity (first {kind} at {where}): fill the gaps or drop "
@@ -355,27 +361,3 @@ def _refuse_mask(data: Any, what: str) -> None:
             f"{what} is an array with {masked} masked values: fill them, or drop those rows or "
             "columns first."
         )
-
-
-#: Parts of scikit-learn's messages about the form of data, and what they leave out: what to do.
-ADVICE = {
-    "could not convert string": "encode or drop columns that are not numbers",
-    "Cannot cast": "encode or drop columns that are not numbers",
-    "must be a string or a real number": "pass an array or data frame of numbers",
-    "at least one array or dtype": "pass at least one column",
-    "setting an array element with a sequence": "pass a table of numbers, collected and complete",
-    "inhomogeneous": "pass rows of equal length",
-    "sample(s)": "pass more rows",
-    "feature(s)": "pass at least one column",
-    "should be a 1d array": "pass one target, or use CTFARegressor for several",
-}
-
-
-def _explained(error: TypeError | ValueError, what: str) -> TypeError | ValueError:
-    """An error of scikit-learn about data, with what to do."""
-    kind = TypeError if isinstance(error, TypeError) else ValueError
-    message = str(error)
-    for clue, advice in ADVICE.items():
-        if clue in message:
-            return kind(f"{what} cannot be used ({message.rstrip('.')}): {advice}.")
-    return kind(message)

@@ -108,15 +108,6 @@ def require_complete(values: FloatArray, what: str, instead: str) -> None:
         )
 
 
-def not_yet(value: Any, available: Any, what: str) -> None:
-    """Refuse a value that the interface reserves for a later version."""
-    if value is not available and not (np.ndim(value) == 0 and value == available):
-        raise NotImplementedError(
-            f"{what}={value!r} is not available, or not in this version of ctfa yet; use "
-            f"{what}={available!r}."
-        )
-
-
 def read_number(value: Any, what: str, hint: str = "") -> float:
     """A real number, infinities allowed."""
     if isinstance(value, bool) or not isinstance(value, Real):

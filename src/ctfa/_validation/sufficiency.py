@@ -13,6 +13,8 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Relative spread below which a target is constant and its variation rounding.
 FLAT = 1e-14
+#: Degrees of freedom above which the noise can be judged.
+SPARE = 2
 #: Targets up to which a number is kept for every two of them.
 LARGEST_MATRIX = 10_000
 
@@ -28,6 +30,20 @@ def require_freedom(design: Design, way_out: str) -> None:
         f"X has n_samples={n_samples} rows and {n_inputs} features{rank_text}: least squares "
         f"leaves too few degrees of freedom for the noise; {needed + 3} rows or more are needed. "
         f"Use {way_out}, or fewer features."
+    )
+
+
+def require_pooled_freedom(n_rows: int, n_features: int, rank: int, n_tasks: int) -> None:
+    """Refuse tasks whose rows, all pooled, leave no degrees of freedom for the noise."""
+    if n_rows - rank - n_tasks > SPARE:
+        return
+    rank_text = f" (rank {rank} within tasks)" if rank < n_features else ""
+    raise ValueError(
+        f"X has {n_rows} rows and {n_features} features{rank_text} for {n_tasks} tasks: common "
+        "slopes and an offset for each task leave too few degrees of freedom for the noise, so "
+        f"nothing can be said of a merge; {rank + n_tasks + SPARE + 1} rows or more are needed. "
+        "Use fewer features or more rows, or targets='passthrough' with a regressor such as "
+        "RidgeCV() to keep every task by itself."
     )
 
 

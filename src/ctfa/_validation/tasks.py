@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa._validation.data import Sample, read_sample
 from ctfa._validation.sufficiency import FLAT
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -35,9 +36,45 @@ def take_column(X: Any, tasks: Any) -> tuple[Any, Any]:
         if table.ndim == 2 and -table.shape[1] <= int(tasks) < table.shape[1]:
             return np.delete(table, int(tasks), axis=1), table[:, int(tasks)]
     raise ValueError(
-        f"tasks={tasks!r} is no column of X: pass one id for each row of X, the name of a column "
-        "of a data frame, or the position of a column of an array."
+        f"tasks={tasks!r} is no column of X: pass one id for each row of X (tasks=[{tasks!r}] for "
+        "a single row), the name of a column of a data frame, or the position of a column of an "
+        "array."
     )
+
+
+def require_not_one_id(X: Any, tasks: Any, n_features: int) -> None:
+    """Refuse the id of a single row, taken for a column: X has then lost one of its features."""
+    if is_column(tasks) and X.shape[1] == n_features - 1:
+        raise ValueError(
+            f"tasks={tasks!r} is taken for a column of X, which leaves {n_features - 1} features "
+            f"where fit has seen {n_features}: pass one id for each row, tasks=[{tasks!r}] for a "
+            "single row."
+        )
+
+
+def read_task_sample(estimator: Any, X: Any, tasks: Any, sample_weight: Any) -> Sample:
+    """Features and weights of a fit; ids that were left among the features are pointed out."""
+    try:
+        return read_sample(estimator, X, sample_weight)
+    except (TypeError, ValueError) as error:
+        name = _column_of_ids(X, tasks)
+        if name is None:
+            raise
+        raise ValueError(
+            f"column {name!r} of X holds the ids of the tasks, which are not numbers: pass "
+            f"tasks={name!r}, or drop it from X."
+        ) from error
+
+
+def _column_of_ids(X: Any, tasks: Any) -> Any:
+    """Name of a column of text that holds the ids themselves; None without one."""
+    as_list = getattr(tasks, "to_list", None) or getattr(tasks, "tolist", None)
+    ids = as_list() if as_list is not None else tasks
+    if not hasattr(X, "columns") or not isinstance(ids, list):
+        return None
+    if not any(isinstance(task, str) for task in ids):
+        return None
+    return next((name for name in X.columns if X[name].to_list() == ids), None)
 
 
 def read_ids(tasks: Any, n_rows: int) -> list[Any]:
@@ -107,17 +144,21 @@ def as_ids(ids: Sequence[Any]) -> AnyArray:
     return array
 
 
-def require_seen(unseen: Sequence[Any], n_tasks: int) -> None:
+def require_seen(unseen: Sequence[Any], ids: Sequence[Any]) -> None:
     """Refuse tasks that fit has not seen."""
     if not unseen:
         return
     shown = ", ".join(map(repr, unseen[:6])) + (
         f" and {len(unseen) - 6} more" if len(unseen) > 6 else ""
     )
+    # The number 1 is not the text '1': those that look the same are shown first.
+    looks = set(map(str, unseen))
+    known = sorted(ids, key=lambda task: str(task) not in looks)
+    such_as = ", ".join(map(repr, known[:3]))
     raise ValueError(
-        f"tasks that fit has not seen: {shown} (it has seen {n_tasks}). Use unseen='global' for a "
-        "model of all tasks together or unseen='nearest' for the group with the most similar "
-        "inputs, or fit again with rows of these tasks."
+        f"tasks that fit has not seen: {shown} (it has seen {len(ids)}, such as {such_as}). "
+        "Use unseen='global' for a model of all tasks together or unseen='nearest' for the group "
+        "with the most similar inputs, or fit again with rows of these tasks."
     )
 
 
