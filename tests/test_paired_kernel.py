@@ -13,6 +13,7 @@ from ctfa import kernels
 from ctfa.core import backend, progress
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.graph import Neighbours
+from ctfa.core.history import Ledger
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces import PairedSpace, TargetSpace
 from test_core_against_oracle import assert_same_decisions
@@ -298,3 +299,24 @@ def test_only_tasks_with_their_own_inputs_and_known_criteria_are_taken():
         assert backend.questions(PairedSpace.of(X, Y), risk) is None  # too few to pay
         many = PairedSpace.of(*flawed("none", 0, n_tasks=120))
         assert backend.questions(many, risk) is not None
+
+
+def test_walks_are_taken_where_questions_are_and_there_are_enough_of_them():
+    X, Y = flawed("none", 0)
+    risk, nobody = TARGET_CRITERIA["risk"], np.empty(0, dtype=np.intp)
+
+    def left(space, criterion=risk):
+        edges = nobody, nobody, np.empty(0)
+        ledger = Ledger(space.n_variables)
+        return backend.on_graph(
+            space, criterion, ledger, edges, limit=1.0, min_correlation=-1.0, by_loss=False
+        )
+
+    with backend.using("numba"):
+        assert [part.size for part in left(PairedSpace.of(X, Y))] == [0, 0]
+        assert left(PairedSpace.of(X, Y), lambda evidence: 2.0 * risk(evidence)) is None
+    with backend.using("numpy"):
+        assert left(PairedSpace.of(X, Y)) is None
+    with backend.using("auto"):
+        assert left(PairedSpace.of(X, Y)) is None  # too few to pay
+        assert left(PairedSpace.of(*flawed("none", 0, n_tasks=600))) is not None

@@ -34,6 +34,8 @@ __all__ = ["ask", "grow", "on_graph"]
 TARGETS_THAT_PAY = range(50, 5_001)
 FEATURES_THAT_PAY = range(50, 401)
 TASKS_THAT_PAY = 100
+#: Turns on a graph take longest to compile; a few hundred tasks are done in less.
+WALKS_THAT_PAY = 500
 
 
 @cache
@@ -113,7 +115,7 @@ def on_graph(
     """Run a scan on a graph, from its first keys on; None for a space without a kernel."""
     if type(space) is not PairedSpace:
         return None
-    if where_it_pays and space.n_variables < TASKS_THAT_PAY:
+    if where_it_pays and space.n_variables < WALKS_THAT_PAY:
         return None
     kernel = _loaded("paired_scan", where_it_pays=where_it_pays)
     if kernel is None:
