@@ -146,6 +146,14 @@ def problem(n_targets=40):
     return X, Y
 
 
+@pytest.fixture(autouse=True)
+def interrupts():
+    """Tests may run in the background, where a shell has Ctrl-C ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def pressing(n_merges, times=1):
     """A callback that presses Ctrl-C where a search has made some merges."""
     left = [times]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -136,8 +137,10 @@ def fit_groups(
     slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(slots, partition.labels, series.has)
     plain = _is_plain(template) and feature_template is None
+    fresh = copy.copy if plain else clone
     results = Parallel(n_jobs=1 if plain else n_jobs)(
-        delayed(_fit_group)(rows, feature_template, clone(template), names)
+        # A clone looks through every parameter; least squares has none worth it.
+        delayed(_fit_group)(rows, feature_template, fresh(template), names)
         for rows, names in zip(
             _rows_of_groups(series, own, partition, slots),
             ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),

@@ -56,7 +56,9 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
         raise ValueError(
             f"layout gives target {int(empty[0])} no column at all: every target needs an input."
         )
-    repeated = [task for task, row in enumerate(columns) if _has_twice(row[row >= 0])]
+    ordered = np.sort(columns, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    repeated = np.flatnonzero(twice.any(axis=1)).tolist()
     if repeated:
         raise ValueError(
             f"layout gives target {repeated[0]} a column twice: a column fills one slot of a "
@@ -188,10 +190,6 @@ def _named(table: Any, names: Any) -> Any:
             raise ValueError(f"layout names column {name!r}, which X does not have.")
         found[place] = position[key]
     return found
-
-
-def _has_twice(columns: IntArray) -> bool:
-    return np.unique(columns).size < columns.size
 
 
 def _require_inputs(inputs: IntArray, names: Sequence[str]) -> None:
