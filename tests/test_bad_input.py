@@ -352,6 +352,10 @@ def test_planned_names_cannot_be_imported(name):
         (sparse.eye(9, format="csr"), ("9 x 9", "there are [35]")),
         ("neighbours", ("type str", "sparse or dense matrix")),
         (lambda variables: "neighbours", ("type str", "callable")),
+        ([], ("is empty", "pairs of positions", "None")),
+        (np.empty((0, 2), dtype=int), ("is empty",)),
+        ([(0, 1, 1.0), (1, 2, 0.5)], ("shape \\(2, 3\\)", "pairs of positions")),
+        ([("x0", "x1"), ("x1", "x2")], ("type list", "pairs of positions")),
     ],
 )
 def test_a_graph_is_a_square_matrix_of_the_right_size(graph, words):

@@ -189,3 +189,18 @@ def test_merging_under_the_graph_finds_regions():
 def test_wrong_options_are_told(options, text):
     with pytest.raises(ValueError, match=text):
         make_basins(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"n_basins": "5"}, "n_basins='5' is not a whole number"),
+        ({"n_regions": 2.5}, "n_regions=2.5 is not a whole number"),
+        ({"gaps": "a"}, "gaps='a' is not a number"),
+        ({"gaps": (0.1, None)}, r"gaps=\(0.1, None\) is not a number"),
+        ({"noise": "loud"}, "noise='loud' is not a number"),
+    ],
+)
+def test_what_is_no_number_is_told(options, text):
+    with pytest.raises(TypeError, match=text):
+        make_basins(**options)

@@ -334,3 +334,11 @@ def test_without_a_curve_there_is_nothing_to_draw():
     for model in (TargetAggregator(), TargetAggregator(max_loss=1.0).fit(X, Y)):
         with pytest.raises(ValueError, match="fit it with max_loss='auto'"):
             plot_cv_curve(model, ax=object())
+
+
+def test_a_curve_is_shown_in_a_line():
+    errors = np.array([[1.0, 0.5, 2.0], [1.2, 0.7, 2.0]])
+    curve = CutCurve(np.array([-np.inf, 1.5, np.inf]), errors, np.array([9.0, 4.5, 1.0]), 1)
+    assert (
+        repr(curve) == "<CutCurve: max_loss=1.5 chosen of 3 limits, error 0.6, 4.5 groups, 2 folds>"
+    )

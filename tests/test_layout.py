@@ -44,3 +44,32 @@ def test_a_gap_is_not_a_missing_slot():
 def test_other_shapes_are_refused_with_a_reason(inputs, text):
     with pytest.raises(ValueError, match=text):
         multi_input_layout(inputs)
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 2**16))
+def test_a_later_period_has_the_columns_of_the_first(n_tasks, n_slots, seed):
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(9, n_tasks, n_slots))
+    inputs[:, rng.uniform(size=(n_tasks, n_slots)) < 0.3] = np.nan
+    inputs[:, :, 0] = rng.normal(size=(9, n_tasks))
+    whole, layout = multi_input_layout(inputs)
+    # Later nothing is seen of some slots, and even of all slots of a task.
+    inputs[6:, rng.uniform(size=(n_tasks, n_slots)) < 0.3] = np.nan
+    later, same = multi_input_layout(inputs[6:], layout)
+    np.testing.assert_array_equal(same, layout)
+    assert later.shape == (3, whole.shape[1])
+    back = np.where(layout >= 0, later[:, layout], np.nan)
+    np.testing.assert_array_equal(back, inputs[6:])
+
+
+def test_a_layout_of_something_else_is_refused():
+    inputs = np.ones((3, 2, 2))
+    inputs[:, 1, 1] = np.nan
+    _, layout = multi_input_layout(inputs)
+    with pytest.raises(ValueError, match=r"shape \(2, 2\) but X3d has 3 tasks and 2 slots"):
+        multi_input_layout(np.ones((3, 3, 2)), layout)
+    with pytest.raises(ValueError, match="values for slot 1 of task 1, which has no column"):
+        multi_input_layout(np.ones((3, 2, 2)), layout)
+    for wrong in (layout + 2, layout * 1.0, np.maximum(layout, 0), np.full((2, 2), -3)):
+        with pytest.raises(ValueError, match="one that multi_input_layout has returned"):
+            multi_input_layout(inputs, wrong)

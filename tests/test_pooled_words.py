@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold, cross_val_score
 
 from ctfa import PooledCTFARegressor, TargetAggregator
 
@@ -100,3 +101,16 @@ def test_one_dimension_is_refused_in_a_line():
         PooledCTFARegressor().fit(X[:, 0], y, tasks=ids)
     assert "\n" not in str(caught.value)
     assert str(X[0, 0])[:6] not in str(caught.value)
+
+
+def test_a_column_of_ids_is_cross_validated_without_routing():
+    X, y, ids = schools()
+    folds = KFold(4, shuffle=True, random_state=0)
+    model = PooledCTFARegressor(targets=fixed())
+    table = np.column_stack([X, ids])
+    expected = [
+        model.fit(X[train], y[train], tasks=ids[train]).score(X[test], y[test], tasks=ids[test])
+        for train, test in folds.split(X)
+    ]
+    scores = cross_val_score(model, table, y, cv=folds, params={"tasks": 3})
+    np.testing.assert_allclose(scores, expected)

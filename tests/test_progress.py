@@ -314,6 +314,7 @@ def test_the_bar_of_rich_follows_the_search(monkeypatch):
         ({"callback": 3}, TypeError, "callback=3, which cannot be called"),
         ({"callback": print, "show": True}, ValueError, "leave out callback or show"),
         ({"every": -1}, ValueError, "every=-1: give a number of seconds"),
+        ({"every": "a"}, TypeError, "every='a' is not a number"),
     ],
 )
 def test_wrong_options_are_told(options, kind, text):

@@ -443,8 +443,9 @@ class MultiInputCTFARegressor(
         """Refuse folds that leave a target too few rows."""
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
         fewest = _fewest(check.read_phase(self.targets, TargetAggregator, "targets"), series)
-        for train, _ in splits:
-            check.require_series(series.take(train), targets.names, fewest=fewest)
+        for fold, (train, _) in enumerate(splits):
+            where = f"the training rows of fold {fold} of cv"
+            check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
 
 
 class _Found(NamedTuple):

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from numbers import Real
 from typing import Any, TextIO
 
 from ctfa.core.progress import Listener, Reporter, ScanProgress, reporting_to
@@ -63,6 +64,8 @@ def progress(
         )
     if callback is not None and show:
         raise ValueError("progress shows a bar or calls a callback: leave out callback or show.")
+    if every is not None and not _is_number(every):
+        raise TypeError(f"every={every!r} is not a number: give seconds, zero or more.")
     if every is not None and not every >= 0.0:
         raise ValueError(f"every={every!r}: give a number of seconds, zero or more.")
     terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -74,6 +77,10 @@ def progress(
         _gentle_interrupts(reporter),
     ):
         yield
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _listening(

@@ -19,6 +19,8 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
 Option = TypeVar("Option")
+#: The other way to give a graph, in words.
+PAIRS = "a list of neighbours as pairs of positions (i, j), whole numbers from 0"
 
 
 def choose(option: Any, registry: Mapping[str, Option], what: str) -> Option:
@@ -252,12 +254,12 @@ def read_graph(connectivity: Any, variables: FloatArray, what: str) -> Any:
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"connectivity of type {type(connectivity).__name__} is not a graph: pass a sparse or "
-            "dense matrix of numbers, a list of pairs, or a callable that returns one of these."
+            f"dense matrix of numbers, {PAIRS}, or a callable that returns one of these."
         ) from error
     if graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
         raise ValueError(
             f"connectivity has shape {graph.shape}, which is not square: pass one row and one "
-            f"column for each of the {n_variables} {what}."
+            f"column for each of the {n_variables} {what}, or {PAIRS}."
         )
     if graph.shape[0] != n_variables:
         raise ValueError(
@@ -283,6 +285,10 @@ def _edges_as_matrix(connectivity: Any, n_variables: int, what: str) -> Any:
         pairs = np.asarray(connectivity)
     except ValueError:
         return connectivity
+    if not pairs.size:
+        raise ValueError(
+            f"connectivity is empty: pass {PAIRS}, or None to let any two of the {what} meet."
+        )
     # Two pairs of two variables would be a matrix of two by two, and are taken for one.
     is_list = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.shape != (n_variables,) * 2
     if not is_list or pairs.dtype.kind not in "iu":

@@ -26,6 +26,11 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
             "layout has rows of different lengths: give every target as many slots, with -1 for "
             "one that it does not have."
         ) from error
+    if table.ndim == 0:
+        raise ValueError(
+            f"layout is of type {type(layout).__name__}: give a table of columns, one row for each "
+            "target and one column for each slot (ctfa.multi_input_layout makes one from an array)."
+        )
     if table.ndim != 2 or not table.size:
         raise ValueError(
             f"layout has shape {table.shape}: give a table of columns, one row for each target and "
@@ -42,7 +47,8 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
     positions = _named(table, names) if table.dtype.kind == "O" else table
     whole = np.asarray(positions, dtype=float)
     whole = np.where(np.isnan(whole), NO_COLUMN, whole)
-    if table.dtype.kind == "b" or not np.array_equal(whole, np.round(whole)):
+    is_whole = np.isfinite(whole) & (whole == np.round(whole))
+    if table.dtype.kind == "b" or not is_whole.all():
         raise ValueError("layout must hold whole numbers, the positions of columns of X.")
     columns = whole.astype(np.intp)
     if columns.min() < NO_COLUMN or columns.max() >= n_columns:
@@ -92,25 +98,34 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> 
         )
 
 
-def require_series(series: Series, names: Sequence[str], *, fewest: int | None) -> None:
-    """Refuse tasks that cannot be fitted; ``fewest`` rows more than inputs, None for penalised."""
+def require_series(
+    series: Series, names: Sequence[str], *, fewest: int | None, where: str = ""
+) -> None:
+    """Refuse tasks that cannot be fitted; ``fewest`` rows more than inputs, None for penalised.
+
+    ``where`` names the rows if they are not all: "the training rows of fold 2 of cv".
+    """
     rows = complete_rows(series).sum(axis=1)
     inputs = series.has.sum(axis=1)
     _require_inputs(inputs, names)
+    _require_any_value(series, names, where)
     needed = np.full(rows.size, 2) if fewest is None else inputs + fewest
     short = np.flatnonzero(rows < needed)
     if not short.size:
         return
     task = int(short[0])
     others = "" if short.size == 1 else f" (and {short.size - 1} more)"
-    way_out = (
-        "use longer series"
-        if fewest is None
-        else "use targets=TargetAggregator(solver='ridge'), fewer inputs or longer series"
-    )
+    way_out = "longer series"
+    if fewest is not None:
+        # Two rows are what ridge regression needs, too.
+        ridge = "targets=TargetAggregator(solver='ridge'), " if rows[task] > 1 else ""
+        way_out = f"{ridge}fewer inputs or longer series"
+    folds = "another cv, " if where else ""
+    count = "1 row" if rows[task] == 1 else f"{rows[task]} rows"
     raise ValueError(
-        f"target {names[task]!r}{others} has {rows[task]} rows in which it and its {inputs[task]} "
-        f"inputs are all observed, and {needed[task]} are needed: {way_out}, or leave it out."
+        f"{_in(where)}target {names[task]!r}{others} has {count} in which it and its "
+        f"{inputs[task]} inputs are all observed, and {needed[task]} are needed: use {folds}"
+        f"{way_out}, or leave it out."
     )
 
 
@@ -190,6 +205,21 @@ def _named(table: Any, names: Any) -> Any:
             raise ValueError(f"layout names column {name!r}, which X does not have.")
         found[place] = position[key]
     return found
+
+
+def _in(where: str) -> str:
+    return f"in {where} " if where else ""
+
+
+def _require_any_value(series: Series, names: Sequence[str], where: str) -> None:
+    unseen = np.flatnonzero(np.isnan(series.values[:, -1]).all(axis=1))
+    if unseen.size:
+        more = f" (and {unseen.size - 1} more)" if unseen.size > 1 else ""
+        folds = "use another cv, or " if where else ""
+        raise ValueError(
+            f"{_in(where)}target {names[int(unseen[0])]!r}{more} is never observed (all NaN), and "
+            f"there is nothing to learn from: {folds}leave it out, of Y and of the layout."
+        )
 
 
 def _require_inputs(inputs: IntArray, names: Sequence[str]) -> None:

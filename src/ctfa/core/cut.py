@@ -53,6 +53,14 @@ class CutCurve:
         chosen = int(nearest[np.argmin(curve.error[nearest])])
         return cls(max_loss, fold_errors, n_groups, chosen)
 
+    def __repr__(self) -> str:
+        at, n_folds = self.chosen, self.fold_errors.shape[0]
+        return (
+            f"<CutCurve: max_loss={self.max_loss[at]:g} chosen of {self.max_loss.size} limits, "
+            f"error {self.error[at]:.4g}, {self.n_groups[at]:.3g} groups, {n_folds} "
+            f"{'fold' if n_folds == 1 else 'folds'}>"
+        )
+
     @property
     def error(self) -> FloatArray:
         """Mean held-out error of each limit."""

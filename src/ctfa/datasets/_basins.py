@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -244,7 +245,12 @@ def _standard(values: FloatArray) -> FloatArray:
 
 
 def _read_gaps(gaps: Any) -> tuple[float, float]:
-    shares = tuple(gaps) if isinstance(gaps, tuple | list) else (gaps, gaps)
+    shares = tuple(gaps) if isinstance(gaps, tuple | list | np.ndarray) else (gaps, gaps)
+    if not all(_is_number(share) for share in shares):
+        raise TypeError(
+            f"gaps={gaps!r} is not a number: give the share of missing values, or a pair of them "
+            "for inputs and for targets."
+        )
     if len(shares) != 2 or not all(0.0 <= share <= MOST_GAPS for share in shares):
         raise ValueError(
             f"gaps={gaps!r}: give the share of missing values, from 0 to {MOST_GAPS}, or a pair of "
@@ -253,7 +259,20 @@ def _read_gaps(gaps: Any) -> tuple[float, float]:
     return float(shares[0]), float(shares[1])
 
 
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
 def _require_sizes(n_basins: int, n_samples: int, n_features: int, n_regions: int) -> None:
+    sizes: dict[str, Any] = {
+        "n_basins": n_basins,
+        "n_samples": n_samples,
+        "n_features": n_features,
+        "n_regions": n_regions,
+    }
+    for name, value in sizes.items():
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise TypeError(f"{name}={value!r} is not a whole number: give how many there are.")
     if min(n_basins, n_samples, n_features) < 1:
         raise ValueError(
             f"n_basins={n_basins}, n_samples={n_samples} and n_features={n_features}: there must "
@@ -266,6 +285,10 @@ def _require_sizes(n_basins: int, n_samples: int, n_features: int, n_regions: in
 
 
 def _require_shares(noise: float, within: float, missing_slots: float, n_features: int) -> None:
+    shares = {"noise": noise, "within": within, "missing_slots": missing_slots}
+    for name, value in shares.items():
+        if not _is_number(value):
+            raise TypeError(f"{name}={value!r} is not a number: give one, zero or more.")
     if noise < 0.0 or within < 0.0:
         raise ValueError(
             f"noise={noise} and within={within}: both are standard deviations, zero or more."
