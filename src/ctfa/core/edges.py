@@ -12,7 +12,7 @@ from ctfa.core.backend import Edges
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST_CHUNK, Judge
-from ctfa.core.rows import Row, first_of
+from ctfa.core.rows import Pair, RankedRows, Row, first_of
 from ctfa.core.types import FloatArray, IntArray
 
 #: Correlations are compared in units of its inverse, 1e-12.
@@ -75,3 +75,39 @@ def refuse_edges(judge: Judge, first: IntArray, second: IntArray) -> MergeHistor
 
 def _slices(count: int) -> Iterator[slice]:
     return (slice(k, k + LARGEST_CHUNK) for k in range(0, count, LARGEST_CHUNK))
+
+
+class AskedAhead:
+    """Losses of the pairs that a row will show next, asked several at a time.
+
+    A question by itself costs as much as ten together. Rows of blocks that have just merged are
+    asked one pair first, then twice as many each time they refuse all that was asked.
+    """
+
+    def __init__(self, judge: Judge, pairs: RankedRows) -> None:
+        self._judge, self._pairs = judge, pairs
+        self._known: dict[int, dict[int, float]] = {}
+        self._width: dict[int, int] = {}
+
+    def loss(self, pair: Pair) -> FloatArray:
+        """Loss of the pair shown now: it stands as long as neither of its blocks changes."""
+        owner = pair.owner
+        other = pair.first if pair.second == owner else pair.second
+        known = self._known.setdefault(owner, {})
+        if other not in known:
+            width = self._width.get(owner, 1)
+            others = self._pairs.next_of(owner, width)
+            losses = self._judge.all_losses(owner, others)
+            known.update(zip(others.tolist(), losses.tolist(), strict=True))
+            self._width[owner] = min(2 * width, MOST_AHEAD)
+        return np.array([known[other]])
+
+    def merged(self, block: int, other: int) -> None:
+        """Forget what changed."""
+        for changed in (block, other):
+            self._known.pop(changed, None)
+            self._width.pop(changed, None)
+
+
+#: Pairs asked at once.
+MOST_AHEAD = 64

@@ -120,6 +120,12 @@ class RankedRows:
             self._show(owner, row)
         return None
 
+    def next_of(self, owner: int, count: int) -> IntArray:
+        """Others of the next pairs that a row remembers, the one it shows first."""
+        row = self._rows[owner]
+        others = row.others[row.at : row.at + count]
+        return np.asarray(others[self._changes[others] < self._changes[owner]])
+
     def drop(self) -> None:
         """Drop the pair shown last until one of its blocks changes."""
         owner = heapq.heappop(self._heap)[3]

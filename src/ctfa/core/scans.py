@@ -16,7 +16,14 @@ from ctfa.core import backend
 from ctfa.core.agenda import PairList, RankedPairs
 from ctfa.core.criteria import Criterion
 from ctfa.core.directions import DirectedSpace, Directions
-from ctfa.core.edges import keys_of_edges, refuse_edges, rows_of, taken_by_kernel, to_rounding
+from ctfa.core.edges import (
+    AskedAhead,
+    keys_of_edges,
+    refuse_edges,
+    rows_of,
+    taken_by_kernel,
+    to_rounding,
+)
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, stoppable
@@ -278,9 +285,11 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     else:
         rows = cast("Directions", directions).first_rows(judge.min_correlation)
     pairs = RankedRows(space.n_variables, keys, neighbours, rows, admits)
+    # Without a graph rows are told ahead by what they drop.
+    ahead = None if neighbours is None else AskedAhead(judge, pairs)
     while (pair := pairs.smallest()) is not None:
         block, other = pair.first, pair.second
-        loss = judge.all_losses(block, np.array([other]))
+        loss = ahead.loss(pair) if ahead else judge.all_losses(block, np.array([other]))
         ledger.n_comparisons += 1
         if not _are_accepted(judge, loss)[0]:
             ledger.refuse_pairs(np.array([block]), np.array([other]), loss)
@@ -290,6 +299,8 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         ledger.forget_refusals(block)
         if directions is not None:
             directions.merged(block, other)
+        if ahead is not None:
+            ahead.merged(block, other)
         pairs.merged(block, other)
     if neighbours is not None:
         return refuse_edges(judge, *neighbours.edges())
