@@ -68,7 +68,7 @@ def read_task_sample(estimator: Any, X: Any, tasks: Any, sample_weight: Any) -> 
 
 def _column_of_ids(X: Any, tasks: Any) -> Any:
     """Name of a column of text that holds the ids themselves; None without one."""
-    as_list = getattr(tasks, "to_list", None) or getattr(tasks, "tolist", None)
+    as_list = getattr(tasks, "tolist", None) or getattr(tasks, "to_list", None)
     ids = as_list() if as_list is not None else tasks
     if not hasattr(X, "columns") or not isinstance(ids, list):
         return None
@@ -98,7 +98,7 @@ def read_ids(tasks: Any, n_rows: int) -> list[Any]:
             f"tasks has shape {tuple(shape)}: pass one id for each of the {n_rows} rows of X, in "
             "one dimension."
         )
-    as_list = getattr(tasks, "to_list", None) or getattr(tasks, "tolist", None)
+    as_list = getattr(tasks, "tolist", None) or getattr(tasks, "to_list", None)
     ids = list(tasks) if as_list is None else as_list()
     if len(ids) != n_rows:
         raise ValueError(
