@@ -87,6 +87,13 @@ class Judge:
         """Whether any two blocks may be asked."""
         return not (self.space.is_guarded or self.has_floor)
 
+    def accepts(self, losses: FloatArray) -> BoolArray:
+        """Whether each loss is within the limit.
+
+        An infinite limit accepts every loss but no pair that may not be asked.
+        """
+        return np.asarray((losses <= self.limit) & (losses < np.inf))
+
     def may_meet(self, block: int | IntArray, others: IntArray) -> IntArray:
         """Positions of the others that correlate enough, and whose merge hurts no member."""
         meets = np.ones(others.size, dtype=bool)

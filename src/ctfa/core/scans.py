@@ -236,7 +236,7 @@ def _merge_strongest(judge: Judge) -> MergeHistory:
     def keys(block: int, others: IntArray) -> FloatArray:
         ledger.n_comparisons += others.size
         losses = judge.all_losses(block, others)
-        accepted = _are_accepted(judge, losses)
+        accepted = judge.accepts(losses)
         ledger.refuse(block, others[~accepted], losses[~accepted])
         return np.where(accepted, -judge.space.correlation(block, others), np.inf)
 
@@ -267,7 +267,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
 
     def admits(block: int | IntArray, others: IntArray) -> BoolArray:
         losses = judge.all_losses(block, others)
-        accepted = _are_accepted(judge, losses)
+        accepted = judge.accepts(losses)
         refused = np.flatnonzero(~accepted)
         ledger.n_comparisons += refused.size
         first = np.broadcast_to(block, others.shape)
@@ -291,7 +291,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         block, other = pair.first, pair.second
         loss = ahead.loss(pair) if ahead else judge.all_losses(block, np.array([other]))
         ledger.n_comparisons += 1
-        if not _are_accepted(judge, loss)[0]:
+        if not judge.accepts(loss)[0]:
             ledger.refuse_pairs(np.array([block]), np.array([other]), loss)
             pairs.drop()
             continue
@@ -306,11 +306,6 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         return refuse_edges(judge, *neighbours.edges())
     # Everybody left has refused everybody else, when asked: too many to be asked again.
     return ledger.close()
-
-
-def _are_accepted(judge: Judge, losses: FloatArray) -> BoolArray:
-    """An infinite limit accepts every loss but no pair that may not be asked."""
-    return np.asarray((losses <= judge.limit) & (losses < np.inf))
 
 
 def _refuse_the_rest(judge: Judge, left: IntArray) -> MergeHistory:
