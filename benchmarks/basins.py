@@ -1,14 +1,15 @@
 """Tasks with inputs of their own: the whole fit against as many separate least-squares fits.
 
-    python benchmarks/basins.py [n_basins] [--all-pairs] [--paths] [--quick]
+    python benchmarks/basins.py [n_basins] [--all-pairs] [--paths] [--more] [--quick]
 
 Basins of ``make_basins``, 16 inputs and 102 samples, about six neighbours each. *floor* is one
 ``numpy.linalg.lstsq`` for each basin. Seconds are those of the processor, one thread, so that
 ratios do not feel what else the machine does. A fit is that of ``MultiInputCTFARegressor`` in a
 process of its own, whose peak memory is printed with that of drawing the data: input checks, the
 search on the graph, and the models of the groups. ``--paths`` adds searches at many values of
-``max_loss``, ``--all-pairs`` the search among all pairs of all basins, strongest first: each takes
-minutes.
+``max_loss``, ``--all-pairs`` the search among all pairs of all basins, strongest first, ``--more``
+whole fits without the compiler, with missing values and with the limit chosen on ten folds: each
+takes minutes.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -46,11 +47,11 @@ def timed(work: Callable[..., Any], *given: Any) -> tuple[Any, float]:
     return found, time.process_time() - start
 
 
-def draw(n_basins: int) -> Any:
+def draw(n_basins: int, gaps: float = 0.0) -> Any:
     """Basins whose targets have one unit."""
-    basins = make_basins(n_basins, N_SAMPLES, N_INPUTS, polygons=False, random_state=0)
-    basins.target -= basins.target.mean(axis=0)
-    basins.target /= basins.target.std(axis=0)
+    basins = make_basins(n_basins, N_SAMPLES, N_INPUTS, gaps=gaps, polygons=False, random_state=0)
+    basins.target -= np.nanmean(basins.target, axis=0)
+    basins.target /= np.nanstd(basins.target, axis=0)
     return basins
 
 
@@ -92,30 +93,43 @@ def note_of(history: MergeHistory) -> str:
     return f"{groups} groups, {history.n_comparisons} questions"
 
 
-def fit(basins: Any, scan: str) -> MergeHistory:
+def fit(basins: Any, scan: str, max_loss: Any = MAX_LOSS) -> MergeHistory:
     """Fit as a user does."""
-    targets = TargetAggregator(max_loss=MAX_LOSS, scan=scan, connectivity=basins.connectivity)
+    targets = TargetAggregator(max_loss=max_loss, scan=scan, connectivity=basins.connectivity)
     model = MultiInputCTFARegressor(basins.layout, targets=targets)
     return model.fit(basins.data, basins.target).history_
 
 
-def one_fit(n_basins: int, scan: str) -> None:
+#: Ways to fit: the scan, who compiles it, the share of missing values and the limit.
+WAYS: dict[str, tuple[str, str, float, Any]] = {
+    "best-first": ("best-first", "auto", 0.0, MAX_LOSS),
+    "correlation": ("correlation", "auto", 0.0, MAX_LOSS),
+    "best-first, numpy": ("best-first", "numpy", 0.0, MAX_LOSS),
+    "correlation, numpy": ("correlation", "numpy", 0.0, MAX_LOSS),
+    "best-first, 2 % missing": ("best-first", "auto", 0.02, MAX_LOSS),
+    "best-first, auto": ("best-first", "auto", 0.0, "auto"),
+}
+
+
+def one_fit(n_basins: int, way: str) -> None:
     """Print what a fit in this process takes, for the process that asked."""
+    scan, compiler, gaps, max_loss = WAYS[way]
     with backend.using("numba"):  # compile, or load
         fit(draw(100), scan)
-    basins = draw(n_basins)
+    basins = draw(n_basins, gaps)
     drawn = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    history, seconds = timed(fit, basins, scan)
+    with backend.using(compiler):
+        history, seconds = timed(fit, basins, scan, max_loss)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     note = f"{note_of(history)}; peak {peak:.2f} GiB, drawing {drawn:.2f}"
     print(json.dumps([seconds, note]))
 
 
-def whole_fits(n_basins: int) -> None:
+def whole_fits(n_basins: int, ways: Iterable[str] = SCANNED) -> None:
     """Print the fits of one size."""
     _, floor = timed(separate_fits, draw(n_basins))
     show(f"{n_basins} basins: separate least squares (floor)", floor, floor)
-    for scan in SCANNED:
+    for scan in ways:
         command = [sys.executable, __file__, str(n_basins), "--fit", scan]
         printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         seconds, note = json.loads(printed.splitlines()[-1])
@@ -171,8 +185,9 @@ def main() -> None:
     parser.add_argument("n_basins", nargs="?", type=int, default=29_934)
     parser.add_argument("--all-pairs", action="store_true", help="of all basins, strongest first")
     parser.add_argument("--paths", action="store_true", help="many values of max_loss")
+    parser.add_argument("--more", action="store_true", help="by numpy, with gaps, on folds")
     parser.add_argument("--quick", action="store_true", help="whole fits of one size only")
-    parser.add_argument("--fit", choices=SCANNED, help="one fit, printed as JSON")
+    parser.add_argument("--fit", choices=list(WAYS), help="one fit, printed as JSON")
     options = parser.parse_args()
     with threadpool_limits(1):
         if options.fit:
@@ -181,7 +196,8 @@ def main() -> None:
         print(f"{'':52s} {'seconds':>9s} {'/ floor':>8s}")
         smaller = [] if options.quick else [n for n in SIZES if n < options.n_basins]
         for n_basins in (*smaller, options.n_basins):
-            whole_fits(n_basins)
+            more = options.more and n_basins == options.n_basins
+            whole_fits(n_basins, WAYS if more else SCANNED)
         if options.quick:
             return
         with backend.using("numba"):  # compile, or load

@@ -51,6 +51,7 @@ LAYERS = {
     "ctfa._held_out": 4,
     "ctfa._path": 4,
     "ctfa._multi_input": 4,
+    "ctfa._own_choice": 4,
     "ctfa._own_evidence": 4,
     "ctfa._own_models": 4,
     "ctfa._own_rule": 4,

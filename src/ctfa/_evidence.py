@@ -11,7 +11,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._explanation import Explanation, MergeEvidence, as_pandas, co_clustering, explain
+from ctfa._explanation import Explanation, MergeEvidence, co_clustering, explain
 from ctfa._held_out import Split, align, held_out_errors, regroup, together
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.partition import Partition
@@ -67,7 +67,7 @@ class EvidenceMixin:
         columns = self._evidence.columns()
         if hasattr(self, "stability_"):
             columns["together"] = co_clustering(self._evidence, self.stability_)
-        return as_pandas(columns, "merges_")
+        return check.as_pandas(columns, "merges_")
 
     def stability(
         self, X: Any, Y: Any, *, cv: Any = None, sample_weight: Any = None, random_state: Any = None
@@ -143,7 +143,7 @@ class EvidenceMixin:
             "predicted_gain": self._evidence.gain.value / variance,
             "trust": self.trust_,
         }
-        return as_pandas(columns, "compare")
+        return check.as_pandas(columns, "compare")
 
     def _read_again(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -376,15 +375,6 @@ def _reason(terms: Terms, loss: float) -> str:
             f"break-even ({even:g})"
         )
     return TOO_WELL_TOLD_APART
-
-
-def as_pandas(columns: dict[str, Any], what: str) -> Any:
-    """A pandas DataFrame."""
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError as error:
-        raise ImportError(f"{what} is a data frame and needs pandas: pip install pandas") from error
-    return pandas.DataFrame(columns)
 
 
 def listed(names: Sequence[str], at_most: int = 6) -> str:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
-from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
@@ -20,6 +19,7 @@ from ctfa._fitted_targets import FittedTargets
 from ctfa._heads import HEADS
 from ctfa._held_out import Split
 from ctfa._merging import MergeProblem, settle
+from ctfa._own_choice import choose_on_folds, fewest_rows, group_rows, read_rule
 from ctfa._own_evidence import (
     Kept,
     OwnExplanation,
@@ -28,19 +28,13 @@ from ctfa._own_evidence import (
     in_words_of_sharing,
 )
 from ctfa._own_models import fit_groups, fit_steps, slot_names
-from ctfa._own_rule import AGGREGATES, LIMITS, OwnChoice, OwnRule, choose, in_units
+from ctfa._own_rule import AGGREGATES, OwnRule, in_units
 from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
-from ctfa.core.criteria import TARGET_CRITERIA, target_risk
-from ctfa.core.cut import PREFERRED
 from ctfa.core.own_fits import mean_series
 from ctfa.core.partition import Partition
-from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.types import FloatArray, IntArray
-
-#: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
-SPARE_ROWS = 3
+from ctfa.core.types import FloatArray
 
 
 class MultiInputCTFARegressor(
@@ -191,7 +185,7 @@ class MultiInputCTFARegressor(
             features = check.read_phase(self.features, FeatureAggregator, "features")
         self._forget_stability()
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        check.require_series(series, targets.names, fewest=_fewest(template, series))
+        check.require_series(series, targets.names, fewest=fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
         models = fit_groups(
@@ -294,7 +288,9 @@ class MultiInputCTFARegressor(
         if template is None:
             return self._keep_apart(aggregator, rule, targets, series)
         limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
-        choice = self._choose(rule, sample, targets, series, limit, aggregator.cv, groups)
+        choice = choose_on_folds(
+            rule, sample, series, limit, self.aggregate, (aggregator.cv, groups)
+        )
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled, self._units = series.standardised(rule.scale, overwrite=True)
         space = rule.space(scaled, choice.aggregate)
@@ -311,7 +307,7 @@ class MultiInputCTFARegressor(
         """Check everything and make the problem of Phase I, to be scanned for any limit."""
         sample, targets = self._read(X, Y, sample_weight)
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        check.require_series(series, targets.names, fewest=_fewest(self.targets, series))
+        check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
         check.require_varying(targets.values, targets.names)
         rule = self._rule(self.targets, targets.values, passthrough=False)
         scaled, _ = series.standardised(rule.scale, overwrite=True)
@@ -332,6 +328,13 @@ class MultiInputCTFARegressor(
         state: dict[str, Any] = super().__getstate__()
         return state
 
+    def _rule(
+        self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool
+    ) -> OwnRule:
+        """Check the options of Phase I."""
+        shrinks = self.head == "shrink" and not passthrough
+        return read_rule(aggregator, values, self.aggregate, self._template, shrinks=shrinks)
+
     def _keep_apart(
         self,
         aggregator: TargetAggregator,
@@ -347,58 +350,6 @@ class MultiInputCTFARegressor(
         self.targets_ = aggregator._fit_identity(targets)
         self._keep(rule, scaled, targets.names)
         return _Found(scaled, 0.0)
-
-    def _rule(
-        self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool
-    ) -> OwnRule:
-        """Check the options of Phase I."""
-        criterion = check.read_criterion(aggregator.criterion, TARGET_CRITERIA)
-        check.require(aggregator.scan, SCANS, "scan")
-        check.require(aggregator.scale, ["standard", "center", "none"], "scale")
-        check.require(aggregator.solver, ["ols", "ridge"], "solver")
-        check.refuse_for_own_inputs(aggregator, self.aggregate, is_risk=criterion is target_risk)
-        graph = check.read_graph(aggregator.connectivity, values, "targets")
-        plain = type(self._template) is LinearRegression
-        return OwnRule(
-            criterion,
-            aggregator.scan,
-            aggregator.scale,
-            aggregator.solver,
-            penalised=aggregator.solver == "ridge" or not plain,
-            shrinks=self.head == "shrink" and not passthrough,
-            graph=graph,
-            order=aggregator.order,
-            random_state=aggregator.random_state,
-        )
-
-    def _choose(
-        self,
-        rule: OwnRule,
-        sample: check.Sample,
-        targets: check.Targets,
-        series: Series,
-        limit: float | None,
-        cv: Any,
-        groups: Any,
-    ) -> OwnChoice:
-        """Choose on folds what was not given: the limit, the way of aggregating, the shrinkage."""
-        aggregates = ("pool", "mean") if self.aggregate == "auto" else (self.aggregate,)
-        given = PREFERRED if limit is None else limit
-        fallback = OwnChoice(aggregates[0], given, float(rule.shrinks), None, {})
-        chooses = limit is None or len(aggregates) > 1 or rule.shrinks
-        if not chooses or series.n_tasks == 1:
-            return fallback
-        splits = check.read_cut_folds(cv, sample, targets.values, groups)
-        fewest = None if rule.solver == "ridge" else SPARE_ROWS
-        for fold, (train, _) in enumerate(splits):
-            if not check.enough_rows(series.take(train), fewest):
-                check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
-                return fallback
-        limits = LIMITS if limit is None else (limit,)
-        choice = choose(rule, series, splits, limits, aggregates)
-        if choice is None:
-            return fallback
-        return choice if limit is None else choice._replace(curve=None)
 
     @cached_property
     def _evidence(self) -> MergeEvidence:  # type: ignore[override]
@@ -432,7 +383,7 @@ class MultiInputCTFARegressor(
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
         return list(
             Parallel(n_jobs=self.n_jobs)(
-                delayed(_group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
+                delayed(group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
                 for rows, _ in splits
             )
         )
@@ -442,7 +393,7 @@ class MultiInputCTFARegressor(
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        fewest = _fewest(check.read_phase(self.targets, TargetAggregator, "targets"), series)
+        fewest = fewest_rows(check.read_phase(self.targets, TargetAggregator, "targets"), series)
         for fold, (train, _) in enumerate(splits):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
@@ -453,29 +404,3 @@ class _Found(NamedTuple):
 
     series: Series  # in the units in which targets were merged
     temper: float
-
-
-def _fewest(template: TargetAggregator | None, series: Series) -> int | None:
-    """Rows that a target needs beyond its inputs; None where no least squares is judged."""
-    if template is None or template.solver == "ridge":
-        return None
-    # With gaps the paper's rule is asked only of pairs that have the rows for it.
-    is_paper = isinstance(template.criterion, str) and template.criterion == "mse"
-    return None if is_paper and not series.is_complete else SPARE_ROWS
-
-
-def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
-    """What folds were to choose, and what is used without them."""
-    chosen = {}
-    if limit is None:
-        chosen["max_loss='auto'"] = f"max_loss={PREFERRED:g}"
-    if len(aggregates) > 1:
-        chosen["aggregate='auto'"] = f"aggregate={aggregates[0]!r}"
-    return chosen or {"the shrinkage of head='shrink'": "all that was found of it"}
-
-
-def _group_rows(
-    rule: OwnRule, series: Series, rows: IntArray, aggregate: str, max_loss: float
-) -> Partition:
-    scaled, _ = series.take(rows).standardised(rule.scale, overwrite=True)
-    return rule.problem(rule.space(scaled, aggregate, overwrite=True)).solve(max_loss).partition()

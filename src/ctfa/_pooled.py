@@ -13,7 +13,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._explanation import MergeEvidence, Terms, as_pandas
+from ctfa._explanation import MergeEvidence, Terms
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedGroups
 from ctfa._group_models import keep_features, reduced
@@ -249,7 +249,7 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
     def merges_(self) -> Any:
         """Merges of tasks and their evidence, one row each, as a pandas DataFrame."""
         check_is_fitted(self, "targets_")
-        return as_pandas(self._evidence.columns(), "merges_")
+        return check.as_pandas(self._evidence.columns(), "merges_")
 
     @staticmethod
     def _apart(X: Any, tasks: Any) -> tuple[Any, Any]:

@@ -2,6 +2,7 @@
 
 from ctfa._validation.containers import (
     as_frame,
+    as_pandas,
     as_series,
     hand_back,
     library_of,
@@ -99,6 +100,7 @@ __all__ = [
     "Tasks",
     "as_frame",
     "as_ids",
+    "as_pandas",
     "as_series",
     "choose",
     "copy_input_names",

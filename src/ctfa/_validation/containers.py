@@ -70,3 +70,12 @@ def _index(rows: Any, n_rows: int) -> Any:
     """The index of pandas rows, where there are as many."""
     index: Any = getattr(rows, "index", None)
     return index if hasattr(index, "get_indexer") and len(index) == n_rows else None
+
+
+def as_pandas(columns: dict[str, Any], what: str) -> Any:
+    """A pandas DataFrame."""
+    try:
+        pandas = importlib.import_module("pandas")
+    except ImportError as error:
+        raise ImportError(f"{what} is a data frame and needs pandas: pip install pandas") from error
+    return pandas.DataFrame(columns)
