@@ -61,6 +61,7 @@ LAYERS = {
     "ctfa._pooled_evidence": 4,
     "ctfa._parity": 5,
     "ctfa.datasets": 5,
+    "ctfa.baselines": 5,
     "ctfa.testing": 5,
     "ctfa.plotting": 5,
     "ctfa._demo": 6,

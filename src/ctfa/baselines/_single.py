@@ -1,0 +1,67 @@
+"""A model for each task by itself, and one model for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
+
+from ctfa import _validation as check
+from ctfa.baselines._tasks import MultiTaskRegressor, TaskData, TaskRows
+from ctfa.core.types import FloatArray, IntArray
+
+
+class SingleTaskRegressor(MultiTaskRegressor):
+    """Any regressor, once for each task: what every other method has to beat.
+
+    Parameters
+    ----------
+    regressor : estimator, default=None
+        Any scikit-learn regressor, cloned for each task; None is ``LinearRegression()``, which
+        gives the coefficients of least norm where a task has fewer rows than features.
+    n_jobs : int or None, default=None
+        Tasks worked on at the same time, through joblib.
+
+    Attributes
+    ----------
+    regressors_ : list of estimators
+        One a task.
+    tasks_ : ndarray of shape (n_tasks,)
+        Ids of the tasks, where they have rows of their own.
+
+    Examples
+    --------
+    >>> from ctfa.baselines import SingleTaskRegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> X, Y = make_paper_synthetic(60, 5, 3, random_state=0)
+    >>> SingleTaskRegressor().fit(X, Y).predict(X).shape
+    (60, 3)
+    """
+
+    def __init__(self, regressor: Any = None, *, n_jobs: Any = None) -> None:
+        self.regressor = regressor
+        self.n_jobs = n_jobs
+
+    def _fit_tasks(self, data: TaskData) -> None:
+        template = LinearRegression() if self.regressor is None else self.regressor
+        check.require_regressor(template)
+        fit = delayed(_fit_one)
+        jobs = (fit(clone(template), rows) for rows in data)
+        self.regressors_ = list(Parallel(n_jobs=self.n_jobs)(jobs))
+
+    def _predict_tasks(self, inputs: FloatArray) -> FloatArray:
+        return np.column_stack([np.ravel(model.predict(inputs)) for model in self.regressors_])
+
+    def _predict_rows(self, inputs: FloatArray, index: IntArray) -> FloatArray:
+        predicted = np.empty(inputs.shape[0])
+        for task in np.unique(index).tolist():
+            at = index == task
+            predicted[at] = np.ravel(self.regressors_[task].predict(inputs[at]))
+        return predicted
+
+
+def _fit_one(model: Any, rows: TaskRows) -> Any:
+    return model.fit(rows.inputs, rows.target)
