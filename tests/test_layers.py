@@ -64,8 +64,10 @@ LAYERS = {
     "ctfa.baselines": 5,
     "ctfa.testing": 5,
     "ctfa.plotting": 5,
+    "ctfa.comparison": 6,
     "ctfa._demo": 6,
     "ctfa": 6,
+    "ctfa._commands": 7,
     "ctfa.cli": 7,
     "ctfa.__main__": 8,
 }

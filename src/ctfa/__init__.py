@@ -18,7 +18,7 @@ from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.progress import ScanProgress, SearchStopped
 
 if TYPE_CHECKING:
-    from ctfa import baselines, datasets, plotting, testing, theory
+    from ctfa import baselines, comparison, datasets, plotting, testing, theory
 
 __version__ = "0.1.0"
 
@@ -32,6 +32,7 @@ __all__ = [
     "SearchStopped",
     "TargetAggregator",
     "baselines",
+    "comparison",
     "datasets",
     "feature_path",
     "multi_input_layout",
@@ -43,7 +44,7 @@ __all__ = [
     "theory",
 ]
 
-_MODULES = ("baselines", "datasets", "plotting", "testing", "theory")
+_MODULES = ("baselines", "comparison", "datasets", "plotting", "testing", "theory")
 #: Names the interface reserves; asking for one says so instead of failing obscurely.
 _NOT_YET = (
     "labelled",

@@ -6,6 +6,8 @@ Of the figure it changes nothing but the layout where that has none: labels woul
 from __future__ import annotations
 
 import importlib
+import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,10 @@ REACH = 1.6
 LABEL_WIDTH = 0.38
 #: Length of the label of the vertical axis in one line, in inches.
 LONG_LABEL = 2.7
+#: A mean farther from the median than so many median deviations is written at the edge.
+FAR = 6.0
+#: Characters in a line of a long label.
+WRAPPED = 70
 
 
 def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
@@ -83,6 +89,83 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -> Any:
+    """Each method's figure with its interval about that of the reference, the best on top.
+
+    The bar is the 95 % interval of the paired difference to the reference, drawn from its mean: one
+    that crosses the line is not told from the reference by these splits. The small dots are the
+    splits.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        Of ``ctfa.comparison.compare``.
+    metric : str, default="nrmse"
+        One of ``ctfa.comparison.METRICS``.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a new figure, as high as the methods need.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    rows = comparison.summary(metric)[::-1]
+    ax = _axes(ax, height=1.5 + 0.3 * len(rows))
+    _make_room(ax.figure)
+    known = {row.method: row for row in rows}
+    centre = known[comparison.reference].mean if comparison.reference in known else None
+    for place, row in enumerate(rows):
+        splits = np.nanmean(comparison.of_tasks(metric, row.method), axis=1)
+        ax.plot(splits, np.full(splits.size, place), "o", color=BAND, markersize=4, zorder=2)
+        own = row.method == comparison.reference
+        if centre is not None and not own and np.isfinite(row.low):
+            ends = (centre + row.low, centre + row.high)
+            ax.plot(ends, (place, place), color=INK, linewidth=1.6, zorder=3)
+        ax.plot(row.mean, place, "o", color=CHOSEN if own else INK, markersize=6, zorder=4)
+    low, high = _span([row.mean for row in rows])
+    for place, row in enumerate(rows):
+        if not low <= row.mean <= high:
+            _write_at_edge(ax, place, row.mean, right=row.mean > high)
+    if centre is not None:
+        ax.axvline(centre, color=CHOSEN, linewidth=1.0, zorder=1)
+    ax.set_xlim(low, high)
+    ax.set_yticks(np.arange(len(rows)), [row.method for row in rows])
+    ax.set_ylim(-0.6, len(rows) - 0.4)
+    ax.set_xlabel(textwrap.fill(comparison.label(metric), WRAPPED), fontsize="small")
+    ax.set_title(comparison.title, fontsize="medium", loc="left")
+    ax.grid(axis="x", color="#eeeeee", zorder=0)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def _span(means: Sequence[float]) -> tuple[float, float]:
+    """Limits that hold all means but those far from the rest, which would flatten the others."""
+    values = np.asarray(means, dtype=float)
+    middle = float(np.median(values))
+    reach = FAR * max(float(np.median(np.abs(values - middle))), 0.02 * abs(middle))
+    near = values[np.abs(values - middle) <= reach]
+    low, high = float(near.min()), float(near.max())
+    room = 0.25 * ((high - low) or abs(high) or 1.0)
+    return low - room, high + room
+
+
+def _write_at_edge(ax: Any, place: int, value: float, *, right: bool) -> None:
+    """The value of a point outside the picture, at the side where it lies."""
+    ax.annotate(
+        f"{value:.3g} \u2192" if right else f"\u2190 {value:.3g}",
+        (1.0 if right else 0.0, place),
+        xycoords=ax.get_yaxis_transform(),
+        ha="right" if right else "left",
+        va="center",
+        color=INK,
+        fontsize="small",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        zorder=5,
+    )
 
 
 def _view(curve: CutCurve) -> tuple[float, float]:
@@ -153,11 +236,11 @@ def _make_room(figure: Any) -> None:
         figure.set_layout_engine("constrained")
 
 
-def _axes(ax: Any) -> Any:
+def _axes(ax: Any, *, height: float = 4.5) -> Any:
     if ax is not None:
         return ax
     try:
         pyplot = importlib.import_module("matplotlib.pyplot")
     except ImportError as error:
         raise ImportError("ctfa.plotting needs matplotlib: pip install 'ctfa[plot]'") from error
-    return pyplot.subplots(figsize=(8.0, 4.5), layout="constrained")[1]
+    return pyplot.subplots(figsize=(8.0, height), layout="constrained")[1]

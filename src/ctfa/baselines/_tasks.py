@@ -43,11 +43,12 @@ class TaskData:
             if self.index is None:
                 yield TaskRows(self.inputs, self.targets[:, task])
             else:
-                rows = self._rows[task]
+                rows = self.rows[task]
                 yield TaskRows(self.inputs[rows], self.targets[rows])
 
     @cached_property
-    def _rows(self) -> list[IntArray]:
+    def rows(self) -> list[IntArray]:
+        """Rows of each task, where they have their own."""
         assert self.index is not None
         order = np.argsort(self.index, kind="stable")
         ends = np.cumsum(np.bincount(self.index, minlength=self.n_tasks))

@@ -1,0 +1,1 @@
+"""The commands of the command line, one a file: ``add_to(commands)`` and a function that runs."""

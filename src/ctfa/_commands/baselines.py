@@ -1,0 +1,155 @@
+"""``ctfa baselines``: methods side by side on one data set or several."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+from ctfa._commands import _reading as read
+from ctfa.comparison import DATA, METHODS, METRICS, SPLITS, Comparison, MethodSummary, Step, compare
+
+EXAMPLES = """examples:
+  ctfa baselines --data school --seeds 5
+  ctfa baselines --data sarcos --split blocked --gap 50 --methods "single LR,single ridge,CTFA + LR"
+  ctfa baselines --list
+
+Finished runs are stored as they end: the same command again goes on where it was stopped.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "baselines",
+        help="methods side by side on the same splits of a data set",
+        description="Compare methods on the same splits: a table and a plot with intervals and a "
+        "paired test.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data", action="append", metavar="NAME", help="may be given again")
+    parser.add_argument("--methods", metavar="A,B,...", help="names from --list (default: all)")
+    parser.add_argument("--seeds", type=read.count, metavar="N", help="splits (default 5)")
+    parser.add_argument("--split", choices=SPLITS, help="default: the data set's own")
+    parser.add_argument("--test-size", type=read.share, default=0.3, metavar="SHARE")
+    parser.add_argument(
+        "--gap", type=read.zero_or_more, default=0, metavar="ROWS",
+        help="rows beside a block that are not used (blocked splits)",
+    )  # fmt: skip
+    parser.add_argument("--metric", choices=METRICS, default="nrmse")
+    parser.add_argument("--reference", metavar="NAME", help="what others are paired with")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("ctfa_baselines"), metavar="FOLDER",
+        help="where runs, tables and plots go (default ctfa_baselines)",
+    )  # fmt: skip
+    parser.add_argument("--jobs", type=int, default=None, metavar="N", help="runs at a time")
+    parser.add_argument(
+        "--quick", action="store_true", help="two splits, and without the slow methods"
+    )
+    parser.add_argument("--list", action="store_true", help="print methods and data sets, and stop")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; return the exit code."""
+    if options.list or not options.data:
+        print(_known())
+        if not options.list:
+            print("ctfa baselines: say which data set: --data NAME", file=sys.stderr)
+        return 0 if options.list else 2
+    for name in options.data:
+        try:
+            print(_compare(name, options))
+        except KeyboardInterrupt:
+            where = options.output / name
+            print(
+                f"\nctfa baselines: stopped. Finished runs are in {where}; the same command goes "
+                "on from there.",
+                file=sys.stderr,
+            )
+            return 130
+        except (OSError, ValueError, TypeError, RuntimeError, ImportError) as error:
+            print(f"ctfa baselines: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def _compare(name: str, options: argparse.Namespace) -> str:
+    if name not in DATA:
+        raise ValueError(f"there is no data set {name!r}: choose from {', '.join(DATA)}.")
+    folder = options.output / name
+    methods = None if options.methods is None else [m.strip() for m in options.methods.split(",")]
+    result = compare(
+        name,
+        methods,
+        seeds=options.seeds or (2 if options.quick else 5),
+        split=options.split,
+        test_size=options.test_size,
+        gap=options.gap,
+        reference=options.reference,
+        folder=folder,
+        n_jobs=options.jobs,
+        quick=options.quick,
+        progress=_say(options.metric),
+    )
+    written = write(result, folder, options.metric)
+    names = ", ".join(path.name for path in written)
+    return f"{result.table(options.metric)}\n\nWritten to {folder}: runs.jsonl, {names}\n"
+
+
+def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
+    """Write the table as text and as CSV, and the plot where matplotlib is there."""
+    lines = io.StringIO(newline="")
+    rows = csv.writer(lines)
+    rows.writerow(MethodSummary._fields)
+    rows.writerows(result.summary(metric))
+    texts = {"table.txt": result.table(metric) + "\n", "table.csv": lines.getvalue()}
+    written = []
+    for name, text in texts.items():
+        draft = folder / f".{name}"
+        draft.write_text(text, encoding="utf-8", newline="")
+        written.append(draft.replace(folder / name))
+    try:
+        matplotlib = importlib.import_module("matplotlib")
+    except ImportError:
+        print("no plot: pip install 'ctfa[plot]'", file=sys.stderr)
+        return written
+    matplotlib.use("Agg")
+    figure = result.plot(metric).figure
+    draft = folder / ".plot.png"
+    figure.savefig(draft, dpi=150)
+    importlib.import_module("matplotlib.pyplot").close(figure)
+    return [*written, draft.replace(folder / "plot.png")]
+
+
+def _say(metric: str) -> Any:
+    """Tell of each run as it ends, on standard error."""
+
+    def say(step: Step) -> None:
+        row = step.row
+        what = f"[{step.number}/{step.total}] {row['data']}, seed {row['seed']}, {row['method']}"
+        if "error" in row:
+            end = f"failed: {row['error']}"
+        else:
+            figure = Comparison([row], reference=row["method"]).summary(metric)[0].mean
+            end = f"{metric} {figure:.4f}, "
+            end += "stored before" if step.stored else f"{row['seconds']:.1f} s"
+        print(f"{what}: {end}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def _known() -> str:
+    words = {"shared": "shared rows", "own rows": "own rows", "own inputs": "own inputs"}
+    lines = ["methods:"]
+    for name, method in METHODS.items():
+        kinds = ", ".join(text for kind, text in words.items() if method.knows(kind))
+        lines.append(f"  {name:28s} {kinds}{' (slow)' if method.slow else ''}")
+    lines.append("data sets:")
+    lines += [f"  {name:28s} {entry.split} splits" for name, entry in DATA.items()]
+    return "\n".join(lines)

@@ -1,0 +1,33 @@
+"""``ctfa demo``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ctfa._commands import _reading as read
+from ctfa._demo import run_demo
+
+
+def add_to(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "demo",
+        help="both phases on a generated example: what was merged, and what it gained",
+        description="Run both phases on generated river gauges and write the result to a folder.",
+    )
+    parser.add_argument("-o", "--output", type=Path, default=Path("demo_output"), metavar="FOLDER")
+    parser.add_argument("--seed", type=read.seed, default=0, help="seed of the example (default 0)")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; return the exit code."""
+    try:
+        print(run_demo(options.output, seed=options.seed))
+    except OSError as error:
+        print(f"ctfa demo: cannot write to {options.output}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0

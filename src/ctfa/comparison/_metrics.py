@@ -1,0 +1,79 @@
+"""Errors of each task, and the figures made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from ctfa.comparison._problem import Problem
+from ctfa.core.types import FloatArray
+
+#: What is kept of every task: enough for every metric.
+PARTS = ("mse", "n_test", "mean_mse", "test_variance", "train_variance", "train_range")
+PerTask = Mapping[str, FloatArray]
+
+
+class Metric(NamedTuple):
+    """A figure for each task; a table shows its mean over tasks."""
+
+    of_tasks: Callable[[PerTask], FloatArray]
+    label: str
+    greater_is_better: bool = False
+
+
+def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
+    """Quotient; NaN for a task that does not vary, whose error has no unit."""
+    out = np.full(above.shape, np.nan)
+    return np.asarray(np.divide(above, below, out=out, where=below > 0.0))
+
+
+METRICS: dict[str, Metric] = {
+    "nrmse": Metric(
+        lambda t: _ratio(np.sqrt(t["mse"]), t["train_range"]),
+        "NRMSE: root mean squared error of a task / range of its training targets, mean over tasks",
+    ),
+    "nrmse-std": Metric(
+        lambda t: _ratio(np.sqrt(t["mse"]), np.sqrt(t["train_variance"])),
+        "root mean squared error of a task / standard deviation of its training targets, mean over "
+        "tasks",
+    ),
+    "mse": Metric(lambda t: t["mse"], "MSE: mean squared error in squared units of the targets"),
+    "smse": Metric(
+        lambda t: _ratio(t["mse"], t["train_variance"]),
+        "mean squared error of a task / variance of its training targets, mean over tasks",
+    ),
+    "arrmse": Metric(
+        lambda t: np.sqrt(_ratio(t["mse"], t["mean_mse"])),
+        "aRRMSE: root mean squared error of a task / that of its training mean, mean over tasks",
+    ),
+    "r2": Metric(
+        lambda t: 1.0 - _ratio(t["mse"], t["test_variance"]),
+        "R2 of a task on the rows left out, mean over tasks",
+        greater_is_better=True,
+    ),
+}
+
+
+def errors_of_tasks(train: Problem, test: Problem, predicted: FloatArray) -> dict[str, FloatArray]:
+    """Everything a metric may ask for; NaN for a task without rows to be judged by."""
+    table = np.full((len(PARTS), test.n_tasks), np.nan)
+    for task in range(test.n_tasks):
+        judged = test.of_task(test.judged, task)
+        true = test.of_task(test.Y, task)[judged]
+        seen = train.of_task(train.Y, task)
+        seen = seen[~np.isnan(seen)]
+        table[1, task] = true.size
+        if not true.size or not seen.size:
+            continue
+        error = test.of_task(predicted, task)[judged] - true
+        table[:, task] = (
+            np.mean(error**2),
+            true.size,
+            np.mean((true - seen.mean()) ** 2),
+            true.var(),
+            seen.var(),
+            np.ptp(seen),
+        )
+    return dict(zip(PARTS, table, strict=True))

@@ -1,0 +1,310 @@
+"""Every method on the same splits, stored as it goes."""
+
+from __future__ import annotations
+
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+import scipy
+import sklearn
+
+from ctfa import __version__
+from ctfa.comparison._data import read_data
+from ctfa.comparison._methods import Method, as_method
+from ctfa.comparison._metrics import errors_of_tasks
+from ctfa.comparison._problem import Problem
+from ctfa.comparison._registry import METHODS, REFERENCE
+from ctfa.comparison._splits import SPLITS, make_split
+from ctfa.comparison._store import Row, Store, key_of
+from ctfa.comparison._summary import Comparison
+
+#: Part of the key of every stored run: raise it when splits, units or measures change.
+PROTOCOL = 1
+FILE = "runs.jsonl"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How rows are divided."""
+
+    split: str
+    test_size: float
+    gap: int
+
+
+class Run(NamedTuple):
+    """One method on one split."""
+
+    problem: Problem
+    setting: Setting
+    name: str
+    method: Method
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Name of the run by all that decides its result."""
+        problem, setting = self.problem, self.setting
+        return key_of(
+            protocol=PROTOCOL, data=problem.digest, split=setting.split, gap=setting.gap,
+            test_size=setting.test_size, seed=self.seed, method=self.name, recipe=self.recipe,
+            versions=versions(),
+        )  # fmt: skip
+
+    @property
+    def recipe(self) -> str:
+        """The estimator in words, with all its parameters."""
+        problem = self.problem
+        if problem.kind == "own inputs" and not self.method.knows(problem.kind):
+            problem, _ = problem.stacked()
+        return str(self.method.make(problem, self.seed).__repr__(N_CHAR_MAX=100_000))
+
+
+class Step(NamedTuple):
+    """A run that has ended, or was there already."""
+
+    number: int
+    total: int
+    row: Row
+    stored: bool
+
+
+def compare(
+    data: Any,
+    methods: Any = None,
+    *,
+    seeds: int | Iterable[int] = 5,
+    split: str | None = None,
+    test_size: float = 0.3,
+    gap: int = 0,
+    reference: str | None = None,
+    folder: Any = None,
+    n_jobs: int | None = None,
+    quick: bool = False,
+    progress: Callable[[Step], None] | None = None,
+) -> Comparison:
+    """Compare methods on the same splits of one data set.
+
+    Features and targets are put into standard units of the training rows for every method (one
+    unit for all tasks that have rows of their own), and predictions back into their own; penalties
+    are chosen on folds of the training rows.
+
+    Parameters
+    ----------
+    data : str, Bunch, Problem or tuple
+        A name of ``ctfa.comparison.DATA`` ("school", "sarcos", ...), a data set of
+        ``ctfa.datasets``, or ``(X, Y)``, ``(X, y, tasks)``, ``(X, Y, layout)``.
+    methods : sequence of str, mapping or None, default=None
+        Names of ``ctfa.comparison.METHODS``; or a mapping from names to estimators (or functions of
+        the training problem that make one), among which None stands for the method of that name.
+        None: all that can serve this kind of data.
+    seeds : int or iterable of int, default=5
+        Splits: as many from seed 0 on, or these.
+    split : {"random", "blocked", "grouped"} or None, default=None
+        Rows at random (of each task, where tasks have their own), a block of consecutive rows, or
+        whole groups; None is the data set's own, random where it has none.
+    test_size : float, default=0.3
+        Share of the rows to be judged by.
+    gap : int, default=0
+        Rows on each side of a block that are not used.
+    reference : str or None, default=None
+        The method that others are paired with; None is "single LR" where it runs, else the first.
+    folder : path or None, default=None
+        Where finished runs are stored (``runs.jsonl``); runs that are there are not run again.
+    n_jobs : int or None, default=None
+        Runs at the same time, through joblib.
+    quick : bool, default=False
+        Leave out slow methods where ``methods`` is None.
+    progress : callable or None, default=None
+        Called with a ``Step`` after each run.
+
+    Returns
+    -------
+    Comparison
+        Prints as a table; ``summary(metric)``, ``to_frame()``, ``plot()``.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> from ctfa.comparison import compare
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> XY = make_paper_synthetic(120, 40, 4, random_state=0)
+    >>> result = compare(XY, {"single LR": None, "mine": Ridge(10.0)}, seeds=3)
+    >>> [row.method for row in result.summary("nrmse")]
+    ['mine', 'single LR']
+    """
+    problem, own_split = read_data(data)
+    setting = _read_setting(split or own_split, test_size, gap)
+    chosen = read_methods(methods, problem, quick=quick)
+    wanted = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    if not wanted:
+        raise ValueError(f"seeds={seeds!r} gives no split: use one or more.")
+    store = Store(None if folder is None else Path(folder) / FILE)
+    runs = [
+        Run(problem, setting, name, method, seed)
+        for seed in wanted
+        for name, method in chosen.items()
+    ]
+    rows: list[Row] = []
+    failed: list[Row] = []
+    for number, row in enumerate(_results(runs, store, n_jobs), start=1):
+        stored = row.pop("stored")
+        (failed if "error" in row else rows).append(row)
+        if progress is not None:
+            progress(Step(number, len(runs), row, stored))
+    if not rows:
+        raise RuntimeError(f"no method could be run; the first said: {failed[0]['error']}")
+    if reference is None:
+        reference = REFERENCE if REFERENCE in chosen else next(iter(chosen))
+    elif reference not in chosen:
+        raise ValueError(f"reference={reference!r} is not among the methods compared.")
+    return Comparison(rows, failed, reference=reference)
+
+
+def read_methods(methods: Any, problem: Problem, *, quick: bool = False) -> dict[str, Method]:
+    """Methods by name, all of which can serve the problem."""
+    if methods is None:
+        served = {name: method for name, method in METHODS.items() if method.serves(problem)}
+        return {name: m for name, m in served.items() if not (quick and m.slow)}
+    if isinstance(methods, str):
+        methods = [methods]
+    asked: Mapping[str, Any] = (
+        methods if isinstance(methods, Mapping) else dict.fromkeys(_names(methods))
+    )
+    chosen = {}
+    for name, value in asked.items():
+        if value is None and name not in METHODS:
+            raise ValueError(
+                f"there is no method {name!r}: choose from {', '.join(METHODS)}, or pass a mapping "
+                "from your own names to estimators."
+            )
+        method = METHODS[name] if value is None else as_method(value, name)
+        if not method.serves(problem):
+            raise ValueError(
+                f"method {name!r} cannot be asked for {problem.name}, whose tasks have "
+                f"{_in_words(problem)}."
+            )
+        chosen[name] = method
+    if not chosen:
+        raise ValueError("methods is empty: give one or more.")
+    return chosen
+
+
+def versions() -> dict[str, str]:
+    """What the figures may depend on besides the data."""
+    return {
+        "ctfa": __version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "scikit-learn": sklearn.__version__,
+    }
+
+
+def run_one(run: Run) -> Row:
+    """Learn, predict and measure; a method that fails says why and is not stored."""
+    problem, setting = run.problem, run.setting
+    row: Row = {
+        "key": run.key, "data": problem.name, "kind": problem.kind, "method": run.name,
+        "seed": run.seed, "split": setting.split, "test_size": setting.test_size,
+        "gap": setting.gap,
+    }  # fmt: skip
+    made = make_split(problem, setting.split, run.seed, setting.test_size, setting.gap)
+    train, test = problem.take(made.train), problem.take(made.test)
+    start = time.perf_counter()
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            predicted, model = run.method.predict(train, test, run.seed)
+    except Exception as error:
+        return row | {"error": f"{type(error).__name__}: {error}"}
+    seconds = time.perf_counter() - start
+    lost = int(np.count_nonzero(~np.isfinite(predicted[test.judged])))
+    if lost:
+        return row | {"error": f"predicted NaN or infinity for {lost} of the rows judged"}
+    return row | {
+        "n_train": int(made.train.size),
+        "n_test": int(made.test.size),
+        "tasks": problem.task_names,
+        "errors": {k: v.tolist() for k, v in errors_of_tasks(train, test, predicted).items()},
+        "seconds": seconds,
+        "notes": _notes(model),
+        "warnings": sorted({str(w.message) for w in said}),
+        "recipe": run.recipe,
+        "versions": versions() | {"python": platform.python_version()},
+    }
+
+
+def _results(runs: Sequence[Run], store: Store, n_jobs: int | None) -> Iterator[Row]:
+    """Rows in order: those stored, and the others as many at a time as there are jobs."""
+    waiting = iter(runs)
+    size = joblib.effective_n_jobs(n_jobs)
+    while batch := list(islice(waiting, size)):
+        missing = [run for run in batch if run.key not in store]
+        if size > 1:
+            made = joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(run_one)(run) for run in missing)
+        else:
+            made = map(run_one, missing)
+        fresh = iter(made)
+        for run in batch:
+            if run.key in store:
+                yield store[run.key] | {"stored": True}
+                continue
+            row = next(fresh)
+            if "error" not in row:
+                store.add(row)
+            yield row | {"stored": False}
+
+
+def _notes(model: Any) -> dict[str, Any]:
+    """What a fitted model tells of itself: groups, chosen parameters, how well it converged."""
+    notes: dict[str, Any] = {}
+    inner = getattr(model, "best_estimator_", model)
+    if hasattr(model, "best_params_"):
+        notes["chosen"] = {name: _plain(value) for name, value in model.best_params_.items()}
+    for name in ("n_groups_", "gap_", "rank_", "aggregate_"):
+        value = getattr(inner, name, None)
+        if value is not None:
+            notes[name.rstrip("_")] = _plain(value)
+    return notes
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, str | int | float | bool) or value is None else str(value)
+
+
+def _read_setting(split: str, test_size: float, gap: int) -> Setting:
+    if split not in SPLITS:
+        raise ValueError(f"split={split!r} is not one of {', '.join(map(repr, SPLITS))}.")
+    if not 0.0 < test_size < 1.0:
+        raise ValueError(f"test_size={test_size!r}: give a share of the rows, between 0 and 1.")
+    if gap < 0 or (gap and split != "blocked"):
+        raise ValueError(f"gap={gap!r} with split={split!r}: rows beside a block, zero or more.")
+    return Setting(split, float(test_size), int(gap))
+
+
+def _names(methods: Iterable[Any]) -> list[str]:
+    names = list(methods)
+    strangers = [name for name in names if not isinstance(name, str)]
+    if strangers:
+        raise TypeError(
+            f"methods holds {strangers[0]!r}, which is not a name: pass a mapping, such as "
+            f"{{'mine': {type(strangers[0]).__name__}()}}."
+        )
+    return names
+
+
+def _in_words(problem: Problem) -> str:
+    return {"shared": "the same inputs", "own rows": "rows of their own"}.get(
+        problem.kind, "inputs of their own"
+    )

@@ -1,0 +1,237 @@
+"""What a comparison says: means over splits, paired differences, a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from ctfa import _validation as check
+from ctfa.comparison._metrics import METRICS
+from ctfa.comparison._store import Row
+from ctfa.core.types import FloatArray
+
+#: Share of a bound interval.
+CONFIDENCE = 0.95
+
+
+class MethodSummary(NamedTuple):
+    """One method on all splits, and beside the reference.
+
+    ``spread`` is the standard deviation over splits. ``low`` and ``high`` bound the mean difference
+    to the reference and ``p_value`` tests it, both by the corrected resampled t-test (Nadeau and
+    Bengio 2003): splits of one data set share rows, and the plain test is far too sure.
+    """
+
+    method: str
+    mean: float
+    spread: float
+    difference: float
+    low: float
+    high: float
+    p_value: float
+    tasks_better: int
+    n_tasks: int
+    n_splits: int
+    seconds: float
+    notes: str
+
+
+class Comparison:
+    """Finished runs of several methods on the same splits; prints as a table."""
+
+    def __init__(self, rows: Sequence[Row], failed: Sequence[Row] = (), *, reference: str) -> None:
+        self.rows = list(rows)
+        self.failed = list(failed)
+        self.reference = reference
+
+    @property
+    def methods(self) -> list[str]:
+        """Methods with at least one finished run."""
+        return list(dict.fromkeys(row["method"] for row in self.rows))
+
+    @property
+    def title(self) -> str:
+        """What was compared on."""
+        first = self.rows[0]
+        n_splits = len({row["seed"] for row in self.rows})
+        return (
+            f"{first['data']}: {len(first['tasks'])} tasks, {first['n_train']} rows to learn from, "
+            f"{first['n_test']} to be judged by, {n_splits} {first['split']} splits"
+        )
+
+    def label(self, metric: str) -> str:
+        """What a metric is, in words."""
+        self._require(metric)
+        return METRICS[metric].label
+
+    def of_tasks(self, metric: str, method: str) -> FloatArray:
+        """Figures of a method, (n_splits, n_tasks), splits in the order of seeds."""
+        self._require(metric)
+        measure = METRICS[metric].of_tasks
+        parts = [_arrays(row) for row in self._runs(method)]
+        return np.stack([measure(part) for part in parts])
+
+    def summary(self, metric: str = "nrmse") -> list[MethodSummary]:
+        """One record a method, the best first."""
+        self._require(metric)
+        rows = [self._summarise(method, metric) for method in self.methods]
+        sign = -1.0 if METRICS[metric].greater_is_better else 1.0
+        return sorted(rows, key=lambda row: sign * row.mean)
+
+    def to_frame(self, metric: str | None = None) -> Any:
+        """The summary of one metric, or one line a method, split and task with all of them."""
+        if metric is not None:
+            summary = self.summary(metric)
+            columns = {
+                field: [getattr(row, field) for row in summary] for field in MethodSummary._fields
+            }
+            return check.as_pandas(columns, "to_frame()")
+        names = ("data", "split", "seed", "method", "task")
+        columns = {name: [] for name in (*names, *METRICS)}
+        for row in self.rows:
+            parts = _arrays(row)
+            n_tasks = len(row["tasks"])
+            for name in names[:-1]:
+                columns[name] += [row[name]] * n_tasks
+            columns["task"] += row["tasks"]
+            for metric_name, measure in METRICS.items():
+                columns[metric_name] += measure.of_tasks(parts).tolist()
+        return check.as_pandas(columns, "to_frame()")
+
+    def plot(self, metric: str = "nrmse", *, ax: Any = None) -> Any:
+        """Draw the summary with its intervals; see ``ctfa.plotting.plot_comparison``."""
+        from ctfa.plotting import plot_comparison  # noqa: PLC0415 - matplotlib is an extra
+
+        return plot_comparison(self, metric, ax=ax)
+
+    def table(self, metric: str = "nrmse") -> str:
+        """The summary as text."""
+        summary = self.summary(metric)
+        head = ("method", "mean", "std", "vs reference", "95 % interval", "p", "tasks better",
+                "seconds", "")  # fmt: skip
+        lines = [head, *(self._line(row) for row in summary)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        shown = [
+            "  ".join(
+                cell.ljust(width) if place in (0, len(widths) - 1) else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        parts = [
+            self.title,
+            self.label(metric),
+            "",
+            shown[0],
+            "-" * max(map(len, shown)),
+            *shown[1:],
+        ]
+        parts += self._failures()
+        return "\n".join(parts)
+
+    __str__ = table
+
+    def __repr__(self) -> str:
+        data = self.rows[0]["data"]
+        return f"<Comparison of {len(self.methods)} methods on {data}: print it for the table>"
+
+    def _line(self, row: MethodSummary) -> tuple[str, ...]:
+        own = row.method == self.reference
+        test = not own and np.isfinite(row.p_value)
+        return (
+            row.method,
+            f"{row.mean:.4f}",
+            f"{row.spread:.4f}",
+            "reference" if own else f"{row.difference:+.4f}",
+            f"{row.low:+.4f} to {row.high:+.4f}" if test else "",
+            f"{row.p_value:.3f}" if test else "",
+            "" if own else f"{row.tasks_better} of {row.n_tasks}",
+            f"{row.seconds:.1f}",
+            row.notes,
+        )
+
+    def _failures(self) -> list[str]:
+        said = {row["method"]: row["error"] for row in reversed(self.failed)}
+        counts = {name: sum(r["method"] == name for r in self.failed) for name in said}
+        return [
+            f"{name} failed on {counts[name]} split{'s' * (counts[name] > 1)}: {error}"
+            for name, error in said.items()
+        ]
+
+    def _runs(self, method: str) -> list[Row]:
+        """Finished runs of a method, in the order of seeds."""
+        mine = sorted((r for r in self.rows if r["method"] == method), key=lambda r: r["seed"])
+        if not mine:
+            raise ValueError(f"no finished run of {method!r}: there are {', '.join(self.methods)}.")
+        return mine
+
+    def _summarise(self, method: str, metric: str) -> MethodSummary:
+        mine = self._runs(method)
+        figures = self.of_tasks(metric, method)
+        of_splits = np.nanmean(figures, axis=1)
+        gaps = self._differences(method, metric)
+        shares = mine[0]["n_test"] / mine[0]["n_train"]
+        paired = paired_test(np.nanmean(gaps, axis=1), shares) if len(gaps) else (np.nan,) * 4
+        sign = 1.0 if METRICS[metric].greater_is_better else -1.0
+        better = sign * np.nanmean(gaps, axis=0) > 0.0 if len(gaps) else np.zeros(0, dtype=bool)
+        return MethodSummary(
+            method,
+            float(of_splits.mean()),
+            float(of_splits.std(ddof=1)) if of_splits.size > 1 else float("nan"),
+            *paired,
+            int(np.count_nonzero(better)),
+            figures.shape[1],
+            figures.shape[0],
+            float(np.mean([row["seconds"] for row in mine])),
+            _remarks(mine),
+        )
+
+    def _differences(self, method: str, metric: str) -> FloatArray:
+        """Figures less those of the reference, on the splits that both have."""
+        if self.reference not in self.methods:
+            return np.empty((0, 0))
+        sides = []
+        for name in (method, self.reference):
+            seeds = [row["seed"] for row in self._runs(name)]
+            sides.append(dict(zip(seeds, self.of_tasks(metric, name), strict=True)))
+        mine, theirs = sides
+        return np.array([mine[seed] - theirs[seed] for seed in mine if seed in theirs])
+
+    @staticmethod
+    def _require(metric: str) -> None:
+        if metric not in METRICS:
+            raise ValueError(f"metric={metric!r} is not one of {', '.join(map(repr, METRICS))}.")
+
+
+def _arrays(row: Row) -> dict[str, FloatArray]:
+    return {name: np.array(values, dtype=float) for name, values in row["errors"].items()}
+
+
+def paired_test(differences: FloatArray, test_share: float) -> tuple[float, float, float, float]:
+    """Mean difference over splits, its interval and its p-value, corrected for shared rows.
+
+    The variance of the mean of J differences is ``(1/J + n_test/n_train) s^2``.
+    """
+    n = differences.size
+    mean = float(differences.mean())
+    if n < 2:
+        return mean, float("nan"), float("nan"), float("nan")
+    error = float(np.sqrt((1.0 / n + test_share) * differences.var(ddof=1)))
+    reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, n - 1)) * error
+    p_value = float(2.0 * stats.t.sf(abs(mean) / error, n - 1)) if error > 0.0 else float(mean == 0)
+    return mean, mean - reach, mean + reach, p_value
+
+
+def _remarks(rows: Sequence[Row]) -> str:
+    """Groups found, and whether a solver ended early."""
+    words = []
+    groups = [row["notes"]["n_groups"] for row in rows if "n_groups" in row["notes"]]
+    if groups:
+        words.append(f"{np.mean(groups):.1f} groups")
+    early = sum(any("converge" in text for text in row["warnings"]) for row in rows)
+    if early:
+        words.append(f"not converged on {early}")
+    return ", ".join(words)
