@@ -117,7 +117,7 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
     known = {row.method: row for row in rows}
     centre = known[comparison.reference].mean if comparison.reference in known else None
     for place, row in enumerate(rows):
-        splits = np.nanmean(comparison.of_tasks(metric, row.method), axis=1)
+        splits = comparison.of_splits(metric, row.method)
         ax.plot(splits, np.full(splits.size, place), "o", color=BAND, markersize=4, zorder=2)
         own = row.method == comparison.reference
         if centre is not None and not own and np.isfinite(row.low):
@@ -135,11 +135,26 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_xlabel(textwrap.fill(comparison.label(metric), WRAPPED), fontsize="small")
     ax.set_title(comparison.title, fontsize="medium", loc="left")
+    _explain_marks(ax, reference=comparison.reference if centre is not None else None)
     ax.grid(axis="x", color="#eeeeee", zorder=0)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
     ax.tick_params(axis="y", length=0)
     return ax
+
+
+def _explain_marks(ax: Any, *, reference: str | None) -> None:
+    """Say what dots, bars and the line are; under the axis, where no point is hidden."""
+    marks = [
+        ax.plot([], [], "o", color=INK, markersize=6, label="mean")[0],
+        ax.plot([], [], "o", color=BAND, markersize=4, label="splits")[0],
+    ]
+    if reference is not None:
+        text = f"95 % interval of the difference to {reference}"
+        marks.append(ax.plot([], [], color=INK, linewidth=1.6, label=text)[0])
+    ax.figure.legend(
+        handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize="small"
+    )
 
 
 def _span(means: Sequence[float]) -> tuple[float, float]:

@@ -67,6 +67,10 @@ class Comparison:
         self._require(metric)
         return METRICS[metric].label
 
+    def of_splits(self, metric: str, method: str) -> FloatArray:
+        """Figures of a method, one a split: the mean over tasks."""
+        return known_mean(self.of_tasks(metric, method), axis=1)
+
     def of_tasks(self, metric: str, method: str) -> FloatArray:
         """Figures of a method, (n_splits, n_tasks), splits in the order of seeds."""
         self._require(metric)
@@ -171,12 +175,12 @@ class Comparison:
     def _summarise(self, method: str, metric: str) -> MethodSummary:
         mine = self._runs(method)
         figures = self.of_tasks(metric, method)
-        of_splits = np.nanmean(figures, axis=1)
+        of_splits = self.of_splits(metric, method)
         gaps = self._differences(method, metric)
         shares = mine[0]["n_test"] / mine[0]["n_train"]
-        paired = paired_test(np.nanmean(gaps, axis=1), shares) if len(gaps) else (np.nan,) * 4
+        paired = paired_test(known_mean(gaps, axis=1), shares) if len(gaps) else (np.nan,) * 4
         sign = 1.0 if METRICS[metric].greater_is_better else -1.0
-        better = sign * np.nanmean(gaps, axis=0) > 0.0 if len(gaps) else np.zeros(0, dtype=bool)
+        better = sign * known_mean(gaps, axis=0) > 0.0 if len(gaps) else np.zeros(0, dtype=bool)
         return MethodSummary(
             method,
             float(of_splits.mean()),
@@ -204,6 +208,14 @@ class Comparison:
     def _require(metric: str) -> None:
         if metric not in METRICS:
             raise ValueError(f"metric={metric!r} is not one of {', '.join(map(repr, METRICS))}.")
+
+
+def known_mean(figures: FloatArray, axis: int) -> FloatArray:
+    """Mean of the figures that are defined; NaN where none is."""
+    known = ~np.isnan(figures)
+    count = known.sum(axis=axis)
+    total = np.where(known, figures, 0.0).sum(axis=axis)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
 def _arrays(row: Row) -> dict[str, FloatArray]:

@@ -1,0 +1,403 @@
+"""The comparison of methods: the same splits for all, figures by hand, nothing lost."""
+
+import json
+
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import LinearRegression, Ridge
+
+from ctfa import PooledCTFARegressor, multi_input_layout
+from ctfa.baselines import SingleTaskRegressor
+from ctfa.comparison import (
+    METHODS,
+    METRICS,
+    SPLITS,
+    Comparison,
+    Method,
+    compare,
+    read_problem,
+)
+from ctfa.comparison._metrics import errors_of_tasks
+from ctfa.comparison._splits import make_split
+from ctfa.comparison._store import Store
+from ctfa.comparison._summary import paired_test
+from ctfa.datasets import make_basins, make_paper_synthetic
+
+
+def shared(seed=0, n=60, d=5, t=3):
+    return make_paper_synthetic(n, d, t, noise=1.0, random_state=seed)
+
+
+def own_rows(seed=0, sizes=(20, 9, 31)):
+    rng = np.random.default_rng(seed)
+    tasks = rng.permutation(np.repeat(["a", "b", "c"], sizes))
+    X = rng.normal(size=(tasks.size, 3))
+    return X, X @ [1.0, 2.0, -1.0] + 3.0 * (tasks == "b") + rng.normal(size=tasks.size), tasks
+
+
+def own_inputs(seed=0, gaps=0.0):
+    basins = make_basins(8, 60, 3, n_regions=2, gaps=gaps, random_state=seed)
+    return basins.data, basins.target, basins.layout
+
+
+DATA = {"shared": shared, "own rows": own_rows, "own inputs": own_inputs}
+
+
+# -- Data ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_a_tuple_is_read_as_what_it_is(kind):
+    problem = read_problem(DATA[kind](), "mine")
+    assert (problem.kind, problem.name) == (kind, "mine")
+    assert problem.n_tasks == {"shared": 3, "own rows": 3, "own inputs": 8}[kind]
+
+
+def test_another_value_has_another_digest():
+    X, Y = shared()
+    again = read_problem((X.copy(), Y.copy()))
+    assert read_problem((X, Y)).digest == again.digest
+    Y[0, 0] += 1e-9
+    assert read_problem((X, Y)).digest != again.digest
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ((np.ones((3, 1)),), "a tuple of 1 is not a data set"),
+        (3.0, "float is not a data set"),
+        ("no such", "there is no data set 'no such': choose from"),
+        ((np.full((3, 1), np.nan), np.ones(3)), "holds nan at row 0, column 0"),
+        ((np.ones(3), np.ones(3)), "shape \\(3,\\)"),
+    ],
+)
+def test_what_is_no_data_set_is_refused_in_words(data, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        compare(data)
+
+
+# -- Splits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("split", ["random", "blocked"])
+def test_no_row_is_on_both_sides_and_none_is_lost(kind, split):
+    problem = read_problem(DATA[kind]())
+    for seed in range(4):
+        train, test = make_split(problem, split, seed, 0.3, 0)
+        np.testing.assert_array_equal(
+            np.sort(np.concatenate((train, test))), np.arange(problem.n_rows)
+        )
+        assert test.size == pytest.approx(0.3 * problem.n_rows, abs=3)
+
+
+def test_every_task_with_rows_of_its_own_gives_its_share():
+    problem = read_problem(own_rows())
+    _, test = make_split(problem, "random", 0, 0.3, 0)
+    np.testing.assert_array_equal(np.bincount(problem.index[test]), [6, 3, 10])
+
+
+def test_a_block_is_consecutive_and_its_neighbours_are_not_used():
+    problem = read_problem(shared(n=100))
+    starts = []
+    for seed in range(8):
+        train, test = make_split(problem, "blocked", seed, 0.2, 5)
+        assert (np.diff(test) == 1).all()
+        assert test.size == 20
+        assert np.abs(np.subtract.outer(train, test)).min() == 6
+        starts.append(test[0])
+    assert max(np.diff(np.sort([0, *starts, 80]))) < 25  # spread over all rows
+
+
+def test_groups_stay_together():
+    X, Y = shared()
+    groups = np.repeat(np.arange(12), 5)
+    problem = read_problem({"data": X, "target": Y, "groups": groups})
+    train, test = make_split(problem, "grouped", 3, 0.3, 0)
+    assert not set(groups[train]) & set(groups[test])
+    assert test.size == 20  # whole groups until three tenths are reached
+    assert train.size + test.size == 60
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"split": "grouped"}, "has no groups to keep together"),
+        ({"split": "sideways"}, "'sideways' is not one of 'random', 'blocked', 'grouped'"),
+        ({"split": "blocked", "gap": 80}, "leaves none of the 60 rows"),
+        ({"split": "random", "gap": 1}, "gap=1 with split='random'"),
+        ({"test_size": 1.5}, "test_size=1.5"),
+        ({"seeds": 0}, "seeds=0 gives no split"),
+        ({"methods": ["nobody"]}, "there is no method 'nobody': choose from"),
+        ({"methods": []}, "methods is empty"),
+        ({"methods": [Ridge()]}, r"pass a mapping, such as \{'mine': Ridge\(\)\}"),
+        ({"methods": {"mine": Ridge}}, "is the class Ridge: give an instance"),
+        ({"methods": {"mine": 3}}, "'mine' is 3: give an estimator"),
+        ({"methods": {"mine": {"all": Ridge()}}}, "is given for 'all': kinds are 'shared'"),
+        ({"methods": {"mine": PooledCTFARegressor()}}, "cannot be asked for data, whose tasks"),
+        ({"methods": ["single LR"], "reference": "me"}, "reference='me' is not among"),
+    ],
+)
+def test_bad_options_are_refused_in_words(options, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        compare(shared(), **options)
+
+
+# -- Figures ---------------------------------------------------------------------------------------
+
+
+def test_metrics_are_what_their_labels_say():
+    train = read_problem((np.zeros((4, 1)), np.array([[0.0, 5], [2, 5], [4, 9], [2, 5]])))
+    test = read_problem((np.zeros((2, 1)), np.array([[1.0, 4], [3, 8]])))
+    parts = errors_of_tasks(train, test, np.array([[2.0, 6], [1, 8]]))
+    values = {name: metric.of_tasks(parts) for name, metric in METRICS.items()}
+    mse = np.array([2.5, 2.0])
+    np.testing.assert_allclose(values["mse"], mse)
+    np.testing.assert_allclose(values["nrmse"], np.sqrt(mse) / [4, 4])
+    np.testing.assert_allclose(values["smse"], mse / [2, 3])
+    np.testing.assert_allclose(values["nrmse-std"] ** 2, values["smse"])
+    np.testing.assert_allclose(values["arrmse"], np.sqrt(mse / [1, 4]))
+    np.testing.assert_allclose(values["r2"], 1 - mse / [1, 4])
+
+
+def test_a_task_that_does_not_vary_has_no_unit_and_is_left_out():
+    X, Y = shared()
+    Y[:, 1] = 7.0
+    result = compare((X, Y), {"single LR": None}, seeds=2)
+    assert np.isnan(result.of_tasks("nrmse", "single LR")[:, 1]).all()
+    others = compare((X, Y[:, [0, 2]]), {"single LR": None}, seeds=2)
+    assert result.summary()[0].mean == pytest.approx(others.summary()[0].mean)
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_units_do_not_change_least_squares(kind):
+    problem = read_problem(DATA[kind]())
+    train, test = (problem.take(rows) for rows in make_split(problem, "random", 0, 0.3, 0))
+    scaled, _ = Method(SingleTaskRegressor()).predict(train, test)
+    plain, _ = Method(SingleTaskRegressor(), scaled=False).predict(train, test)
+    np.testing.assert_allclose(scaled, plain, rtol=1e-8)
+
+
+def test_tasks_with_inputs_of_their_own_are_stacked_row_by_row():
+    data = own_inputs(gaps=0.05)
+    problem = read_problem(data)
+    train, test = (problem.take(rows) for rows in make_split(problem, "blocked", 1, 0.3, 0))
+    predicted, _ = Method(SingleTaskRegressor()).predict(train, test)
+    for task, columns in enumerate(problem.layout):
+        rows, asked = train.judged[:, task], test.judged[:, task]
+        model = LinearRegression().fit(train.X[rows][:, columns], train.Y[rows, task])
+        np.testing.assert_allclose(predicted[asked, task], model.predict(test.X[asked][:, columns]))
+        assert np.isnan(predicted[~asked, task]).all()
+
+
+def test_inputs_that_some_tasks_have_not_cannot_be_stacked():
+    cube = np.random.default_rng(0).normal(size=(40, 3, 2))
+    cube[:, 0, 1] = np.nan
+    X, layout = multi_input_layout(cube)
+    data = (X, np.random.default_rng(1).normal(size=(40, 3)), layout)
+    with pytest.raises(ValueError, match="cannot be asked for data, whose tasks have inputs"):
+        compare(data, ["single LR"])
+    assert [row.method for row in compare(data, ["CTFA + LR"], seeds=1).summary()] == ["CTFA + LR"]
+
+
+def test_chance_is_decided_by_the_seed_of_the_split():
+    def noise(problem):
+        return RandomDraws()
+
+    first = compare(shared(), {"chance": noise}, seeds=2)
+    again = compare(shared(), {"chance": noise}, seeds=[1])
+    np.testing.assert_array_equal(
+        first.of_tasks("mse", "chance")[1], again.of_tasks("mse", "chance")[0]
+    )
+
+
+class RandomDraws(RegressorMixin, BaseEstimator):
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        self.shape_ = y.shape[1:]
+        return self
+
+    def predict(self, X):
+        return np.random.RandomState(self.random_state).normal(size=(len(X), *self.shape_))
+
+
+# -- The test of a difference ----------------------------------------------------------------------
+
+
+def test_without_shared_rows_the_paired_test_is_students():
+    differences = np.array([0.3, -0.1, 0.4, 0.2, 0.25])
+    mean, low, high, p_value = paired_test(differences, 0.0)
+    plain = stats.ttest_1samp(differences, 0.0)
+    assert mean == pytest.approx(differences.mean())
+    assert p_value == pytest.approx(plain.pvalue)
+    assert (low, high) == pytest.approx(tuple(plain.confidence_interval()))
+
+
+def test_shared_rows_make_it_less_sure():
+    differences = np.array([0.3, -0.1, 0.4, 0.2, 0.25])
+    plain, corrected = (paired_test(differences, share) for share in (0.0, 3 / 7))
+    assert corrected[3] > plain[3]
+    ratio = (corrected[2] - corrected[1]) / (plain[2] - plain[1])
+    assert ratio == pytest.approx(np.sqrt((1 / 5 + 3 / 7) * 5))
+
+
+def test_equal_methods_are_not_told_apart():
+    assert paired_test(np.zeros(4), 0.4) == (0.0, 0.0, 0.0, 1.0)
+    assert np.isnan(paired_test(np.array([0.1]), 0.4)[1:]).all()
+
+
+# -- The whole -------------------------------------------------------------------------------------
+
+
+class Counted(LinearRegression):
+    fits = 0
+
+    def fit(self, X, y):
+        Counted.fits += 1
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_methods_are_judged_on_the_same_rows(kind):
+    names = {"shared": 6, "own rows": 4, "own inputs": 4}
+    quick = [name for name in METHODS if not METHODS[name].slow][: names[kind]]
+    problem = read_problem(DATA[kind]())
+    methods = [name for name in quick if METHODS[name].serves(problem)]
+    result = compare(problem, methods, seeds=2)
+    assert not result.failed
+    for part in ("n_test", "mean_mse", "test_variance", "train_range"):
+        for seed in (0, 1):
+            rows = [row["errors"][part] for row in result.rows if row["seed"] == seed]
+            assert all(row == rows[0] for row in rows)
+
+
+def test_the_best_comes_first_and_is_paired_with_the_reference():
+    methods = {"single LR": None, "mean": DummyRegressor(), "copy": LinearRegression()}
+    result = compare(shared(), methods, seeds=4)
+    order = result.summary("r2")
+    assert order[-1].method == "mean"
+    assert [row.method for row in result.summary("nrmse")][-1] == "mean"
+    by_name = {row.method: row for row in order}
+    assert by_name["mean"].tasks_better == 0
+    assert by_name["mean"].high < 0.0
+    assert by_name["copy"].difference == pytest.approx(0.0, abs=1e-12)
+    text = str(result)
+    assert text.splitlines()[0].startswith("data: 3 tasks, 42 rows to learn from, 18 to be judged")
+    assert "reference" in text
+
+
+def test_finished_runs_are_not_run_again(tmp_path):
+    Counted.fits = 0
+    methods = {"mine": Counted()}
+    first = compare(shared(), methods, seeds=2, folder=tmp_path)
+    assert Counted.fits == 2
+    more = compare(shared(), methods, seeds=3, folder=tmp_path)
+    assert Counted.fits == 3
+    np.testing.assert_array_equal(more.of_tasks("mse", "mine")[:2], first.of_tasks("mse", "mine"))
+    compare(shared(seed=1), methods, seeds=1, folder=tmp_path)  # other data
+    compare(shared(), {"mine": Counted(positive=True)}, seeds=1, folder=tmp_path)  # other options
+    compare(shared(), methods, seeds=1, folder=tmp_path, split="blocked")  # other rows
+    assert Counted.fits == 6
+
+
+def test_a_run_says_with_what_it_was_made(tmp_path):
+    compare(shared(), {"mine": Ridge(2.5)}, seeds=1, folder=tmp_path)
+    row = json.loads((tmp_path / "runs.jsonl").read_text())
+    assert row["recipe"] == "Ridge(alpha=2.5, random_state=0)"
+    assert {"ctfa", "numpy", "scipy", "scikit-learn", "python"} == set(row["versions"])
+    assert (row["seed"], row["split"], row["n_train"], row["n_test"]) == (0, "random", 42, 18)
+
+
+def test_a_line_half_written_is_run_again_and_others_are_kept(tmp_path):
+    compare(shared(), {"mine": Ridge()}, seeds=2, folder=tmp_path)
+    file = tmp_path / "runs.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text(f"{lines[0]}\n{lines[1][:40]}")
+    assert len(Store(file).rows) == 1
+    compare(shared(), {"mine": Ridge()}, seeds=2, folder=tmp_path)
+    kept = [json.loads(line)["key"] for line in file.read_text().splitlines()]
+    assert kept == [json.loads(line)["key"] for line in lines]
+
+
+def test_a_file_of_something_else_is_left_alone(tmp_path):
+    file = tmp_path / "runs.jsonl"
+    file.write_text('{"key": "a"}\nhello}\n')
+    with pytest.raises(ValueError, match=r"line 2 of .* is not a stored run"):
+        compare(shared(), {"mine": Ridge()}, seeds=1, folder=tmp_path)
+    assert file.read_text() == '{"key": "a"}\nhello}\n'
+
+
+class Failing(Ridge):
+    def fit(self, X, y):
+        raise RuntimeError("no luck")
+
+
+class Lost(Ridge):
+    def predict(self, X):
+        return super().predict(X) * np.nan
+
+
+def test_a_method_that_fails_says_so_and_the_others_stand(tmp_path):
+    methods = {"single LR": None, "bad": Failing(), "lost": Lost()}
+    result = compare(shared(), methods, seeds=2, folder=tmp_path)
+    assert result.methods == ["single LR"]
+    assert "bad failed on 2 splits: RuntimeError: no luck" in str(result)
+    assert "lost failed on 2 splits: predicted NaN or infinity for 54 of the rows" in str(result)
+    assert len(Store(tmp_path / "runs.jsonl").rows) == 2  # to be tried again
+    with pytest.raises(RuntimeError, match=r"no method could be run; the first said: .* no luck"):
+        compare(shared(), {"bad": Failing()}, seeds=1)
+
+
+def test_two_jobs_give_the_same_as_one():
+    methods = ["single LR", "single ridge", "CTFA + LR"]
+    one, two = (compare(shared(), methods, seeds=2, n_jobs=jobs) for jobs in (None, 2))
+    for method in methods:
+        np.testing.assert_array_equal(one.of_tasks("mse", method), two.of_tasks("mse", method))
+
+
+def test_progress_tells_of_every_run(tmp_path):
+    steps = []
+    for _ in range(2):
+        compare(shared(), ["single LR"], seeds=2, folder=tmp_path, progress=steps.append)
+    assert [(step.number, step.total, step.stored) for step in steps] == [
+        (1, 2, False),
+        (2, 2, False),
+        (1, 2, True),
+        (2, 2, True),
+    ]
+
+
+def test_frames_hold_every_task_and_every_metric():
+    result = compare(own_rows(), {"single LR": None}, seeds=2)
+    long = result.to_frame()
+    assert list(long["task"]) == ["a", "b", "c"] * 2
+    assert set(METRICS) <= set(long.columns)
+    wide = result.to_frame("r2")
+    assert wide.loc[0, "mean"] == pytest.approx(long.groupby("seed")["r2"].mean().mean())
+
+
+def test_unknown_metrics_and_methods_are_refused():
+    result = compare(shared(), ["single LR"], seeds=1)
+    with pytest.raises(ValueError, match="metric='x' is not one of 'nrmse'"):
+        result.summary("x")
+    with pytest.raises(ValueError, match="no finished run of 'x': there are single LR"):
+        result.of_tasks("mse", "x")
+    assert isinstance(result, Comparison)
+    assert "Comparison of 1 methods" in repr(result)
+    assert set(SPLITS) == {"random", "blocked", "grouped"}
+
+
+def test_a_new_method_and_a_new_data_set_are_one_line_each(monkeypatch):
+    from ctfa.comparison import DATA as SETS
+    from ctfa.comparison import Data
+
+    monkeypatch.setitem(METHODS, "my ridge", Method(SingleTaskRegressor(Ridge())))
+    monkeypatch.setitem(SETS, "my data", Data(shared, split="blocked"))
+    result = compare("my data", ["my ridge", "single LR"], seeds=1)
+    assert result.title.startswith("my data: 3 tasks")
+    assert result.rows[0]["split"] == "blocked"
