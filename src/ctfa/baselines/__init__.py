@@ -1,6 +1,13 @@
 """Rivals to compare with, each an estimator written from its own paper."""
 
+from ctfa.baselines._clustered import ClusteredMTLRegressor
+from ctfa.baselines._convex_aso import ConvexASORegressor
 from ctfa.baselines._search import TaskSearchCV
 from ctfa.baselines._single import SingleTaskRegressor
 
-__all__ = ["SingleTaskRegressor", "TaskSearchCV"]
+__all__ = [
+    "ClusteredMTLRegressor",
+    "ConvexASORegressor",
+    "SingleTaskRegressor",
+    "TaskSearchCV",
+]
