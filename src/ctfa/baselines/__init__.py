@@ -2,12 +2,18 @@
 
 from ctfa.baselines._clustered import ClusteredMTLRegressor
 from ctfa.baselines._convex_aso import ConvexASORegressor
+from ctfa.baselines._matrix_penalties import DirtyRegressor, L21Regressor, TraceNormRegressor
+from ctfa.baselines._mean_regularized import MeanRegularizedRegressor
 from ctfa.baselines._search import TaskSearchCV
 from ctfa.baselines._single import SingleTaskRegressor
 
 __all__ = [
     "ClusteredMTLRegressor",
     "ConvexASORegressor",
+    "DirtyRegressor",
+    "L21Regressor",
+    "MeanRegularizedRegressor",
     "SingleTaskRegressor",
     "TaskSearchCV",
+    "TraceNormRegressor",
 ]
