@@ -119,13 +119,3 @@ def test_the_replayed_gain_is_what_a_fixed_partition_gains(package):
         promised.append(gains.replayed_gain(model.history_, problem.X, Z) / Z.shape[1])
         realised.append(risk[0] - risk[1])
     assert np.mean(promised) == pytest.approx(np.mean(realised), rel=0.1)
-
-
-def test_curds_and_whey_shrinks_noise_and_leaves_strong_signals(package):
-    rivals = package("evidence.rivals")
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 5))
-    noise = rng.normal(size=(200, 3))
-    assert np.abs(rivals.CurdsAndWhey().fit(X, noise).shrink_).max() < 0.7
-    signal = X[:, :3] + 0.01 * noise
-    np.testing.assert_allclose(rivals.CurdsAndWhey().fit(X, signal).shrink_, np.eye(3), atol=1e-3)

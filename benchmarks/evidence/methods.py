@@ -19,8 +19,8 @@ from sklearn.neural_network import MLPRegressor
 
 import ctfa
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, nonlinctfa
+from ctfa.baselines import CurdsAndWheyRegressor, GroupMeansRegressor, WardGroupsRegressor
 from evidence.problem import Case, Problem
-from evidence.rivals import CurdsAndWhey, GroupMeans, WardGroups
 
 REFERENCE = "single"
 #: Penalties tried by ridge regression, for inputs in standard deviations.
@@ -99,11 +99,11 @@ def partial_least_squares(problem: Problem, limit: Any) -> GridSearchCV:
     return GridSearchCV(search, grid, scoring="neg_mean_squared_error", cv=KFold(5))
 
 
-def true_groups(problem: Problem, limit: Any) -> GroupMeans:
+def true_groups(problem: Problem, limit: Any) -> GroupMeansRegressor:
     """Least squares on the groups that made the data."""
     if problem.labels is None:
         raise NotImplementedError("this family has no true groups")
-    return GroupMeans(problem.labels)
+    return GroupMeansRegressor(problem.labels)
 
 
 def targets(limit: Any, **options: Any) -> TargetAggregator:
@@ -147,9 +147,17 @@ def rivals() -> list[Method]:
         Method("lasso", lasso, "MultiTaskLassoCV"),
         Method("pls", partial_least_squares, "PLSRegression, components on five folds"),
         Method("chain", lambda p, m: RegressorChain(ridge_one()), "RegressorChain of RidgeCV"),
-        Method("ward", lambda p, m: WardGroups(), "Ward clusters of the targets, least squares"),
+        Method(
+            "ward",
+            lambda p, m: WardGroupsRegressor(),
+            "Ward clusters of the targets, least squares",
+        ),
         Method("forest", lambda p, m: forest(), "one random forest for all targets"),
-        Method("curds-whey", lambda p, m: CurdsAndWhey(), "Curds and Whey, the dense reference"),
+        Method(
+            "curds-whey",
+            lambda p, m: CurdsAndWheyRegressor(),
+            "Curds and Whey, the dense reference",
+        ),
         Method(
             "true groups",
             true_groups,

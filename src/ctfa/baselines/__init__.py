@@ -2,18 +2,27 @@
 
 from ctfa.baselines._clustered import ClusteredMTLRegressor
 from ctfa.baselines._convex_aso import ConvexASORegressor
+from ctfa.baselines._curds import CurdsAndWheyRegressor
+from ctfa.baselines._groups import GroupMeansRegressor, WardGroupsRegressor
 from ctfa.baselines._matrix_penalties import DirtyRegressor, L21Regressor, TraceNormRegressor
 from ctfa.baselines._mean_regularized import MeanRegularizedRegressor
+from ctfa.baselines._random import RandomRegressor
+from ctfa.baselines._reduced_rank import ReducedRankRegressor
 from ctfa.baselines._search import TaskSearchCV
 from ctfa.baselines._single import SingleTaskRegressor
 
 __all__ = [
     "ClusteredMTLRegressor",
     "ConvexASORegressor",
+    "CurdsAndWheyRegressor",
     "DirtyRegressor",
+    "GroupMeansRegressor",
     "L21Regressor",
     "MeanRegularizedRegressor",
+    "RandomRegressor",
+    "ReducedRankRegressor",
     "SingleTaskRegressor",
     "TaskSearchCV",
     "TraceNormRegressor",
+    "WardGroupsRegressor",
 ]

@@ -1,0 +1,138 @@
+"""Targets that share their rows: what methods that mix targets stand on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa import _validation as check
+from ctfa.core.types import FloatArray
+
+
+class SharedRowsRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor of several targets observed on the same rows.
+
+    A method implements ``_fit_shared(inputs, targets)`` and ``_predict_shared(inputs)``.
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit all targets.
+
+        Parameters
+        ----------
+        X : array-like or data frame of shape (n_samples, n_features)
+            Features.
+        y : array-like of shape (n_samples, n_targets) or (n_samples,)
+            A column for each target.
+        """
+        inputs = check.read_inputs(self, X, reset=True)
+        targets = check.read_targets(y, inputs.shape[0], what="y")
+        self._is_vector = targets.is_vector
+        self._fit_shared(inputs, targets.values)
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """Predict all targets, one column each."""
+        check_is_fitted(self)
+        predicted = self._predict_shared(check.read_inputs(self, X, reset=False))
+        return predicted[:, 0] if self._is_vector else predicted
+
+    def _fit_shared(self, inputs: FloatArray, targets: FloatArray) -> None:
+        raise NotImplementedError
+
+    def _predict_shared(self, inputs: FloatArray) -> FloatArray:
+        raise NotImplementedError
+
+
+class SharedRowsLinear(SharedRowsRegressor):
+    """Targets with coefficients of their own: ``coef_`` (T, D) and ``intercept_`` (T,)."""
+
+    coef_: FloatArray
+    intercept_: FloatArray
+
+    def _predict_shared(self, inputs: FloatArray) -> FloatArray:
+        return np.asarray(inputs @ self.coef_.T + self.intercept_)
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFit:
+    """Ridge regression of all targets in the singular vectors of the centred inputs.
+
+    ``|Y - XB|^2 + alpha |B|^2``, which is scikit-learn's convention; alpha = 0 is least squares of
+    least norm. The hat matrix is ``U diag(weights) U'``, and what a method does to the fitted
+    values it does to the few rows of ``scores`` instead of all n.
+    """
+
+    axes: FloatArray  # (k, D), right singular vectors of the centred inputs
+    singular: FloatArray  # (k,)
+    weights: FloatArray  # (k,), s^2 / (s^2 + alpha)
+    scores: FloatArray  # (k, T), U'Y
+    mean_inputs: FloatArray  # (D,)
+    mean_targets: FloatArray  # (T,)
+    n_rows: int
+
+    @classmethod
+    def of(cls, inputs: FloatArray, targets: FloatArray, alpha: float = 0.0) -> RidgeFit:
+        """Factor the inputs and project the targets."""
+        mean, level = inputs.mean(axis=0), targets.mean(axis=0)
+        U, s, axes = np.linalg.svd(inputs - mean, full_matrices=False)
+        kept = s > max(inputs.shape) * np.finfo(float).eps * s.max(initial=0.0)
+        U, s, axes = U[:, kept], s[kept], axes[kept]
+        scores = U.T @ (targets - level)
+        return cls(axes, s, s**2 / (s**2 + alpha), scores, mean, level, inputs.shape[0])
+
+    @property
+    def freedom(self) -> float:
+        """Trace of the hat matrix; rank of the inputs for least squares."""
+        return float(self.weights.sum())
+
+    @property
+    def half_fit(self) -> FloatArray:
+        """``H^(1/2) Y`` in the singular vectors: (k, T), with inner products ``Y'HY``."""
+        return np.asarray(np.sqrt(self.weights)[:, None] * self.scores)
+
+    @property
+    def fitted(self) -> FloatArray:
+        """``HY`` in the singular vectors: (k, T)."""
+        return np.asarray(self.weights[:, None] * self.scores)
+
+    def coef(self, mixing: FloatArray | None = None) -> FloatArray:
+        """Coefficients (T, D), of the fitted values times a (T, T) matrix where one is given."""
+        fitted = self.fitted if mixing is None else self.fitted @ mixing
+        return np.asarray((fitted / self.singular[:, None]).T @ self.axes)
+
+    def intercept(self, coef: FloatArray) -> FloatArray:
+        """Intercepts that go with coefficients."""
+        return np.asarray(self.mean_targets - coef @ self.mean_inputs)
+
+
+def read_penalty(alpha: Any, what: str = "alpha") -> float:
+    """A penalty: a number that is not negative."""
+    value = check.read_number(alpha, what)
+    if not 0.0 <= value < np.inf:
+        raise ValueError(f"{what}={alpha!r} is not a penalty: pass a number from 0 up.")
+    return value
+
+
+def read_count(value: Any, largest: int, what: str, of: str) -> int:
+    """A whole number from 1 to the largest there can be."""
+    number = check.read_number(value, what, " or 'cv'")
+    if number != int(number) or not 1 <= number <= largest:
+        raise ValueError(
+            f"{what}={value!r} is not possible with {largest} {of}: pass a whole number from 1 to "
+            f"{largest}, or 'cv' to choose it on folds."
+        )
+    return int(number)
+
+
+def contiguous_folds(n_folds: Any, n_rows: int) -> KFold:
+    """Folds of neighbouring rows, no more than there are rows."""
+    number = check.read_number(n_folds, "n_folds")
+    if number != int(number) or number < 2:
+        raise ValueError(f"n_folds={n_folds!r} is no number of folds: pass a whole number from 2.")
+    return KFold(min(int(number), n_rows))
