@@ -7,9 +7,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import check_random_state
 
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray
+from ctfa.datasets._bunches import InputsBunch
 from ctfa.datasets._map import Map
 
 #: Inputs by name, their size and their spread from month to month; snow comes last.
@@ -42,20 +43,6 @@ LOCAL, SEASONAL, SHARED_NOISE = 0.03, 0.3, 0.3
 GAP_LENGTH, MOST_GAPS = 3.0, 0.5
 
 
-class Basins(Bunch):  # type: ignore[misc]
-    """The data of ``make_basins``."""
-
-    @property
-    def inputs(self) -> FloatArray:
-        """Inputs as (samples, basins, slots): a view of ``data``; a copy if slots are missing."""
-        layout: IntArray = self.layout
-        if (layout >= 0).all():
-            return np.asarray(self.data.reshape(len(self.data), *layout.shape))
-        cube = np.full((len(self.data), *layout.shape), np.nan)
-        cube[:, layout >= 0] = self.data
-        return cube
-
-
 def make_basins(
     n_basins: int = 400,
     n_samples: int = 102,
@@ -68,7 +55,7 @@ def make_basins(
     missing_slots: float = 0.0,
     polygons: bool = True,
     random_state: Any = None,
-) -> Basins:
+) -> InputsBunch:
     """Return monthly series of river basins on a map: a target each, with inputs of its own.
 
     The setting of the paper's largest experiment (29,934 basins, 16 inputs, 102 months, which is
@@ -99,14 +86,14 @@ def make_basins(
 
     Returns
     -------
-    Basins
-        A Bunch with
+    Bunch
+        With
 
         - ``data`` (n_samples, n_columns), the inputs of the first basin, then of the second, ...;
           ``layout`` (n_basins, n_features), the column of each basin's inputs, -1 for none;
           ``inputs``, the same as (n_samples, n_basins, n_features);
         - ``target`` (n_samples, n_basins);
-        - ``target_names``, ``slot_names``;
+        - ``target_names``, ``slot_names``, and ``kind``, which is "own inputs";
         - ``lon``, ``lat``, ``elevation`` (n_basins,);
         - ``connectivity``, a sparse symmetric matrix: one where two basins share a border, about
           six for each basin, as on any map; ``polygons``, the corners of each basin, or None;
@@ -163,12 +150,13 @@ def make_basins(
         _cut_gaps(values, share, rng)
 
     digits = len(str(n_basins))
-    return Basins(
+    return InputsBunch(
         data=data,
         layout=layout,
         target=target,
         target_names=[f"basin_{basin:0{digits}d}" for basin in range(1, n_basins + 1)],
         slot_names=[name for name, *_ in slots],
+        kind="own inputs",
         lon=lon,
         lat=lat,
         elevation=elevation,

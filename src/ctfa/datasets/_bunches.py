@@ -1,0 +1,174 @@
+"""The forms in which loaders and generators hand out data: one a kind."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils import Bunch
+
+from ctfa._layout import multi_input_layout
+from ctfa.core.types import AnyArray, FloatArray, IntArray
+
+
+class InputsBunch(Bunch):  # type: ignore[misc]
+    """Data of targets with inputs of their own: ``data`` is a table, ``inputs`` a cube of it."""
+
+    @property
+    def inputs(self) -> FloatArray:
+        """Inputs as (samples, targets, slots): a view of ``data``; a copy if slots are missing."""
+        layout: IntArray = self.layout
+        table = np.asarray(self.data)
+        if np.array_equal(layout.ravel(), np.arange(table.shape[1])):
+            return table.reshape(len(table), *layout.shape)
+        cube = np.full((len(table), *layout.shape), np.nan)
+        cube[:, layout >= 0] = table[:, layout[layout >= 0]]
+        return cube
+
+
+class Form:
+    """Which form of the data the caller of a loader asked for.
+
+    Made before anything is read: to load for a minute and then lack pandas is no fun. Whatever
+    else a Bunch is to have (``DESCR``, ``filename``, ``lat``, ...) is given by name; None is not.
+    """
+
+    def __init__(
+        self, record: Any = None, *, as_frame: bool = False, return_X_y: bool = False
+    ) -> None:
+        self._pandas = _pandas() if as_frame else None
+        self._only_arrays = return_X_y
+        self._about = {} if record is None else {"DESCR": record.description}
+
+    def shared(
+        self,
+        X: FloatArray,
+        Y: FloatArray,
+        *,
+        feature_names: Sequence[str],
+        target_names: Sequence[str],
+        time: AnyArray | None = None,
+        **more: Any,
+    ) -> Any:
+        """All targets on the same inputs: ``(X, Y)``, or a Bunch."""
+        data = self._frame(X, feature_names, time)
+        target = self._frame(Y, target_names, time)
+        if self._only_arrays:
+            return data, target
+        return Bunch(
+            data=data,
+            target=target,
+            feature_names=list(feature_names),
+            target_names=list(target_names),
+            kind="shared",
+            **_known(time=time, **more),
+            **self._about,
+        )
+
+    def own_rows(
+        self,
+        X: FloatArray,
+        y: FloatArray,
+        tasks: AnyArray,
+        *,
+        feature_names: Sequence[str],
+        target_names: Sequence[str],
+        **more: Any,
+    ) -> Any:
+        """Tasks with rows of their own: ``(X, y, tasks)``, or a Bunch."""
+        data = self._frame(X, feature_names)
+        target, ids = self._series(y, target_names[0]), self._series(tasks, "task")
+        if self._only_arrays:
+            return data, target, ids
+        return Bunch(
+            data=data,
+            target=target,
+            tasks=ids,
+            feature_names=list(feature_names),
+            target_names=list(target_names),
+            kind="own rows",
+            **_known(**more),
+            **self._about,
+        )
+
+    def own_inputs(
+        self,
+        slots: Mapping[str, FloatArray],
+        Y: FloatArray,
+        *,
+        target_names: Sequence[str],
+        time: AnyArray | None = None,
+        **more: Any,
+    ) -> Any:
+        """Targets with inputs of their own: ``(X, Y, layout)``, or a Bunch with ``inputs``.
+
+        A slot is an array (samples, targets), NaN throughout for a target that has it not, or one
+        series that all targets share, which is one column.
+        """
+        X, layout = _table(slots)
+        names = _column_names(layout, list(slots), target_names)
+        data = self._frame(X, names, time)
+        target = self._frame(Y, target_names, time)
+        if self._only_arrays:
+            return data, target, layout
+        return InputsBunch(
+            data=data,
+            target=target,
+            layout=layout,
+            feature_names=names,
+            slot_names=list(slots),
+            target_names=list(target_names),
+            kind="own inputs",
+            **_known(time=time, **more),
+            **self._about,
+        )
+
+    def _frame(self, values: FloatArray, names: Sequence[str], time: Any = None) -> Any:
+        if self._pandas is None:
+            return values
+        index = None
+        if time is not None:
+            index = self._pandas.DatetimeIndex(time.astype("datetime64[ns]"), name="time")
+        return self._pandas.DataFrame(values, columns=list(names), index=index)
+
+    def _series(self, values: AnyArray, name: str) -> Any:
+        return values if self._pandas is None else self._pandas.Series(values, name=name)
+
+
+def _table(slots: Mapping[str, FloatArray]) -> tuple[FloatArray, IntArray]:
+    """Columns of the first target, of the second, ..., then those that all share."""
+    own = [number for number, values in enumerate(slots.values()) if values.ndim == 2]
+    series = list(slots.values())
+    table, own_layout = multi_input_layout(np.stack([series[number] for number in own], axis=2))
+    layout = np.full((len(own_layout), len(series)), -1, dtype=np.intp)
+    layout[:, own] = own_layout
+    shared = [number for number in range(len(series)) if number not in own]
+    layout[:, shared] = table.shape[1] + np.arange(len(shared))
+    return np.column_stack([table, *(series[number] for number in shared)]), layout
+
+
+def _column_names(
+    layout: IntArray, slot_names: Sequence[str], target_names: Sequence[str]
+) -> list[str]:
+    """Names of columns; one that many targets share is called after its slot alone."""
+    users = np.bincount(layout[layout >= 0])
+    names = [""] * users.size
+    for target, slot in zip(*np.nonzero(layout >= 0), strict=True):
+        column, name = layout[target, slot], slot_names[slot]
+        names[column] = name if users[column] > 1 else f"{target_names[target]}__{name}"
+    return names
+
+
+def _known(**entries: Any) -> dict[str, Any]:
+    return {name: value for name, value in entries.items() if value is not None}
+
+
+def _pandas() -> Any:
+    try:
+        return importlib.import_module("pandas")
+    except ImportError as error:
+        raise ImportError(
+            "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays."
+        ) from error
