@@ -1,10 +1,5 @@
 """Data to try the method on: generators with a known truth, and loaders of real sets.
 
-A loader gives a Bunch. Its ``kind`` says who shares what: "shared" (``data``, ``target``), "own
-rows" (also ``tasks``) or "own inputs" (also ``layout`` and ``inputs``). ``DESCR`` says where the
-data come from, who may use them and what to beware of.
-"""
-
 from ctfa.datasets._basins import make_basins
 from ctfa.datasets._catalogue import describe_dataset, list_datasets
 from ctfa.datasets._climate_indices import load_climate_indices
@@ -15,6 +10,7 @@ from ctfa.datasets._gauges import make_gauges
 from ctfa.datasets._mulan import load_mulan
 from ctfa.datasets._people import load_computer, load_parkinson
 from ctfa.datasets._po_basins import load_po_basins
+from ctfa.datasets._qm9 import load_qm9
 from ctfa.datasets._sarcos import load_sarcos
 from ctfa.datasets._school import load_school
 from ctfa.datasets._synthetic import make_paper_synthetic
@@ -32,6 +28,7 @@ __all__ = [
     "load_mulan",
     "load_parkinson",
     "load_po_basins",
+    "load_qm9",
     "load_sarcos",
     "load_school",
     "load_tecator",
