@@ -1,5 +1,10 @@
 """Data to try the method on: generators with a known truth, and loaders of real sets.
 
+A loader gives a Bunch. Its ``kind`` says who shares what: "shared" (``data``, ``target``), "own
+rows" (also ``tasks``) or "own inputs" (also ``layout`` and ``inputs``). ``DESCR`` says where the
+data come from, who may use them and what to beware of.
+"""
+
 from ctfa.datasets._basins import make_basins
 from ctfa.datasets._catalogue import describe_dataset, list_datasets
 from ctfa.datasets._climate_indices import load_climate_indices
