@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 
 from ctfa import __version__
-from ctfa._commands import baselines, demo
+from ctfa._commands import baselines, datasets, demo
 
 #: In the order in which help shows them.
-COMMANDS = (demo, baselines)
+COMMANDS = (demo, datasets, baselines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
