@@ -9,10 +9,16 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
+from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import ASORegressor, ClusteredMTLRegressor, ConvexASORegressor
+from ctfa.baselines import (
+    ASORegressor,
+    ClusteredMTLRegressor,
+    ConvexASORegressor,
+    SingleTaskRegressor,
+)
 from ctfa.baselines._aso import SharedSubspace
 from ctfa.baselines._clustered import MeanAndClusters
 from ctfa.baselines._smooth import lower_bound
@@ -528,6 +534,66 @@ def test_two_far_clusters_are_read_off():
     model = ClusteredMTLRegressor(2).fit(X, far + 0.1 * y, tasks=ids)
     assert len(set(model.labels_[::2])) == len(set(model.labels_[1::2])) == 1
     assert model.labels_[0] != model.labels_[1]
+
+
+# Data that are as each method says they are: 20 tasks, 12 features, 15 rows each.
+
+
+def in_a_plane(rng):
+    """Coefficients near a plane of all features."""
+    plane = np.linalg.qr(rng.normal(size=(12, 2)))[0].T
+    return 2.0 * rng.normal(size=(20, 2)) @ plane + 0.1 * rng.normal(size=(20, 12))
+
+
+def in_clusters(rng):
+    """Coefficients near one of three."""
+    return rng.normal(size=(3, 12))[np.arange(20) % 3] + 0.1 * rng.normal(size=(20, 12))
+
+
+def excess_risks(models, coefficients, seed):
+    """Expected squared error on new rows, above the noise, for features that are white."""
+    rng = np.random.default_rng(seed)
+    true = coefficients(rng)
+    ids = np.repeat(np.arange(20), 15)
+    X = rng.normal(size=(ids.size, 12))
+    y = np.einsum("ij,ij->i", X, true[ids]) + rng.normal(size=ids.size)
+    risks = []
+    for model in models:
+        model.fit(X, y, tasks=ids)
+        slopes = np.array([model.predict(np.eye(12), tasks=[task] * 12) for task in range(20)])
+        level = np.array([model.predict(np.zeros((1, 12)), tasks=[task]) for task in range(20)])
+        risks.append(np.mean(np.sum((slopes - level - true) ** 2, axis=1) + level[:, 0] ** 2))
+    return risks
+
+
+@pytest.mark.parametrize(
+    ("model", "coefficients"),
+    [
+        (ASORegressor(2, alpha=3.0), in_a_plane),
+        (ConvexASORegressor(2, alpha=1.0, eta=0.03), in_a_plane),
+        (ClusteredMTLRegressor(3, alpha=1.0, mean=0.03, between=0.03), in_clusters),
+    ],
+)
+def test_on_its_own_model_it_halves_the_risk_of_ridge_and_more_that_of_least_squares(
+    model, coefficients
+):
+    # Penalties as stated, once for all seeds; ridge regression chooses its own for each task.
+    single = SingleTaskRegressor(LinearRegression())
+    tuned = SingleTaskRegressor(RidgeCV(np.logspace(-2, 3, 16)))
+    risks = [excess_risks([model, single, tuned], coefficients, seed) for seed in range(5)]
+    ours, squares, ridges = np.mean(risks, axis=0)
+    assert ours < 0.5 * ridges
+    assert ours < 0.2 * squares
+
+
+def test_clusters_of_tasks_are_found():
+    rng = np.random.default_rng(0)
+    true = in_clusters(rng)
+    ids = np.repeat(np.arange(20), 15)
+    X = rng.normal(size=(ids.size, 12))
+    y = np.einsum("ij,ij->i", X, true[ids]) + 0.3 * rng.normal(size=ids.size)
+    model = ClusteredMTLRegressor(3, mean=0.03, between=0.03).fit(X, y, tasks=ids)
+    assert adjusted_rand_score(np.arange(20) % 3, model.labels_) == 1.0
 
 
 @pytest.mark.parametrize(
