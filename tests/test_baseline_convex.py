@@ -9,10 +9,17 @@ from hypothesis import strategies as st
 from scipy.optimize import check_grad, minimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
+from sklearn.metrics import adjusted_rand_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import ClusteredMTLRegressor, ConvexASORegressor
+from ctfa.baselines import (
+    ASORegressor,
+    ClusteredMTLRegressor,
+    ConvexASORegressor,
+    SingleTaskRegressor,
+)
+from ctfa.baselines._aso import SharedSubspace
 from ctfa.baselines._clustered import MeanAndClusters
 from ctfa.baselines._smooth import lower_bound
 from ctfa.baselines._spectral import TwoPrices, fill
@@ -23,6 +30,7 @@ CONVEX = [
     ConvexASORegressor(2, alpha=0.2, eta=0.1, tol=TIGHT),
     ClusteredMTLRegressor(2, alpha=0.3, mean=0.02, between=0.1, tol=TIGHT),
 ]
+ALL = [ASORegressor(1, alpha=0.5), *CONVEX]
 PENALTIES = [TwoPrices(0.1, 2.0, 2), MeanAndClusters(0.05, TwoPrices(0.1, 2.0, 1))]
 
 
@@ -304,6 +312,143 @@ def test_known_clusters_cost_no_less_than_the_relaxation_says():
     assert 0.8 * known < relaxed <= known
 
 
+# The subspace that is shared, without a relaxation.
+
+ALPHA = 0.4
+
+
+def written_out(data, h, starts):
+    """Least objective over u, v and Theta as they stand in the paper, by a general solver."""
+    moments = moments_of(*data)
+    t, d = moments.shape
+
+    def objective(point):
+        own, shared, basis = np.split(point, [t * d, t * d + t * h])
+        own, shared, basis = own.reshape(t, d), shared.reshape(t, h), basis.reshape(h, d)
+        slope = moments.gradient(own + shared @ basis)
+        value = moments.loss(own + shared @ basis) + ALPHA * np.sum(own**2)
+        parts = slope + 2 * ALPHA * own, slope @ basis.T, shared.T @ slope
+        return value, np.concatenate([part.ravel() for part in parts])
+
+    rng = np.random.default_rng(0)
+    return min(
+        minimize(
+            objective,
+            rng.normal(size=t * d + t * h + h * d),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": 5000, "maxfun": 50000, "ftol": 1e-14, "gtol": 1e-9},
+        ).fun
+        for _ in range(starts)
+    )
+
+
+@pytest.mark.parametrize("data", [shared(), own(), own(rows=(3, 2, 4, 3, 5), d=4)])
+@pytest.mark.parametrize("h", [1, 2])
+def test_aso_is_the_least_that_a_general_solver_finds_from_many_starts(data, h):
+    model = ASORegressor(h, alpha=ALPHA, n_init=10, random_state=0)
+    model.fit(data[0], data[1], tasks=data[2] if len(data) == 3 else None)
+    assert model.objective_ == pytest.approx(written_out(data, h, starts=10), rel=1e-6)
+    np.testing.assert_allclose(model.shared_ @ model.shared_.T, np.eye(h), atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_shared_line_in_a_plane_is_the_best_of_all_angles(seed):
+    X, y, ids = own(seed, rows=(4, 3, 5), d=2)
+    moments = moments_of(X, y, ids)
+
+    def at(angle):
+        """Every task a ridge regression with the price across the line, in the plain way."""
+        across = np.array([-np.sin(angle), np.cos(angle)])
+        prices = 2 * ALPHA * np.outer(across, across)
+        W = np.linalg.solve(moments.gram + prices, moments.cross[..., None])[..., 0]
+        return moments.loss(W) + ALPHA * np.sum((W @ across) ** 2)
+
+    least = min(at(angle) for angle in np.linspace(0.0, np.pi, 20001))
+    model = ASORegressor(1, alpha=ALPHA, n_init=5, random_state=0).fit(X, y, tasks=ids)
+    assert model.objective_ <= least <= model.objective_ * (1 + 1e-6)
+    assert at(np.arctan2(*model.shared_[0][::-1])) == pytest.approx(model.objective_)
+
+
+@pytest.mark.parametrize("data", [shared(n=60, d=8), own(rows=(6, 9, 12, 7, 5), d=6)])
+def test_asos_objective_never_rises_and_is_that_of_its_coefficients(data):
+    model = ASORegressor(2, alpha=ALPHA)
+    model.fit(data[0], data[1], tasks=data[2] if len(data) == 3 else None)
+    assert np.all(np.diff(model.objectives_) <= 1e-13 * model.objective_)
+    assert model.n_iter_ == model.objectives_.size > 12
+    assert model.stationarity_ <= model.tol
+    across = model.coef_ @ (np.eye(model.coef_.shape[1]) - model.shared_.T @ model.shared_)
+    moments = moments_of(*data)
+    written = moments.loss(model.coef_) + ALPHA * np.sum(across**2)
+    assert model.objective_ == pytest.approx(written)
+    # Stationary in the coefficients too: they are ridge regressions for this subspace.
+    slope = moments.gradient(model.coef_) + 2 * ALPHA * across
+    np.testing.assert_allclose(slope, 0.0, atol=1e-9)
+
+
+def test_the_objective_has_its_slope_in_the_subspace():
+    problem = SharedSubspace.of(moments_of(*own(d=6)), np.array([0.2, 0.4, 0.3, 1.0]))
+
+    def value(point):
+        basis = np.linalg.qr(point.reshape(2, 6).T)[0].T
+        return problem.objective(problem.coef(basis), basis)
+
+    def slope(point):
+        basis = point.reshape(2, 6)
+        return problem.slope(problem.coef(basis), basis).ravel()
+
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 2)))[0].T
+    assert check_grad(value, slope, basis.ravel()) < 1e-5
+
+
+def test_more_starts_are_never_worse_and_the_same_seed_is_the_same_model():
+    X, y, ids = own(rows=(3, 2, 4, 3, 5), d=4)
+    one = ASORegressor(1).fit(X, y, tasks=ids)
+    many = ASORegressor(1, n_init=5, random_state=0).fit(X, y, tasks=ids)
+    again = ASORegressor(1, n_init=5, random_state=0).fit(X, y, tasks=ids)
+    assert many.objective_ <= one.objective_
+    np.testing.assert_array_equal(many.coef_, again.coef_)
+
+
+def test_too_few_steps_are_reported_with_what_they_reached():
+    with pytest.warns(ConvergenceWarning, match=r"stationary to .* only.*max_iter=3 came first"):
+        model = ASORegressor(1, max_iter=3).fit(*shared())
+    assert model.n_iter_ == 3
+    assert model.stationarity_ > model.tol
+
+
+def test_everything_shared_is_least_squares_and_a_high_price_leaves_only_what_is_shared():
+    X, Y = shared()
+    squares = LinearRegression().fit(X, Y).coef_
+    for h in (4, 5, 9):
+        np.testing.assert_allclose(ASORegressor(h).fit(X, Y).coef_, squares, atol=1e-4)
+    values = np.linalg.svd(ASORegressor(2, alpha=1e6).fit(X, Y).coef_, compute_uv=False)
+    assert values[2] < 1e-4 * values[1]
+
+
+def test_a_high_price_is_reduced_rank_regression():
+    X, Y = shared(n=60)
+    coef = ASORegressor(2, alpha=1e6, n_init=5, random_state=0).fit(X, Y).coef_
+    # The best coefficients of rank two: fitted values projected on their first directions.
+    A, B = X - X.mean(axis=0), Y - Y.mean(axis=0)
+    full = np.linalg.lstsq(A, B, rcond=None)[0]
+    first = np.linalg.svd(A @ full, full_matrices=False)[2][:2]
+    np.testing.assert_allclose(coef, (full @ first.T @ first).T, atol=1e-3)
+
+
+def test_a_price_for_each_task_is_its_own():
+    X, Y = shared()
+    one = ASORegressor(1, alpha=0.3).fit(X, Y)
+    same = ASORegressor(1, alpha=[0.3] * 4).fit(X, Y)
+    np.testing.assert_allclose(same.coef_, one.coef_)
+    # A task whose own part is free does not care what is shared.
+    free = ASORegressor(1, alpha=[0.3, 0.3, 0.3, 1e-12]).fit(X, Y)
+    np.testing.assert_allclose(free.coef_[3], LinearRegression().fit(X, Y[:, 3]).coef_, atol=1e-6)
+    assert np.abs(free.coef_[0] - LinearRegression().fit(X, Y[:, 0]).coef_).max() > 0.01
+    with pytest.raises(ValueError, match="alpha has 2 values for 4 tasks"):
+        ASORegressor(alpha=[1.0, 2.0]).fit(X, Y)
+
+
 # Limits that have a closed form, and changes of the data with a known effect.
 
 
@@ -348,7 +493,7 @@ def test_one_cluster_pulls_all_tasks_to_their_mean(data):
     assert set(model.labels_) == {0}
 
 
-@pytest.mark.parametrize("model", CONVEX)
+@pytest.mark.parametrize("model", ALL)
 def test_tasks_in_another_order_have_the_same_coefficients(model):
     X, Y = shared()
     coef, order = fit_to_rounding(model, X, Y).coef_, np.array([2, 0, 3, 1])
@@ -356,7 +501,7 @@ def test_tasks_in_another_order_have_the_same_coefficients(model):
     np.testing.assert_allclose(other, coef[order], atol=1e-5)
 
 
-@pytest.mark.parametrize("model", CONVEX)
+@pytest.mark.parametrize("model", ALL)
 def test_turning_the_features_turns_the_coefficients(model):
     X, Y = shared()
     turn = np.linalg.qr(np.random.default_rng(3).normal(size=(5, 5)))[0]
@@ -364,7 +509,7 @@ def test_turning_the_features_turns_the_coefficients(model):
     np.testing.assert_allclose(fit_to_rounding(model, X @ turn, Y).coef_, coef @ turn, atol=1e-5)
 
 
-@pytest.mark.parametrize("model", CONVEX)
+@pytest.mark.parametrize("model", ALL)
 def test_shared_rows_given_as_own_rows_have_the_same_coefficients(model):
     X, Y = shared()
     one = fit_to_rounding(model, X, Y)
@@ -375,7 +520,7 @@ def test_shared_rows_given_as_own_rows_have_the_same_coefficients(model):
     np.testing.assert_allclose(other.intercept_, one.intercept_, atol=1e-4)
 
 
-@pytest.mark.parametrize("model", CONVEX)
+@pytest.mark.parametrize("model", ALL)
 def test_targets_in_another_unit_have_coefficients_in_that_unit(model):
     X, Y = shared()
     coef = fit_to_rounding(model, X, Y).coef_
@@ -391,6 +536,66 @@ def test_two_far_clusters_are_read_off():
     assert model.labels_[0] != model.labels_[1]
 
 
+# Data that are as each method says they are: 20 tasks, 12 features, 15 rows each.
+
+
+def in_a_plane(rng):
+    """Coefficients near a plane of all features."""
+    plane = np.linalg.qr(rng.normal(size=(12, 2)))[0].T
+    return 2.0 * rng.normal(size=(20, 2)) @ plane + 0.1 * rng.normal(size=(20, 12))
+
+
+def in_clusters(rng):
+    """Coefficients near one of three."""
+    return rng.normal(size=(3, 12))[np.arange(20) % 3] + 0.1 * rng.normal(size=(20, 12))
+
+
+def excess_risks(models, coefficients, seed):
+    """Expected squared error on new rows, above the noise, for features that are white."""
+    rng = np.random.default_rng(seed)
+    true = coefficients(rng)
+    ids = np.repeat(np.arange(20), 15)
+    X = rng.normal(size=(ids.size, 12))
+    y = np.einsum("ij,ij->i", X, true[ids]) + rng.normal(size=ids.size)
+    risks = []
+    for model in models:
+        model.fit(X, y, tasks=ids)
+        slopes = np.array([model.predict(np.eye(12), tasks=[task] * 12) for task in range(20)])
+        level = np.array([model.predict(np.zeros((1, 12)), tasks=[task]) for task in range(20)])
+        risks.append(np.mean(np.sum((slopes - level - true) ** 2, axis=1) + level[:, 0] ** 2))
+    return risks
+
+
+@pytest.mark.parametrize(
+    ("model", "coefficients"),
+    [
+        (ASORegressor(2, alpha=3.0), in_a_plane),
+        (ConvexASORegressor(2, alpha=1.0, eta=0.03), in_a_plane),
+        (ClusteredMTLRegressor(3, alpha=1.0, mean=0.03, between=0.03), in_clusters),
+    ],
+)
+def test_on_its_own_model_it_halves_the_risk_of_ridge_and_more_that_of_least_squares(
+    model, coefficients
+):
+    # Penalties as stated, once for all seeds; ridge regression chooses its own for each task.
+    single = SingleTaskRegressor(LinearRegression())
+    tuned = SingleTaskRegressor(RidgeCV(np.logspace(-2, 3, 16)))
+    risks = [excess_risks([model, single, tuned], coefficients, seed) for seed in range(5)]
+    ours, squares, ridges = np.mean(risks, axis=0)
+    assert ours < 0.5 * ridges
+    assert ours < 0.2 * squares
+
+
+def test_clusters_of_tasks_are_found():
+    rng = np.random.default_rng(0)
+    true = in_clusters(rng)
+    ids = np.repeat(np.arange(20), 15)
+    X = rng.normal(size=(ids.size, 12))
+    y = np.einsum("ij,ij->i", X, true[ids]) + 0.3 * rng.normal(size=ids.size)
+    model = ClusteredMTLRegressor(3, mean=0.03, between=0.03).fit(X, y, tasks=ids)
+    assert adjusted_rand_score(np.arange(20) % 3, model.labels_) == 1.0
+
+
 @pytest.mark.parametrize(
     ("model", "message"),
     [
@@ -400,6 +605,9 @@ def test_two_far_clusters_are_read_off():
         (ConvexASORegressor(tol=-1.0), "tol=-1.0 must be finite and not negative"),
         (ConvexASORegressor(max_iter=2.5), "max_iter=2.5 is not a count"),
         (ConvexASORegressor(warm_start="yes"), "warm_start='yes' is not known"),
+        (ASORegressor(True), "n_components=True is not a count"),
+        (ASORegressor(alpha=[1.0, 1.0, 0.0, 1.0]), "alpha=0.0 must be finite and above 0"),
+        (ASORegressor(n_init=0), "n_init=0 is not a count"),
         (ClusteredMTLRegressor(1.5), "n_clusters=1.5 is not a count"),
         (ClusteredMTLRegressor(between=2.0), "between=2.0 is above within=1.0"),
         (ClusteredMTLRegressor(mean=np.inf), "mean=inf must be finite"),
@@ -410,7 +618,8 @@ def test_numbers_that_make_no_sense_are_refused_in_words(model, message):
         model.fit(*shared())
 
 
-CHECKS = parametrize_with_checks([ConvexASORegressor(), ClusteredMTLRegressor()]).mark
+MODELS = [ASORegressor(), ConvexASORegressor(), ClusteredMTLRegressor()]
+CHECKS = parametrize_with_checks(MODELS).mark
 NAMES, CASES = CHECKS.args
 
 

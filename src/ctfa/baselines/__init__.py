@@ -1,5 +1,6 @@
 """Rivals to compare with, each an estimator written from its own paper."""
 
+from ctfa.baselines._aso import ASORegressor
 from ctfa.baselines._clustered import ClusteredMTLRegressor
 from ctfa.baselines._convex_aso import ConvexASORegressor
 from ctfa.baselines._curds import CurdsAndWheyRegressor
@@ -12,6 +13,7 @@ from ctfa.baselines._search import TaskSearchCV
 from ctfa.baselines._single import SingleTaskRegressor
 
 __all__ = [
+    "ASORegressor",
     "ClusteredMTLRegressor",
     "ConvexASORegressor",
     "CurdsAndWheyRegressor",
