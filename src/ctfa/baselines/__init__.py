@@ -4,9 +4,11 @@ from ctfa.baselines._aso import ASORegressor
 from ctfa.baselines._clustered import ClusteredMTLRegressor
 from ctfa.baselines._convex_aso import ConvexASORegressor
 from ctfa.baselines._curds import CurdsAndWheyRegressor
+from ctfa.baselines._feature_penalties import ClusteredLassoRegressor, OSCARRegressor
 from ctfa.baselines._groups import GroupMeansRegressor, WardGroupsRegressor
 from ctfa.baselines._matrix_penalties import DirtyRegressor, L21Regressor, TraceNormRegressor
 from ctfa.baselines._mean_regularized import MeanRegularizedRegressor
+from ctfa.baselines._one_model import PooledOffsetsRegressor, PooledRegressor
 from ctfa.baselines._random import RandomRegressor
 from ctfa.baselines._reduced_rank import ReducedRankRegressor
 from ctfa.baselines._search import TaskSearchCV
@@ -14,6 +16,7 @@ from ctfa.baselines._single import SingleTaskRegressor
 
 __all__ = [
     "ASORegressor",
+    "ClusteredLassoRegressor",
     "ClusteredMTLRegressor",
     "ConvexASORegressor",
     "CurdsAndWheyRegressor",
@@ -21,6 +24,9 @@ __all__ = [
     "GroupMeansRegressor",
     "L21Regressor",
     "MeanRegularizedRegressor",
+    "OSCARRegressor",
+    "PooledOffsetsRegressor",
+    "PooledRegressor",
     "RandomRegressor",
     "ReducedRankRegressor",
     "SingleTaskRegressor",

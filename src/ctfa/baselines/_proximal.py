@@ -23,7 +23,7 @@ from ctfa.baselines._tasks import TaskMoments
 from ctfa.core.types import FloatArray
 
 
-class Penalty(Protocol):
+class Norm(Protocol):
     """A norm of coefficients, which may be split into several parts that add up, (P, T, D)."""
 
     n_parts: int
@@ -31,11 +31,15 @@ class Penalty(Protocol):
     def value(self, parts: FloatArray) -> float:
         """``h`` of the parts."""
 
-    def prox(self, parts: FloatArray, step: float) -> FloatArray:
-        """Minimiser of ``|U - parts|^2 / 2 + step h(U)`` over ``U``."""
-
     def dual_norm(self, gradient: FloatArray) -> float:
         """Largest ``<U, gradient>`` over parts whose sum is ``U`` and whose ``h`` is one."""
+
+
+class Penalty(Norm, Protocol):
+    """A norm that this solver can minimise."""
+
+    def prox(self, parts: FloatArray, step: float) -> FloatArray:
+        """Minimiser of ``|U - parts|^2 / 2 + step h(U)`` over ``U``."""
 
 
 class Solution(NamedTuple):
@@ -99,7 +103,7 @@ def solve(moments: TaskMoments, penalty: Penalty, *, tol: float, max_iter: int) 
     return Solution(parts, np.array(objectives), relative)
 
 
-def duality_gap(moments: TaskMoments, penalty: Penalty, parts: FloatArray) -> float:
+def duality_gap(moments: TaskMoments, penalty: Norm, parts: FloatArray) -> float:
     """Bound on what the objective at these parts exceeds its minimum by."""
     coef = parts.sum(axis=0)
     norm = penalty.dual_norm(moments.gradient(coef))
