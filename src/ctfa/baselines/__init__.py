@@ -9,6 +9,7 @@ from ctfa.baselines._groups import GroupMeansRegressor, WardGroupsRegressor
 from ctfa.baselines._matrix_penalties import DirtyRegressor, L21Regressor, TraceNormRegressor
 from ctfa.baselines._mean_regularized import MeanRegularizedRegressor
 from ctfa.baselines._one_model import PooledOffsetsRegressor, PooledRegressor
+from ctfa.baselines._predecessors import GenLinCFA, LinCFA, NonLinCFA
 from ctfa.baselines._random import RandomRegressor
 from ctfa.baselines._reduced_rank import ReducedRankRegressor
 from ctfa.baselines._search import TaskSearchCV
@@ -21,9 +22,12 @@ __all__ = [
     "ConvexASORegressor",
     "CurdsAndWheyRegressor",
     "DirtyRegressor",
+    "GenLinCFA",
     "GroupMeansRegressor",
     "L21Regressor",
+    "LinCFA",
     "MeanRegularizedRegressor",
+    "NonLinCFA",
     "OSCARRegressor",
     "PooledOffsetsRegressor",
     "PooledRegressor",

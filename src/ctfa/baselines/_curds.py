@@ -78,9 +78,9 @@ class CurdsAndWheyRegressor(SharedRowsLinear):
         cross = np.sum((fit.half_fit @ to) ** 2, axis=0)
         explained = np.sum((fit.fitted @ to) ** 2, axis=0)
         self.correlations_ = cross / np.maximum(total, np.finfo(float).tiny)
-        self.shrinkage_ = cross_validated_shrinkage(
-            total, cross, explained, fit.freedom / fit.n_rows
-        )
+        # The paper's r counts features; those that others give exactly are none.
+        r = (fit.freedom if self.alpha else fit.rank) / fit.n_rows
+        self.shrinkage_ = cross_validated_shrinkage(total, cross, explained, r)
         mixing = (to * self.shrinkage_) @ back
         self.mixing_ = mixing * scale / scale[:, None]
         self.coef_ = fit.coef(mixing) * scale[:, None]

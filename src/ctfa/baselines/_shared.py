@@ -13,6 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray
 
+#: Share of the largest singular value of the inputs below which least squares leaves a direction
+#: out, as scikit-learn's does; a penalty looks after such directions itself.
+NEGLIGIBLE = 1e-6
+#: The same, a row or a feature, for what is not there at all.
+ROUNDING = float(np.finfo(float).eps)
+
 
 class SharedRowsRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor of several targets observed on the same rows.
@@ -75,20 +81,23 @@ class RidgeFit:
     mean_inputs: FloatArray  # (D,)
     mean_targets: FloatArray  # (T,)
     n_rows: int
+    rank: int  # of the centred inputs, also where least squares leaves directions out
 
     @classmethod
     def of(cls, inputs: FloatArray, targets: FloatArray, alpha: float = 0.0) -> RidgeFit:
         """Factor the inputs and project the targets."""
         mean, level = inputs.mean(axis=0), targets.mean(axis=0)
         U, s, axes = np.linalg.svd(inputs - mean, full_matrices=False)
-        kept = s > max(inputs.shape) * np.finfo(float).eps * s.max(initial=0.0)
+        there = s > ROUNDING * max(inputs.shape) * s.max(initial=0.0)
+        rank = int(there.sum())
+        kept = s > NEGLIGIBLE * s.max(initial=0.0) if alpha == 0.0 else there
         U, s, axes = U[:, kept], s[kept], axes[kept]
         scores = U.T @ (targets - level)
-        return cls(axes, s, s**2 / (s**2 + alpha), scores, mean, level, inputs.shape[0])
+        return cls(axes, s, s**2 / (s**2 + alpha), scores, mean, level, inputs.shape[0], rank)
 
     @property
     def freedom(self) -> float:
-        """Trace of the hat matrix; rank of the inputs for least squares."""
+        """Trace of the hat matrix."""
         return float(self.weights.sum())
 
     @property
