@@ -125,6 +125,19 @@ class Form:
             **self._about,
         )
 
+    def series(
+        self, X: FloatArray, *, feature_names: Sequence[str], time: AnyArray, **more: Any
+    ) -> Bunch:
+        """Series to join to others by date: a Bunch without a target."""
+        return Bunch(
+            data=self._frame(X, feature_names, time),
+            feature_names=list(feature_names),
+            kind="extra features",
+            time=time,
+            **more,
+            **self._about,
+        )
+
     def _frame(self, values: FloatArray, names: Sequence[str], time: Any = None) -> Any:
         if self._pandas is None:
             return values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import hashlib
 import importlib
@@ -48,6 +49,11 @@ class Found(NamedTuple):
     def arrays(self) -> Any:
         """Open the content of an npz file, a mapping of names to arrays; nothing is unpickled."""
         return np.load(io.BytesIO(self.content), allow_pickle=False)
+
+    def columns(self) -> dict[str, list[str]]:
+        """Read the columns of a csv file as text, by name."""
+        names, *rows = csv.reader(self.content.decode().splitlines())
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
 
     def matlab(self) -> dict[str, Any]:
         """Read the variables of a MATLAB file."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -44,8 +45,14 @@ class Record:
     #: What one should know before believing a result.
     facts: str = ""
 
-    def find(self, *, data_home: Any = None, download_if_missing: bool = True) -> list[Found]:
-        """All its files, checked; those that are absent are downloaded or explained."""
+    def find(
+        self,
+        *,
+        data_home: Any = None,
+        download_if_missing: bool = True,
+        only: Sequence[DataFile] | None = None,
+    ) -> list[Found]:
+        """Its files (or ``only`` some), checked; what is absent is downloaded or explained."""
         return [
             find(
                 file,
@@ -53,7 +60,7 @@ class Record:
                 download_if_missing=download_if_missing,
                 source=self.source,
             )
-            for file in self.files
+            for file in (self.files if only is None else only)
         ]
 
     def present(self, data_home: Any = None) -> bool:
@@ -77,7 +84,12 @@ class Record:
         text = [self.title, "=" * len(self.title), ""]
         for heading, body in sections.items():
             if body:
-                text += [heading, "-" * len(heading), textwrap.fill(body, 88), ""]
+                text += [
+                    heading,
+                    "-" * len(heading),
+                    textwrap.fill(body, 88, break_on_hyphens=False),
+                    "",
+                ]
         return "\n".join(text)
 
     @property
