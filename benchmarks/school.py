@@ -2,27 +2,24 @@
 
     CTFA_DATA=folder python benchmarks/school.py [--seeds 5]
 
-The folder holds ``school/school.mat`` (cells X and Y, one a school; the last column of X is a bias
-and is dropped). Seven tenths of each school's pupils train, the others judge; the figure is the
-mean over schools of the root mean squared error, over 69, the range of the scores.
+Seven tenths of each school's pupils train, the others judge; the figure is the mean over schools of
+the root mean squared error, over 69, the range of the scores.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.io import loadmat
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ctfa import PooledCTFARegressor, TargetAggregator
+from ctfa.datasets import load_school
 
 RANGE = 69.0
 
@@ -40,26 +37,24 @@ def ridge() -> Any:
     return make_pipeline(StandardScaler(), RidgeCV(np.logspace(-2, 4, 25)))
 
 
-def read(folder: str | None) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pupils of each school."""
-    path = Path(folder or "", "school", "school.mat")
-    if folder is None or not path.exists():
-        raise SystemExit("CTFA_DATA names no folder with school/school.mat in it")
-    table = loadmat(path)
-    cells = zip(table["X"].ravel(), table["Y"].ravel(), strict=True)
-    return [(np.asarray(x, dtype=float)[:, :27], np.ravel(y).astype(float)) for x, y in cells]
+def read() -> Rows:
+    """Pupils of all schools."""
+    try:
+        return Rows(*load_school(return_X_y=True))
+    except FileNotFoundError as error:
+        raise SystemExit(str(error)) from error
 
 
-def split(schools: list[tuple[np.ndarray, np.ndarray]], seed: int) -> tuple[Rows, Rows]:
+def split(pupils: Rows, seed: int) -> tuple[Rows, Rows]:
     """Seven tenths of each school, and the others."""
     rng = np.random.default_rng(seed)
-    sides: tuple[list[Any], list[Any]] = [], []
-    for number, (X, y) in enumerate(schools):
-        order = rng.permutation(y.size)
-        cut = round(0.7 * y.size)
+    sides: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+    for school in np.unique(pupils.school):
+        order = rng.permutation(np.flatnonzero(pupils.school == school))
+        cut = round(0.7 * order.size)
         for side, rows in zip(sides, (order[:cut], order[cut:]), strict=True):
-            side.append((X[rows], y[rows], np.full(rows.size, number)))
-    train, test = (Rows(*map(np.concatenate, zip(*side, strict=True))) for side in sides)
+            side.append(rows)
+    train, test = (Rows(*(part[np.concatenate(side)] for part in pupils)) for side in sides)
     return train, test
 
 
@@ -118,11 +113,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--seeds", type=int, default=5, help="splits, from seed 0 on")
     seeds = parser.parse_args().seeds
-    schools = read(os.environ.get("CTFA_DATA"))
-    splits = [split(schools, seed) for seed in range(seeds)]
-    print(
-        f"mean over {len(schools)} schools of RMSE / {RANGE:g}, {seeds} splits (spread over them)"
-    )
+    pupils = read()
+    splits = [split(pupils, seed) for seed in range(seeds)]
+    n_schools = np.unique(pupils.school).size
+    print(f"mean over {n_schools} schools of RMSE / {RANGE:g}, {seeds} splits (spread over them)")
     for name, predict in METHODS.items():
         start = time.perf_counter()
         errors = [error(predict(train, test), test) for train, test in splits]

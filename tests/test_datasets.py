@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from ctfa import datasets
+from ctfa import cli, datasets
 from ctfa.datasets._arff import read_arff
 from ctfa.datasets._catalogue import RECORDS
 from ctfa.datasets._mulan import MULAN
@@ -115,6 +115,22 @@ def test_the_list_says_what_is_present(tmp_path):
     (tmp_path / "school").mkdir()
     (tmp_path / "school" / "school.mat.gz").write_bytes(b"not looked into")
     assert [line.name for line in datasets.list_datasets(tmp_path) if line.present] == ["school"]
+
+
+def test_the_command_lists_and_describes(tmp_path, capsys):
+    (tmp_path / "tecator").mkdir()
+    (tmp_path / "tecator" / "tecator.npz").write_bytes(b"not looked into")
+    assert cli.main(["datasets", "--data-home", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    here = {line.split()[0]: line for line in printed.splitlines() if line}
+    assert "load_tecator()" in here["tecator"]
+    assert " yes " in here["tecator"]
+    assert " no " in here["school"]
+    assert f"1 of {len(RECORDS)} are in {tmp_path}" in printed
+    assert cli.main(["datasets", "school"]) == 0
+    assert capsys.readouterr().out.strip() == datasets.describe_dataset("school").strip()
+    assert cli.main(["datasets", "wine"]) == 1
+    assert "give one of sarcos" in capsys.readouterr().err
 
 
 def test_an_unknown_set_is_answered_with_the_known_ones():

@@ -83,7 +83,7 @@ def test_tuning_and_final_seeds_see_different_halves_of_a_recording(package, mon
     table = np.random.default_rng(0).normal(size=(4449, 28))
     table[:, 0] = np.arange(4449)
     seen = {}
-    monkeypatch.setattr(sets, "sarcos_table", lambda: table)
+    monkeypatch.setattr(sets, "table", lambda name: (table[:, :21], table[:, 21:]))
     monkeypatch.setattr(sets, "prepare", lambda X, Y, train, test: X[np.r_[train, test], 0])
     for seed in range(sets.N_SPLITS):
         seen.setdefault(seed % 2, set()).update(sets.sarcos(seed, n_samples=300))

@@ -4,11 +4,10 @@ The data are not part of the project; the tests run where CTFA_DATA names a fold
 """
 
 import importlib.util
-import os
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.sparse.csgraph import connected_components
 from sklearn.linear_model import RidgeCV
@@ -20,6 +19,7 @@ from ctfa import (
     TargetAggregator,
     multi_input_layout,
 )
+from ctfa.datasets import load_computer, load_parkinson
 
 pytestmark = pytest.mark.data
 
@@ -136,16 +136,12 @@ def test_everything_chosen_on_the_past_is_not_worse_than_ridge_alone(sets, name)
     ("name", "n_tasks", "n_rows"), [("parkinson", 9, 40), ("computer", 12, 20)]
 )
 def test_patients_and_raters_are_pooled_as_by_refits(name, n_tasks, n_rows):
-    folder = Path(os.environ.get("CTFA_DATA", ""), "mtl_classic")
-    if not (folder / f"{name}_data.csv.gz").exists():
-        pytest.skip(f"CTFA_DATA does not hold mtl_classic/{name}_data.csv.gz")
-    table = pd.read_csv(folder / f"{name}_data.csv.gz")
-    target = pd.read_csv(folder / f"{name}_target.csv.gz").iloc[:, 0].to_numpy(float)
-    ids = table.pop("task").to_numpy()
+    load = {"parkinson": load_parkinson, "computer": load_computer}[name]
+    table, target, ids = read(partial(load, return_X_y=True, download_if_missing=False))
     chosen = np.unique(ids)[:n_tasks]
     rows = np.concatenate([np.flatnonzero(ids == task)[:n_rows] for task in chosen])
     # A few columns: many of them measure the same thing.
-    X, y, ids = table.to_numpy(float)[rows][:, 2:8], target[rows], ids[rows]
+    X, y, ids = table[rows][:, 2:8], target[rows], ids[rows]
     model = PooledCTFARegressor(targets=TargetAggregator(max_loss=1.0)).fit(X, y, tasks=ids)
     apart = [ids == task for task in chosen]
     expected = oracle_own.pooled_groups(

@@ -2,57 +2,37 @@
 
 from __future__ import annotations
 
-import gzip
-import os
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-from scipy.io import loadmat
 
+from ctfa.datasets import get_data_home, list_datasets, load_mulan, load_sarcos, load_tecator
 from evidence.problem import Case, Problem, is_final, stream
 
 N_SPLITS = 8
-#: Mulan sets and the number of their targets, the last columns.
-MULAN = {
-    "andro": 6, "atp1d": 6, "atp7d": 6, "edm": 2, "enb": 2, "jura": 3, "oes10": 16,
-    "oes97": 16, "osales": 12, "scpf": 3, "sf1": 3, "sf2": 3, "slump": 3, "wq": 14,
-}  # fmt: skip
+#: Sets of Mulan.
+MULAN = tuple(line.name for line in list_datasets() if line.loader.startswith("load_mulan"))
 #: Sets in time order, and the rows left out on each side of a test block.
 ORDERED = {"andro": 5, "atp1d": 10, "atp7d": 10}
 #: Rows of SARCOS: training region, gap, test block.
 SARCOS_REGION, SARCOS_GAP, SARCOS_TEST = 1000, 50, 400
 
 
-def data_file(*parts: str) -> Path | None:
-    """A file of the folder named by CTFA_DATA, or None."""
-    folder = os.environ.get("CTFA_DATA")
-    path = Path(folder or "", *parts)
-    return path if folder and path.exists() else None
-
-
-def need(*parts: str) -> Path:
-    """A file that was there a moment ago."""
-    path = data_file(*parts)
-    if path is None:
-        raise FileNotFoundError(f"CTFA_DATA does not hold {'/'.join(parts)}")
-    return path
-
-
 # ---------------------------------------------------------------------------------------- loading
 
 
 @cache
-def sarcos_table() -> np.ndarray:
-    """Rows of the robot arm, in time order: 21 inputs, 7 torques."""
-    return np.asarray(loadmat(need("sarcos", "sarcos_inv_test.mat"))["sarcos_inv_test"], float)
+def table(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Inputs and targets; gaps are NaN."""
+    loaders = {"sarcos": load_sarcos, "tecator": load_tecator}
+    load = loaders.get(name) or partial(load_mulan, name)
+    return load(return_X_y=True, download_if_missing=False)
 
 
-@cache
-def arrays(folder: str, file: str) -> tuple[np.ndarray, np.ndarray]:
-    """X and Y of an npz file."""
-    with np.load(need(folder, file)) as stored:
-        return stored["X"].astype(float), stored["Y"].astype(float).reshape(len(stored["X"]), -1)
+def qm9_file() -> Path:
+    """The molecules, as arrays."""
+    return get_data_home() / "qm9" / "qm9_tabular.npz"
 
 
 @cache
@@ -62,33 +42,11 @@ def ordinary_molecules() -> tuple[np.ndarray, np.ndarray]:
     The rotational constants of a few tiny molecules are a thousand times those of the others: one
     of them among the test rows would decide the mean.
     """
-    X, Y = arrays("qm9", "qm9_tabular.npz")
+    with np.load(qm9_file()) as stored:
+        X, Y = stored["X"].astype(float), stored["Y"].astype(float)
     lower, median, upper = np.percentile(Y, [25, 50, 75], axis=0)
     ordinary = (np.abs(Y - median) <= 10.0 * (upper - lower) / 1.35).all(axis=1)
     return X[ordinary], Y[ordinary]
-
-
-@cache
-def mulan_table(name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs (a nominal one as a column for each level but the first) and targets; gaps are NaN."""
-    with gzip.open(need("mulan", f"{name}.arff.gz"), "rt") as file:
-        lines = [line.strip() for line in file if line.strip() and not line.startswith("%")]
-    start = next(i for i, line in enumerate(lines) if line.lower().startswith("@data"))
-    kinds = [line for line in lines[:start] if line.lower().startswith("@attribute")]
-    rows = [[entry.strip() for entry in line.split(",")] for line in lines[start + 1 :]]
-    columns: list[np.ndarray] = []
-    inputs = len(kinds) - MULAN[name]
-    for kind, entries in zip(kinds[:inputs], zip(*rows, strict=True), strict=False):
-        columns.extend(_numbers(kind, entries))
-    targets = np.array([[float(v) if v != "?" else np.nan for v in row[inputs:]] for row in rows])
-    return np.column_stack(columns), targets
-
-
-def _numbers(kind: str, entries: tuple[str, ...]) -> list[np.ndarray]:
-    if "{" not in kind:
-        return [np.array([float(v) if v != "?" else np.nan for v in entries])]
-    levels = [v.strip() for v in kind[kind.index("{") + 1 : kind.index("}")].split(",")]
-    return [np.array([float(v == level) for v in entries]) for level in levels[1:]]
 
 
 # --------------------------------------------------------------------------------------- splitting
@@ -136,13 +94,13 @@ def sarcos(seed: int, *, n_samples: int) -> Problem:
 
     Tuning seeds live in the first half of the recording, final ones in the second.
     """
-    table = sarcos_table()
-    half = len(table) // 2
+    X, Y = table("sarcos")
+    half = len(X) // 2
     room = half - SARCOS_REGION - SARCOS_GAP - SARCOS_TEST
     start = half * is_final(seed) + round(seed // 2 * room / (N_SPLITS // 2 - 1))
     train = start + np.arange(n_samples) * SARCOS_REGION // n_samples
     test = start + SARCOS_REGION + SARCOS_GAP + np.arange(SARCOS_TEST)
-    return prepare(table[:, :21], table[:, 21:28], train, test)
+    return prepare(X, Y, train, test)
 
 
 def qm9(seed: int, *, n_samples: int) -> Problem:
@@ -155,13 +113,13 @@ def qm9(seed: int, *, n_samples: int) -> Problem:
 
 def tecator(seed: int) -> Problem:
     """Spectra at random."""
-    X, Y = arrays("tecator", "tecator.npz")
+    X, Y = table("tecator")
     return prepare(X, Y, *shuffled_split(len(X), seed))
 
 
 def mulan(seed: int, *, name: str) -> Problem:
     """A split at random, or in blocks where rows are ordered."""
-    X, Y = mulan_table(name)
+    X, Y = table(name)
     if name in ORDERED:
         return prepare(X, Y, *blocked_split(len(X), ORDERED[name], seed))
     return prepare(X, Y, *shuffled_split(len(X), seed))
@@ -169,25 +127,18 @@ def mulan(seed: int, *, name: str) -> Problem:
 
 def real_cases() -> tuple[list[Case], list[str]]:
     """The sets that are there, and a word on those that are not."""
+    present = {line.name: line.present for line in list_datasets()} | {"qm9": qm9_file().exists()}
     wanted = [
-        (Case(f"sarcos n={n}", "sarcos", "real", partial(sarcos, n_samples=n), N_SPLITS),
-         ("sarcos", "sarcos_inv_test.mat"))
+        Case(f"{name} n={n}", name, "real", partial(draw, n_samples=n), N_SPLITS)
+        for name, draw in (("sarcos", sarcos), ("qm9", qm9))
         for n in (100, 300, 1000)
-    ]  # fmt: skip
-    wanted += [
-        (Case(f"qm9 n={n}", "qm9", "real", partial(qm9, n_samples=n), N_SPLITS),
-         ("qm9", "qm9_tabular.npz"))
-        for n in (100, 300, 1000)
-    ]  # fmt: skip
-    wanted.append(
-        (Case("tecator", "tecator", "real", tecator, N_SPLITS), ("tecator", "tecator.npz"))
-    )
-    wanted += [
-        (Case(name, name, "real", partial(mulan, name=name), N_SPLITS),
-         ("mulan", f"{name}.arff.gz"))
-        for name in MULAN
-    ]  # fmt: skip
-    there = [case for case, parts in wanted if data_file(*parts)]
-    absent = [f"{case.name}: CTFA_DATA does not hold {'/'.join(parts)}"
-              for case, parts in wanted if not data_file(*parts)]  # fmt: skip
+    ]
+    wanted.append(Case("tecator", "tecator", "real", tecator, N_SPLITS))
+    wanted += [Case(name, name, "real", partial(mulan, name=name), N_SPLITS) for name in MULAN]
+    there = [case for case in wanted if present[case.family]]
+    absent = [
+        f"{case.name}: its data are not in {get_data_home()} (ctfa datasets {case.family})"
+        for case in wanted
+        if not present[case.family]
+    ]
     return there, absent

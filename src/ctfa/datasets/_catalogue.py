@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from ctfa.datasets._climate_indices import CLIMATE_INDICES
 from ctfa.datasets._cru_iberia import CRU_IBERIA
+from ctfa.datasets._files import get_data_home
 from ctfa.datasets._french_basins import FRENCH_BASINS
 from ctfa.datasets._mulan import MULAN
 from ctfa.datasets._people import COMPUTER, PARKINSON
@@ -104,3 +105,22 @@ def describe_dataset(name: str) -> str:
         known = ", ".join(RECORDS)
         raise ValueError(f"There is no data set {name!r}: give one of {known}.")
     return RECORDS[name].description
+
+
+def dataset_table(data_home: Any = None) -> str:
+    """What ``list_datasets`` gives, as a table to print."""
+    lines = list_datasets(data_home)
+    rows = [("name", "loader", "kind", "here", "shape")]
+    rows += [
+        (line.name, line.loader, line.kind, "yes" if line.present else "no", line.shape)
+        for line in lines
+    ]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    table = [
+        "  ".join(f"{entry:{width}}" for entry, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+    n_here = sum(line.present for line in lines)
+    table += ["", f"{n_here} of {len(lines)} are in {get_data_home(data_home)}"]
+    table += ["ctfa datasets NAME says what one is, its licence and where to get it"]
+    return "\n".join(table)
