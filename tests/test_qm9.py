@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctfa.datasets import _qm9, load_qm9
+from ctfa.datasets import _qm9, list_datasets, load_qm9
 from ctfa.datasets import _qm9_features as features
 from ctfa.datasets._files import DataFile, checksum_of_arrays
 from ctfa.datasets._qm9_features import (
@@ -364,8 +364,18 @@ def test_another_file_under_that_name_is_refused(tmp_path, known):
 
 
 def test_an_unknown_source_is_refused(tmp_path):
-    with pytest.raises(ValueError, match=r"source is 'web'.*'auto', 'file' or 'package'"):
+    with pytest.raises(ValueError, match=r"source='web' is unknown.*'auto', 'file', 'package'"):
         load_qm9(data_home=tmp_path, source="web")
+
+
+def test_the_set_is_listed_and_present_once_it_is_kept(tmp_path, known):
+    def line():
+        return next(line for line in list_datasets(tmp_path) if line.name == "qm9")
+
+    assert line().loader == "load_qm9()"
+    assert not line().present
+    load_qm9(data_home=tmp_path)
+    assert line().present
 
 
 def real_qm9(**options):

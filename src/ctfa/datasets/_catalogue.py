@@ -11,6 +11,7 @@ from ctfa.datasets._french_basins import FRENCH_BASINS
 from ctfa.datasets._mulan import MULAN
 from ctfa.datasets._people import COMPUTER, PARKINSON
 from ctfa.datasets._po_basins import PO_BASINS
+from ctfa.datasets._qm9 import QM9
 from ctfa.datasets._record import Record
 from ctfa.datasets._sarcos import SARCOS
 from ctfa.datasets._school import SCHOOL
@@ -24,6 +25,7 @@ RECORDS: dict[str, Record] = {
         SARCOS,
         TECATOR,
         *MULAN.values(),
+        QM9,
         SCHOOL,
         PARKINSON,
         COMPUTER,

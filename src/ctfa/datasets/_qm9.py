@@ -13,6 +13,7 @@ import numpy as np
 
 from ctfa.core.types import FloatArray
 from ctfa.datasets._bunches import Form
+from ctfa.datasets._checks import require_choice
 from ctfa.datasets._files import DataFile, Found, checksum_of_arrays, find, get_data_home, place
 from ctfa.datasets._qm9_features import (
     FEATURES,
@@ -58,7 +59,8 @@ QM9 = Record(
     ),
     source="The Python package qm9pack 1.0.3 holds the molecules, and RDKit reads their bonds: "
     "after pip install 'ctfa[qm9]', load_qm9() computes the table in less than a minute and keeps "
-    "it.",
+    "it. The file holds the arrays X (samples, features), Y (samples, targets), X_names, Y_names "
+    "and index (the numbers of the molecules).",
     licence="MIT for qm9pack, which is by the first author of the data. The data were published "
     "with the article at figshare (doi 10.6084/m9.figshare.c.978904); the catalogue "
     "of load-atoms lists them as CC0.",
@@ -130,8 +132,7 @@ def load_qm9(
     >>> molecules.data.shape, molecules.target.shape  # doctest: +SKIP
     ((130831, 20), (130831, 19))
     """
-    if source not in ("auto", "file", "package"):
-        raise ValueError(f"source is {source!r}; it should be 'auto', 'file' or 'package'.")
+    require_choice("source", source, ("auto", "file", "package"))
     form = Form(QM9, as_frame=as_frame, return_X_y=return_X_y)
     there = place(MADE, get_data_home(data_home)) is not None
     can_compute = download_if_missing and package_folder() is not None
