@@ -70,7 +70,7 @@ def test_another_value_has_another_digest():
         ((np.ones((3, 1)),), "a tuple of 1 is not a data set"),
         (3.0, "float is not a data set"),
         ("no such", "there is no data set 'no such': choose from"),
-        ((np.full((3, 1), np.nan), np.ones(3)), "holds nan at row 0, column 0"),
+        ((np.full((3, 1), np.inf), np.ones(3)), "holds inf at row 0, column 0"),
         ((np.ones(3), np.ones(3)), "shape \\(3,\\)"),
     ],
 )
@@ -177,7 +177,7 @@ def test_units_do_not_change_least_squares(kind):
     problem = read_problem(DATA[kind]())
     train, test = (problem.take(rows) for rows in make_split(problem, "random", 0, 0.3, 0))
     scaled, _ = Method(SingleTaskRegressor()).predict(train, test)
-    plain, _ = Method(SingleTaskRegressor(), scaled=False).predict(train, test)
+    plain, _ = Method(SingleTaskRegressor(), scale="none").predict(train, test)
     np.testing.assert_allclose(scaled, plain, rtol=1e-8)
 
 

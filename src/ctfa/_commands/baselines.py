@@ -38,7 +38,7 @@ def add_to(commands: Any) -> None:
     parser.add_argument("--split", choices=SPLITS, help="default: the data set's own")
     parser.add_argument("--test-size", type=read.share, default=0.3, metavar="SHARE")
     parser.add_argument(
-        "--gap", type=read.zero_or_more, default=0, metavar="ROWS",
+        "--gap", type=read.zero_or_more, metavar="ROWS",
         help="rows beside a block that are not used (blocked splits)",
     )  # fmt: skip
     parser.add_argument("--metric", choices=METRICS, default="nrmse")

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ctfa import datasets
 from ctfa.comparison._problem import Problem, read_problem
+from ctfa.datasets._mulan import SETS
 
 
 class Data(NamedTuple):
@@ -14,18 +18,53 @@ class Data(NamedTuple):
 
     load: Callable[[], Any]
     split: str = "random"
+    gap: int = 0
 
+
+def _some(load: Callable[[], Any], n_rows: int) -> Any:
+    """Some rows of a large set, drawn once and for all."""
+    data = load()
+    rows = np.sort(np.random.default_rng(0).permutation(len(data["data"]))[:n_rows])
+    return (data["data"][rows], data["target"][rows])
+
+
+#: Mulan's sets that are in time order, and how many rows overlap their neighbours.
+ORDERED = {"andro": 5, "atp1d": 10, "atp7d": 10}
 
 DATA: dict[str, Data] = {
-    "paper": Data(lambda: datasets.make_paper_synthetic(500, random_state=0)),
+    # Generated.
+    "paper": Data(partial(datasets.make_paper_synthetic, 500, random_state=0)),
+    "paper-noisy": Data(partial(datasets.make_paper_synthetic, 500, noise=10.0, random_state=0)),
+    # Tasks with rows of their own.
+    "school": Data(datasets.load_school),
+    "school-27": Data(partial(datasets.load_school, n_schools=27)),
+    "parkinson": Data(datasets.load_parkinson),
+    "computer": Data(datasets.load_computer),
+    # Targets with the same inputs. A robot's rows are 10 ms apart (or 100, in this file).
+    "sarcos": Data(datasets.load_sarcos, "blocked", gap=50),
+    "tecator": Data(datasets.load_tecator),
+    "qm9-2000": Data(partial(_some, datasets.load_qm9, 2000)),
+    **{
+        name: Data(
+            partial(datasets.load_mulan, name),
+            "blocked" if name in ORDERED else "random",
+            ORDERED.get(name, 0),
+        )
+        for name in SETS
+    },
+    # Tasks with inputs of their own, in time.
+    "po-basins": Data(datasets.load_po_basins, "blocked", gap=24),
+    "cru-iberia": Data(datasets.load_cru_iberia, "blocked", gap=2),
+    "french-basins": Data(datasets.load_french_basins, "blocked", gap=13),
+    "traffic": Data(datasets.load_traffic, "blocked", gap=9),
 }
 
 
-def read_data(data: Any) -> tuple[Problem, str]:
-    """A problem and its split, from a name or from the data themselves."""
+def read_data(data: Any) -> tuple[Problem, str, int]:
+    """A problem, its split and its gap, from a name or from the data themselves."""
     if not isinstance(data, str):
-        return read_problem(data), "random"
+        return read_problem(data), "random", 0
     if data not in DATA:
         raise ValueError(f"there is no data set {data!r}: choose from {', '.join(DATA)}.")
     entry = DATA[data]
-    return read_problem(entry.load(), data), entry.split
+    return read_problem(entry.load(), data), entry.split, entry.gap

@@ -29,7 +29,7 @@ class Method:
 
     recipe: Recipe
     kinds: tuple[str, ...] = ("shared", "own rows")
-    scaled: bool = True  # features and targets in standard units of the training rows
+    scale: str = "both"  # what is put into standard units: "both", "features" or "none"
     slow: bool = False  # left out of quick comparisons
 
     def knows(self, kind: str) -> bool:
@@ -64,7 +64,7 @@ class Method:
             predicted = np.full(test.Y.shape, np.nan)
             predicted[places] = stacked
             return predicted, model
-        units = _Units(train) if self.scaled else _Units.none(train)
+        units = _Units(train, self.scale)
         model = self.make(train, seed)
         X, Y = units.inputs(train), units.targets(train)
         if train.kind == "own rows":
@@ -80,25 +80,24 @@ class _Units:
     """Standard units of the training rows: of each column, and of each target.
 
     One unit and one level for all where tasks have rows of their own: they measure the same thing.
-    A column that does not vary is left as it is.
+    A column that does not vary is left as it is. Missing inputs of shared rows become the training
+    median; those of a task's own stay missing.
     """
 
-    def __init__(self, train: Problem) -> None:
+    def __init__(self, train: Problem, scale: str) -> None:
+        self.fill = train.median_inputs() if train.layout is None else None
         self.centre, self.spread = _moments(train.X)
-        level, unit = _moments(train.Y.reshape(train.n_rows, -1))
-        own_rows = train.kind == "own rows"
-        self.level, self.unit = (level[0], unit[0]) if own_rows else (level, unit)
-
-    @classmethod
-    def none(cls, train: Problem) -> _Units:
-        """The units in which the data came."""
-        units = cls.__new__(cls)
-        units.centre, units.spread = np.zeros(train.X.shape[1]), np.ones(train.X.shape[1])
-        units.level, units.unit = 0.0, 1.0
-        return units
+        self.level, self.unit = _moments(train.Y.reshape(train.n_rows, -1))
+        if scale == "none":
+            self.centre, self.spread = np.zeros(train.X.shape[1]), np.ones(train.X.shape[1])
+        if scale != "both":
+            self.level, self.unit = np.zeros(self.level.size), np.ones(self.level.size)
+        if train.Y.ndim == 1:
+            self.level, self.unit = self.level[0], self.unit[0]
 
     def inputs(self, problem: Problem) -> FloatArray:
-        return np.asarray((problem.X - self.centre) / self.spread)
+        X = problem.X if self.fill is None else np.where(np.isnan(problem.X), self.fill, problem.X)
+        return np.asarray((X - self.centre) / self.spread)
 
     def targets(self, problem: Problem) -> FloatArray:
         return np.asarray((problem.Y - self.level) / self.unit)

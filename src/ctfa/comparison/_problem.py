@@ -42,6 +42,8 @@ class Problem:
         Rows that must stay together in grouped splits.
     connectivity : array, sparse matrix or None
         Which tasks are neighbours.
+    in_order : bool
+        Whether rows are divided into blocks: folds of the training rows should be, too.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Problem:
     layout: IntArray | None = None
     groups: AnyArray | None = None
     connectivity: Any = None
+    in_order: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -83,6 +86,16 @@ class Problem:
         index = None if self.index is None else self.index[rows]
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, X=self.X[rows], Y=self.Y[rows], index=index, groups=groups)
+
+    def median_inputs(self) -> FloatArray | None:
+        """Median of what is known of each column; None where nothing is missing."""
+        missing = np.isnan(self.X)
+        if not missing.any():
+            return None
+        known = ~missing.all(axis=0)
+        median = np.zeros(self.X.shape[1])
+        median[known] = np.nanmedian(self.X[:, known], axis=0)
+        return median
 
     def of_task(self, values: Any, task: int) -> Any:
         """What belongs to one task of an array like Y."""
@@ -136,7 +149,7 @@ def read_problem(data: Any, name: str | None = None) -> Problem:
     kind = data.get("kind") or _kind(data)
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}.")
-    X = _numbers(data["data"], "data", gaps=kind == "own inputs")
+    X = _numbers(data["data"], "data", gaps=kind != "own rows")
     targets = check.read_targets(data["target"], X.shape[0], what="target", gaps=kind != "own rows")
     name = name or str(data.get("name") or "data")
     groups = data.get("groups")

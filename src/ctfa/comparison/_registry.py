@@ -1,71 +1,127 @@
-"""The methods by name; adding one is one line here, or an entry of ``METHODS`` at run time."""
+"""The methods by name; adding one is one line here, or an entry of ``METHODS`` at run time.
+
+Every penalty is chosen on folds of the training rows, from grids that suit standard units.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.model_selection import GridSearchCV
 from sklearn.multioutput import RegressorChain
 from sklearn.neural_network import MLPRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
-from ctfa import (
-    CTFARegressor,
-    MultiInputCTFARegressor,
-    PooledCTFARegressor,
-    TargetAggregator,
-    nonlinctfa,
-)
-from ctfa.baselines import SingleTaskRegressor, TaskSearchCV
+from ctfa import baselines as rivals
+from ctfa._multi_input import MultiInputCTFARegressor
+from ctfa._parity import nonlinctfa
+from ctfa._pooled import PooledCTFARegressor
+from ctfa._regressor import CTFARegressor
+from ctfa._target_aggregator import TargetAggregator
 from ctfa.comparison._methods import Method
 from ctfa.comparison._problem import Problem
 
 #: What other methods are paired with.
 REFERENCE = "single LR"
+SHARED = ("shared",)
+#: Penalties on the squared error of standard units, over the number of rows.
+ALPHAS = np.logspace(-3, 0.5, 8).tolist()
 
 
-def _ridge() -> RidgeCV:
-    return RidgeCV(np.logspace(-2, 4, 25))
+def _tuned(estimator: Any, *, cv: int = 5, **grid: Any) -> Callable[[Problem], Any]:
+    """Parameters chosen on folds, of consecutive rows where the split is one of blocks."""
 
-
-def _svr() -> Any:
-    return SVR(C=1.0, epsilon=0.1)
-
-
-def _mlp() -> Any:
-    return MLPRegressor(hidden_layer_sizes=(32,), alpha=1.0, max_iter=2000, solver="lbfgs")
-
-
-def _own_inputs(**options: Any) -> Any:
-    """Groups of neighbours, where there is a map."""
-
-    def make(problem: Problem) -> MultiInputCTFARegressor:
-        targets = TargetAggregator(connectivity=problem.connectivity)
-        return MultiInputCTFARegressor(problem.layout, targets=targets, **options)
+    def make(problem: Problem) -> rivals.TaskSearchCV:
+        return rivals.TaskSearchCV(estimator, grid, cv=cv, shuffle=not problem.in_order)
 
     return make
 
 
-def _ours(regressor: Any = None, **options: Any) -> dict[str, Any]:
-    """Our estimator of each kind."""
+def _single(regressor: Any, *, cv: int = 3, **grid: Any) -> Callable[[Problem], Any]:
+    """A regressor for each task, its parameters chosen for all tasks together."""
+    named = {f"regressor__{name}": values for name, values in grid.items()}
+    return _tuned(rivals.SingleTaskRegressor(regressor), cv=cv, **named)
+
+
+def _ours(regressor: Any = None, *, features: Any = "passthrough", **options: Any) -> Any:
+    """Our estimator of each kind; groups of neighbours only, where there is a map."""
+
+    def own_inputs(problem: Problem) -> MultiInputCTFARegressor:
+        targets = TargetAggregator(connectivity=problem.connectivity)
+        return MultiInputCTFARegressor(
+            problem.layout, regressor, targets=targets, aggregate="auto", **options
+        )
+
     return {
-        "shared": CTFARegressor(regressor, features="passthrough", **options),
+        "shared": CTFARegressor(regressor, features=features, **options),
         "own rows": PooledCTFARegressor(regressor, **options),
-        "own inputs": _own_inputs(regressor=regressor, aggregate="auto", **options),
+        "own inputs": own_inputs,
     }
 
 
+def _authors(regressor: Any, *, slow: bool = False) -> Method:
+    """The paper's estimator; its groups depend on the units of targets, which stay as they are."""
+    own_units = TransformedTargetRegressor(regressor, transformer=StandardScaler())
+    return Method(nonlinctfa(regressor=own_units), SHARED, scale="features", slow=slow)
+
+
+def _per_task(*steps: Any) -> Method:
+    """A pipeline for each task."""
+    return Method(rivals.SingleTaskRegressor(make_pipeline(*steps)))
+
+
+RIDGE = RidgeCV(np.logspace(-2, 4, 25))
+NETWORK = MLPRegressor(hidden_layer_sizes=(32,), solver="lbfgs", max_iter=500)
+FOREST = RandomForestRegressor(100, min_samples_leaf=3)
+CHOSEN_SVR = GridSearchCV(SVR(), {"C": [0.1, 1.0, 10.0]}, cv=3)
+CHOSEN_NETWORK = GridSearchCV(NETWORK, {"alpha": [1.0, 10.0]}, cv=3)
+
 METHODS: dict[str, Method] = {
-    "single LR": Method(SingleTaskRegressor()),
-    "single ridge": Method(SingleTaskRegressor(_ridge())),
-    "single SVR": Method(SingleTaskRegressor(_svr())),
-    "single MLP": Method(SingleTaskRegressor(_mlp())),
-    "single forest": Method(SingleTaskRegressor(RandomForestRegressor(100, min_samples_leaf=3))),
-    "regressor chain": Method(RegressorChain(_ridge(), order="random"), ("shared",)),
+    "random": Method(rivals.RandomRegressor()),
+    "mean": Method(rivals.RandomRegressor("mean")),
+    # A model for each task by itself.
+    "single LR": Method(rivals.SingleTaskRegressor()),
+    "single ridge": Method(rivals.SingleTaskRegressor(RIDGE)),
+    "single SVR": Method(_single(SVR(), C=[0.1, 1.0, 10.0]), slow=True),
+    "single MLP": Method(_single(NETWORK, alpha=[1.0, 10.0]), slow=True),
+    "single forest": Method(rivals.SingleTaskRegressor(FOREST), slow=True),
+    # One model for all.
+    "pooled LR": Method(rivals.PooledRegressor()),
+    "pooled ridge + offsets": Method(rivals.PooledOffsetsRegressor(RIDGE)),
+    # A structure that tasks share.
+    "ASO": Method(_tuned(rivals.ASORegressor(), alpha=ALPHAS, n_components=[1, 2, 5])),
+    "cASO": Method(_tuned(rivals.ConvexASORegressor(), alpha=ALPHAS, n_components=[1, 2, 5])),
+    "CMTL": Method(_tuned(rivals.ClusteredMTLRegressor(), alpha=ALPHAS, n_clusters=[1, 3, 6])),
+    "trace norm": Method(_tuned(rivals.TraceNormRegressor(tol=1e-6), alpha=ALPHAS)),
+    "L21": Method(_tuned(rivals.L21Regressor(tol=1e-6), alpha=ALPHAS)),
+    "dirty": Method(_tuned(rivals.DirtyRegressor(tol=1e-6), alpha=ALPHAS)),
+    "mean-regularised": Method(_tuned(rivals.MeanRegularizedRegressor(), alpha=[*ALPHAS, 10, 100])),
+    # Targets on the same rows.
+    "curds and whey": Method(rivals.CurdsAndWheyRegressor(), SHARED),
+    "reduced rank": Method(rivals.ReducedRankRegressor(), SHARED),
+    "Ward groups": Method(rivals.WardGroupsRegressor(), SHARED),
+    "regressor chain": Method(RegressorChain(RIDGE, order="random"), SHARED),
+    # Features that share a coefficient or a mean.
+    "LinCFA + LR": _per_task(rivals.LinCFA(), LinearRegression()),
+    "NonLinCFA + LR": _per_task(rivals.NonLinCFA(), LinearRegression()),
+    "GenLinCFA + LR": _per_task(rivals.GenLinCFA(), LinearRegression()),
+    "OSCAR": Method(_tuned(rivals.OSCARRegressor(), cv=3, alpha=ALPHAS)),
+    "clustered lasso": Method(_tuned(rivals.ClusteredLassoRegressor(), cv=3, alpha=ALPHAS)),
+    # Ours, and the paper's as its authors run it.
     "CTFA + LR": Method(_ours()),
-    "CTFA + ridge": Method(_ours(_ridge(), head="shrink")),
-    "NonLinCTFA + LR": Method(nonlinctfa(regressor=LinearRegression()), ("shared",)),
+    "CTFA + ridge": Method(_ours(RIDGE)),
+    "CTFA shrink + ridge": Method(_ours(RIDGE, head="shrink")),
+    "CTFA both phases + LR": Method(CTFARegressor(), SHARED),
+    "CTFA + SVR": Method(_ours(CHOSEN_SVR), slow=True),
+    "CTFA + MLP": Method(_ours(CHOSEN_NETWORK), slow=True),
+    "NonLinCTFA + LR": _authors(LinearRegression()),
+    "NonLinCTFA + SVR": _authors(CHOSEN_SVR, slow=True),
+    "NonLinCTFA + MLP": _authors(CHOSEN_NETWORK, slow=True),
 }
-_ = TaskSearchCV

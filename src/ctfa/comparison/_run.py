@@ -6,7 +6,7 @@ import platform
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,7 +84,7 @@ def compare(
     seeds: int | Iterable[int] = 5,
     split: str | None = None,
     test_size: float = 0.3,
-    gap: int = 0,
+    gap: int | None = None,
     reference: str | None = None,
     folder: Any = None,
     n_jobs: int | None = None,
@@ -113,8 +113,8 @@ def compare(
         whole groups; None is the data set's own, random where it has none.
     test_size : float, default=0.3
         Share of the rows to be judged by.
-    gap : int, default=0
-        Rows on each side of a block that are not used.
+    gap : int or None, default=None
+        Rows on each side of a block that are not used; None is the data set's own.
     reference : str or None, default=None
         The method that others are paired with; None is "single LR" where it runs, else the first.
     folder : path or None, default=None
@@ -141,8 +141,11 @@ def compare(
     >>> [row.method for row in result.summary("nrmse")]
     ['mine', 'single LR']
     """
-    problem, own_split = read_data(data)
-    setting = _read_setting(split or own_split, test_size, gap)
+    problem, own_split, own_gap = read_data(data)
+    split = split or own_split
+    gap = gap if gap is not None else own_gap if split == own_split else 0
+    setting = _read_setting(split, test_size, gap)
+    problem = replace(problem, in_order=setting.split == "blocked")
     chosen = read_methods(methods, problem, quick=quick)
     wanted = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     if not wanted:
