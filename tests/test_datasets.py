@@ -3,6 +3,7 @@
 import os
 import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -106,6 +107,15 @@ def test_files_that_are_made_from_others_say_which_arrays_they_hold():
             assert all(name in f"{record.source} {RECORDS['climate_indices'].source}"
                        for name in file.arrays)  # fmt: skip
             assert len(file.sha256) == 64
+
+
+def test_the_page_on_data_has_a_line_for_every_set():
+    page = Path(__file__).parent.parent / "docs" / "datasets.md"
+    lines = page.read_text(encoding="utf-8").splitlines()
+    for record in RECORDS.values():
+        (line,) = [line for line in lines if line.startswith(f"| {record.name} |")]
+        for part in (f"`{record.loader}`", record.kind, record.shape.rstrip(".")):
+            assert f"| {part} |" in line
 
 
 def test_the_list_says_what_is_present(tmp_path):
