@@ -33,15 +33,17 @@ class GroupMeans:
         cls, inputs: FloatArray, targets: FloatArray, groups: Partition, regressor: Any
     ) -> GroupMeans:
         """Fit a clone of the regressor to each mean of standardised targets."""
-        template = LinearRegression() if regressor is None else regressor
-        check.require_regressor(template)
         Z, offset, scale = _standardised(targets)
-        models = [clone(template).fit(inputs, mean) for mean in groups.mean(Z).T]
+        means = groups.mean(Z)
+        if regressor is None:  # least squares factors the inputs once for all groups
+            return cls(groups, [LinearRegression().fit(inputs, means)], offset, scale)
+        check.require_regressor(regressor)
+        models = [clone(regressor).fit(inputs, mean) for mean in means.T]
         return cls(groups, models, offset, scale)
 
     def predict(self, inputs: FloatArray) -> FloatArray:
         """Each target by its group's mean, in its own units."""
-        means = np.column_stack([np.ravel(model.predict(inputs)) for model in self.models])
+        means = np.column_stack([model.predict(inputs) for model in self.models])
         return np.asarray(self.groups.spread(means) * self.scale + self.offset)
 
 
@@ -82,7 +84,7 @@ class GroupMeansRegressor(GroupsRegressor):
         Group of each target, numbered in the order of their first members.
     n_groups_ : int
     regressors_ : list of estimators
-        One a group.
+        One a group; the default is one for all of them.
 
     Examples
     --------

@@ -67,31 +67,31 @@ class RandomRegressor(MultiTaskRegressor):
         self.values_ = [rows.target.copy() for rows in data]
 
     def _predict_tasks(self, inputs: FloatArray) -> FloatArray:
-        tasks = range(self.n_tasks_)
-        return np.column_stack([self._predict_task(inputs, task) for task in tasks])
+        bits = _row_bits(inputs, self._seed)
+        return np.column_stack([self._predict_task(bits, task) for task in range(self.n_tasks_)])
 
     def _predict_rows(self, inputs: FloatArray, index: IntArray) -> FloatArray:
+        bits = _row_bits(inputs, self._seed)
         predicted = np.empty(inputs.shape[0])
         for task in np.unique(index).tolist():
             at = index == task
-            predicted[at] = self._predict_task(inputs[at], task)
+            predicted[at] = self._predict_task(bits[at], task)
         return predicted
 
-    def _predict_task(self, inputs: FloatArray, task: int) -> FloatArray:
+    def _predict_task(self, bits: Bits, task: int) -> FloatArray:
         values = self.values_[task]
         if self.strategy == "mean":
-            return np.full(inputs.shape[0], values.mean())
-        keys = _mixed(np.array([self._seed, task], dtype=np.uint64))
-        numbers = _row_bits(inputs, keys)
+            return np.full(bits.size, values.mean())
+        numbers = _mixed(bits ^ _mixed(np.full_like(bits, task)))
         return np.asarray(values[(numbers % np.uint64(values.size)).astype(np.intp)])
 
 
-def _row_bits(inputs: FloatArray, keys: Bits) -> Bits:
-    """Sixty-four random-looking bits for each row, from its numbers and the keys."""
+def _row_bits(inputs: FloatArray, seed: int) -> Bits:
+    """Sixty-four random-looking bits for each row, from its numbers and a seed."""
     # Zero is added so that -0.0 and 0.0, which are equal, are equal in their bits too.
     columns = np.ascontiguousarray(inputs.T + 0.0).view(np.uint64)
-    state = np.full(inputs.shape[0], keys[0], dtype=np.uint64)
-    for column in (np.full_like(state, keys[1]), *columns):
+    state = _mixed(np.full(inputs.shape[0], seed, dtype=np.uint64))
+    for column in columns:
         state = _mixed(state ^ _mixed(column))
     return state
 
