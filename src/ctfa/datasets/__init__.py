@@ -18,7 +18,7 @@ from ctfa.datasets._po_basins import load_po_basins
 from ctfa.datasets._qm9 import load_qm9
 from ctfa.datasets._sarcos import load_sarcos
 from ctfa.datasets._school import load_school
-from ctfa.datasets._synthetic import make_paper_synthetic
+from ctfa.datasets._synthetic import make_paper_synthetic, make_task_groups
 from ctfa.datasets._tecator import load_tecator
 from ctfa.datasets._traffic import load_traffic
 
@@ -41,4 +41,5 @@ __all__ = [
     "make_basins",
     "make_gauges",
     "make_paper_synthetic",
+    "make_task_groups",
 ]

@@ -18,7 +18,7 @@ class InputsBunch(Bunch):  # type: ignore[misc]
 
     @property
     def inputs(self) -> FloatArray:
-        """Inputs as (samples, targets, slots): a view of ``data``; a copy if slots are missing."""
+        """Inputs as (samples, targets, slots): a view of ``data`` if it has just these columns."""
         layout: IntArray = self.layout
         table = np.asarray(self.data)
         if np.array_equal(layout.ravel(), np.arange(table.shape[1])):
@@ -32,7 +32,7 @@ class Form:
     """Which form of the data the caller of a loader asked for.
 
     Made before anything is read: to load for a minute and then lack pandas is no fun. Whatever
-    else a Bunch is to have (``DESCR``, ``filename``, ``lat``, ...) is given by name; None is not.
+    else a Bunch is to have (``filename``, ``lat``, ...) is given by name; what is None is left out.
     """
 
     def __init__(

@@ -186,7 +186,7 @@ def _download(file: DataFile, home: Path) -> str:
             )
             os.replace(Path(folder, wanted.name), wanted)
     except (OSError, ValueError) as error:
-        return f"It could not be downloaded from {file.address}: {error}"
+        return f"It could not be downloaded from {file.address}: {str(error).rstrip('. ')}."
     return ""
 
 

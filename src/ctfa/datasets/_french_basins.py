@@ -38,9 +38,9 @@ FRENCH_BASINS = Record(
     redistribution="Allowed by CC BY 4.0 if the authors are named.",
     citation="Delaigue, O. and others. airGRdatasets: hydro-meteorological catchments datasets for "
     "the 'airGR' packages (R package).",
-    facts="A case in which aggregating hurts: catchments differ much, and a method should mostly "
-    "leave them by themselves. 1212 days of flow are missing, of nine catchments. Days near each "
-    "other are alike: split by blocks of time.",
+    facts="A case in which averaging hurts: catchments differ much, and a method that averages "
+    "should mostly leave them by themselves. 1212 days of flow are missing, of nine catchments. "
+    "Days near each other are alike: split by blocks of time.",
 )
 
 

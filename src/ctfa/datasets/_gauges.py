@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
-from sklearn.utils import Bunch, check_random_state
+from sklearn.utils import check_random_state
 
-from ctfa.core.types import FloatArray
+from ctfa.datasets._bunches import Form
 
 MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
 SEASONS = ("winter", "spring", "summer", "autumn")
@@ -27,7 +26,7 @@ def make_gauges(
     noise: float = 2.5,
     random_state: Any = None,
     as_frame: bool = False,
-) -> Bunch:
+) -> Any:
     """Return yearly flows at river gauges in three regions, and the monthly weather before them.
 
     Months of one season move together and have one effect; gauges of one region respond alike and
@@ -50,7 +49,7 @@ def make_gauges(
     -------
     Bunch
         ``data`` (n_years, 24), ``target`` (n_years, n_gauges), ``feature_names``,
-        ``target_names`` and ``region``, the truth for each gauge.
+        ``target_names``, ``kind`` ("shared") and ``region``, the truth for each gauge.
 
     Examples
     --------
@@ -66,6 +65,7 @@ def make_gauges(
             f"n_years={n_years}, n_gauges={n_gauges} and noise={noise}: there must be at least one "
             "year and one gauge, and the noise is a standard deviation."
         )
+    form = Form(as_frame=as_frame)
     rng = check_random_state(random_state)
     season_of = np.repeat(np.arange(4), 3)
     columns, names = [], []
@@ -86,18 +86,6 @@ def make_gauges(
     level = rng.uniform(20.0, 60.0, size=n_gauges)
     target = level + data @ effect + noise * rng.normal(size=(n_years, n_gauges))
     gauges = [f"gauge_{gauge + 1:02d}" for gauge in range(n_gauges)]
-    return Bunch(
-        data=_frame(data, names) if as_frame else data,
-        target=_frame(target, gauges) if as_frame else target,
-        feature_names=names,
-        target_names=gauges,
-        region=np.array(regions),
+    return form.shared(
+        data, target, feature_names=names, target_names=gauges, region=np.array(regions)
     )
-
-
-def _frame(values: FloatArray, names: list[str]) -> Any:
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError as error:
-        raise ImportError("as_frame=True needs pandas: pip install pandas") from error
-    return pandas.DataFrame(values, columns=names)

@@ -8,6 +8,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ctfa.core.types import FloatArray
+from ctfa.datasets._bunches import Form
+from ctfa.datasets._checks import require_choice, require_count, require_number
 
 
 def make_paper_synthetic(
@@ -16,8 +18,10 @@ def make_paper_synthetic(
     n_targets: int = 10,
     *,
     noise: float = 7.5,
+    noise_correlation: float = 0.0,
+    return_X_y: bool = True,
     random_state: Any = None,
-) -> tuple[FloatArray, FloatArray]:
+) -> Any:
     """Return the synthetic setting of the paper's experiments: two groups of similar tasks.
 
     The first feature is uniform; each next one is 0.7 uniform plus 0.3 of an earlier one chosen at
@@ -31,13 +35,21 @@ def make_paper_synthetic(
         Sizes.
     noise : float, default=7.5
         Standard deviation of the noise.
+    noise_correlation : float, default=0.0
+        Correlation of the noise of any two targets, from 0 to 1; the paper's are independent.
+    return_X_y : bool, default=True
+        Return ``(X, Y)``; otherwise a Bunch that has the truth, too.
     random_state : int, RandomState or None, default=None
-        Seed.
+        Seed. Inputs and coefficients do not depend on the noise.
 
     Returns
     -------
     X : ndarray of shape (n_samples, n_features)
     Y : ndarray of shape (n_samples, n_targets)
+        Or, with ``return_X_y=False``, a Bunch with ``data``, ``target``, ``feature_names``,
+        ``target_names``, ``kind`` ("shared"), ``coefficients`` (n_targets, n_features) and
+        ``labels`` (n_targets,), the group of each target: 0 for negative coefficients, 1 for
+        positive ones.
 
     Examples
     --------
@@ -46,6 +58,11 @@ def make_paper_synthetic(
     >>> X.shape, Y.shape
     ((250, 100), (250, 10))
     """
+    require_count("n_samples", n_samples, least=2)
+    require_count("n_features", n_features, least=1)
+    require_count("n_targets", n_targets, least=1)
+    require_number("noise", noise, least=0.0)
+    require_number("noise_correlation", noise_correlation, least=0.0, most=1.0)
     rng = check_random_state(random_state)
     X = 0.7 * rng.uniform(size=(n_samples, n_features))
     X[:, 0] /= 0.7
@@ -54,4 +71,130 @@ def make_paper_synthetic(
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     sign = np.where(rng.uniform(size=n_targets) < 0.5, -1.0, 1.0)
     coefficients = rng.uniform(0.5, 1.0, size=(n_features, n_targets)) * sign
-    return X, X @ coefficients + noise * rng.normal(size=(n_samples, n_targets))
+    Y = X @ coefficients + noise * equicorrelated(n_samples, n_targets, noise_correlation, rng)
+    return Form(return_X_y=return_X_y).shared(
+        X,
+        Y,
+        feature_names=numbered("feature", n_features),
+        target_names=numbered("target", n_targets),
+        coefficients=coefficients.T,
+        labels=(sign > 0.0).astype(np.intp),
+    )
+
+
+def make_task_groups(
+    n_samples: int = 100,
+    n_features: int = 10,
+    n_tasks: int = 12,
+    n_groups: int = 3,
+    *,
+    noise: float = 1.0,
+    within: float = 0.0,
+    noise_correlation: float = 0.0,
+    rows: str = "shared",
+    return_X_y: bool = False,
+    as_frame: bool = False,
+    random_state: Any = None,
+) -> Any:
+    """Return tasks in groups that respond alike, with the truth.
+
+    Inputs are independent and standard normal. A group's coefficients point into a random
+    direction and explain a variance of one; a member's differ from them by ``within``. Each task
+    has a level of its own.
+
+    Parameters
+    ----------
+    n_samples : int, default=100
+        Rows; with ``rows="own"`` those of a task on average.
+    n_features, n_tasks, n_groups : int
+        Sizes. Groups have as many tasks as each other, or one more.
+    noise : float, default=1.0
+        Standard deviation of what the inputs do not explain.
+    within : float, default=0.0
+        Standard deviation of what a member's own coefficients add to the response of its group; 0
+        makes members equal, and far above 1 nothing is left of groups.
+    noise_correlation : float, default=0.0
+        Correlation of the noise of any two tasks, from 0 to 1; for shared rows only.
+    rows : {"shared", "own"}, default="shared"
+        Whether all tasks are targets on the same rows, or each has rows of its own: from half to
+        three halves of ``n_samples``.
+    return_X_y : bool, default=False
+        Return ``(X, Y)``, or ``(X, y, tasks)`` for own rows, and no Bunch.
+    as_frame : bool, default=False
+        Give data frames (needs pandas).
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Bunch
+        With ``data``, ``target`` and, for own rows, ``tasks``; ``feature_names``, ``target_names``,
+        ``kind`` ("shared" or "own rows"); and the truth: ``labels`` (n_tasks,), the group of each
+        task, ``coefficients`` (n_tasks, n_features), ``intercepts`` (n_tasks,) and
+        ``group_coefficients`` (n_groups, n_features).
+
+    Examples
+    --------
+    >>> from ctfa import TargetAggregator
+    >>> from ctfa.datasets import make_task_groups
+    >>> made = make_task_groups(random_state=0)
+    >>> made.data.shape, made.target.shape, made.labels.shape
+    ((100, 10), (100, 12), (12,))
+    >>> TargetAggregator().fit(made.data, made.target).n_groups_
+    3
+    >>> X, y, tasks = make_task_groups(rows="own", random_state=0, return_X_y=True)
+    >>> len(X) == len(y) == len(tasks)
+    True
+    """
+    require_count("n_samples", n_samples, least=2)
+    require_count("n_features", n_features, least=1)
+    require_count("n_tasks", n_tasks, least=1)
+    require_count("n_groups", n_groups, least=1, most=n_tasks)
+    require_number("noise", noise, least=0.0)
+    require_number("within", within, least=0.0)
+    require_number("noise_correlation", noise_correlation, least=0.0, most=1.0)
+    require_choice("rows", rows, ("shared", "own"))
+    if rows == "own" and noise_correlation:
+        raise ValueError(
+            f"noise_correlation={noise_correlation} with rows='own': rows of two tasks do not "
+            "correspond, so their noise has no correlation. Use rows='shared', or 0."
+        )
+    form = Form(as_frame=as_frame, return_X_y=return_X_y)
+    rng = check_random_state(random_state)
+    labels = rng.permutation(np.arange(n_tasks) % n_groups)
+    centres = rng.normal(size=(n_groups, n_features))
+    centres /= np.linalg.norm(centres, axis=1, keepdims=True)
+    wander = rng.normal(size=(n_tasks, n_features)) / np.sqrt(n_features)
+    coefficients = centres[labels] + within * wander
+    truth = {
+        "labels": labels,
+        "coefficients": coefficients,
+        "intercepts": rng.normal(size=n_tasks),
+        "group_coefficients": centres,
+        "feature_names": numbered("feature", n_features),
+    }
+    if rows == "shared":
+        X = rng.normal(size=(n_samples, n_features))
+        Y = truth["intercepts"] + X @ coefficients.T
+        Y += noise * equicorrelated(n_samples, n_tasks, noise_correlation, rng)
+        return form.shared(X, Y, target_names=numbered("task", n_tasks), **truth)
+    sizes = rng.randint((n_samples + 1) // 2, 3 * n_samples // 2 + 1, size=n_tasks)
+    tasks = np.repeat(np.arange(n_tasks), sizes)
+    X = rng.normal(size=(tasks.size, n_features))
+    y = truth["intercepts"][tasks] + np.einsum("ij,ij->i", X, coefficients[tasks])
+    y += noise * rng.normal(size=tasks.size)
+    return form.own_rows(X, y, tasks, target_names=["y"], **truth)
+
+
+def equicorrelated(n_samples: int, n_targets: int, correlation: float, rng: Any) -> FloatArray:
+    """Standard normal noise, any two columns of which have this correlation."""
+    own = rng.normal(size=(n_samples, n_targets))
+    if not correlation:
+        return np.asarray(own)
+    common = rng.normal(size=(n_samples, 1))
+    return np.asarray(np.sqrt(1.0 - correlation) * own + np.sqrt(correlation) * common)
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """Names such as ``task_01``, as wide as the last needs."""
+    return [f"{name}_{number:0{len(str(count))}d}" for number in range(1, count + 1)]
