@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import brentq, minimize
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, PoissonRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -139,11 +140,12 @@ def test_the_pairwise_fit_is_the_regression_on_both():
         assert pairs.correlations[k] == pytest.approx(np.corrcoef(X[:, 0], X[:, k + 1])[0, 1])
 
 
-def test_features_that_differ_by_rounding_are_averaged_and_constants_stay_alone():
+@pytest.mark.parametrize("model", [LinCFA(), NonLinCFA(), GenLinCFA()])
+def test_features_that_differ_by_rounding_are_averaged_and_constants_stay_alone(model):
     rng = np.random.default_rng(0)
     x = rng.normal(size=50)
     X = np.column_stack([x, x + 1e-12 * rng.normal(size=50), np.full(50, 3.0)])
-    model = LinCFA().fit(X, 2 * x + rng.normal(size=50))
+    model = clone(model).fit(X, 2 * x + rng.normal(size=50))
     assert model.labels_.tolist() == [0, 0, 1]
 
 

@@ -49,7 +49,9 @@ def add_to(commands: Any) -> None:
     )  # fmt: skip
     parser.add_argument("--jobs", type=int, default=None, metavar="N", help="runs at a time")
     parser.add_argument(
-        "--quick", action="store_true", help="two splits, and without the slow methods"
+        "--quick",
+        action="store_true",
+        help="two splits, few values of each penalty, and without the slow methods",
     )
     parser.add_argument("--list", action="store_true", help="print methods and data sets, and stop")
     parser.set_defaults(run=run)

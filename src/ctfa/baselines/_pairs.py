@@ -155,11 +155,16 @@ def centred(inputs: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatAr
 def pair_joins(
     inputs: FloatArray, target: FloatArray, decide: Callable[[Pairs], BoolArray]
 ) -> Joins:
-    """Ask about the sum of a block and each candidate."""
+    """Ask about the sum of a block and each candidate; what does not vary joins nothing.
+
+    A mean with a constant costs nothing in these rows and is not to be trusted in others: the
+    constant may be a category that they do not have.
+    """
     columns, aim = centred(inputs, target)
 
     def joins(members: Sequence[int], candidates: IntArray) -> BoolArray:
-        block = columns[:, members].sum(axis=1)
-        return decide(Pairs.of(block, columns[:, candidates], aim))
+        pairs = Pairs.of(columns[:, members].sum(axis=1), columns[:, candidates], aim)
+        moving = (pairs.variances > 0.0) & (pairs.block_variance > 0.0)
+        return np.asarray(moving & decide(pairs))
 
     return joins

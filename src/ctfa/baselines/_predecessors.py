@@ -124,9 +124,7 @@ class LinCFA(PairAggregator):
                 np.sqrt(pairs.block_variance),
                 np.sqrt(pairs.variances),
             )
-            # A constant correlates with nothing.
-            moving = (pairs.variances > 0.0) & (pairs.block_variance > 0.0)
-            return np.asarray(moving & (pairs.correlations >= threshold))
+            return np.asarray(pairs.correlations >= threshold)
 
         return pair_joins(inputs, target, decide)
 

@@ -44,6 +44,8 @@ class Problem:
         Which tasks are neighbours.
     in_order : bool
         Whether rows are divided into blocks: folds of the training rows should be, too.
+    quick : bool
+        Whether parameters are to be chosen from few values.
     """
 
     name: str
@@ -56,6 +58,7 @@ class Problem:
     groups: AnyArray | None = None
     connectivity: Any = None
     in_order: bool = False
+    quick: bool = False
 
     @property
     def n_rows(self) -> int:

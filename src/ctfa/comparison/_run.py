@@ -122,7 +122,7 @@ def compare(
     n_jobs : int or None, default=None
         Runs at the same time, through joblib.
     quick : bool, default=False
-        Leave out slow methods where ``methods`` is None.
+        Leave out slow methods where ``methods`` is None, and choose parameters from few values.
     progress : callable or None, default=None
         Called with a ``Step`` after each run.
 
@@ -145,7 +145,7 @@ def compare(
     split = split or own_split
     gap = gap if gap is not None else own_gap if split == own_split else 0
     setting = _read_setting(split, test_size, gap)
-    problem = replace(problem, in_order=setting.split == "blocked")
+    problem = replace(problem, in_order=setting.split == "blocked", quick=quick)
     chosen = read_methods(methods, problem, quick=quick)
     wanted = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
     if not wanted:
