@@ -18,6 +18,8 @@ SHARED = {
     "sarcos": datasets.load_sarcos,
     "tecator": datasets.load_tecator,
     **{name: partial(datasets.load_mulan, name) for name in MULAN},
+    # Where qm9pack is installed, it would be computed.
+    "qm9": partial(datasets.load_qm9, source="file"),
 }
 OWN_ROWS = {
     "school": datasets.load_school,
@@ -50,6 +52,7 @@ SHAPES = {
     "sf2": (1066, 3, 23),
     "slump": (103, 3, 7),
     "wq": (1060, 14, 16),
+    "qm9": (130831, 19, 20),
     "school": (15362, 139, 27),
     "parkinson": (5875, 42, 19),
     "computer": (3800, 190, 13),
