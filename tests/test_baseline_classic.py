@@ -319,6 +319,21 @@ def test_ward_stands_events_that_all_lie_in_one_fold():
     assert np.isfinite(WardGroupsRegressor().fit(X, Y).predict(X)).all()
 
 
+@pytest.mark.parametrize(
+    "model", [CurdsAndWheyRegressor(), CurdsAndWheyRegressor(1.0), ReducedRankRegressor()]
+)
+def test_features_that_do_not_vary_leave_the_means(model):
+    _, Y, _ = draw(0)
+    predicted = model.fit(np.full((60, 2), 3.0), Y).predict([[1.0, 2.0]])
+    np.testing.assert_allclose(predicted, [Y.mean(axis=0)])
+
+
+@pytest.mark.parametrize("model", [CurdsAndWheyRegressor(), ReducedRankRegressor()])
+def test_more_features_than_rows_are_no_obstacle(model):
+    X, Y, _ = draw(0, n=20, d=40)
+    assert np.isfinite(model.fit(X, Y).predict(X)).all()
+
+
 # Chains, which scikit-learn has
 
 

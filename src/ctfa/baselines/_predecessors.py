@@ -250,7 +250,7 @@ class GenLinCFA(PairAggregator):
     Bonetti, Metelli and Restelli (2023), "Nonlinear feature aggregation: two algorithms driven by
     theory", arXiv 2306.11143, for targets of an exponential family with its canonical link. A
     model of two features against one of their mean, both with an intercept and fitted by maximum
-    likelihood: the mean joins the two where the deviance rises by the dispersion or less.
+    likelihood: the features are averaged where that raises the deviance by the dispersion or less.
 
     Parameters
     ----------
