@@ -133,7 +133,7 @@ class Comparison:
             "-" * max(map(len, shown)),
             *shown[1:],
         ]
-        parts += self._failures()
+        parts += [*self._failures(), "", self._made_with()]
         return "\n".join(parts)
 
     __str__ = table
@@ -156,6 +156,18 @@ class Comparison:
             f"{row.seconds:.1f}",
             row.notes,
         )
+
+    def _made_with(self) -> str:
+        """Seeds and versions, as far as the runs agree on them."""
+        seeds = sorted({row["seed"] for row in self.rows})
+        apart = len(seeds) > 1 and seeds != list(range(seeds[0], seeds[-1] + 1))
+        shown = ", ".join(map(str, seeds)) if apart or len(seeds) < 3 else f"{seeds[0]}-{seeds[-1]}"
+        versions: dict[str, set[str]] = {}
+        for row in self.rows:
+            for name, version in row["versions"].items():
+                versions.setdefault(name, set()).add(version)
+        with_what = ", ".join(f"{name} {'/'.join(sorted(v))}" for name, v in versions.items())
+        return f"seeds {shown}; {with_what}"
 
     def _failures(self) -> list[str]:
         said = {row["method"]: row["error"] for row in reversed(self.failed)}
