@@ -163,6 +163,15 @@ def test_metrics_are_what_their_labels_say():
     np.testing.assert_allclose(values["r2"], 1 - mse / [1, 4])
 
 
+def test_a_split_has_the_mean_of_its_tasks_or_the_root_of_their_mean_square():
+    result = compare(shared(), ["single LR"], seeds=2)
+    figures = result.of_tasks("nrmse", "single LR")
+    np.testing.assert_allclose(result.of_splits("nrmse", "single LR"), figures.mean(axis=1))
+    np.testing.assert_allclose(
+        result.of_splits("nrmse-rms", "single LR"), np.sqrt(np.mean(figures**2, axis=1))
+    )
+
+
 def test_a_task_that_does_not_vary_has_no_unit_and_is_left_out():
     X, Y = shared()
     Y[:, 1] = 7.0

@@ -15,12 +15,26 @@ PARTS = ("mse", "n_test", "mean_mse", "test_variance", "train_variance", "train_
 PerTask = Mapping[str, FloatArray]
 
 
+def known_mean(figures: FloatArray, axis: int = -1) -> FloatArray:
+    """Mean of the figures that are defined; NaN where none is."""
+    known = ~np.isnan(figures)
+    count = known.sum(axis=axis)
+    total = np.where(known, figures, 0.0).sum(axis=axis)
+    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
+
+
+def root_mean_square(figures: FloatArray) -> FloatArray:
+    """Root of the mean of squares of the figures that are defined."""
+    return np.asarray(np.sqrt(known_mean(figures**2)))
+
+
 class Metric(NamedTuple):
-    """A figure for each task; a table shows its mean over tasks."""
+    """A figure for each task, and how those of a split, (..., n_tasks), make one figure."""
 
     of_tasks: Callable[[PerTask], FloatArray]
     label: str
     greater_is_better: bool = False
+    of_split: Callable[[FloatArray], FloatArray] = known_mean
 
 
 def _ratio(above: FloatArray, below: FloatArray) -> FloatArray:
@@ -33,6 +47,12 @@ METRICS: dict[str, Metric] = {
     "nrmse": Metric(
         lambda t: _ratio(np.sqrt(t["mse"]), t["train_range"]),
         "NRMSE: root mean squared error of a task / range of its training targets, mean over tasks",
+    ),
+    "nrmse-rms": Metric(
+        lambda t: _ratio(np.sqrt(t["mse"]), t["train_range"]),
+        "root mean squared error of a task / range of its training targets, root mean square over "
+        "tasks",
+        of_split=root_mean_square,
     ),
     "nrmse-std": Metric(
         lambda t: _ratio(np.sqrt(t["mse"]), np.sqrt(t["train_variance"])),

@@ -33,8 +33,12 @@ REFERENCE = "single LR"
 SHARED = ("shared",)
 #: Penalties on the squared error of standard units, over the number of rows.
 ALPHAS = np.logspace(-3, 0.5, 8).tolist()
+#: Of what all tasks have in common: nothing, or little.
+SMALL = [0.0, 0.1, 1.0]
+#: The same for norms, whose useful values are nearer to each other.
+NORMS = np.logspace(-2.5, 0.75, 14).tolist()
 #: For two penalties at once: of each coefficient, and of each pair of them.
-FEW, PAIRS = [0.001, 0.01, 0.03, 0.1], [1e-4, 1e-3, 1e-2]
+FEW, PAIRS = [0.001, 0.01, 0.03, 0.1], [3e-4, 1e-3, 3e-3, 1e-2]
 
 
 def _tuned(estimator: Any, *, cv: int = 5, **grid: Any) -> Callable[[Problem], Any]:
@@ -106,10 +110,12 @@ METHODS: dict[str, Method] = {
     "ASO": Method(_tuned(rivals.ASORegressor(), alpha=ALPHAS, n_components=[1, 2, 5])),
     "cASO": Method(_tuned(rivals.ConvexASORegressor(), alpha=ALPHAS, n_components=[1, 2, 5])),
     "CMTL": Method(_tuned(rivals.ClusteredMTLRegressor(), alpha=ALPHAS, n_clusters=[1, 3, 6])),
-    "trace norm": Method(_tuned(rivals.TraceNormRegressor(tol=1e-6), alpha=ALPHAS)),
-    "L21": Method(_tuned(rivals.L21Regressor(tol=1e-6), alpha=ALPHAS)),
-    "dirty": Method(_tuned(rivals.DirtyRegressor(tol=1e-6), alpha=ALPHAS)),
-    "mean-regularised": Method(_tuned(rivals.MeanRegularizedRegressor(), alpha=[*ALPHAS, 10, 100])),
+    "trace norm": Method(_tuned(rivals.TraceNormRegressor(tol=1e-6), alpha=NORMS)),
+    "L21": Method(_tuned(rivals.L21Regressor(tol=1e-6), alpha=NORMS)),
+    "dirty": Method(_tuned(rivals.DirtyRegressor(tol=1e-6), alpha=NORMS)),
+    "mean-regularised": Method(
+        _tuned(rivals.MeanRegularizedRegressor(), alpha=[*ALPHAS, 10.0, 100.0], alpha_mean=SMALL)
+    ),
     # Targets on the same rows.
     "curds and whey": Method(rivals.CurdsAndWheyRegressor(), SHARED),
     "reduced rank": Method(rivals.ReducedRankRegressor(), SHARED),

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from ctfa import _validation as check
-from ctfa.comparison._metrics import METRICS
+from ctfa.comparison._metrics import METRICS, known_mean
 from ctfa.comparison._store import Row
 from ctfa.core.types import FloatArray
 
@@ -68,8 +68,8 @@ class Comparison:
         return METRICS[metric].label
 
     def of_splits(self, metric: str, method: str) -> FloatArray:
-        """Figures of a method, one a split: the mean over tasks."""
-        return known_mean(self.of_tasks(metric, method), axis=1)
+        """Figures of a method, one a split."""
+        return METRICS[metric].of_split(self.of_tasks(metric, method))
 
     def of_tasks(self, metric: str, method: str) -> FloatArray:
         """Figures of a method, (n_splits, n_tasks), splits in the order of seeds."""
@@ -188,11 +188,15 @@ class Comparison:
         mine = self._runs(method)
         figures = self.of_tasks(metric, method)
         of_splits = self.of_splits(metric, method)
-        gaps = self._differences(method, metric)
-        shares = mine[0]["n_test"] / mine[0]["n_train"]
-        paired = paired_test(known_mean(gaps, axis=1), shares) if len(gaps) else (np.nan,) * 4
-        sign = 1.0 if METRICS[metric].greater_is_better else -1.0
-        better = sign * known_mean(gaps, axis=0) > 0.0 if len(gaps) else np.zeros(0, dtype=bool)
+        ours, theirs = self._pairs(method, metric)
+        paired = (np.nan,) * 4
+        better = np.zeros(0, dtype=bool)
+        if len(ours):
+            measure = METRICS[metric]
+            shares = mine[0]["n_test"] / mine[0]["n_train"]
+            paired = paired_test(measure.of_split(ours) - measure.of_split(theirs), shares)
+            gain = known_mean(ours - theirs, axis=0)
+            better = gain > 0.0 if measure.greater_is_better else gain < 0.0
         return MethodSummary(
             method,
             float(of_splits.mean()),
@@ -205,29 +209,22 @@ class Comparison:
             _remarks(mine),
         )
 
-    def _differences(self, method: str, metric: str) -> FloatArray:
-        """Figures less those of the reference, on the splits that both have."""
+    def _pairs(self, method: str, metric: str) -> tuple[FloatArray, FloatArray]:
+        """Figures of a method and of the reference, on the splits that both have."""
         if self.reference not in self.methods:
-            return np.empty((0, 0))
+            return np.empty((0, 0)), np.empty((0, 0))
         sides = []
         for name in (method, self.reference):
             seeds = [row["seed"] for row in self._runs(name)]
             sides.append(dict(zip(seeds, self.of_tasks(metric, name), strict=True)))
         mine, theirs = sides
-        return np.array([mine[seed] - theirs[seed] for seed in mine if seed in theirs])
+        both = [seed for seed in mine if seed in theirs]
+        return np.array([mine[seed] for seed in both]), np.array([theirs[seed] for seed in both])
 
     @staticmethod
     def _require(metric: str) -> None:
         if metric not in METRICS:
             raise ValueError(f"metric={metric!r} is not one of {', '.join(map(repr, METRICS))}.")
-
-
-def known_mean(figures: FloatArray, axis: int) -> FloatArray:
-    """Mean of the figures that are defined; NaN where none is."""
-    known = ~np.isnan(figures)
-    count = known.sum(axis=axis)
-    total = np.where(known, figures, 0.0).sum(axis=axis)
-    return np.asarray(np.where(count > 0, total / np.maximum(count, 1), np.nan))
 
 
 def _arrays(row: Row) -> dict[str, FloatArray]:
