@@ -10,7 +10,7 @@ READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check lint backends lowest bench basins parity school own-inputs evidence clean
+.PHONY: help demo test check lint backends lowest bench basins parity rivals own-inputs evidence clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -20,7 +20,8 @@ help:
 	@echo "make bench    ratios against refitting and against one least-squares fit"
 	@echo "make basins   tasks with inputs of their own: 29,934 of them against as many separate fits"
 	@echo "make parity   the paper's synthetic experiment, 100 repetitions at two noise levels"
-	@echo "make school   exam scores of 139 schools, from the folder named by CTFA_DATA"
+	@echo "make rivals   every method on schools and a robot arm, from the folder named by CTFA_DATA:"
+	@echo "              an hour, resumable; tables and plots go to results/baselines/"
 	@echo "make own-inputs targets with inputs of their own on real series (needs CTFA_DATA)"
 	@echo "make evidence every method on synthetic families and on the real sets in the folder named by"
 	@echo "              CTFA_DATA (those that are there); minutes, resumable; tables and plots go to"
@@ -69,8 +70,12 @@ basins: $(READY)
 parity: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/parity.py
 
-school: $(READY)
-	$(ONE_THREAD) $(BIN)/python benchmarks/school.py
+# Options, such as RIVALS="--quick" or RIVALS="--jobs 2".
+RIVALS ?=
+rivals: $(READY)
+	$(ONE_THREAD) $(BIN)/ctfa baselines --data school-27 --data school -o results/baselines $(RIVALS)
+	$(ONE_THREAD) $(BIN)/ctfa baselines --data sarcos --split random -o results/baselines/random $(RIVALS)
+	$(ONE_THREAD) $(BIN)/ctfa baselines --data sarcos -o results/baselines $(RIVALS)
 
 own-inputs: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/own_inputs

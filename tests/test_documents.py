@@ -1,0 +1,32 @@
+"""What the documents show can be run."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from problems import make_problem
+
+ROOT = Path(__file__).parent.parent
+PROBLEM = make_problem("correlated", 0, n_samples=48, n_features=6, n_targets=7)
+
+
+def blocks(name):
+    """Python in a document, as one programme."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return "\n".join(re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S))
+
+
+# Basins with gaps are predicted where their inputs are there, and the others are counted.
+@pytest.mark.filterwarnings("ignore:.*predictions are NaN because inputs are missing")
+@pytest.mark.parametrize("name", ["README.md", "docs/baselines.md"])
+def test_the_examples_run(name, capsys, monkeypatch):
+    pytest.importorskip("pandas", reason="some examples show data frames")
+    if name == "docs/baselines.md":
+        pytest.importorskip("matplotlib", reason="the example draws")
+        monkeypatch.setenv("MPLBACKEND", "Agg")
+    # What a reader has of their own.
+    given = {"X": PROBLEM.X, "Y": PROBLEM.Y, "neighbours": np.ones((7, 7)) - np.eye(7)}
+    exec(compile(blocks(name), name, "exec"), given)
+    assert capsys.readouterr().out
