@@ -46,10 +46,10 @@ class ASORegressor(LinearTasks):
         Dimensions of the shared subspace, h in the paper. It is free of charge: with as many as
         tasks, or as features, every task has its own least squares. Useful: 1, 2, 3, 5 and 10,
         well below both.
-    alpha : float or array-like of shape (n_tasks,), default=0.1
+    alpha : float or array-like of shape (n_tasks,), default=1.0
         Price of the part of its own, lambda in the paper, where the loss is the mean squared error
         without the half; one for all tasks or one each. Useful on standardised features and
-        targets: 1e-2 to 100, in factors of 10**0.5.
+        targets: 0.1 to 100, in factors of 10**0.5; a high price leaves reduced-rank regression.
     n_init : int, default=1
         Starts. The first is the paper's, from a ridge regression of each task; the others are
         random subspaces. The one with the least objective is kept.
@@ -100,7 +100,7 @@ class ASORegressor(LinearTasks):
         self,
         n_components: Any = 2,
         *,
-        alpha: Any = 0.1,
+        alpha: Any = 1.0,
         n_init: Any = 1,
         tol: Any = 1e-6,
         max_iter: Any = 1000,
