@@ -23,7 +23,7 @@ class ClusteredMTLRegressor(SmoothTasks):
     mean. The clusters enter through ``P``, the projection onto vectors that are constant on each
     and sum to zero, a projection of rank r - 1 among T tasks::
 
-        Omega(W) = mean T |w_mean|^2 + sum of the squares of V' S^-1 V,   V: W about its mean
+        Omega(W) = mean T |w_mean|^2 + tr(V' S^-1 V),   V: W about the mean of its rows
         S = P / between + (I - P) / within
 
     and the relaxation allows any ``S`` with ``I / within <= S <= I / between`` and the same trace,
@@ -39,10 +39,10 @@ class ClusteredMTLRegressor(SmoothTasks):
     ----------
     n_clusters : int, default=2
         Clusters, r in the paper; no more than tasks are counted. One pulls all tasks to their mean.
-        Useful: 1, 2, 3, 5 and 10.
-    alpha : float, default=0.1
+        Useful: 1, 2, 3 and 5.
+    alpha : float, default=1.0
         Size of the whole penalty, lambda in the paper. Useful on standardised features and targets:
-        1e-3 to 10, in factors of 10**0.5.
+        1 to 100 where tasks have few rows, down to 1e-3 where they have many.
     mean : float, default=0.01
         Price of the mean of all tasks, the paper's epsilon_M.
     between : float, default=0.1
@@ -50,7 +50,7 @@ class ClusteredMTLRegressor(SmoothTasks):
     within : float, default=1.0
         Price of the distance of tasks from their cluster, epsilon_W, not below ``between``. Leave
         it 1, where ``alpha`` is chosen. All three equal: ridge regression of each task. Useful:
-        ``mean`` 0.001 to 0.1, ``between`` 0.01 to 1.
+        ``mean`` 0.0001 to 0.01, ``between`` 0.1.
     tol : float, default=1e-6
         Ends when the duality gap is this part of the loss without coefficients.
     max_iter : int, default=1000
@@ -103,7 +103,7 @@ class ClusteredMTLRegressor(SmoothTasks):
         self,
         n_clusters: Any = 2,
         *,
-        alpha: Any = 0.1,
+        alpha: Any = 1.0,
         mean: Any = 0.01,
         between: Any = 0.1,
         within: Any = 1.0,
