@@ -362,7 +362,7 @@ def test_a_chain_whose_links_differ_in_their_penalty_is_something_else():
     ("model", "words"),
     [
         (RandomRegressor("median"), "strategy='median' is not known; use one of 'draw', 'mean'"),
-        (CurdsAndWheyRegressor(-1.0), "alpha=-1.0 is not a penalty: pass a number from 0 up"),
+        (CurdsAndWheyRegressor(-1.0), "alpha=-1.0 must be finite and not negative: pass 0 or more"),
         (CurdsAndWheyRegressor(coordinates="pca"), "coordinates='pca' is not known"),
         (ReducedRankRegressor(6), "rank=6 is not possible with 5 features or targets"),
         (ReducedRankRegressor(0), "pass a whole number from 1 to 5, or 'cv'"),

@@ -271,9 +271,9 @@ def test_on_groups_of_like_features_it_beats_least_squares(kind):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"alpha": -1}, "alpha=-1 is no weight of a penalty"),
+        ({"alpha": -1}, "alpha=-1 must be finite and not negative"),
         ({"alpha_pairs": "x"}, "alpha_pairs='x' is not a number"),
-        ({"max_iter": 0}, "max_iter=0 is no number of steps"),
+        ({"max_iter": 0}, "max_iter=0 is not a count"),
     ],
 )
 @KINDS

@@ -315,13 +315,13 @@ def test_one_task_about_its_mean_is_least_squares():
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        (TraceNormRegressor, {"alpha": -1}, "alpha=-1 is no weight of a penalty"),
+        (TraceNormRegressor, {"alpha": -1}, "alpha=-1 must be finite and not negative"),
         (L21Regressor, {"alpha": "big"}, "alpha='big' is not a number"),
-        (TraceNormRegressor, {"alpha": np.inf}, "zero or more, and finite"),
-        (DirtyRegressor, {"alpha_shared": -0.1}, "alpha_shared=-0.1 is no weight"),
-        (MeanRegularizedRegressor, {"alpha_mean": -2}, "alpha_mean=-2 is no weight"),
-        (L21Regressor, {"tol": -1.0}, "tol=-1.0 is below zero"),
-        (L21Regressor, {"alpha": 0, "max_iter": 0.5}, "max_iter=0.5 is no number of steps"),
+        (TraceNormRegressor, {"alpha": np.inf}, "alpha=inf must be finite"),
+        (DirtyRegressor, {"alpha_shared": -0.1}, "alpha_shared=-0.1 must be finite"),
+        (MeanRegularizedRegressor, {"alpha_mean": -2}, "alpha_mean=-2 must be not negative"),
+        (L21Regressor, {"tol": -1.0}, "tol=-1.0 must be finite and not negative"),
+        (L21Regressor, {"alpha": 0, "max_iter": 0.5}, "max_iter=0.5 is not a count"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_in_words(kind, options, words):

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa.baselines._shared import RidgeFit, SharedRowsLinear, read_penalty
+from ctfa.baselines._numbers import read_at_least_zero
+from ctfa.baselines._shared import RidgeFit, SharedRowsLinear
 from ctfa.core.types import FloatArray
 
 #: Share of the largest variance below which a direction of standardised targets holds nothing.
@@ -72,7 +73,7 @@ class CurdsAndWheyRegressor(SharedRowsLinear):
         scale[scale == 0.0] = 1.0
         # Canonical coordinates have no units; in standard deviations no target is lost in rounding.
         Z = (targets - targets.mean(axis=0)) / scale
-        fit = RidgeFit.of(inputs, Z, read_penalty(self.alpha))
+        fit = RidgeFit.of(inputs, Z, read_at_least_zero(self.alpha, "alpha"))
         to, back = _coordinates(fit, Z, self._is_canonical(*Z.shape))
         total = np.sum((Z @ to) ** 2, axis=0)
         cross = np.sum((fit.half_fit @ to) ** 2, axis=0)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import isotonic_regression
 
-from ctfa.baselines._options import read_limits, read_penalty
+from ctfa.baselines._numbers import read_at_least_zero, read_count
 from ctfa.baselines._proximal import duality_gap, least_squares, solve
 from ctfa.baselines._tasks import LinearTasks, TaskData, TaskMoments, TaskRows
 from ctfa.core.types import FloatArray, IntArray
@@ -176,9 +176,10 @@ class OSCARRegressor(_OneByOne):
         self.max_iter = max_iter
 
     def _fit_one(self, rows: TaskRows) -> _Fitted:
-        tol, max_iter = read_limits(self.tol, self.max_iter)
-        alpha = read_penalty(self.alpha, "alpha")
-        of_pairs = read_penalty(self.alpha_pairs, "alpha_pairs")
+        tol = read_at_least_zero(self.tol, "tol")
+        max_iter = read_count(self.max_iter, "max_iter")
+        alpha = read_at_least_zero(self.alpha, "alpha")
+        of_pairs = read_at_least_zero(self.alpha_pairs, "alpha_pairs")
         slope = _slope()
         moments = _moments(rows)
         n_features = rows.inputs.shape[1]
@@ -263,9 +264,10 @@ class ClusteredLassoRegressor(_OneByOne):
         self.max_iter = max_iter
 
     def _fit_one(self, rows: TaskRows) -> _Fitted:
-        tol, max_iter = read_limits(self.tol, self.max_iter)
-        alpha = read_penalty(self.alpha, "alpha")
-        of_pairs = read_penalty(self.alpha_pairs, "alpha_pairs")
+        tol = read_at_least_zero(self.tol, "tol")
+        max_iter = read_count(self.max_iter, "max_iter")
+        alpha = read_at_least_zero(self.alpha, "alpha")
+        of_pairs = read_at_least_zero(self.alpha_pairs, "alpha_pairs")
         n_features = rows.inputs.shape[1]
         moments = _moments(rows)
         if alpha == 0.0 and (of_pairs == 0.0 or n_features == 1):

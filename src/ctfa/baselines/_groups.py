@@ -10,7 +10,8 @@ from sklearn.cluster import FeatureAgglomeration
 from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
-from ctfa.baselines._shared import SharedRowsRegressor, contiguous_folds, read_count
+from ctfa.baselines._numbers import read_count_up_to
+from ctfa.baselines._shared import SharedRowsRegressor, contiguous_folds
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
 
@@ -150,7 +151,7 @@ class WardGroupsRegressor(GroupsRegressor):
         if isinstance(self.n_groups, str) and self.n_groups == "cv":
             count = self._choose(inputs, targets)
         else:
-            count = read_count(self.n_groups, n_targets, "n_groups", "targets")
+            count = read_count_up_to(self.n_groups, n_targets, "n_groups", "targets")
         self._settle(self._model_of(inputs, targets, count))
 
     def _choose(self, inputs: FloatArray, targets: FloatArray) -> int:

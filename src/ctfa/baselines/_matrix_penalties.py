@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa.baselines._options import read_limits, read_penalty
+from ctfa.baselines._numbers import read_at_least_zero, read_count
 from ctfa.baselines._proximal import Penalty, Solution, least_squares, solve
 from ctfa.baselines._tasks import LinearTasks, TaskData, TaskMoments
 from ctfa.core.types import FloatArray
@@ -113,10 +113,13 @@ class _Penalised(LinearTasks):
     max_iter: Any
 
     def _solve(self, moments: TaskMoments, penalty: Penalty) -> Solution:
-        tol, max_iter = read_limits(self.tol, self.max_iter)
+        tol, max_iter = self._limits()
         solution = solve(moments, penalty, tol=tol, max_iter=max_iter)
         self._report(solution)
         return solution
+
+    def _limits(self) -> tuple[float, int]:
+        return read_at_least_zero(self.tol, "tol"), read_count(self.max_iter, "max_iter")
 
     def _report(self, solution: Solution) -> None:
         self.objectives_, self.gap_ = solution.objectives, solution.gap
@@ -124,7 +127,7 @@ class _Penalised(LinearTasks):
 
     def _unpenalised(self, moments: TaskMoments) -> FloatArray:
         """Least squares, where the penalty is zero and no dual point would be feasible."""
-        read_limits(self.tol, self.max_iter)
+        self._limits()
         coef = least_squares(moments)
         self._report(Solution(coef[None], np.array([moments.loss(coef)]), 0.0))
         return coef
@@ -181,7 +184,7 @@ class TraceNormRegressor(_Penalised):
         self.max_iter = max_iter
 
     def _fit_tasks(self, data: TaskData) -> None:
-        alpha = read_penalty(self.alpha, "alpha")
+        alpha = read_at_least_zero(self.alpha, "alpha")
         self.alpha_max_ = TraceNorm(1.0).dual_norm(data.moments.cross)
         if alpha == 0.0:
             coef = self._unpenalised(data.moments)
@@ -240,7 +243,7 @@ class L21Regressor(_Penalised):
         self.max_iter = max_iter
 
     def _fit_tasks(self, data: TaskData) -> None:
-        alpha = read_penalty(self.alpha, "alpha")
+        alpha = read_at_least_zero(self.alpha, "alpha")
         self.alpha_max_ = L21Norm(1.0).dual_norm(data.moments.cross)
         if alpha == 0.0:
             coef = self._unpenalised(data.moments)
@@ -312,10 +315,10 @@ class DirtyRegressor(_Penalised):
         self.max_iter = max_iter
 
     def _fit_tasks(self, data: TaskData) -> None:
-        alpha = read_penalty(self.alpha, "alpha")
+        alpha = read_at_least_zero(self.alpha, "alpha")
         of_shared = alpha * np.sqrt(data.n_tasks)
         if self.alpha_shared is not None:
-            of_shared = read_penalty(self.alpha_shared, "alpha_shared")
+            of_shared = read_at_least_zero(self.alpha_shared, "alpha_shared")
         if alpha == 0.0 or of_shared == 0.0:
             coef = self._unpenalised(data.moments)
             nothing = np.zeros_like(coef)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from ctfa.baselines._options import read_penalty
+from ctfa.baselines._numbers import read_at_least_zero
 from ctfa.baselines._proximal import RANK_CUTOFF
 from ctfa.baselines._tasks import LinearTasks, TaskData, TaskMoments
 from ctfa.core.types import FloatArray
@@ -58,8 +58,8 @@ class MeanRegularizedRegressor(LinearTasks):
         self.alpha_mean = alpha_mean
 
     def _fit_tasks(self, data: TaskData) -> None:
-        alpha = read_penalty(self.alpha, "alpha", infinite=True)
-        of_mean = read_penalty(self.alpha_mean, "alpha_mean", infinite=True)
+        alpha = read_at_least_zero(self.alpha, "alpha", infinite=True)
+        of_mean = read_at_least_zero(self.alpha_mean, "alpha_mean", infinite=True)
         self.mean_coef_, coef = around_a_mean(data.moments, alpha, of_mean)
         self._settle(coef, data.moments)
 

@@ -7,12 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.baselines._numbers import read_at_least_zero, read_count_up_to
 from ctfa.baselines._shared import (
     RidgeFit,
     SharedRowsLinear,
     contiguous_folds,
-    read_count,
-    read_penalty,
 )
 from ctfa.core.types import FloatArray
 
@@ -76,7 +75,7 @@ class ReducedRankRegressor(SharedRowsLinear):
         if by_folds:
             ranks = np.arange(largest + 1)
         else:
-            ranks = np.array([read_count(self.rank, largest, "rank", "features or targets")])
+            ranks = np.array([read_count_up_to(self.rank, largest, "rank", "features or targets")])
         self.__dict__.pop("errors_", None)
         choice = (0, 0)
         if by_folds or len(alphas) > 1:
@@ -120,8 +119,8 @@ def _axes(fit: RidgeFit) -> FloatArray:
 
 def _read_penalties(alpha: Any) -> list[float]:
     if not isinstance(alpha, Iterable) or isinstance(alpha, str):
-        return [read_penalty(alpha)]
-    penalties = [read_penalty(value, "alpha") for value in alpha]
+        return [read_at_least_zero(alpha, "alpha")]
+    penalties = [read_at_least_zero(value, "alpha") for value in alpha]
     if not penalties:
         raise ValueError("alpha holds no penalties: pass a number, or several to choose among.")
     return penalties

@@ -120,25 +120,6 @@ class RidgeFit:
         return np.asarray(self.mean_targets - coef @ self.mean_inputs)
 
 
-def read_penalty(alpha: Any, what: str = "alpha") -> float:
-    """A penalty: a number that is not negative."""
-    value = check.read_number(alpha, what)
-    if not 0.0 <= value < np.inf:
-        raise ValueError(f"{what}={alpha!r} is not a penalty: pass a number from 0 up.")
-    return value
-
-
-def read_count(value: Any, largest: int, what: str, of: str) -> int:
-    """A whole number from 1 to the largest there can be."""
-    number = check.read_number(value, what, " or 'cv'")
-    if number != int(number) or not 1 <= number <= largest:
-        raise ValueError(
-            f"{what}={value!r} is not possible with {largest} {of}: pass a whole number from 1 to "
-            f"{largest}, or 'cv' to choose it on folds."
-        )
-    return int(number)
-
-
 def contiguous_folds(n_folds: Any, n_rows: int) -> KFold:
     """Folds of neighbouring rows, no more than there are rows."""
     number = check.read_number(n_folds, "n_folds")

@@ -33,6 +33,8 @@ REFERENCE = "single LR"
 SHARED = ("shared",)
 #: Penalties on the squared error of standard units, over the number of rows.
 ALPHAS = np.logspace(-3, 0.5, 8).tolist()
+#: Of leaving a subspace that is itself free of charge.
+PRICES = [0.01, *np.logspace(-0.5, 2, 6).tolist()]
 #: Of what all tasks have in common: nothing, or little.
 SMALL = [0.0, 0.1, 1.0]
 #: The same for norms, whose useful values are nearer to each other.
@@ -107,9 +109,23 @@ METHODS: dict[str, Method] = {
     "pooled LR": Method(rivals.PooledRegressor()),
     "pooled ridge + offsets": Method(rivals.PooledOffsetsRegressor(RIDGE)),
     # A structure that tasks share.
-    "ASO": Method(_tuned(rivals.ASORegressor(), alpha=ALPHAS, n_components=[1, 2, 5])),
-    "cASO": Method(_tuned(rivals.ConvexASORegressor(), alpha=ALPHAS, n_components=[1, 2, 5])),
-    "CMTL": Method(_tuned(rivals.ClusteredMTLRegressor(), alpha=ALPHAS, n_clusters=[1, 3, 6])),
+    "ASO": Method(_tuned(rivals.ASORegressor(), alpha=PRICES, n_components=[1, 2, 5])),
+    "cASO": Method(
+        _tuned(
+            rivals.ConvexASORegressor(tol=1e-5),
+            alpha=np.logspace(-2.5, 2, 10).tolist(),
+            eta=[0.01, 0.1],
+            n_components=[1, 2, 5],
+        )
+    ),
+    "CMTL": Method(
+        _tuned(
+            rivals.ClusteredMTLRegressor(tol=1e-5),
+            alpha=np.logspace(-3, 2, 11).tolist(),
+            mean=[0.001, 0.01],
+            n_clusters=[1, 3],
+        )
+    ),
     "trace norm": Method(_tuned(rivals.TraceNormRegressor(tol=1e-6), alpha=NORMS)),
     "L21": Method(_tuned(rivals.L21Regressor(tol=1e-6), alpha=NORMS)),
     "dirty": Method(_tuned(rivals.DirtyRegressor(tol=1e-6), alpha=NORMS)),
