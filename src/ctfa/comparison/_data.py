@@ -35,6 +35,11 @@ DATA: dict[str, Data] = {
     # Generated.
     "paper": Data(partial(datasets.make_paper_synthetic, 500, random_state=0)),
     "paper-noisy": Data(partial(datasets.make_paper_synthetic, 500, noise=10.0, random_state=0)),
+    "groups": Data(partial(datasets.make_task_groups, random_state=0)),
+    "groups-own-rows": Data(partial(datasets.make_task_groups, rows="own", random_state=0)),
+    "basins": Data(
+        partial(datasets.make_basins, 60, 120, 6, n_regions=6, random_state=0), "blocked"
+    ),
     # Tasks with rows of their own.
     "school": Data(datasets.load_school),
     "school-27": Data(partial(datasets.load_school, n_schools=27)),

@@ -1,0 +1,47 @@
+"""The quick form of the comparison: every method but the slow ones, on every kind of data."""
+
+import os
+
+import pytest
+
+from ctfa.cli import main
+from ctfa.comparison import DATA, METHODS, compare, read_problem
+
+#: Of the papers' own reruns with one metric: mean and standard deviation over five seeds.
+KNOWN = {
+    ("school-27", "single LR"): 0.2250,
+    ("school-27", "pooled LR"): 0.2128,
+    ("school-27", "pooled ridge + offsets"): 0.2109,
+    ("school", "single LR"): 0.2208,
+    ("school", "pooled LR"): 0.2157,
+    ("school", "pooled ridge + offsets"): 0.2095,
+}
+
+
+@pytest.mark.parametrize("name", ["groups", "groups-own-rows", "basins"])
+def test_every_quick_method_runs_on_generated_data(name, tmp_path, capsys):
+    pytest.importorskip("sortedl1", reason="OSCAR is solved by sortedl1")
+    assert main(["baselines", "--data", name, "--quick", "--seeds", "1", "-o", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "failed" not in out
+    problem = read_problem(DATA[name].load())
+    quick = [n for n, method in METHODS.items() if method.serves(problem) and not method.slow]
+    assert len(quick) >= 20
+    assert all(f"\n{method} " in out for method in quick)
+
+
+@pytest.mark.parametrize("name", ["groups", "groups-own-rows"])
+def test_where_tasks_come_in_groups_ours_beats_single_tasks(name):
+    result = compare(name, ["single LR", "single ridge", "CTFA + LR"], seeds=3)
+    figures = {row.method: row.mean for row in result.summary("smse")}
+    assert figures["CTFA + LR"] < figures["single ridge"] < figures["single LR"]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["school-27", "school"])
+def test_single_and_pooled_models_of_schools_have_their_known_errors(name):
+    if "CTFA_DATA" not in os.environ:
+        pytest.skip("CTFA_DATA names no folder with the real data sets")
+    result = compare(name, ["single LR", "pooled LR", "pooled ridge + offsets"], seeds=5)
+    for row in result.summary("nrmse"):
+        assert abs(row.mean - KNOWN[name, row.method]) < row.spread
