@@ -1,11 +1,7 @@
 """One model for all tasks, with an offset for each or without."""
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
-from scipy.io import loadmat
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -142,39 +138,6 @@ def test_what_is_no_regressor_is_refused(kind):
     X, Y = shared()
     with pytest.raises(TypeError, match="is not an estimator"):
         kind(Ridge).fit(X, Y)
-
-
-@pytest.mark.data
-def test_on_school_offsets_beat_one_model_which_beats_single_schools():
-    path = Path(os.environ.get("CTFA_DATA", ""), "school", "school.mat")
-    if not path.exists():
-        pytest.skip("CTFA_DATA names no folder with school/school.mat in it")
-    table = loadmat(path)
-    sides = [], []
-    rng = np.random.default_rng(0)
-    cells = zip(table["X"].ravel(), table["Y"].ravel(), strict=True)
-    for school, (X, y) in enumerate(cells):
-        order = rng.permutation(y.size)
-        cut = round(0.7 * y.size)
-        for side, rows in zip(sides, (order[:cut], order[cut:]), strict=True):
-            values = np.ravel(y).astype(float)[rows]
-            side.append((X[rows, :27].astype(float), values, np.full(rows.size, school)))
-    (X, y, ids), (ahead, target, of_row) = (
-        tuple(np.concatenate(part) for part in zip(*side, strict=True)) for side in sides
-    )
-
-    def error(model):
-        squares = (target - model.fit(X, y, tasks=ids).predict(ahead, tasks=of_row)) ** 2
-        return np.mean(
-            [
-                np.sqrt(squares[of_row == school].mean()) / np.ptp(y[ids == school])
-                for school in range(139)
-            ]
-        )
-
-    offsets, pooled = error(PooledOffsetsRegressor()), error(PooledRegressor())
-    assert offsets < 0.98 * pooled
-    assert pooled < 0.98 * error(SingleTaskRegressor())
 
 
 CHECKS = parametrize_with_checks([PooledRegressor(), PooledOffsetsRegressor()]).mark

@@ -1,11 +1,10 @@
 """The quick form of the comparison: every method but the slow ones, on every kind of data."""
 
-import os
-
 import pytest
 
 from ctfa.cli import main
 from ctfa.comparison import DATA, METHODS, compare, read_problem
+from real_data import real
 
 #: Of the papers' own reruns with one metric: mean and standard deviation over five seeds.
 KNOWN = {
@@ -40,8 +39,9 @@ def test_where_tasks_come_in_groups_ours_beats_single_tasks(name):
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["school-27", "school"])
 def test_single_and_pooled_models_of_schools_have_their_known_errors(name):
-    if "CTFA_DATA" not in os.environ:
-        pytest.skip("CTFA_DATA names no folder with the real data sets")
+    real("school")
     result = compare(name, ["single LR", "pooled LR", "pooled ridge + offsets"], seeds=5)
     for row in result.summary("nrmse"):
         assert abs(row.mean - KNOWN[name, row.method]) < row.spread
+    order = [row.method for row in result.summary("nrmse")]
+    assert order == ["pooled ridge + offsets", "pooled LR", "single LR"]

@@ -1,16 +1,13 @@
 """Tasks with rows of their own, end to end: decisions of refits, laws, routing and bad input."""
 
-import os
 import pickle
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.io import loadmat
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Lasso, LinearRegression, RidgeCV
@@ -29,6 +26,7 @@ import ctfa
 import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
 from ctfa._pooled_rule import TaskRows, deal, middle_of_best
+from real_data import real
 from test_core_against_oracle import assert_same_decisions
 from test_pooled_space import dummy_rows, own_rows
 
@@ -626,15 +624,12 @@ def test_bad_questions_are_refused():
 
 @pytest.mark.data
 def test_schools_gain_by_their_group_and_by_slopes_of_their_own():
-    folder = os.environ.get("CTFA_DATA")
-    path = Path(folder or "", "school", "school.mat")
-    if folder is None or not path.exists():
-        pytest.skip("CTFA_DATA does not hold school/school.mat")
-    table = loadmat(path)
+    X, y, tasks = real("school", return_X_y=True)
+    table = np.column_stack([X, y, tasks])
     rng = np.random.default_rng(0)
     train, test = [], []
-    for task, (x, y) in enumerate(zip(table["X"].ravel(), table["Y"].ravel(), strict=True)):
-        rows = np.column_stack([np.asarray(x, float)[:, :27], np.ravel(y), np.full(len(x), task)])
+    for task in np.unique(tasks):
+        rows = table[tasks == task]
         rows = rows[rng.permutation(len(rows))]
         cut = round(0.7 * len(rows))
         train.append(rows[:cut])

@@ -3,43 +3,31 @@
 The data sets are not part of the project; the tests run where CTFA_DATA names a folder with them.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
-from scipy.io import loadmat
 
 import oracle
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, nonlinctfa
+from real_data import real
 
 pytestmark = pytest.mark.data
 
 
-def data_file(*parts):
-    folder = os.environ.get("CTFA_DATA")
-    path = Path(folder or "", *parts)
-    if folder is None or not path.exists():
-        pytest.skip(f"CTFA_DATA does not hold {'/'.join(parts)}")
-    return path
-
-
 def sarcos(n_samples):
-    table = loadmat(data_file("sarcos", "sarcos_inv_test.mat"))["sarcos_inv_test"]
-    rows = table[:: len(table) // n_samples][:n_samples]
-    return rows[:, :21], rows[:, 21:28]
+    X, Y = real("sarcos", return_X_y=True)
+    rows = slice(None, None, len(X) // n_samples)
+    return X[rows][:n_samples], Y[rows][:n_samples]
 
 
 def qm9(n_samples):
-    with np.load(data_file("qm9", "qm9_tabular.npz")) as file:
-        X, Y = file["X"], file["Y"]
+    X, Y = real("qm9", return_X_y=True)
     rows = slice(None, None, len(X) // n_samples)
-    return X[rows][:n_samples].astype(float), Y[rows][:n_samples].astype(float)
+    return X[rows][:n_samples], Y[rows][:n_samples]
 
 
 def tecator():
-    with np.load(data_file("tecator", "tecator.npz")) as file:
-        return file["X"], file["Y"][:, 0]
+    X, Y = real("tecator", return_X_y=True)
+    return X, Y[:, 0]
 
 
 @pytest.mark.parametrize("scan", ["grow", "restart", "best-first", "correlation"])

@@ -5,14 +5,11 @@ match the rows of schools in file order and fill the shorter ones with missing v
 columns with the constant one, raw, and merge by their rule while it gains anything.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
-from scipy.io import loadmat
 
 from ctfa import multi_input_layout, nonlinctfa
+from real_data import real
 
 pytestmark = pytest.mark.data
 
@@ -28,13 +25,10 @@ GROUPS_OF_27 = [
 
 def schools(count):
     """Pupils matched in file order: (rows, schools, columns) and (rows, schools)."""
-    folder = os.environ.get("CTFA_DATA")
-    path = Path(folder or "", "school", "school.mat")
-    if folder is None or not path.exists():
-        pytest.skip("CTFA_DATA does not hold school/school.mat")
-    table = loadmat(path)
-    inputs = [np.asarray(x, dtype=float) for x in table["X"].ravel()[:count]]
-    targets = [np.asarray(y, dtype=float).ravel() for y in table["Y"].ravel()[:count]]
+    data, target, tasks = real("school", n_schools=count, return_X_y=True)
+    # The file has a column of ones besides, which the authors keep and the loader drops.
+    data = np.column_stack((data, np.ones(len(data))))
+    inputs, targets = ([of[tasks == task] for task in np.unique(tasks)] for of in (data, target))
     longest = max(map(len, targets))
     X, Y = np.full((longest, count, inputs[0].shape[1]), np.nan), np.full((longest, count), np.nan)
     for school, (x, y) in enumerate(zip(inputs, targets, strict=True)):

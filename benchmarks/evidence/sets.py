@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from functools import cache, partial
-from pathlib import Path
 
 import numpy as np
 
-from ctfa.datasets import get_data_home, list_datasets, load_mulan, load_sarcos, load_tecator
+from ctfa.datasets import (
+    get_data_home,
+    list_datasets,
+    load_mulan,
+    load_qm9,
+    load_sarcos,
+    load_tecator,
+)
 from evidence.problem import Case, Problem, is_final, stream
 
 N_SPLITS = 8
@@ -30,11 +36,6 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray]:
     return load(return_X_y=True, download_if_missing=False)
 
 
-def qm9_file() -> Path:
-    """The molecules, as arrays."""
-    return get_data_home() / "qm9" / "qm9_tabular.npz"
-
-
 @cache
 def ordinary_molecules() -> tuple[np.ndarray, np.ndarray]:
     """QM9 without the 427 molecules of which a target is ten robust deviations off the median.
@@ -42,8 +43,7 @@ def ordinary_molecules() -> tuple[np.ndarray, np.ndarray]:
     The rotational constants of a few tiny molecules are a thousand times those of the others: one
     of them among the test rows would decide the mean.
     """
-    with np.load(qm9_file()) as stored:
-        X, Y = stored["X"].astype(float), stored["Y"].astype(float)
+    X, Y = load_qm9(return_X_y=True, download_if_missing=False)
     lower, median, upper = np.percentile(Y, [25, 50, 75], axis=0)
     ordinary = (np.abs(Y - median) <= 10.0 * (upper - lower) / 1.35).all(axis=1)
     return X[ordinary], Y[ordinary]
@@ -127,7 +127,7 @@ def mulan(seed: int, *, name: str) -> Problem:
 
 def real_cases() -> tuple[list[Case], list[str]]:
     """The sets that are there, and a word on those that are not."""
-    present = {line.name: line.present for line in list_datasets()} | {"qm9": qm9_file().exists()}
+    present = {line.name: line.present for line in list_datasets()}
     wanted = [
         Case(f"{name} n={n}", name, "real", partial(draw, n_samples=n), N_SPLITS)
         for name, draw in (("sarcos", sarcos), ("qm9", qm9))
