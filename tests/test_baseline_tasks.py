@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ctfa.baselines import SingleTaskRegressor
 from ctfa.baselines._tasks import TaskData
+from ctfa.datasets import make_paper_synthetic
 
 
 def shared(seed=0, n=30, d=4, t=3):
@@ -73,6 +74,13 @@ def test_a_model_for_each_task_is_the_same_from_shared_and_from_own_rows():
     np.testing.assert_allclose(one, Ridge().fit(X, Y).predict(X))
     for task, name in enumerate(model.tasks_):
         np.testing.assert_allclose(model.predict(X, tasks=[name] * len(X)), one[:, task])
+
+
+def test_one_task_may_be_given_with_its_id():
+    X, Y = make_paper_synthetic(30, 4, 2, random_state=0)
+    model = SingleTaskRegressor().fit(X, Y[:, 0], tasks=["only"] * 30)
+    expected = SingleTaskRegressor().fit(X, Y[:, 0]).predict(X)
+    np.testing.assert_array_equal(model.predict(X, tasks=["only"] * 30), expected)
 
 
 def test_ids_may_be_a_column_of_a_data_frame():
