@@ -312,6 +312,27 @@ def test_ward_finds_groups_and_its_means_beat_single_targets():
     assert np.mean(risks["ward"]) < 0.8 * np.mean(risks["single"])
 
 
+@pytest.mark.parametrize("level", [0.0, 0.1, 1.0 / 3.0, 1e9 + 0.1])
+def test_a_target_that_does_not_vary_shifts_no_other_whatever_its_level(level):
+    # The mean of sixty times 0.1 is not 0.1, and its standard deviation not zero.
+    X, Y, _ = draw(0, t=3)
+    Y[:, 1] = 0.0
+    models = [GroupMeansRegressor(), WardGroupsRegressor(n_groups=2), CurdsAndWheyRegressor()]
+    expected = [clone(model).fit(X, Y).predict(X) for model in models]
+    Y[:, 1] = level
+    for model, before in zip(models, expected, strict=True):
+        predicted = model.fit(X, Y).predict(X)
+        np.testing.assert_allclose(predicted[:, [0, 2]], before[:, [0, 2]], atol=1e-9)
+        np.testing.assert_allclose(predicted[:, 1], level)
+
+
+def test_units_of_targets_do_not_change_their_groups():
+    X, Y, _, labels = grouped(0)
+    units = 10.0 ** np.arange(-6, 6)
+    found = WardGroupsRegressor(n_groups=3).fit(X, Y * units + units).labels_
+    assert found.tolist() == labels.tolist()
+
+
 def test_ward_stands_events_that_all_lie_in_one_fold():
     X, Y, _, _ = grouped(0)
     Y[:, 3] = 0.0

@@ -454,6 +454,14 @@ def test_a_price_for_each_task_is_its_own():
         ASORegressor(alpha=[1.0, 2.0]).fit(X, Y)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_asos_objective_never_rises_where_prices_differ(seed):
+    rng = np.random.default_rng(seed)
+    X, Y = rng.normal(size=(20, 6)), rng.normal(size=(20, 4))
+    model = ASORegressor(1, alpha=[1e-3, 0.03, 1.0, 30.0]).fit(X, Y)
+    assert np.diff(model.objectives_).max(initial=0.0) <= 1e-12 * model.objectives_[0]
+
+
 # Limits that have a closed form, and changes of the data with a known effect.
 
 

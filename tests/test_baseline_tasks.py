@@ -7,8 +7,14 @@ from scipy.optimize import check_grad
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import SingleTaskRegressor
+from ctfa.baselines import (
+    ASORegressor,
+    MeanRegularizedRegressor,
+    SingleTaskRegressor,
+    TraceNormRegressor,
+)
 from ctfa.baselines._tasks import TaskData
+from ctfa.datasets import make_paper_synthetic
 
 
 def shared(seed=0, n=30, d=4, t=3):
@@ -73,6 +79,36 @@ def test_a_model_for_each_task_is_the_same_from_shared_and_from_own_rows():
     np.testing.assert_allclose(one, Ridge().fit(X, Y).predict(X))
     for task, name in enumerate(model.tasks_):
         np.testing.assert_allclose(model.predict(X, tasks=[name] * len(X)), one[:, task])
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-6, 1.0, 1e6, 1e8])
+def test_no_feature_is_lost_beside_one_of_another_size(scale):
+    # Ridge regression from the rows, each column in its own unit, keeps all digits.
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 4)), rng.normal(size=(40, 3))
+    X[:, 2], X[:, 3] = X[:, 1], 0.1  # a copy and a constant change nothing
+    Y += X[:, :1] + X[:, 1:2]
+    given = X * [scale, 1.0, 1.0, 1.0]
+    rows = np.vstack([given - given.mean(axis=0), np.sqrt(40 * 0.3) * np.eye(4)])
+    aim = np.vstack([Y - Y.mean(axis=0), np.zeros((4, 3))])
+    unit = np.linalg.norm(rows, axis=0)
+    exact = (np.linalg.lstsq(rows / unit, aim, rcond=None)[0] / unit[:, None]).T
+    ridge = MeanRegularizedRegressor(0.3, alpha_mean=np.inf).fit(given, Y)
+    np.testing.assert_allclose(ridge.coef_ * [scale, 1, 1, 1], exact * [scale, 1, 1, 1], atol=1e-9)
+    models = [MeanRegularizedRegressor(0.0), TraceNormRegressor(0.0)]
+    if scale >= 1.0:  # what is a small part of its price is shared by ASO to fewer digits
+        models.append(ASORegressor(4))
+    for free in models:
+        np.testing.assert_allclose(
+            free.fit(given, Y).predict(given), LinearRegression().fit(X, Y).predict(X), atol=1e-8
+        )
+
+
+def test_one_task_may_be_given_with_its_id():
+    X, Y = make_paper_synthetic(30, 4, 2, random_state=0)
+    model = SingleTaskRegressor().fit(X, Y[:, 0], tasks=["only"] * 30)
+    expected = SingleTaskRegressor().fit(X, Y[:, 0]).predict(X)
+    np.testing.assert_array_equal(model.predict(X, tasks=["only"] * 30), expected)
 
 
 def test_ids_may_be_a_column_of_a_data_frame():

@@ -1,16 +1,19 @@
 """The comparison of methods: the same splits for all, figures by hand, nothing lost."""
 
 import json
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
-from sklearn.base import BaseEstimator, RegressorMixin
+from scipy.sparse import csr_matrix
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import PooledCTFARegressor, multi_input_layout
-from ctfa.baselines import SingleTaskRegressor
+from ctfa.baselines import NonLinCFA, SingleTaskRegressor
 from ctfa.comparison import (
     METHODS,
     METRICS,
@@ -21,6 +24,7 @@ from ctfa.comparison import (
     read_problem,
 )
 from ctfa.comparison._metrics import errors_of_tasks
+from ctfa.comparison._run import Run, Setting
 from ctfa.comparison._splits import make_split
 from ctfa.comparison._store import Store
 from ctfa.comparison._summary import paired_test
@@ -410,3 +414,123 @@ def test_a_new_method_and_a_new_data_set_are_one_line_each(monkeypatch):
     result = compare("my data", ["my ridge", "single LR"], seeds=1)
     assert result.title.startswith("my data: 3 tasks")
     assert result.rows[0]["split"] == "blocked"
+
+
+# -- What decides a result decides its key ---------------------------------------------------------
+
+
+def run_of(problem, recipe, split="random", **options):
+    return Run(problem, Setting(split, 0.3, 0), "mine", Method(recipe, **options), 0)
+
+
+def changed(size, at, by):
+    values = np.zeros(size)
+    values[at] += by
+    return values
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Ridge(np.zeros(2000)), Ridge(changed(2000, 1000, 1.0))),
+        (Ridge(np.ones(2)), Ridge(1.0 + changed(2, 1, 1e-12))),
+        (Ridge([0.0] * 40), Ridge([0.0] * 35 + [1.0] * 5)),
+        (Ridge(csr_matrix(np.eye(3))), Ridge(csr_matrix(np.eye(3)[::-1]))),
+        (NonLinCFA(aggregate=lambda c: c.max(1)), NonLinCFA(aggregate=lambda c: c.min(1))),
+        (
+            NonLinCFA(aggregate=partial(np.max, axis=1)),
+            NonLinCFA(aggregate=partial(np.max, axis=0)),
+        ),
+    ],
+    ids=["long array", "digits", "long list", "sparse", "lambda", "partial"],
+)
+def test_estimators_that_print_alike_are_not_taken_for_each_other(one, other):
+    problem = read_problem(shared())
+    assert run_of(problem, one).key == run_of(problem, clone(one)).key
+    assert run_of(problem, one).key != run_of(problem, other).key
+
+
+def test_the_same_function_written_again_is_the_same():
+    def made(power):
+        return NonLinCFA(aggregate=lambda columns: (columns**power).mean(axis=1))
+
+    problem = read_problem(shared())
+    assert run_of(problem, made(2)).key == run_of(problem, made(2)).key
+    assert run_of(problem, made(2)).key != run_of(problem, made(3)).key
+
+
+def test_other_units_are_another_run():
+    problem = read_problem(shared())
+    assert run_of(problem, Ridge()).key != run_of(problem, Ridge(), scale="none").key
+
+
+def test_other_groups_of_rows_are_other_data():
+    X, Y = shared()
+    rows = np.arange(60)
+    one, same, other = (
+        read_problem({"data": X, "target": Y, "groups": groups})
+        for groups in (rows // 6, rows // 6 + 5, rows % 10)
+    )
+    assert one.digest == same.digest
+    assert one.digest != other.digest
+
+
+def test_the_same_numbers_in_another_shape_are_other_data():
+    numbers = np.arange(40.0)
+    one, other = (
+        read_problem((numbers[:cut].reshape(10, -1), numbers[cut:].reshape(10, -1)))
+        for cut in (30, 20)
+    )
+    assert one.digest != other.digest
+
+
+@pytest.mark.parametrize("n_jobs", [None, 3])
+def test_a_split_given_twice_is_one_split(n_jobs):
+    result = compare(shared(), {"mine": Ridge()}, seeds=[0, 0, 1], n_jobs=n_jobs)
+    assert [row["seed"] for row in result.rows] == [0, 1]
+
+
+def test_a_gap_in_rows_to_be_judged_by_is_filled_where_others_have_none():
+    X, Y = shared()
+    problem = read_problem((X, Y))
+    split = make_split(problem, "random", 0, 0.3, 0)
+    X[split.test[0], 2] = np.nan
+    result = compare((X, Y), {"mine": Ridge()}, seeds=1)
+    assert not result.failed
+    filled = X.copy()
+    filled[split.test[0], 2] = np.median(X[split.train, 2])
+    expected = compare((filled, Y), {"mine": Ridge()}, seeds=1)
+    np.testing.assert_allclose(result.of_tasks("mse", "mine"), expected.of_tasks("mse", "mine"))
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_nothing_that_is_predicted_depends_on_the_targets_or_rows_to_be_judged_by(kind):
+    problem = replace(read_problem(DATA[kind]()), quick=True)
+    split = make_split(problem, "random", 0, 0.3, 0)
+    train, test, some = (problem.take(r) for r in (split.train, split.test, split.test[::2]))
+    others = replace(test, Y=100.0 - 7.0 * test.Y)
+    for name in ("random", "single ridge", "pooled ridge + offsets", "mean-regularised", "cASO"):
+        method = METHODS[name]
+        predicted, _ = method.predict(train, test)
+        np.testing.assert_array_equal(predicted, method.predict(train, others)[0])
+        np.testing.assert_allclose(predicted[::2], method.predict(train, some)[0], rtol=1e-9)
+
+
+def test_the_paired_test_rejects_equal_methods_about_as_often_as_it_says():
+    # Two halves of equally useful inputs, fresh rows each time: no method is the better one.
+    rng = np.random.default_rng(0)
+    rejected = {"corrected": 0, "plain": 0}
+    for _ in range(300):
+        X = rng.normal(size=(40, 6))
+        y = X.sum(axis=1) + 2.0 * rng.normal(size=40)
+        differences = []
+        for _ in range(10):
+            test, train = np.split(rng.permutation(40), [12])
+            errors = []
+            for half in (X[:, :3], X[:, 3:]):
+                model = LinearRegression().fit(half[train], y[train])
+                errors.append(np.mean((model.predict(half[test]) - y[test]) ** 2))
+            differences.append(errors[0] - errors[1])
+        for name, share in (("corrected", 12 / 28), ("plain", 0.0)):
+            rejected[name] += paired_test(np.array(differences), share)[3] < 0.05
+    assert rejected["corrected"] < 0.1 * 300 < 0.2 * 300 < rejected["plain"]

@@ -63,6 +63,13 @@ def test_tasks_of_a_row_or_two_do_not_stop_it():
     assert np.isfinite(model.cv_results_["mean_test_error"]).all()
 
 
+def test_a_fold_that_only_tasks_of_one_row_are_in_is_not_judged():
+    X, y, _ = own_rows()
+    for seed in range(5):
+        model = search(cv=4, random_state=seed).fit(X[:5], y[:5], tasks=["a", "a", "a", "b", "c"])
+        assert np.isfinite(model.cv_results_["mean_test_error"]).all()
+
+
 class Lost(Ridge):
     def predict(self, X):
         return super().predict(X) * np.nan
@@ -74,6 +81,8 @@ def test_what_cannot_be_searched_is_refused_in_words():
         search(cv=1).fit(X, Y)
     with pytest.raises(ValueError, match="Lost predicted NaN or infinity for every candidate"):
         TaskSearchCV(Lost(), {"alpha": [1.0]}).fit(X, Y)
+    with pytest.raises(ValueError, match="no task has two rows in 2 folds"):
+        search(cv=2).fit(X[:6], Y[:6, 0], tasks=range(6))
 
 
 CHECKS = parametrize_with_checks([TaskSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=2)]).mark

@@ -118,13 +118,13 @@ def read_ids(tasks: Any, n_rows: int) -> list[Any]:
     return ids
 
 
-def read_tasks(tasks: Any, n_rows: int, used: BoolArray | None) -> Tasks:
+def read_tasks(tasks: Any, n_rows: int, used: BoolArray | None, *, least: int = 2) -> Tasks:
     """Tasks of a fit, of the rows used, in the order of their ids."""
     ids = read_ids(tasks, n_rows)
     if used is not None:
         ids = [task for task, counts in zip(ids, used.tolist(), strict=True) if counts]
     known = _sorted(set(ids))
-    if len(known) < 2:
+    if len(known) < least:
         raise ValueError(
             f"tasks holds a single id ({known[0]!r}), and there is nothing to merge: pass the ids "
             "of two tasks or more, or fit the regressor by itself."

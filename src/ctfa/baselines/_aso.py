@@ -165,8 +165,7 @@ class SharedSubspace:
     @classmethod
     def of(cls, moments: TaskMoments, prices: FloatArray) -> SharedSubspace:
         """Decompose the moments of each task."""
-        values, vectors = np.linalg.eigh(moments.gram)
-        values = np.where(values > RANK * values[:, -1:], values, 0.0)
+        values, vectors = moments.spectrum
         cross = np.where(values > 0.0, (moments.cross[:, None] @ vectors)[:, 0], 0.0)
         twice = 2.0 * prices[:, None]
         total = values + twice

@@ -70,7 +70,7 @@ class CurdsAndWheyRegressor(SharedRowsLinear):
     def _fit_shared(self, inputs: FloatArray, targets: FloatArray) -> None:
         check.require(self.coordinates, ["auto", "canonical", "principal"], "coordinates")
         scale = targets.std(axis=0)
-        scale[scale == 0.0] = 1.0
+        scale[~check.is_varying(targets)] = 1.0
         # Canonical coordinates have no units; in standard deviations no target is lost in rounding.
         Z = (targets - targets.mean(axis=0)) / scale
         fit = RidgeFit.of(inputs, Z, read_at_least_zero(self.alpha, "alpha"))

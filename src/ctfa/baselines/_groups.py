@@ -185,8 +185,11 @@ class WardGroupsRegressor(GroupsRegressor):
 def _standardised(targets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Targets in standard deviations from their means, the means and the deviations."""
     offset, scale = targets.mean(axis=0), targets.std(axis=0)
-    scale[scale == 0.0] = 1.0
-    return (targets - offset) / scale, offset, scale
+    # The mean of a constant may be off by rounding, which must not become its unit: it has none,
+    # and is predicted by its level whatever its group does.
+    flat = ~check.is_varying(targets)
+    offset[flat], scale[flat] = targets[0, flat], 0.0
+    return (targets - offset) / np.where(flat, 1.0, scale), offset, scale
 
 
 def _read_labels(labels: Any, targets: FloatArray) -> Partition:

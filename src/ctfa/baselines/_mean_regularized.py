@@ -79,8 +79,7 @@ def around_a_mean(
     too small. Where the system leaves ``w_0`` open it is the one of least norm.
     """
     n_tasks, n_features = moments.shape
-    values, vectors = np.linalg.eigh(moments.gram)
-    values = np.where(values > RANK_CUTOFF * values[:, -1:], values, 0.0)
+    values, vectors = moments.spectrum
     # Both sides times alpha where that is large: an infinite one has its limit.
     factor = max(alpha, 1.0)
     with np.errstate(divide="ignore", invalid="ignore"):

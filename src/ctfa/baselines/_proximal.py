@@ -113,10 +113,10 @@ def duality_gap(moments: TaskMoments, penalty: Norm, parts: FloatArray) -> float
 
 def least_squares(moments: TaskMoments) -> FloatArray:
     """Coefficients of least norm without any penalty, (T, D)."""
-    inverse = np.linalg.pinv(moments.gram, rcond=RANK_CUTOFF, hermitian=True)
-    if inverse.shape[0] == 1:
-        return np.asarray(moments.cross @ inverse[0])
-    return np.asarray((inverse @ moments.cross[:, :, None])[:, :, 0])
+    values, vectors = moments.spectrum
+    along = (vectors.swapaxes(1, 2) @ moments.cross[:, :, None])[:, :, 0]
+    along = np.where(values > 0.0, along / np.where(values > 0.0, values, 1.0), 0.0)
+    return np.asarray((vectors @ along[:, :, None])[:, :, 0])
 
 
 def _loss(moments: TaskMoments, parts: FloatArray, gradient: FloatArray) -> float:
@@ -127,5 +127,5 @@ def _loss(moments: TaskMoments, parts: FloatArray, gradient: FloatArray) -> floa
 
 #: The gap costs about as much as a step.
 CHECK_EVERY = 10
-#: Eigenvalues of a Gram matrix below this share of the largest are rounding.
+#: Singular values of a system of equations below this share of the largest are rounding.
 RANK_CUTOFF = 1e-12

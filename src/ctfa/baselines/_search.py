@@ -22,7 +22,9 @@ class TaskSearchCV(MultiTaskRegressor):
 
     What ``GridSearchCV`` is for one table, for tasks that share their rows or have their own: where
     they have their own, a fold takes some rows of every task. The score of a task is its squared
-    error over the variance of its training targets; the mean over tasks decides.
+    error over the variance of its training targets, or over that of all training rows where tasks
+    have their own; the mean over tasks, and then over folds, decides. A row is not judged in a fold
+    that leaves nothing of its task to learn from.
 
     Parameters
     ----------
@@ -87,7 +89,13 @@ class TaskSearchCV(MultiTaskRegressor):
             for fold in folds
         )
         errors = np.array(Parallel(n_jobs=self.n_jobs)(jobs)).reshape(len(candidates), len(folds))
-        means = errors.mean(axis=1)
+        judged = [number for number, fold in enumerate(folds) if _judged(data, fold).size]
+        if not judged:
+            raise ValueError(
+                f"no task has two rows in {len(folds)} folds, one to learn from and one to be "
+                "judged by: pass tasks with more rows, or choose the parameters without a search."
+            )
+        means = errors[:, judged].mean(axis=1)
         if not np.isfinite(means).any():
             raise ValueError(
                 f"{type(self.estimator).__name__} predicted NaN or infinity for every candidate of "
@@ -132,14 +140,22 @@ def _fit(model: Any, data: TaskData) -> None:
         model.fit(data.inputs, data.targets, tasks=data.index)
 
 
+def _judged(data: TaskData, held: IntArray) -> IntArray:
+    """Rows held out that have others of their task to learn from."""
+    if data.index is None:
+        return held
+    left = np.bincount(data.index, minlength=data.n_tasks)
+    left -= np.bincount(data.index[held], minlength=data.n_tasks)
+    return held[left[data.index[held]] > 0]
+
+
 def _held_out_error(model: Any, data: TaskData, held: IntArray) -> float:
     """Mean over tasks of the squared error over the variance of the training targets."""
     kept = np.ones(data.inputs.shape[0], dtype=bool)
     kept[held] = False
-    if data.index is not None:
-        # A task whose only row is held out has nothing to learn from, and is not judged.
-        seen = np.bincount(data.index[kept], minlength=data.n_tasks) > 0
-        held = held[seen[data.index[held]]]
+    held = _judged(data, held)
+    if not held.size:
+        return np.nan
     index = None if data.index is None else data.index[kept]
     with warnings.catch_warnings():
         # A candidate that has not converged is judged by what it predicts.

@@ -15,6 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray, IntArray
 
+#: A feature that deviates by less than this part of its level is constant, and the rest rounding.
+CONSTANT = 1e-14
+#: Eigenvalues of a correlation matrix below this part of the largest are rounding.
+COLLINEAR = 1e-12
+
 
 class TaskRows(NamedTuple):
     """The rows of one task."""
@@ -134,6 +139,26 @@ class TaskMoments:
         """Largest eigenvalue of the Hessian of ``f``: the Lipschitz constant of its gradient."""
         return float(np.linalg.eigvalsh(self.gram)[:, -1].max())
 
+    @cached_property
+    def spectrum(self) -> tuple[FloatArray, FloatArray]:
+        """Eigenvalues (T or 1, D) and eigenvectors, in columns, of each ``gram``, exact zeros.
+
+        Decomposed as it is, ``gram`` would lose a feature beside another that is a million times
+        larger, whose square is 1e12 times larger. So it is factored in standard units, in which it
+        is also decided what is collinear, and the factor is decomposed in the units given.
+        """
+        diagonal = np.einsum("tii->ti", self.gram)
+        level = np.abs(self.mean_inputs[: self.gram.shape[0]])
+        flat = np.sqrt(diagonal) <= CONSTANT * level
+        unit = np.where(flat | (diagonal == 0.0), 1.0, np.sqrt(diagonal))
+        moving = np.where(flat, 0.0, 1.0) / unit
+        values, vectors = np.linalg.eigh(self.gram * moving[:, :, None] * moving[:, None, :])
+        kept = values > COLLINEAR * values[:, -1:]
+        factor = unit[:, :, None] * vectors * np.sqrt(np.where(kept, values, 0.0))[:, None, :]
+        left, sizes, _ = np.linalg.svd(factor)
+        there = np.arange(sizes.shape[1]) < np.count_nonzero(kept, axis=1)[:, None]
+        return np.where(there, sizes**2, 0.0), left
+
     def intercepts(self, coef: FloatArray) -> FloatArray:
         """Intercept of each task."""
         return np.asarray(self.mean_target - np.einsum("ij,ij->i", self.mean_inputs, coef))
@@ -178,7 +203,8 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
                     f"y has {targets.values.shape[1]} columns and tasks is given: pass one value a "
                     "row, or leave out tasks where every column is a task."
                 )
-            known = check.read_tasks(tasks, inputs.shape[0], None)
+            # One task is no obstacle here; a fold of a search may hold no other.
+            known = check.read_tasks(tasks, inputs.shape[0], None, least=1)
             self.tasks_ = check.as_ids(known.ids)
             data = TaskData(inputs, targets.values[:, 0], known.of_row, len(known.ids))
         self.n_tasks_ = data.n_tasks

@@ -85,7 +85,8 @@ class _Units:
     """
 
     def __init__(self, train: Problem, scale: str) -> None:
-        self.fill = train.median_inputs() if train.layout is None else None
+        # Also where no row to learn from has a gap: one to be judged by may have.
+        self.fill = train.median_inputs() if train.kind == "shared" else None
         self.centre, self.spread = _moments(train.X)
         self.level, self.unit = _moments(train.Y.reshape(train.n_rows, -1))
         if scale == "none":

@@ -79,7 +79,11 @@ class Problem:
     def digest(self) -> str:
         """Fingerprint of the data, so that stored results are never taken for those of others."""
         state = hashlib.sha256(self.kind.encode())
-        for part in (self.X, self.Y, self.index, self.layout):
+        # Groups by which rows they hold, not by their names: that is what decides a split.
+        groups = None if self.groups is None else np.unique(self.groups, return_inverse=True)[1]
+        for part in (self.X, self.Y, self.index, self.layout, groups):
+            # The shape too: the same numbers may be more inputs and fewer targets.
+            state.update(repr(None if part is None else (part.shape, part.dtype.str)).encode())
             if part is not None:
                 state.update(np.ascontiguousarray(part).tobytes())
         return state.hexdigest()[:16]
@@ -90,12 +94,9 @@ class Problem:
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, X=self.X[rows], Y=self.Y[rows], index=index, groups=groups)
 
-    def median_inputs(self) -> FloatArray | None:
-        """Median of what is known of each column; None where nothing is missing."""
-        missing = np.isnan(self.X)
-        if not missing.any():
-            return None
-        known = ~missing.all(axis=0)
+    def median_inputs(self) -> FloatArray:
+        """Median of what is known of each column, zero where nothing is."""
+        known = ~np.isnan(self.X).all(axis=0)
         median = np.zeros(self.X.shape[1])
         median[known] = np.nanmedian(self.X[:, known], axis=0)
         return median

@@ -18,6 +18,7 @@ import sklearn
 
 from ctfa import __version__
 from ctfa.comparison._data import read_data
+from ctfa.comparison._describe import describe
 from ctfa.comparison._methods import Method, as_method
 from ctfa.comparison._metrics import errors_of_tasks
 from ctfa.comparison._problem import Problem
@@ -27,7 +28,7 @@ from ctfa.comparison._store import Row, Store, key_of
 from ctfa.comparison._summary import Comparison
 
 #: Part of the key of every stored run: raise it when splits, units or measures change.
-PROTOCOL = 1
+PROTOCOL = 2
 FILE = "runs.jsonl"
 
 
@@ -55,17 +56,22 @@ class Run(NamedTuple):
         problem, setting = self.problem, self.setting
         return key_of(
             protocol=PROTOCOL, data=problem.digest, split=setting.split, gap=setting.gap,
-            test_size=setting.test_size, seed=self.seed, method=self.name, recipe=self.recipe,
-            versions=versions(),
+            test_size=setting.test_size, seed=self.seed, method=self.name,
+            scale=self.method.scale, recipe=describe(self.estimator), versions=versions(),
         )  # fmt: skip
 
     @property
-    def recipe(self) -> str:
-        """The estimator in words, with all its parameters."""
+    def estimator(self) -> Any:
+        """The estimator that the method makes for all rows, not fitted."""
         problem = self.problem
         if problem.kind == "own inputs" and not self.method.knows(problem.kind):
             problem, _ = problem.stacked()
-        return str(self.method.make(problem, self.seed).__repr__(N_CHAR_MAX=100_000))
+        return self.method.make(problem, self.seed)
+
+    @property
+    def recipe(self) -> str:
+        """The estimator in words, for people to read."""
+        return str(self.estimator.__repr__(N_CHAR_MAX=100_000))
 
 
 class Step(NamedTuple):
@@ -147,7 +153,8 @@ def compare(
     setting = _read_setting(split, test_size, gap)
     problem = replace(problem, in_order=setting.split == "blocked", quick=quick)
     chosen = read_methods(methods, problem, quick=quick)
-    wanted = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    given = range(seeds) if isinstance(seeds, int) else map(int, seeds)
+    wanted = list(dict.fromkeys(given))  # one split given twice is one split
     if not wanted:
         raise ValueError(f"seeds={seeds!r} gives no split: use one or more.")
     store = Store(None if folder is None else Path(folder) / FILE)
