@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy.optimize import check_grad
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ctfa.baselines import (
@@ -118,7 +119,11 @@ def test_ids_may_be_a_column_of_a_data_frame():
     expected = SingleTaskRegressor().fit(rows, y, tasks=ids).predict(rows, tasks=ids)
     np.testing.assert_allclose(model.predict(frame, tasks="task"), expected)
     assert model.feature_names_in_.tolist() == list("abcd")
-    assert model.score(frame, y, tasks="task") > 0.5
+    np.testing.assert_allclose(model.predict(frame), expected)
+    assert model.score(frame, y) == model.score(frame, y, tasks="task") > 0.5
+    folds = KFold(3, shuffle=True, random_state=0)
+    scores = cross_val_score(SingleTaskRegressor(), frame, y, cv=folds, params={"tasks": "task"})
+    assert (scores > 0.3).all()
 
 
 def test_tasks_that_do_not_fit_are_refused_in_words():

@@ -23,6 +23,7 @@ from ctfa.comparison import (
     compare,
     read_problem,
 )
+from ctfa.comparison._data import read_name
 from ctfa.comparison._metrics import errors_of_tasks
 from ctfa.comparison._run import Run, Setting
 from ctfa.comparison._splits import make_split
@@ -141,7 +142,7 @@ def test_groups_stay_together():
         ({"methods": {"mine": Ridge}}, "is the class Ridge: give an instance"),
         ({"methods": {"mine": 3}}, "'mine' is 3: give an estimator"),
         ({"methods": {"mine": {"all": Ridge()}}}, "is given for 'all': kinds are 'shared'"),
-        ({"methods": {"mine": PooledCTFARegressor()}}, "cannot be asked for data, whose tasks"),
+        ({"methods": {"mine": PooledCTFARegressor()}}, "cannot serve data: it is made for tasks"),
         ({"methods": ["single LR"], "reference": "me"}, "reference='me' is not among"),
     ],
 )
@@ -206,14 +207,32 @@ def test_tasks_with_inputs_of_their_own_are_stacked_row_by_row():
         assert np.isnan(predicted[~asked, task]).all()
 
 
-def test_inputs_that_some_tasks_have_not_cannot_be_stacked():
+def test_where_some_tasks_have_fewer_inputs_each_is_served_by_itself_or_not_at_all():
     cube = np.random.default_rng(0).normal(size=(40, 3, 2))
     cube[:, 0, 1] = np.nan
     X, layout = multi_input_layout(cube)
     data = (X, np.random.default_rng(1).normal(size=(40, 3)), layout)
-    with pytest.raises(ValueError, match="cannot be asked for data, whose tasks have inputs"):
-        compare(data, ["single LR"])
-    assert [row.method for row in compare(data, ["CTFA + LR"], seeds=1).summary()] == ["CTFA + LR"]
+    with pytest.raises(ValueError, match="'cASO' cannot serve data: it needs the same inputs for"):
+        compare(data, ["cASO"])
+    problem = read_problem(data)
+    train, test = (problem.take(rows) for rows in make_split(problem, "random", 0, 0.3, 0))
+    predicted, _ = METHODS["single LR"].predict(train, test)
+    for task, columns in enumerate(layout):
+        own = columns[columns >= 0]
+        model = LinearRegression().fit(train.X[:, own], train.Y[:, task])
+        np.testing.assert_allclose(predicted[:, task], model.predict(test.X[:, own]))
+    result = compare(data, seeds=1, quick=True)
+    assert {"mean", "single ridge", "CTFA + LR"} <= set(result.methods)
+    assert "Left out (needs the same inputs for every task, and some have fewer): " in str(result)
+
+
+def test_series_are_stacked_in_units_of_their_own():
+    X, Y, layout = own_inputs()
+    scaled = (X * 10.0 ** np.arange(X.shape[1]), Y * 10.0 ** np.arange(Y.shape[1]), layout)
+    plain, other = (compare(data, ["pooled LR"], seeds=1) for data in ((X, Y, layout), scaled))
+    np.testing.assert_allclose(
+        plain.of_tasks("nrmse", "pooled LR"), other.of_tasks("nrmse", "pooled LR"), rtol=1e-6
+    )
 
 
 def test_chance_is_decided_by_the_seed_of_the_split():
@@ -364,6 +383,89 @@ def test_a_method_that_fails_says_so_and_the_others_stand(tmp_path):
     assert len(Store(tmp_path / "runs.jsonl").rows) == 2  # to be tried again
     with pytest.raises(RuntimeError, match=r"no method could be run; the first said: .* no luck"):
         compare(shared(), {"bad": Failing()}, seeds=1)
+
+
+def test_tasks_without_a_figure_are_named_and_do_not_count():
+    X, y, tasks = own_rows(sizes=(30, 28, 2))
+    result = compare((X, y, tasks), ["single LR", "mean"], seeds=2)
+    assert result.summary("nrmse")[0].n_tasks == 2
+    assert "1 of 3 tasks have no figure and do not count (c)" in str(result)
+    nothing = compare((X[:20], y[:20], np.arange(20) // 2), ["single LR", "mean"], seeds=2)
+    assert all(np.isnan(row.p_value) for row in nothing.summary("nrmse"))
+    assert all(np.isfinite(row.mean) for row in nothing.summary("mse"))
+
+
+def test_rounding_is_no_gain():
+    result = compare(shared(), {"single LR": None, "copy": LinearRegression()}, seeds=3)
+    assert {row.method: row.tasks_better for row in result.summary()}["copy"] == 0
+
+
+def test_a_reference_that_failed_is_none():
+    result = compare(shared(), {"single LR": Failing(), "mine": Ridge()}, seeds=2)
+    assert result.reference == "mine"
+
+
+def test_filled_inputs_and_few_splits_are_said():
+    X, Y = shared()
+    X[::7, 1] = np.nan
+    text = str(compare((X, Y), ["single LR"], seeds=2))
+    assert "9 missing inputs became the training median of their column." in text
+    assert "2 splits are few to go by" in text
+    assert "few to go by" not in str(compare(shared(), ["single LR"], seeds=5))
+
+
+def test_ids_may_be_a_column_of_the_table():
+    pandas = pytest.importorskip("pandas", reason="the table is a data frame")
+    X, y, tasks = own_rows()
+    table = pandas.DataFrame(X, columns=list("xyz")).assign(school=tasks)
+    one, other = (
+        compare(data, ["single LR"], seeds=1) for data in ((X, y, tasks), (table, y, "school"))
+    )
+    np.testing.assert_array_equal(
+        one.of_tasks("mse", "single LR"), other.of_tasks("mse", "single LR")
+    )
+    with pytest.raises(ValueError, match=r"not a number.*encode or drop such columns"):
+        compare((table, np.column_stack((y, y))), ["single LR"])
+
+
+def test_a_method_that_was_changed_is_run_again(tmp_path):
+    class Mine(Ridge):
+        def predict(self, X):
+            return super().predict(X)
+
+    class Changed(Ridge):
+        def predict(self, X):
+            return super().predict(X) + 1.0
+
+    Changed.__qualname__ = Mine.__qualname__
+    first = compare(shared(), {"mine": Mine()}, seeds=1, folder=tmp_path)
+    second = compare(shared(), {"mine": Changed()}, seeds=1, folder=tmp_path)
+    assert first.of_tasks("mse", "mine").sum() < second.of_tasks("mse", "mine").sum()
+
+
+def test_what_is_stored_is_run_again_where_asked(tmp_path):
+    Counted.fits = 0
+    for rerun in (False, True, False):
+        compare(shared(), {"mine": Counted()}, seeds=2, folder=tmp_path, rerun=rerun)
+    assert Counted.fits == 4
+
+
+def test_names_that_are_nearly_right_are_recognised():
+    with pytest.raises(ValueError, match="no method 'single lr'; did you mean 'single LR'"):
+        compare(shared(), ["single lr"])
+    with pytest.raises(ValueError, match="no data set 'scool'; did you mean 'school'"):
+        compare("scool")
+    assert read_name("po_basins") == "po-basins"
+
+
+class Narrow(Ridge):
+    def predict(self, X):
+        return super().predict(X)[:, :1]
+
+
+def test_an_answer_of_another_shape_is_refused_in_words():
+    result = compare(shared(), {"single LR": None, "narrow": Narrow()}, seeds=1)
+    assert "Narrow predicted an array of shape (18, 1) where (18, 3) was asked for" in str(result)
 
 
 def test_two_jobs_give_the_same_as_one():

@@ -16,6 +16,7 @@ from ctfa import _validation as check
 from ctfa.core.cut import CutCurve
 
 INK, BAND, CHOSEN = "#1b4965", "#bee3f2", "#c8553d"
+SPLITS = "#7fb8d6"
 #: Height of the picture in ranges of the finite limits: an end point beyond it would flatten them.
 REACH = 1.6
 #: Width of a label of the horizontal axis, in inches.
@@ -118,7 +119,7 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
     centre = known[comparison.reference].mean if comparison.reference in known else None
     for place, row in enumerate(rows):
         splits = comparison.of_splits(metric, row.method)
-        ax.plot(splits, np.full(splits.size, place), "o", color=BAND, markersize=4, zorder=2)
+        ax.plot(splits, np.full(splits.size, place), "o", color=SPLITS, markersize=4, zorder=2)
         own = row.method == comparison.reference
         if centre is not None and not own and np.isfinite(row.low):
             ends = (centre + row.low, centre + row.high)
@@ -128,6 +129,8 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
     for place, row in enumerate(rows):
         if not low <= row.mean <= high:
             _write_at_edge(ax, place, row.mean, right=row.mean > high)
+        elif centre is not None and row.method != comparison.reference:
+            _mark_cut(ax, place, centre + row.low, centre + row.high, (low, high))
     if centre is not None:
         ax.axvline(centre, color=CHOSEN, linewidth=1.0, zorder=1)
     ax.set_xlim(low, high)
@@ -147,7 +150,7 @@ def _explain_marks(ax: Any, *, reference: str | None) -> None:
     """Say what dots, bars and the line are; under the axis, where no point is hidden."""
     marks = [
         ax.plot([], [], "o", color=INK, markersize=6, label="mean")[0],
-        ax.plot([], [], "o", color=BAND, markersize=4, label="splits")[0],
+        ax.plot([], [], "o", color=SPLITS, markersize=4, label="splits")[0],
     ]
     if reference is not None:
         text = f"95 % interval of the difference to {reference}"
@@ -166,6 +169,14 @@ def _span(means: Sequence[float]) -> tuple[float, float]:
     low, high = float(near.min()), float(near.max())
     room = 0.25 * ((high - low) or abs(high) or 1.0)
     return low - room, high + room
+
+
+def _mark_cut(ax: Any, place: int, start: float, end: float, limits: tuple[float, float]) -> None:
+    """Arrow heads where an interval leaves the picture."""
+    for beyond, edge, head in ((start < limits[0], 0.0, "<"), (end > limits[1], 1.0, ">")):
+        if beyond:
+            where = ax.get_yaxis_transform()
+            ax.plot(edge, place, head, color=INK, markersize=5, transform=where, clip_on=False)
 
 
 def _write_at_edge(ax: Any, place: int, value: float, *, right: bool) -> None:

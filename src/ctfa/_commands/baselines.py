@@ -12,6 +12,7 @@ from typing import Any
 
 from ctfa._commands import _reading as read
 from ctfa.comparison import DATA, METHODS, METRICS, SPLITS, Comparison, MethodSummary, Step, compare
+from ctfa.comparison._data import read_name
 
 EXAMPLES = """examples:
   ctfa baselines --data school --seeds 5
@@ -47,12 +48,13 @@ def add_to(commands: Any) -> None:
         "-o", "--output", type=Path, default=Path("ctfa_baselines"), metavar="FOLDER",
         help="where runs, tables and plots go (default ctfa_baselines)",
     )  # fmt: skip
-    parser.add_argument("--jobs", type=int, default=None, metavar="N", help="runs at a time")
+    parser.add_argument("--jobs", type=read.count, metavar="N", help="runs at a time (default 1)")
     parser.add_argument(
         "--quick",
         action="store_true",
         help="two splits, few values of each penalty, and without the slow methods",
     )
+    parser.add_argument("--rerun", action="store_true", help="also what is stored from before")
     parser.add_argument("--list", action="store_true", help="print methods and data sets, and stop")
     parser.set_defaults(run=run)
 
@@ -66,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         return 0 if options.list else 2
     for name in options.data:
         try:
-            print(_compare(name, options))
+            print(_compare(read_name(name), options))
         except KeyboardInterrupt:
             where = options.output / name
             print(
@@ -75,17 +77,25 @@ def run(options: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return 130
-        except (OSError, ValueError, TypeError, RuntimeError, ImportError) as error:
+        except FileNotFoundError as error:  # a data set that is not here says how to get it
             print(f"ctfa baselines: {error}", file=sys.stderr)
+            return 1
+        except (ValueError, TypeError, RuntimeError, ImportError) as error:
+            print(f"ctfa baselines: {error}", file=sys.stderr)
+            return 1
+        except OSError as error:
+            why = error.strerror or error
+            print(f"ctfa baselines: cannot use {options.output}: {why}", file=sys.stderr)
             return 1
     return 0
 
 
 def _compare(name: str, options: argparse.Namespace) -> str:
-    if name not in DATA:
-        raise ValueError(f"there is no data set {name!r}: choose from {', '.join(DATA)}.")
     folder = options.output / name
-    methods = None if options.methods is None else [m.strip() for m in options.methods.split(",")]
+    folder.mkdir(parents=True, exist_ok=True)  # now, not after the first run
+    asked = None if options.methods is None else options.methods.split(",")
+    methods = None if asked is None else [method.strip() for method in asked if method.strip()]
+    tell = _Teller(options.metric)
     result = compare(
         name,
         methods,
@@ -97,11 +107,14 @@ def _compare(name: str, options: argparse.Namespace) -> str:
         folder=folder,
         n_jobs=options.jobs,
         quick=options.quick,
-        progress=_say(options.metric),
+        rerun=options.rerun,
+        progress=tell,
     )
     written = write(result, folder, options.metric)
     names = ", ".join(path.name for path in written)
-    return f"{result.table(options.metric)}\n\nWritten to {folder}: runs.jsonl, {names}\n"
+    before = f" ({tell.n_stored} of {tell.n_runs} runs were stored before)" * bool(tell.n_stored)
+    table = result.table(options.metric)
+    return f"{table}\n\nWritten to {folder}: runs.jsonl{before}, {names}\n"
 
 
 def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
@@ -110,7 +123,7 @@ def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
     rows = csv.writer(lines)
     rows.writerow(MethodSummary._fields)
     rows.writerows(result.summary(metric))
-    texts = {"table.txt": result.table(metric) + "\n", "table.csv": lines.getvalue()}
+    texts = {f"{metric}.txt": result.table(metric) + "\n", f"{metric}.csv": lines.getvalue()}
     written = []
     for name, text in texts.items():
         draft = folder / f".{name}"
@@ -123,27 +136,41 @@ def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
         return written
     matplotlib.use("Agg")
     figure = result.plot(metric).figure
-    draft = folder / ".plot.png"
+    draft = folder / f".{metric}.png"
     figure.savefig(draft, dpi=150)
     importlib.import_module("matplotlib.pyplot").close(figure)
-    return [*written, draft.replace(folder / "plot.png")]
+    return [*written, draft.replace(folder / f"{metric}.png")]
 
 
-def _say(metric: str) -> Any:
-    """Tell of each run as it ends, on standard error."""
+class _Teller:
+    """Tells of each run as it ends, on standard error, and how long the rest may take."""
 
-    def say(step: Step) -> None:
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        self.n_stored = self.n_runs = 0
+        self.seconds: dict[str, float] = {}  # of the last run of each method
+
+    def __call__(self, step: Step) -> None:
+        """Print a line."""
         row = step.row
+        self.n_runs, self.n_stored = step.total, self.n_stored + step.stored
         what = f"[{step.number}/{step.total}] {row['data']}, seed {row['seed']}, {row['method']}"
         if "error" in row:
             end = f"failed: {row['error']}"
         else:
-            figure = Comparison([row], reference=row["method"]).summary(metric)[0].mean
-            end = f"{metric} {figure:.4f}, "
-            end += "stored before" if step.stored else f"{row['seconds']:.1f} s"
+            figure = Comparison([row], reference=row["method"]).summary(self.metric)[0].mean
+            end = f"{self.metric} {figure:.4f}, {row['seconds']:.1f} s"
+            end += " (stored before)" if step.stored else self._remaining(step)
         print(f"{what}: {end}", file=sys.stderr, flush=True)
 
-    return say
+    def _remaining(self, step: Step) -> str:
+        """Once every method has run: the splits that are left take as long as the last."""
+        known = step.row["method"] in self.seconds
+        self.seconds[step.row["method"]] = step.row["seconds"]
+        if not known:
+            return ""
+        minutes = (step.total - step.number) * sum(self.seconds.values()) / len(self.seconds) / 60
+        return f"; about {minutes:.0f} min left" if minutes >= 1.0 else ""
 
 
 def _known() -> str:

@@ -190,6 +190,7 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
             The task of each row: ids, or the column of ``X`` that holds them. None: every row is a
             row of every task.
         """
+        self._column = tasks if check.is_column(tasks) else None
         X, tasks = _apart(X, tasks)
         inputs = check.read_inputs(self, X, reset=True)
         targets = check.read_targets(y, inputs.shape[0], what="y")
@@ -212,9 +213,13 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
         return self
 
     def predict(self, X: Any, tasks: Any = None) -> FloatArray:
-        """Predict all tasks, one column each, or for each row that of its task."""
+        """Predict all tasks, one column each, or for each row that of its task.
+
+        Where fit was given the column of ``X`` that holds the ids, it is looked for again.
+        """
         check_is_fitted(self)
         own = hasattr(self, "tasks_")
+        tasks = self._column if tasks is None else tasks
         if own != (tasks is not None):
             raise ValueError(
                 f"{type(self).__name__} was fitted {'with' if own else 'without'} tasks: "

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa import datasets
+from ctfa.comparison._names import nearest
 from ctfa.comparison._problem import Problem, read_problem
 from ctfa.datasets._mulan import SETS
 
@@ -69,7 +70,14 @@ def read_data(data: Any) -> tuple[Problem, str, int]:
     """A problem, its split and its gap, from a name or from the data themselves."""
     if not isinstance(data, str):
         return read_problem(data), "random", 0
-    if data not in DATA:
-        raise ValueError(f"there is no data set {data!r}: choose from {', '.join(DATA)}.")
-    entry = DATA[data]
-    return read_problem(entry.load(), data), entry.split, entry.gap
+    name = read_name(data)
+    entry = DATA[name]
+    return read_problem(entry.load(), name), entry.split, entry.gap
+
+
+def read_name(name: str) -> str:
+    """A data set's name here; loaders spell it with an underscore."""
+    for known in (name, name.replace("_", "-")):
+        if known in DATA:
+            return known
+    raise ValueError(f"there is no data set {name!r}{nearest(name, DATA)}.")

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+#: Packages whose classes are what their version says.
+VERSIONED = ("builtins", "ctfa", "numpy", "scipy", "sklearn")
+
 
 def describe(value: Any) -> Any:
     """The same for equal parameters, another for others, in this process and in the next.
@@ -46,7 +49,7 @@ def describe(value: Any) -> Any:
     if isinstance(value, list | tuple | range):
         return ["sequence", [describe(held) for held in value]]
     if hasattr(value, "get_params") and not isinstance(value, type):
-        return [_name(type(value)), describe(value.get_params(deep=False))]
+        return [_name(type(value)), _own_code(type(value)), describe(value.get_params(deep=False))]
     return _object(value)
 
 
@@ -74,6 +77,17 @@ def _object(value: Any) -> Any:
         return [_name(type(value)), _digest(pickle.dumps(value))]
     except Exception:  # whatever a class of somebody's own raises
         return [_name(type(value)), repr(value)]
+
+
+def _own_code(kind: type) -> Any:
+    """Methods of a class of somebody's own, which has no version to go by."""
+    return [
+        [name, _code(held.__code__)]
+        for base in kind.__mro__
+        if base.__module__.partition(".")[0] not in VERSIONED
+        for name, held in sorted(vars(base).items())
+        if isinstance(held, FunctionType)
+    ]
 
 
 def _code(code: CodeType) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,21 +24,37 @@ class Method:
 
     ``recipe`` is an estimator, a function of the training ``Problem`` that gives one, or a mapping
     from kinds to either. Without a mapping it serves ``kinds``. Tasks with inputs of their own are
-    stacked for a method that knows own rows only, where all tasks have the same inputs.
+    stacked for a method that knows own rows only; where some have fewer inputs than others, only a
+    method that serves each task ``alone`` can be asked.
     """
 
     recipe: Recipe
     kinds: tuple[str, ...] = ("shared", "own rows")
     scale: str = "both"  # what is put into standard units: "both", "features" or "none"
     slow: bool = False  # left out of quick comparisons
+    alone: bool = False  # no task learns from another: each may be served by itself
 
     def knows(self, kind: str) -> bool:
         """Whether there is a recipe for such problems as they are."""
         return kind in self._recipes
 
     def serves(self, problem: Problem) -> bool:
-        """Whether the method can be asked for a problem, stacked if need be."""
-        return self.knows(problem.kind) or (problem.may_be_stacked and self.knows("own rows"))
+        """Whether the method can be asked for a problem, stacked or task by task if need be."""
+        return self.why_not(problem) is None
+
+    def why_not(self, problem: Problem) -> str | None:
+        """Why the method cannot be asked for a problem; None where it can."""
+        if self.knows(problem.kind):
+            return None
+        if problem.kind != "own inputs":
+            return {
+                "shared": "is made for tasks that have data of their own",
+                "own rows": "needs the same rows for all tasks",
+            }[problem.kind]
+        if self.knows("own rows"):
+            fits = problem.may_be_stacked or self.alone
+            return None if fits else "needs the same inputs for every task, and some have fewer"
+        return "cannot have inputs of each task's own"
 
     @property
     def _recipes(self) -> Mapping[str, Recipe]:
@@ -57,23 +73,45 @@ class Method:
 
     def predict(self, train: Problem, test: Problem, seed: int = 0) -> tuple[FloatArray, Any]:
         """Learn from one part and predict the other, in the shape of its Y; the fitted model."""
-        if not self.knows(train.kind):
-            own_train, _ = train.stacked()
-            own_test, places = test.stacked()
-            stacked, model = self.predict(own_train, own_test, seed)
-            predicted = np.full(test.Y.shape, np.nan)
-            predicted[places] = stacked
-            return predicted, model
         units = _Units(train, self.scale)
+        predicted, model = self._predict(units.of(train), units.of(test), seed)
+        return units.back(predicted), model
+
+    def _predict(self, train: Problem, test: Problem, seed: int) -> tuple[FloatArray, Any]:
+        if not self.knows(train.kind):
+            return (self._stacked if train.may_be_stacked else self._one_by_one)(train, test, seed)
         model = self.make(train, seed)
-        X, Y = units.inputs(train), units.targets(train)
         if train.kind == "own rows":
-            model.fit(X, Y, tasks=train.index)
-            predicted = model.predict(units.inputs(test), tasks=test.index)
+            model.fit(train.X, train.Y, tasks=train.index)
+            predicted = model.predict(test.X, tasks=test.index)
         else:
-            model.fit(X, Y)
-            predicted = model.predict(units.inputs(test))
-        return units.back(np.asarray(predicted, dtype=float).reshape(test.Y.shape)), model
+            model.fit(train.X, train.Y)
+            predicted = model.predict(test.X)
+        answer = np.asarray(predicted, dtype=float)
+        if answer.size != test.Y.size:
+            raise ValueError(
+                f"{type(model).__name__} predicted an array of shape {answer.shape} where "
+                f"{test.Y.shape} was asked for"
+            )
+        return answer.reshape(test.Y.shape), model
+
+    def _stacked(self, train: Problem, test: Problem, seed: int) -> tuple[FloatArray, Any]:
+        """Tasks with inputs of their own as tasks with rows of their own."""
+        rows, _ = train.stacked()
+        asked, places = test.stacked()
+        predicted = np.full(test.Y.shape, np.nan)
+        predicted[places], model = self._predict(rows, asked, seed)
+        return predicted, model
+
+    def _one_by_one(self, train: Problem, test: Problem, seed: int) -> tuple[FloatArray, Any]:
+        """Each task by itself, with the inputs that it has; the model of the last one."""
+        predicted, model = np.full(test.Y.shape, np.nan), None
+        for task in range(train.n_tasks):
+            asked = test.of_one(task)
+            if asked.n_rows:
+                answer, model = self._predict(train.of_one(task), asked, seed)
+                predicted[test.judged[:, task], task] = answer
+        return predicted, model
 
 
 class _Units:
@@ -96,12 +134,11 @@ class _Units:
         if train.Y.ndim == 1:
             self.level, self.unit = self.level[0], self.unit[0]
 
-    def inputs(self, problem: Problem) -> FloatArray:
+    def of(self, problem: Problem) -> Problem:
+        """The same rows in these units."""
         X = problem.X if self.fill is None else np.where(np.isnan(problem.X), self.fill, problem.X)
-        return np.asarray((X - self.centre) / self.spread)
-
-    def targets(self, problem: Problem) -> FloatArray:
-        return np.asarray((problem.Y - self.level) / self.unit)
+        X = np.asarray((X - self.centre) / self.spread)
+        return replace(problem, X=X, Y=np.asarray((problem.Y - self.level) / self.unit))
 
     def back(self, predicted: FloatArray) -> FloatArray:
         return np.asarray(predicted * self.unit + self.level)

@@ -115,6 +115,16 @@ class Problem:
                 known[:, task] &= ~missing[:, columns[columns >= 0]].any(axis=1)
         return known
 
+    def of_one(self, task: int) -> Problem:
+        """One task with inputs of its own, where nothing is missing, as own rows."""
+        assert self.layout is not None
+        rows, columns = self.judged[:, task], self.layout[task]
+        X = self.X[rows][:, columns[columns >= 0]]
+        return replace(
+            self, kind="own rows", X=X, Y=self.Y[rows, task], task_names=[self.task_names[task]],
+            index=np.zeros(len(X), dtype=np.intp), layout=None, groups=None,
+        )  # fmt: skip
+
     @property
     def may_be_stacked(self) -> bool:
         """Whether tasks with inputs of their own all have the same ones."""
@@ -138,8 +148,8 @@ class Problem:
 def read_problem(data: Any, name: str | None = None) -> Problem:
     """A problem from a Bunch of ``ctfa.datasets``, or from a tuple.
 
-    ``(X, Y)`` is shared inputs; ``(X, y, tasks)``, with a vector y, own rows; ``(X, Y, layout)``,
-    with one column of Y a task, own inputs.
+    ``(X, Y)`` is shared inputs; ``(X, y, tasks)``, with a vector y, own rows (``tasks`` may be the
+    column of X that holds the ids); ``(X, Y, layout)``, with one column of Y a task, own inputs.
     """
     if isinstance(data, Problem):
         return data if name is None else replace(data, name=name)
@@ -153,15 +163,18 @@ def read_problem(data: Any, name: str | None = None) -> Problem:
     kind = data.get("kind") or _kind(data)
     if kind not in KINDS:
         raise ValueError(f"kind={kind!r} is not one of {', '.join(map(repr, KINDS))}.")
-    X = _numbers(data["data"], "data", gaps=kind != "own rows")
+    inputs, tasks = data["data"], data.get("tasks")
+    if kind == "own rows" and check.is_column(tasks):
+        inputs, tasks = check.take_column(inputs, tasks)
+    X = _numbers(inputs, "data", gaps=kind != "own rows")
     targets = check.read_targets(data["target"], X.shape[0], what="target", gaps=kind != "own rows")
     name = name or str(data.get("name") or "data")
     groups = data.get("groups")
     groups = None if groups is None else np.asarray(groups)
     if kind == "own rows":
-        tasks = check.read_tasks(data["tasks"], X.shape[0], None)
+        known = check.read_tasks(tasks, X.shape[0], None, least=1)
         return Problem(
-            name, kind, X, targets.values[:, 0], list(map(str, tasks.ids)), tasks.of_row,
+            name, kind, X, targets.values[:, 0], list(map(str, known.ids)), known.of_row,
             groups=groups,
         )  # fmt: skip
     names: Sequence[str] = data.get("target_names") or targets.names
@@ -190,7 +203,12 @@ def _as_mapping(parts: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _numbers(X: Any, what: str, *, gaps: bool) -> FloatArray:
-    table = np.asarray(X, dtype=float)
+    try:
+        table = np.asarray(X, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{what} holds something that is not a number ({error}): encode or drop such columns."
+        ) from error
     if table.ndim != 2:
         raise ValueError(f"{what} has shape {table.shape}: pass one row a sample.")
     bad = np.isinf(table) if gaps else ~np.isfinite(table)

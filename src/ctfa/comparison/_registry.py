@@ -50,7 +50,7 @@ def _tuned(estimator: Any, *, cv: int = 5, **grid: Any) -> Callable[[Problem], A
     """
 
     def make(problem: Problem) -> rivals.TaskSearchCV:
-        tried = {name: values[1::3] for name, values in grid.items()} if problem.quick else grid
+        tried = {name: values[::3] for name, values in grid.items()} if problem.quick else grid
         folds = 3 if problem.quick else cv
         return rivals.TaskSearchCV(estimator, tried, cv=folds, shuffle=not problem.in_order)
 
@@ -87,7 +87,7 @@ def _authors(regressor: Any, *, slow: bool = False) -> Method:
 
 def _per_task(*steps: Any) -> Method:
     """A pipeline for each task."""
-    return Method(rivals.SingleTaskRegressor(make_pipeline(*steps)))
+    return Method(rivals.SingleTaskRegressor(make_pipeline(*steps)), alone=True)
 
 
 RIDGE = RidgeCV(np.logspace(-2, 4, 25))
@@ -97,14 +97,14 @@ CHOSEN_SVR = GridSearchCV(SVR(), {"C": [0.1, 1.0, 10.0]}, cv=3)
 CHOSEN_NETWORK = GridSearchCV(NETWORK, {"alpha": [1.0, 10.0]}, cv=3)
 
 METHODS: dict[str, Method] = {
-    "random": Method(rivals.RandomRegressor()),
-    "mean": Method(rivals.RandomRegressor("mean")),
+    "random": Method(rivals.RandomRegressor(), alone=True),
+    "mean": Method(rivals.RandomRegressor("mean"), alone=True),
     # A model for each task by itself.
-    "single LR": Method(rivals.SingleTaskRegressor()),
-    "single ridge": Method(rivals.SingleTaskRegressor(RIDGE)),
-    "single SVR": Method(_single(SVR(), C=[0.1, 1.0, 10.0]), slow=True),
-    "single MLP": Method(_single(NETWORK, alpha=[1.0, 10.0]), slow=True),
-    "single forest": Method(rivals.SingleTaskRegressor(FOREST), slow=True),
+    "single LR": Method(rivals.SingleTaskRegressor(), alone=True),
+    "single ridge": Method(rivals.SingleTaskRegressor(RIDGE), alone=True),
+    "single SVR": Method(_single(SVR(), C=[0.1, 1.0, 10.0]), slow=True, alone=True),
+    "single MLP": Method(_single(NETWORK, alpha=[1.0, 10.0]), slow=True, alone=True),
+    "single forest": Method(rivals.SingleTaskRegressor(FOREST), slow=True, alone=True),
     # One model for all.
     "pooled LR": Method(rivals.PooledRegressor()),
     "pooled ridge + offsets": Method(rivals.PooledOffsetsRegressor(RIDGE)),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,28 +17,21 @@ import scipy
 import sklearn
 
 from ctfa import __version__
+from ctfa.comparison._asked import Setting, read_methods, read_setting
 from ctfa.comparison._data import read_data
 from ctfa.comparison._describe import describe
-from ctfa.comparison._methods import Method, as_method
+from ctfa.comparison._methods import Method
 from ctfa.comparison._metrics import errors_of_tasks
+from ctfa.comparison._names import nearest
 from ctfa.comparison._problem import Problem
-from ctfa.comparison._registry import METHODS, REFERENCE
-from ctfa.comparison._splits import SPLITS, make_split
+from ctfa.comparison._registry import REFERENCE
+from ctfa.comparison._splits import make_split
 from ctfa.comparison._store import Row, Store, key_of
 from ctfa.comparison._summary import Comparison
 
 #: Part of the key of every stored run: raise it when splits, units or measures change.
 PROTOCOL = 2
 FILE = "runs.jsonl"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """How rows are divided."""
-
-    split: str
-    test_size: float
-    gap: int
 
 
 class Run(NamedTuple):
@@ -95,13 +88,15 @@ def compare(
     folder: Any = None,
     n_jobs: int | None = None,
     quick: bool = False,
+    rerun: bool = False,
     progress: Callable[[Step], None] | None = None,
 ) -> Comparison:
     """Compare methods on the same splits of one data set.
 
     Features and targets are put into standard units of the training rows for every method (one
     unit for all tasks that have rows of their own), and predictions back into their own; penalties
-    are chosen on folds of the training rows.
+    are chosen on folds of the training rows. Missing inputs of shared rows become the training
+    median of their column, which the table says; missing targets are for methods that take them.
 
     Parameters
     ----------
@@ -122,13 +117,17 @@ def compare(
     gap : int or None, default=None
         Rows on each side of a block that are not used; None is the data set's own.
     reference : str or None, default=None
-        The method that others are paired with; None is "single LR" where it runs, else the first.
+        The method that others are paired with; None is "single LR" where it runs, else the first
+        that does.
     folder : path or None, default=None
         Where finished runs are stored (``runs.jsonl``); runs that are there are not run again.
     n_jobs : int or None, default=None
         Runs at the same time, through joblib.
     quick : bool, default=False
         Leave out slow methods where ``methods`` is None, and choose parameters from few values.
+    rerun : bool, default=False
+        Run what is stored again: what a run is stored under knows the data, the split, the
+        estimator with its parameters and the versions of the libraries, not all code behind them.
     progress : callable or None, default=None
         Called with a ``Step`` after each run.
 
@@ -150,9 +149,12 @@ def compare(
     problem, own_split, own_gap = read_data(data)
     split = split or own_split
     gap = gap if gap is not None else own_gap if split == own_split else 0
-    setting = _read_setting(split, test_size, gap)
+    setting = read_setting(split, test_size, gap)
     problem = replace(problem, in_order=setting.split == "blocked", quick=quick)
-    chosen = read_methods(methods, problem, quick=quick)
+    chosen, left_out = read_methods(methods, problem, quick=quick)
+    if reference is not None and reference not in chosen:
+        hint = nearest(reference, chosen)
+        raise ValueError(f"reference={reference!r} is not among the methods compared{hint}.")
     given = range(seeds) if isinstance(seeds, int) else map(int, seeds)
     wanted = list(dict.fromkeys(given))  # one split given twice is one split
     if not wanted:
@@ -165,7 +167,7 @@ def compare(
     ]
     rows: list[Row] = []
     failed: list[Row] = []
-    for number, row in enumerate(_results(runs, store, n_jobs), start=1):
+    for number, row in enumerate(_results(runs, store, n_jobs, rerun=rerun), start=1):
         stored = row.pop("stored")
         (failed if "error" in row else rows).append(row)
         if progress is not None:
@@ -173,39 +175,9 @@ def compare(
     if not rows:
         raise RuntimeError(f"no method could be run; the first said: {failed[0]['error']}")
     if reference is None:
-        reference = REFERENCE if REFERENCE in chosen else next(iter(chosen))
-    elif reference not in chosen:
-        raise ValueError(f"reference={reference!r} is not among the methods compared.")
-    return Comparison(rows, failed, reference=reference)
-
-
-def read_methods(methods: Any, problem: Problem, *, quick: bool = False) -> dict[str, Method]:
-    """Methods by name, all of which can serve the problem."""
-    if methods is None:
-        served = {name: method for name, method in METHODS.items() if method.serves(problem)}
-        return {name: m for name, m in served.items() if not (quick and m.slow)}
-    if isinstance(methods, str):
-        methods = [methods]
-    asked: Mapping[str, Any] = (
-        methods if isinstance(methods, Mapping) else dict.fromkeys(_names(methods))
-    )
-    chosen = {}
-    for name, value in asked.items():
-        if value is None and name not in METHODS:
-            raise ValueError(
-                f"there is no method {name!r}: choose from {', '.join(METHODS)}, or pass a mapping "
-                "from your own names to estimators."
-            )
-        method = METHODS[name] if value is None else as_method(value, name)
-        if not method.serves(problem):
-            raise ValueError(
-                f"method {name!r} cannot be asked for {problem.name}, whose tasks have "
-                f"{_in_words(problem)}."
-            )
-        chosen[name] = method
-    if not chosen:
-        raise ValueError("methods is empty: give one or more.")
-    return chosen
+        finished = dict.fromkeys(row["method"] for row in rows)
+        reference = REFERENCE if REFERENCE in finished else next(iter(finished))
+    return Comparison(rows, failed, reference=reference, left_out=left_out)
 
 
 def versions() -> dict[str, str]:
@@ -242,6 +214,8 @@ def run_one(run: Run) -> Row:
     return row | {
         "n_train": int(made.train.size),
         "n_test": int(made.test.size),
+        "n_filled": int(np.isnan(problem.X).sum()) if problem.kind == "shared" else 0,
+        "quick": problem.quick,
         "tasks": problem.task_names,
         "errors": {k: v.tolist() for k, v in errors_of_tasks(train, test, predicted).items()},
         "seconds": seconds,
@@ -252,20 +226,23 @@ def run_one(run: Run) -> Row:
     }
 
 
-def _results(runs: Sequence[Run], store: Store, n_jobs: int | None) -> Iterator[Row]:
+def _results(
+    runs: Sequence[Run], store: Store, n_jobs: int | None, *, rerun: bool
+) -> Iterator[Row]:
     """Rows in order: those stored, and the others as many at a time as there are jobs."""
     waiting = iter(runs)
     size = joblib.effective_n_jobs(n_jobs)
     while batch := list(islice(waiting, size)):
-        missing = [run for run in batch if run.key not in store]
+        keys = [run.key for run in batch]
+        missing = [run for run, key in zip(batch, keys, strict=True) if rerun or key not in store]
         if size > 1:
             made = joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(run_one)(run) for run in missing)
         else:
             made = map(run_one, missing)
         fresh = iter(made)
-        for run in batch:
-            if run.key in store:
-                yield store[run.key] | {"stored": True}
+        for key in keys:
+            if key in store and not rerun:
+                yield store[key] | {"stored": True}
                 continue
             row = next(fresh)
             if "error" not in row:
@@ -291,30 +268,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return value if isinstance(value, str | int | float | bool) or value is None else str(value)
-
-
-def _read_setting(split: str, test_size: float, gap: int) -> Setting:
-    if split not in SPLITS:
-        raise ValueError(f"split={split!r} is not one of {', '.join(map(repr, SPLITS))}.")
-    if not 0.0 < test_size < 1.0:
-        raise ValueError(f"test_size={test_size!r}: give a share of the rows, between 0 and 1.")
-    if gap < 0 or (gap and split != "blocked"):
-        raise ValueError(f"gap={gap!r} with split={split!r}: rows beside a block, zero or more.")
-    return Setting(split, float(test_size), int(gap))
-
-
-def _names(methods: Iterable[Any]) -> list[str]:
-    names = list(methods)
-    strangers = [name for name in names if not isinstance(name, str)]
-    if strangers:
-        raise TypeError(
-            f"methods holds {strangers[0]!r}, which is not a name: pass a mapping, such as "
-            f"{{'mine': {type(strangers[0]).__name__}()}}."
-        )
-    return names
-
-
-def _in_words(problem: Problem) -> str:
-    return {"shared": "the same inputs", "own rows": "rows of their own"}.get(
-        problem.kind, "inputs of their own"
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,10 @@ from ctfa.core.types import FloatArray
 
 #: Share of a bound interval.
 CONFIDENCE = 0.95
+#: Figures that differ by less than this part are equal: it is rounding.
+TIE = 1e-9
+#: Splits below which a test has too few differences to go by.
+FEW_SPLITS = 5
 
 
 class MethodSummary(NamedTuple):
@@ -42,10 +46,18 @@ class MethodSummary(NamedTuple):
 class Comparison:
     """Finished runs of several methods on the same splits; prints as a table."""
 
-    def __init__(self, rows: Sequence[Row], failed: Sequence[Row] = (), *, reference: str) -> None:
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        failed: Sequence[Row] = (),
+        *,
+        reference: str,
+        left_out: Mapping[str, str] | None = None,
+    ) -> None:
         self.rows = list(rows)
         self.failed = list(failed)
         self.reference = reference
+        self.left_out = dict(left_out or {})  # methods that were not asked, and why
 
     @property
     def methods(self) -> list[str]:
@@ -57,9 +69,11 @@ class Comparison:
         """What was compared on."""
         first = self.rows[0]
         n_splits = len({row["seed"] for row in self.rows})
+        quick = ", quick" if any(row["quick"] for row in self.rows) else ""
         return (
-            f"{first['data']}: {len(first['tasks'])} tasks, {first['n_train']} rows to learn from, "
-            f"{first['n_test']} to be judged by, {n_splits} {first['split']} splits"
+            f"{first['data']}: {_count(len(first['tasks']), 'task')}, {first['n_train']} rows to "
+            f"learn from, {first['n_test']} to be judged by, "
+            f"{_count(n_splits, first['split'] + ' split')}{quick}"
         )
 
     def label(self, metric: str) -> str:
@@ -114,8 +128,8 @@ class Comparison:
     def table(self, metric: str = "nrmse") -> str:
         """The summary as text."""
         summary = self.summary(metric)
-        head = ("method", "mean", "std", "vs reference", "95 % interval", "p", "tasks better",
-                "seconds", "")  # fmt: skip
+        head = ("method", "mean", "std", f"vs {self.reference}", "95 % interval", "p",
+                "tasks better", "seconds", "")  # fmt: skip
         lines = [head, *(self._line(row) for row in summary)]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         shown = [
@@ -133,7 +147,7 @@ class Comparison:
             "-" * max(map(len, shown)),
             *shown[1:],
         ]
-        parts += [*self._failures(), "", self._made_with()]
+        parts += [*self._failures(), "", *self._cautions(metric), self._made_with()]
         return "\n".join(parts)
 
     __str__ = table
@@ -148,7 +162,7 @@ class Comparison:
         return (
             row.method,
             f"{row.mean:.4f}",
-            f"{row.spread:.4f}",
+            f"{row.spread:.4f}" if row.n_splits > 1 else "",
             "reference" if own else f"{row.difference:+.4f}",
             f"{row.low:+.4f} to {row.high:+.4f}" if test else "",
             f"{row.p_value:.3f}" if test else "",
@@ -167,13 +181,38 @@ class Comparison:
             for name, version in row["versions"].items():
                 versions.setdefault(name, set()).add(version)
         with_what = ", ".join(f"{name} {'/'.join(sorted(v))}" for name, v in versions.items())
-        return f"seeds {shown}; {with_what}"
+        return f"{'seed' if len(seeds) == 1 else 'seeds'} {shown}; {with_what}"
+
+    def _cautions(self, metric: str) -> list[str]:
+        """What a reader should know before believing the table."""
+        words = []
+        names = np.array(self.rows[0]["tasks"])
+        silent = np.isnan(self.of_tasks(metric, self.methods[0])).all(axis=0)
+        if silent.any():
+            shown = ", ".join(names[silent][:6]) + (", ..." if silent.sum() > 6 else "")
+            words.append(
+                f"{silent.sum()} of {names.size} tasks have no figure and do not count ({shown}): "
+                "no row to be judged by, or a target that does not vary in the rows to learn from."
+            )
+        filled = max(row["n_filled"] for row in self.rows)
+        if filled:
+            words.append(f"{filled} missing inputs became the training median of their column.")
+        n_splits = len({row["seed"] for row in self.rows})
+        if 1 < n_splits < FEW_SPLITS:
+            words.append(f"{n_splits} splits are few to go by: read p as a hint.")
+        if any(row["quick"] for row in self.rows):
+            words.append("Quick: penalties were chosen from few values, which costs some methods.")
+        reasons = dict.fromkeys(self.left_out.values())
+        for reason in reasons:
+            those = ", ".join(name for name, why in self.left_out.items() if why == reason)
+            words.append(f"Left out ({reason}): {those}.")
+        return words
 
     def _failures(self) -> list[str]:
         said = {row["method"]: row["error"] for row in reversed(self.failed)}
         counts = {name: sum(r["method"] == name for r in self.failed) for name in said}
         return [
-            f"{name} failed on {counts[name]} split{'s' * (counts[name] > 1)}: {error}"
+            f"{name} failed on {_count(counts[name], 'split')}: {error}"
             for name, error in said.items()
         ]
 
@@ -195,15 +234,15 @@ class Comparison:
             measure = METRICS[metric]
             shares = mine[0]["n_test"] / mine[0]["n_train"]
             paired = paired_test(measure.of_split(ours) - measure.of_split(theirs), shares)
-            gain = known_mean(ours - theirs, axis=0)
-            better = gain > 0.0 if measure.greater_is_better else gain < 0.0
+            gain = known_mean(ours - theirs, axis=0) * (1 if measure.greater_is_better else -1)
+            better = gain > TIE * np.abs(known_mean(theirs, axis=0))
         return MethodSummary(
             method,
             float(of_splits.mean()),
             float(of_splits.std(ddof=1)) if of_splits.size > 1 else float("nan"),
             *paired,
             int(np.count_nonzero(better)),
-            figures.shape[1],
+            int(np.count_nonzero(~np.isnan(figures).all(axis=0))),
             figures.shape[0],
             float(np.mean([row["seconds"] for row in mine])),
             _remarks(mine),
@@ -227,6 +266,10 @@ class Comparison:
             raise ValueError(f"metric={metric!r} is not one of {', '.join(map(repr, METRICS))}.")
 
 
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
 def _arrays(row: Row) -> dict[str, FloatArray]:
     return {name: np.array(values, dtype=float) for name, values in row["errors"].items()}
 
@@ -238,7 +281,7 @@ def paired_test(differences: FloatArray, test_share: float) -> tuple[float, floa
     """
     n = differences.size
     mean = float(differences.mean())
-    if n < 2:
+    if n < 2 or np.isnan(mean):
         return mean, float("nan"), float("nan"), float("nan")
     error = float(np.sqrt((1.0 / n + test_share) * differences.var(ddof=1)))
     reach = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, n - 1)) * error
@@ -251,7 +294,7 @@ def _remarks(rows: Sequence[Row]) -> str:
     words = []
     groups = [row["notes"]["n_groups"] for row in rows if "n_groups" in row["notes"]]
     if groups:
-        words.append(f"{np.mean(groups):.1f} groups")
+        words.append(f"{np.mean(groups):.3g} groups")
     early = sum(any("converge" in text for text in row["warnings"]) for row in rows)
     if early:
         words.append(f"not converged on {early}")

@@ -1,0 +1,16 @@
+"""Names that are nearly right."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence on a name that is not known: those like it, or all there are."""
+    names = list(known)
+    near = difflib.get_close_matches(name.lower(), [k.lower() for k in names], n=1, cutoff=0.75)
+    if near:
+        found = next(k for k in names if k.lower() == near[0])
+        return f"; did you mean {found!r}"
+    return f": choose from {', '.join(names)}"
