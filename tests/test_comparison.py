@@ -227,6 +227,23 @@ def test_chance_is_decided_by_the_seed_of_the_split():
     )
 
 
+def test_the_seed_of_the_split_is_the_models_own():
+    X, Y = shared()
+    method = Method(RandomDraws(), scale="none")
+    result = compare((X, Y), {"chance": method}, seeds=2)
+    for seed in (0, 1):
+        test = make_split(read_problem((X, Y)), "random", seed, 0.3, 0).test
+        drawn = np.random.RandomState(seed).normal(size=(test.size, 3))
+        expected = np.mean((drawn - Y[test]) ** 2, axis=0)
+        np.testing.assert_allclose(result.of_tasks("mse", "chance")[seed], expected)
+
+
+def test_the_mean_that_arrmse_is_beside_is_that_of_the_training_rows():
+    X, Y = shared()
+    result = compare((X, Y), {"mean": Method(DummyRegressor(), ("shared",))}, seeds=2)
+    np.testing.assert_allclose(result.of_tasks("arrmse", "mean"), 1.0)
+
+
 class RandomDraws(RegressorMixin, BaseEstimator):
     def __init__(self, random_state=None):
         self.random_state = random_state
@@ -364,6 +381,24 @@ def test_a_method_that_fails_says_so_and_the_others_stand(tmp_path):
     assert len(Store(tmp_path / "runs.jsonl").rows) == 2  # to be tried again
     with pytest.raises(RuntimeError, match=r"no method could be run; the first said: .* no luck"):
         compare(shared(), {"bad": Failing()}, seeds=1)
+
+
+class Fickle(Ridge):
+    def fit(self, X, y):
+        if self.random_state == 1:
+            raise RuntimeError("not this one")
+        return super().fit(X, y)
+
+
+def test_a_method_is_paired_on_the_splits_that_both_have():
+    methods = {"single LR": None, "mine": Fickle(10.0)}
+    result = compare(shared(), methods, seeds=4)
+    some = compare(shared(), methods, seeds=[0, 2, 3])
+    assert len(result.failed) == 1
+    for one, other in zip(result.summary(), some.summary(), strict=True):
+        if one.method == "mine":
+            assert one[1:7] == pytest.approx(other[1:7])
+            assert one.n_splits == 3
 
 
 def test_two_jobs_give_the_same_as_one():
