@@ -103,6 +103,16 @@ def test_no_feature_is_lost_beside_one_of_another_size(scale):
         np.testing.assert_allclose(
             free.fit(given, Y).predict(given), LinearRegression().fit(X, Y).predict(X), atol=1e-8
         )
+        np.testing.assert_allclose(free.coef_[:, 3], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_rows", [2, 60, 100_000])
+def test_a_feature_that_does_not_vary_has_no_coefficient_however_its_mean_is_rounded(n_rows):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(n_rows, 3)), rng.normal(size=(n_rows, 2)) + 5.0
+    X[:, 1], X[:, 2] = 0.1, 1e6 + 0.1
+    for model in (MeanRegularizedRegressor(0.0), TraceNormRegressor(0.0), ASORegressor(3)):
+        np.testing.assert_allclose(model.fit(X, Y).coef_[:, 1:], 0.0, atol=1e-12)
 
 
 def test_one_task_may_be_given_with_its_id():

@@ -246,6 +246,23 @@ def test_chance_is_decided_by_the_seed_of_the_split():
     )
 
 
+def test_the_seed_of_the_split_is_the_models_own():
+    X, Y = shared()
+    method = Method(RandomDraws(), scale="none")
+    result = compare((X, Y), {"chance": method}, seeds=2)
+    for seed in (0, 1):
+        test = make_split(read_problem((X, Y)), "random", seed, 0.3, 0).test
+        drawn = np.random.RandomState(seed).normal(size=(test.size, 3))
+        expected = np.mean((drawn - Y[test]) ** 2, axis=0)
+        np.testing.assert_allclose(result.of_tasks("mse", "chance")[seed], expected)
+
+
+def test_the_mean_that_arrmse_is_beside_is_that_of_the_training_rows():
+    X, Y = shared()
+    result = compare((X, Y), {"mean": Method(DummyRegressor(), ("shared",))}, seeds=2)
+    np.testing.assert_allclose(result.of_tasks("arrmse", "mean"), 1.0)
+
+
 class RandomDraws(RegressorMixin, BaseEstimator):
     def __init__(self, random_state=None):
         self.random_state = random_state
@@ -354,6 +371,14 @@ def test_a_line_half_written_is_run_again_and_others_are_kept(tmp_path):
     compare(shared(), {"mine": Ridge()}, seeds=2, folder=tmp_path)
     kept = [json.loads(line)["key"] for line in file.read_text().splitlines()]
     assert kept == [json.loads(line)["key"] for line in lines]
+
+
+def test_a_line_without_its_end_does_not_swallow_the_next(tmp_path):
+    compare(shared(), {"mine": Ridge()}, seeds=1, folder=tmp_path)
+    file = tmp_path / "runs.jsonl"
+    file.write_text(file.read_text().rstrip("\n"))
+    compare(shared(), {"mine": Ridge()}, seeds=2, folder=tmp_path)
+    assert len(Store(file).rows) == 2
 
 
 def test_a_file_of_something_else_is_left_alone(tmp_path):
@@ -466,6 +491,24 @@ class Narrow(Ridge):
 def test_an_answer_of_another_shape_is_refused_in_words():
     result = compare(shared(), {"single LR": None, "narrow": Narrow()}, seeds=1)
     assert "Narrow predicted an array of shape (18, 1) where (18, 3) was asked for" in str(result)
+
+
+class Fickle(Ridge):
+    def fit(self, X, y):
+        if self.random_state == 1:
+            raise RuntimeError("not this one")
+        return super().fit(X, y)
+
+
+def test_a_method_is_paired_on_the_splits_that_both_have():
+    methods = {"single LR": None, "mine": Fickle(10.0)}
+    result = compare(shared(), methods, seeds=4)
+    some = compare(shared(), methods, seeds=[0, 2, 3])
+    assert len(result.failed) == 1
+    for one, other in zip(result.summary(), some.summary(), strict=True):
+        if one.method == "mine":
+            assert one[1:7] == pytest.approx(other[1:7])
+            assert one.n_splits == 3
 
 
 def test_two_jobs_give_the_same_as_one():

@@ -57,6 +57,21 @@ def test_own_rows_are_searched_and_predicted():
     assert 1e-3 < alpha < 1e5
 
 
+def test_own_rows_are_judged_in_one_unit_and_tasks_count_alike():
+    X, y, tasks = own_rows(sizes=(30, 10, 20))
+    model = search(cv=5, shuffle=False).fit(X, y, tasks=tasks)
+    place = np.array([np.count_nonzero(tasks[:row] == tasks[row]) for row in range(60)])
+    fold = place * 5 // np.bincount(tasks)[tasks]
+    errors = []
+    for number in range(5):
+        kept, held = fold != number, fold == number
+        one = SingleTaskRegressor(Ridge(30.0)).fit(X[kept], y[kept], tasks=tasks[kept])
+        squares = (one.predict(X[held], tasks=tasks[held]) - y[held]) ** 2
+        means = [squares[tasks[held] == task].mean() for task in range(3)]
+        errors.append(np.mean(means) / y[kept].var())
+    assert model.cv_results_["mean_test_error"][2] == pytest.approx(np.mean(errors))
+
+
 def test_tasks_of_a_row_or_two_do_not_stop_it():
     X, y, tasks = own_rows(sizes=(30, 1, 2))
     model = search(cv=5).fit(X, y, tasks=tasks)

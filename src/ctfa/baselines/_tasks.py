@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray, IntArray
 
-#: A feature that deviates by less than this part of its level is constant, and the rest rounding.
-CONSTANT = 1e-14
 #: Eigenvalues of a correlation matrix below this part of the largest are rounding.
 COLLINEAR = 1e-12
 
@@ -149,7 +147,9 @@ class TaskMoments:
         """
         diagonal = np.einsum("tii->ti", self.gram)
         level = np.abs(self.mean_inputs[: self.gram.shape[0]])
-        flat = np.sqrt(diagonal) <= CONSTANT * level
+        # The mean of a constant is off by rounding, once a row at most.
+        rounding = (self.n_rows[: self.gram.shape[0], None] + 10.0) * np.finfo(float).eps
+        flat = np.sqrt(diagonal) <= rounding * level
         unit = np.where(flat | (diagonal == 0.0), 1.0, np.sqrt(diagonal))
         moving = np.where(flat, 0.0, 1.0) / unit
         values, vectors = np.linalg.eigh(self.gram * moving[:, :, None] * moving[:, None, :])

@@ -37,10 +37,20 @@ class Store:
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        # A last line that lost its end must not swallow this one.
+        start = "" if _ends_a_line(self.path) else "\n"
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row, allow_nan=True) + "\n")
+            file.write(start + json.dumps(row, allow_nan=True) + "\n")
             file.flush()
             os.fsync(file.fileno())
+
+
+def _ends_a_line(path: Path) -> bool:
+    if not path.exists() or path.stat().st_size == 0:
+        return True
+    with path.open("rb") as file:
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) == b"\n"
 
 
 def key_of(**what: Any) -> str:

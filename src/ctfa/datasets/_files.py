@@ -178,12 +178,14 @@ def _download(file: DataFile, home: Path) -> str:
         return "Downloading it needs pooch: pip install 'ctfa[datasets]'."
     wanted = home / file.path
     try:
-        wanted.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place and moved there when it is whole, so that nobody reads half a file.
-        with tempfile.TemporaryDirectory(dir=wanted.parent, prefix=".download-") as folder:
+        # Near its place and moved there when it is whole, so that nobody reads half a file; in a
+        # folder that was there, so that a download that fails leaves none.
+        there = next(folder for folder in wanted.parents if folder.exists())
+        with tempfile.TemporaryDirectory(dir=there, prefix=".download-") as folder:
             pooch.retrieve(
                 file.address, known_hash=f"sha256:{file.sha256}", fname=wanted.name, path=folder
             )
+            wanted.parent.mkdir(parents=True, exist_ok=True)
             os.replace(Path(folder, wanted.name), wanted)
     except (OSError, ValueError) as error:
         return f"It could not be downloaded from {file.address}: {str(error).rstrip('. ')}."
