@@ -6,6 +6,7 @@ from ctfa.baselines._convex_aso import ConvexASORegressor
 from ctfa.baselines._curds import CurdsAndWheyRegressor
 from ctfa.baselines._feature_penalties import ClusteredLassoRegressor, OSCARRegressor
 from ctfa.baselines._groups import GroupMeansRegressor, WardGroupsRegressor
+from ctfa.baselines._matched import MatchedGroupsRegressor
 from ctfa.baselines._matrix_penalties import DirtyRegressor, L21Regressor, TraceNormRegressor
 from ctfa.baselines._mean_regularized import MeanRegularizedRegressor
 from ctfa.baselines._one_model import PooledOffsetsRegressor, PooledRegressor
@@ -26,6 +27,7 @@ __all__ = [
     "GroupMeansRegressor",
     "L21Regressor",
     "LinCFA",
+    "MatchedGroupsRegressor",
     "MeanRegularizedRegressor",
     "NonLinCFA",
     "OSCARRegressor",

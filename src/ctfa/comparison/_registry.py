@@ -80,9 +80,17 @@ def _ours(regressor: Any = None, *, features: Any = "passthrough", **options: An
 
 
 def _authors(regressor: Any, *, slow: bool = False) -> Method:
-    """The paper's estimator; its groups depend on the units of targets, which stay as they are."""
+    """The paper's estimators; their groups depend on the units of targets, which stay as they are.
+
+    Rows of tasks' own are matched to find groups, as in the paper, and then stacked.
+    """
     own_units = TransformedTargetRegressor(regressor, transformer=StandardScaler())
-    return Method(nonlinctfa(regressor=own_units), SHARED, scale="features", slow=slow)
+    recipes = {
+        "shared": nonlinctfa(regressor=own_units),
+        "own rows": rivals.MatchedGroupsRegressor(own_units),
+        "own inputs": lambda problem: nonlinctfa(layout=problem.layout, regressor=own_units),
+    }
+    return Method(recipes, scale="features", slow=slow)
 
 
 def _per_task(*steps: Any) -> Method:
