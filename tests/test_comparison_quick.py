@@ -4,6 +4,8 @@ import pytest
 
 from ctfa.cli import main
 from ctfa.comparison import DATA, METHODS, compare, read_problem
+from ctfa.comparison._data import read_data
+from ctfa.comparison._splits import make_split
 from real_data import real
 
 #: Of the papers' own reruns with one metric: mean and standard deviation over five seeds.
@@ -45,3 +47,14 @@ def test_single_and_pooled_models_of_schools_have_their_known_errors(name):
         assert abs(row.mean - KNOWN[name, row.method]) < row.spread
     order = [row.method for row in result.summary("nrmse")]
     assert order == ["pooled ridge + offsets", "pooled LR", "single LR"]
+
+
+@pytest.mark.data
+def test_whole_years_are_left_out_of_series_in_time():
+    years = real("po_basins").time.astype("datetime64[Y]")
+    problem, _, _ = read_data("po-basins")
+    train, test = make_split(problem, "grouped", 0, 0.3, 0)
+    assert train.size + test.size == years.size
+    assert not set(years[train]) & set(years[test])
+    result = compare("po-basins", ["mean", "single LR", "CTFA + LR"], seeds=2, split="grouped")
+    assert not result.failed

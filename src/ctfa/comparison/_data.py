@@ -20,6 +20,7 @@ class Data(NamedTuple):
     load: Callable[[], Any]
     split: str = "random"
     gap: int = 0
+    together: str = ""  # dates that stay together in grouped splits: "Y" for years, "D" for days
 
 
 def _some(load: Callable[[], Any], n_rows: int) -> Any:
@@ -59,10 +60,10 @@ DATA: dict[str, Data] = {
         for name in SETS
     },
     # Tasks with inputs of their own, in time.
-    "po-basins": Data(datasets.load_po_basins, "blocked", gap=24),
-    "cru-iberia": Data(datasets.load_cru_iberia, "blocked", gap=2),
-    "french-basins": Data(datasets.load_french_basins, "blocked", gap=13),
-    "traffic": Data(datasets.load_traffic, "blocked", gap=9),
+    "po-basins": Data(datasets.load_po_basins, "blocked", gap=24, together="Y"),
+    "cru-iberia": Data(datasets.load_cru_iberia, "blocked", gap=2, together="Y"),
+    "french-basins": Data(datasets.load_french_basins, "blocked", gap=13, together="Y"),
+    "traffic": Data(datasets.load_traffic, "blocked", gap=9, together="D"),
 }
 
 
@@ -72,7 +73,10 @@ def read_data(data: Any) -> tuple[Problem, str, int]:
         return read_problem(data), "random", 0
     name = read_name(data)
     entry = DATA[name]
-    return read_problem(entry.load(), name), entry.split, entry.gap
+    data = entry.load()
+    if entry.together:
+        data["groups"] = data["time"].astype(f"datetime64[{entry.together}]")
+    return read_problem(data, name), entry.split, entry.gap
 
 
 def read_name(name: str) -> str:
