@@ -125,7 +125,8 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
             ends = (centre + row.low, centre + row.high)
             ax.plot(ends, (place, place), color=INK, linewidth=1.6, zorder=3)
         ax.plot(row.mean, place, "o", color=CHOSEN if own else INK, markersize=6, zorder=4)
-    low, high = _span([row.mean for row in rows])
+    ends = [] if centre is None else [centre + end for row in rows for end in (row.low, row.high)]
+    low, high = _span([row.mean for row in rows], ends)
     for place, row in enumerate(rows):
         if not low <= row.mean <= high:
             _write_at_edge(ax, place, row.mean, right=row.mean > high)
@@ -160,15 +161,19 @@ def _explain_marks(ax: Any, *, reference: str | None) -> None:
     )
 
 
-def _span(means: Sequence[float]) -> tuple[float, float]:
-    """Limits that hold all means but those far from the rest, which would flatten the others."""
+def _span(means: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
+    """Limits that hold all means but those far from the rest, which would flatten the others.
+
+    The ends of intervals are held too, as far as a half of the width of the means allows.
+    """
     values = np.asarray(means, dtype=float)
     middle = float(np.median(values))
     reach = FAR * max(float(np.median(np.abs(values - middle))), 0.02 * abs(middle))
     near = values[np.abs(values - middle) <= reach]
     low, high = float(near.min()), float(near.max())
-    room = 0.25 * ((high - low) or abs(high) or 1.0)
-    return low - room, high + room
+    width = (high - low) or abs(high) or 1.0
+    held = [end for end in ends if low - 0.5 * width <= end <= high + 0.5 * width]
+    return min([low, *held]) - 0.1 * width, max([high, *held]) + 0.1 * width
 
 
 def _mark_cut(ax: Any, place: int, start: float, end: float, limits: tuple[float, float]) -> None:

@@ -165,7 +165,7 @@ class Comparison:
             f"{row.spread:.4f}" if row.n_splits > 1 else "",
             "reference" if own else f"{row.difference:+.4f}",
             f"{row.low:+.4f} to {row.high:+.4f}" if test else "",
-            f"{row.p_value:.3f}" if test else "",
+            (f"{row.p_value:.3f}" if row.p_value >= 0.0005 else "<.001") if test else "",
             "" if own else f"{row.tasks_better} of {row.n_tasks}",
             f"{row.seconds:.1f}",
             row.notes,
@@ -294,7 +294,7 @@ def _remarks(rows: Sequence[Row]) -> str:
     words = []
     groups = [row["notes"]["n_groups"] for row in rows if "n_groups" in row["notes"]]
     if groups:
-        words.append(f"{np.mean(groups):.3g} groups")
+        words.append(f"{np.mean(groups):.3g} group{'' if set(groups) == {1} else 's'}")
     early = sum(any("converge" in text for text in row["warnings"]) for row in rows)
     if early:
         words.append(f"not converged on {early}")
