@@ -125,8 +125,10 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
             ends = (centre + row.low, centre + row.high)
             ax.plot(ends, (place, place), color=INK, linewidth=1.6, zorder=3)
         ax.plot(row.mean, place, "o", color=CHOSEN if own else INK, markersize=6, zorder=4)
-    ends = [] if centre is None else [centre + end for row in rows for end in (row.low, row.high)]
-    low, high = _span([row.mean for row in rows], ends)
+    marks: list[float] = (
+        [] if centre is None else [centre + end for row in rows for end in (row.low, row.high)]
+    )
+    low, high = _span([row.mean for row in rows], marks)
     for place, row in enumerate(rows):
         if not low <= row.mean <= high:
             _write_at_edge(ax, place, row.mean, right=row.mean > high)
