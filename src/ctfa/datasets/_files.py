@@ -147,11 +147,12 @@ def _checksum(found: Found, file: DataFile, source: str) -> str:
                 return checksum_of_arrays(arrays, file.arrays)
     except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise OSError(
-            f"{found.path} cannot be read as an npz file ({error}). {_get_it(file, source)}"
+            f"{found.path} cannot be read as an npz file ({error}): it is damaged. Move it away "
+            f"and {_get_it(file, source)}"
         ) from error
     raise OSError(
         f"{found.path} holds no array {', '.join(missing)}; it should hold "
-        f"{', '.join(file.arrays)}. {_get_it(file, source)}"
+        f"{', '.join(file.arrays)}. Move it away and {_get_it(file, source)}"
     )
 
 
