@@ -33,6 +33,10 @@ def test_a_comparison_prints_a_table_and_writes_files(tmp_path, capsys):
     with (folder / "nrmse.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {row["method"] for row in rows} == {"single LR", "single ridge", "CTFA + LR"}
+    with (folder / "tasks.csv").open(newline="") as file:
+        tasks = list(csv.DictReader(file))
+    assert len(tasks) == 3 * 2 * 3
+    assert {"method", "seed", "task", "nrmse", "arrmse", "r2", "mse"} <= set(tasks[0])
     assert float(rows[0]["mean"]) <= float(rows[1]["mean"]) <= float(rows[2]["mean"])
     assert run(*arguments) == 0
     again = capsys.readouterr()

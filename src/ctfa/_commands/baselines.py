@@ -7,6 +7,7 @@ import csv
 import importlib
 import io
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -118,12 +119,13 @@ def _compare(name: str, options: argparse.Namespace) -> str:
 
 
 def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
-    """Write the table as text and as CSV, and the plot where matplotlib is there."""
-    lines = io.StringIO(newline="")
-    rows = csv.writer(lines)
-    rows.writerow(MethodSummary._fields)
-    rows.writerows(result.summary(metric))
-    texts = {f"{metric}.txt": result.table(metric) + "\n", f"{metric}.csv": lines.getvalue()}
+    """Write the table, every figure of every task, and the plot where matplotlib is there."""
+    columns = result.columns()
+    texts = {
+        f"{metric}.txt": result.table(metric) + "\n",
+        f"{metric}.csv": _csv(MethodSummary._fields, result.summary(metric)),
+        "tasks.csv": _csv(columns, zip(*columns.values(), strict=True)),
+    }
     written = []
     for name, text in texts.items():
         draft = folder / f".{name}"
@@ -140,6 +142,14 @@ def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
     figure.savefig(draft, dpi=150)
     importlib.import_module("matplotlib.pyplot").close(figure)
     return [*written, draft.replace(folder / f"{metric}.png")]
+
+
+def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    lines = io.StringIO(newline="")
+    writer = csv.writer(lines)
+    writer.writerow(header)
+    writer.writerows(rows)
+    return lines.getvalue()
 
 
 class _Teller:

@@ -107,17 +107,20 @@ class Comparison:
                 field: [getattr(row, field) for row in summary] for field in MethodSummary._fields
             }
             return check.as_pandas(columns, "to_frame()")
+        return check.as_pandas(self.columns(), "to_frame()")
+
+    def columns(self) -> dict[str, list[Any]]:
+        """One entry a method, split and task of every column: which it is, and every metric."""
         names = ("data", "split", "seed", "method", "task")
-        columns = {name: [] for name in (*names, *METRICS)}
+        columns: dict[str, list[Any]] = {name: [] for name in (*names, *METRICS)}
         for row in self.rows:
             parts = _arrays(row)
-            n_tasks = len(row["tasks"])
             for name in names[:-1]:
-                columns[name] += [row[name]] * n_tasks
+                columns[name] += [row[name]] * len(row["tasks"])
             columns["task"] += row["tasks"]
-            for metric_name, measure in METRICS.items():
-                columns[metric_name] += measure.of_tasks(parts).tolist()
-        return check.as_pandas(columns, "to_frame()")
+            for name, measure in METRICS.items():
+                columns[name] += measure.of_tasks(parts).tolist()
+        return columns
 
     def plot(self, metric: str = "nrmse", *, ax: Any = None) -> Any:
         """Draw the summary with its intervals; see ``ctfa.plotting.plot_comparison``."""
