@@ -30,3 +30,10 @@ def test_the_examples_run(name, capsys, monkeypatch):
     given = {"X": PROBLEM.X, "Y": PROBLEM.Y, "neighbours": np.ones((7, 7)) - np.eye(7)}
     exec(compile(blocks(name), name, "exec"), given)
     assert capsys.readouterr().out
+
+
+def test_every_command_that_the_documents_name_is_there():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    for document in ("README.md", "CHANGELOG.md", "PAPER.md", *map(str, ROOT.glob("docs/*.md"))):
+        text = (ROOT / document).read_text(encoding="utf-8")
+        assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets, document

@@ -67,28 +67,29 @@ def run(options: argparse.Namespace) -> int:
         if not options.list:
             print("ctfa baselines: say which data set: --data NAME", file=sys.stderr)
         return 0 if options.list else 2
+    failed = 0
     for name in options.data:
         try:
             print(_compare(read_name(name), options))
         except KeyboardInterrupt:
-            where = options.output / name
             print(
-                f"\nctfa baselines: stopped. Finished runs are in {where}; the same command goes "
-                "on from there.",
+                f"\nctfa baselines: stopped. Finished runs are in {options.output}; the same "
+                "command goes on from there.",
                 file=sys.stderr,
             )
             return 130
-        except FileNotFoundError as error:  # a data set that is not here says how to get it
-            print(f"ctfa baselines: {error}", file=sys.stderr)
-            return 1
-        except (ValueError, TypeError, RuntimeError, ImportError) as error:
-            print(f"ctfa baselines: {error}", file=sys.stderr)
-            return 1
         except OSError as error:
-            why = error.strerror or error
-            print(f"ctfa baselines: cannot use {options.output}: {why}", file=sys.stderr)
-            return 1
-    return 0
+            # A data set that is not here says how to get it; a folder says less.
+            told = error.strerror and f"cannot use {options.output}: {error.strerror}"
+            failed = _complain(told or error)
+        except (ValueError, TypeError, RuntimeError, ImportError) as error:
+            failed = _complain(error)
+    return failed
+
+
+def _complain(what: Any) -> int:
+    print(f"ctfa baselines: {what}", file=sys.stderr)
+    return 1
 
 
 def _compare(name: str, options: argparse.Namespace) -> str:

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ctfa.baselines._numbers import read_at_least_zero, read_count, read_positive
+from ctfa.baselines._smooth import Done, descend
 from ctfa.baselines._tasks import LinearTasks, TaskData, TaskMoments
 from ctfa.core.types import FloatArray
 
@@ -209,10 +209,6 @@ class SharedSubspace:
         return np.asarray((self.vectors @ rows[:, :, None])[:, :, 0])
 
 
-class _Done(Exception):
-    """Raised inside the quasi-Newton method to leave it: every SciPy lets that pass."""
-
-
 @dataclass(eq=False)
 class Search:
     """From one start to a stationary point."""
@@ -234,7 +230,7 @@ class Search:
             # Rounding can make the line search give up early: once more, without memory.
             for _ in range(2):
                 self._descend()
-        except _Done:
+        except Done:
             pass
 
     def _note(self, subspace: FloatArray) -> None:
@@ -244,7 +240,7 @@ class Search:
         self.stationarity = self.problem.stationarity(self.coef, subspace)
         self.has_settled = self.stationarity <= self.tol or self._is_flat()
         if self.has_settled or len(self.objectives) >= self.max_iter:
-            raise _Done
+            raise Done
 
     def _is_flat(self) -> bool:
         """Whether the last steps gained little; those of the paper are small far from the end."""
@@ -263,19 +259,11 @@ class Search:
             slope = np.linalg.solve(mix, self.problem.slope(coef, basis.T))
             return self.problem.objective(coef, basis.T), slope.ravel()
 
-        minimize(
+        descend(
             objective,
             self.subspace.ravel(),
-            jac=True,
-            method="L-BFGS-B",
-            callback=lambda point: self._note(_orthonormal(point.reshape(shape))),
-            options={
-                "maxiter": self.max_iter,
-                "maxfun": 40 * self.max_iter,
-                "maxcor": 20,
-                "ftol": 0.0,
-                "gtol": 0.0,
-            },
+            lambda point: self._note(_orthonormal(point.reshape(shape))),
+            self.max_iter,
         )
 
 

@@ -20,7 +20,7 @@ ROUNDING = 1e-14
 #: Parameters of a regression on two features: the slopes and the intercept.
 N_PARAMETERS = 3
 
-#: Which candidates join a block: from its members, the candidates, and both as columns.
+#: Which candidates join a block: from its members and the candidates.
 Joins = Callable[[Sequence[int], IntArray], BoolArray]
 
 

@@ -1,4 +1,4 @@
-"""A model for each task by itself, and one model for all of them."""
+"""A model for each task by itself."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -44,12 +45,35 @@ class Minimum:
     gap: float = np.inf
 
 
-class _Done(Exception):
+class Done(Exception):
     """Raised inside the quasi-Newton method to leave it: every SciPy lets that pass."""
 
 
+def descend(
+    objective: Callable[[FloatArray], tuple[float, FloatArray]],
+    start: FloatArray,
+    note: Callable[[Any], None],
+    max_iter: int,
+) -> None:
+    """Limited-memory quasi-Newton steps; ``note`` is told of each point and raises Done."""
+    minimize(  # type: ignore[call-overload]
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=note,
+        options={
+            "maxiter": max_iter,
+            "maxfun": 40 * max_iter,
+            "maxcor": MEMORY,
+            "ftol": 0.0,
+            "gtol": 0.0,
+        },
+    )
+
+
 class SmoothTasks(LinearTasks):
-    """Linear tasks whose penalty is smooth and convex: ``_penalty`` says which.
+    """Linear tasks whose penalty is smooth and convex.
 
     Needs parameters ``tol``, ``max_iter`` and ``warm_start``.
     """
@@ -96,27 +120,15 @@ def minimise(
         found.objectives.append(moments.loss(coef) + penalty.value_and_gradient(coef)[0])
         found.gap = max(found.objectives[-1] - lower_bound(moments, penalty, coef), 0.0)
         if found.gap <= goal or len(found.objectives) >= max_iter:
-            raise _Done
+            raise Done
 
     try:
         note(found.coef)
         # Rounding can make the line search give up early: once more from there, without memory.
         for _ in range(2):
-            minimize(
-                objective,
-                metric.point(found.coef),
-                jac=True,
-                method="L-BFGS-B",
-                callback=lambda point: note(metric.coef(point)),
-                options={
-                    "maxiter": max_iter,
-                    "maxfun": 40 * max_iter,
-                    "maxcor": MEMORY,
-                    "ftol": 0.0,
-                    "gtol": 0.0,
-                },
-            )
-    except _Done:
+            start_at = metric.point(found.coef)
+            descend(objective, start_at, lambda point: note(metric.coef(point)), max_iter)
+    except Done:
         pass
     if found.gap > goal:
         _warn(found, goal, max_iter)

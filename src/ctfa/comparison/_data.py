@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.utils import Bunch
 
 from ctfa import datasets
 from ctfa.comparison._names import nearest
@@ -27,11 +28,20 @@ def _some(load: Callable[[], Any], n_rows: int) -> Any:
     """Some rows of a large set, drawn once and for all."""
     data = load()
     rows = np.sort(np.random.default_rng(0).permutation(len(data["data"]))[:n_rows])
-    return (data["data"][rows], data["target"][rows])
+    return Bunch(**data | {"data": data["data"][rows], "target": data["target"][rows]})
 
 
-#: Mulan's sets that are in time order, and how many rows overlap their neighbours.
-ORDERED = {"andro": 5, "atp1d": 10, "atp7d": 10}
+def _in_time(load: Callable[[], Any], column: str) -> Any:
+    """The rows of each task in the order of a feature that is a time."""
+    data = load()
+    time = data["data"][:, data["feature_names"].index(column)]
+    order = np.lexsort((time, data["tasks"]))
+    parts = {name: data[name][order] for name in ("data", "target", "tasks")}
+    return Bunch(**data | parts)
+
+
+#: Rows of Mulan's sets in time order that overlap their neighbours.
+OVERLAP = {"andro": 5, "atp1d": 10, "atp7d": 10}
 
 DATA: dict[str, Data] = {
     # Generated.
@@ -45,17 +55,18 @@ DATA: dict[str, Data] = {
     # Tasks with rows of their own.
     "school": Data(datasets.load_school),
     "school-27": Data(partial(datasets.load_school, n_schools=27)),
-    "parkinson": Data(datasets.load_parkinson),
+    # A patient's recordings of one day, six of them, are nearly copies.
+    "parkinson": Data(partial(_in_time, datasets.load_parkinson, "test_time"), "blocked", gap=6),
     "computer": Data(datasets.load_computer),
-    # Targets with the same inputs. A robot's rows are 10 ms apart (or 100, in this file).
+    # Targets with the same inputs. A robot's rows are a tenth of a second apart.
     "sarcos": Data(datasets.load_sarcos, "blocked", gap=50),
     "tecator": Data(datasets.load_tecator),
     "qm9-2000": Data(partial(_some, datasets.load_qm9, 2000)),
     **{
         name: Data(
             partial(datasets.load_mulan, name),
-            "blocked" if name in ORDERED else "random",
-            ORDERED.get(name, 0),
+            "blocked" if name in OVERLAP else "random",
+            OVERLAP.get(name, 0),
         )
         for name in SETS
     },
@@ -70,7 +81,8 @@ DATA: dict[str, Data] = {
 def read_data(data: Any) -> tuple[Problem, str, int]:
     """A problem, its split and its gap, from a name or from the data themselves."""
     if not isinstance(data, str):
-        return read_problem(data), "random", 0
+        in_order = hasattr(data, "get") and (data.get("time") is not None or data.get("ordered"))
+        return read_problem(data), "blocked" if in_order else "random", 0
     name = read_name(data)
     entry = DATA[name]
     data = entry.load()

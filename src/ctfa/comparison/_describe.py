@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import pickle
 from collections.abc import Mapping
-from functools import partial
+from functools import cached_property, partial
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -18,6 +18,11 @@ from scipy import sparse
 
 #: Packages whose classes are what their version says.
 VERSIONED = ("builtins", "ctfa", "numpy", "scipy", "sklearn")
+#: What a class says about itself and not about what it does.
+ABOUT = frozenset(
+    ("__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__qualname__",
+     "__static_attributes__", "__weakref__")
+)  # fmt: skip
 
 
 def describe(value: Any) -> Any:
@@ -70,7 +75,9 @@ def _object(value: Any) -> Any:
     if isinstance(value, partial):
         return ["partial", describe(value.func), describe(value.args), describe(value.keywords)]
     if isinstance(value, FunctionType):
-        held = [cell.cell_contents for cell in value.__closure__ or ()]
+        cells = [cell.cell_contents for cell in value.__closure__ or ()]
+        # The class of a method that calls super() is held too: by its name, or it would never end.
+        held = [_name(cell) if isinstance(cell, type) else cell for cell in cells]
         given = (value.__defaults__, value.__kwdefaults__)
         return [_name(value), _code(value.__code__), describe(given), describe(held)]
     try:
@@ -80,14 +87,27 @@ def _object(value: Any) -> Any:
 
 
 def _own_code(kind: type) -> Any:
-    """Methods of a class of somebody's own, which has no version to go by."""
+    """Methods and values of a class of somebody's own, which has no version to go by."""
     return [
-        [name, _code(held.__code__)]
+        [name, _member(held)]
         for base in kind.__mro__
         if base.__module__.partition(".")[0] not in VERSIONED
         for name, held in sorted(vars(base).items())
-        if isinstance(held, FunctionType)
+        if name not in ABOUT and _decides(held)
     ]
+
+
+def _decides(held: Any) -> bool:
+    """Whether it is a method of any kind or a constant; anything else may be a class's memory."""
+    methods = (FunctionType, staticmethod, classmethod, property, cached_property)
+    return isinstance(held, (*methods, str, bool, int, float, tuple))
+
+
+def _member(held: Any) -> Any:
+    """What a class has: a method of any kind, by its code, or a value."""
+    for part in ("__func__", "fget", "func"):  # static and class methods, properties, cached ones
+        held = getattr(held, part, held)
+    return describe(held)
 
 
 def _code(code: CodeType) -> Any:

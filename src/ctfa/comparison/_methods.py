@@ -1,4 +1,4 @@
-"""The methods of a comparison by name; adding one is one line."""
+"""How a method learns from a problem of any kind, in standard units."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, RidgeCV
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import RegressorChain
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
@@ -34,27 +34,36 @@ SHARED = ("shared",)
 #: Penalties on the squared error of standard units, over the number of rows.
 ALPHAS = np.logspace(-3, 0.5, 8).tolist()
 #: Of leaving a subspace that is itself free of charge.
-PRICES = [0.01, *np.logspace(-0.5, 2, 6).tolist()]
+PRICES = [0.01, *np.logspace(-0.5, 2.5, 7).tolist()]
 #: Of what all tasks have in common: nothing, or little.
-SMALL = [0.0, 0.1, 1.0]
+SMALL = [0.0, 0.1, 1.0, 10.0]
 #: The same for norms, whose useful values are nearer to each other.
 NORMS = np.logspace(-2.5, 0.75, 14).tolist()
-#: For two penalties at once: of each coefficient, and of each pair of them.
-FEW, PAIRS = [0.001, 0.01, 0.03, 0.1], [3e-4, 1e-3, 3e-3, 1e-2]
+#: For two penalties at once: of each coefficient, and of all its pairs with others together.
+FEW, PAIRS = [0.001, 0.01, 0.03, 0.1], (0.01, 0.03, 0.1, 0.3)
+#: Of ridge regression on sums of squares.
+RIDGES = [0.0, 1.0, 10.0, 100.0, 1000.0]
 
 
 def _tuned(estimator: Any, *, cv: int = 5, **grid: Any) -> Callable[[Problem], Any]:
-    """Parameters chosen on folds, of consecutive rows where the split is one of blocks.
+    """Parameters chosen on folds, of consecutive rows where rows near each other stay together.
 
-    A quick comparison tries every third value on three folds.
+    A quick comparison tries every third value on three folds. Values may be a function of the
+    problem.
     """
 
     def make(problem: Problem) -> rivals.TaskSearchCV:
-        tried = {name: values[::3] for name, values in grid.items()} if problem.quick else grid
+        given = {k: values(problem) if callable(values) else values for k, values in grid.items()}
+        tried = {k: values[::3] for k, values in given.items()} if problem.quick else given
         folds = 3 if problem.quick else cv
         return rivals.TaskSearchCV(estimator, tried, cv=folds, shuffle=not problem.in_order)
 
     return make
+
+
+def _pairs(problem: Problem) -> list[float]:
+    """Penalties of a pair: a coefficient is in as many as there are other features."""
+    return [total / max(problem.n_inputs - 1, 1) for total in PAIRS]
 
 
 def _single(regressor: Any, *, cv: int = 3, **grid: Any) -> Callable[[Problem], Any]:
@@ -63,32 +72,52 @@ def _single(regressor: Any, *, cv: int = 3, **grid: Any) -> Callable[[Problem], 
     return _tuned(rivals.SingleTaskRegressor(regressor), cv=cv, **named)
 
 
-def _ours(regressor: Any = None, *, features: Any = "passthrough", **options: Any) -> Any:
+def _chosen(regressor: Any, **grid: Any) -> Callable[[Problem], Any]:
+    """A regressor of one group, its parameters chosen for it as ``_single`` does for tasks."""
+
+    def make(problem: Problem) -> GridSearchCV:
+        shuffle = not problem.in_order
+        folds = KFold(3, shuffle=shuffle, random_state=0 if shuffle else None)
+        return GridSearchCV(regressor, grid, cv=folds)
+
+    return make
+
+
+def _always(regressor: Any) -> Callable[[Problem], Any]:
+    return lambda _: regressor
+
+
+def _ours(regressor: Callable[[Problem], Any], **options: Any) -> dict[str, Any]:
     """Our estimator of each kind; groups of neighbours only, where there is a map."""
+
+    def shared(problem: Problem) -> CTFARegressor:
+        return CTFARegressor(regressor(problem), features="passthrough", **options)
+
+    def own_rows(problem: Problem) -> PooledCTFARegressor:
+        return PooledCTFARegressor(regressor(problem), **options)
 
     def own_inputs(problem: Problem) -> MultiInputCTFARegressor:
         targets = TargetAggregator(connectivity=problem.connectivity)
         return MultiInputCTFARegressor(
-            problem.layout, regressor, targets=targets, aggregate="auto", **options
+            problem.layout, regressor(problem), targets=targets, aggregate="auto", **options
         )
 
-    return {
-        "shared": CTFARegressor(regressor, features=features, **options),
-        "own rows": PooledCTFARegressor(regressor, **options),
-        "own inputs": own_inputs,
-    }
+    return {"shared": shared, "own rows": own_rows, "own inputs": own_inputs}
 
 
-def _authors(regressor: Any, *, slow: bool = False) -> Method:
+def _authors(regressor: Callable[[Problem], Any], *, slow: bool = False) -> Method:
     """The paper's estimators; their groups depend on the units of targets, which stay as they are.
 
     Rows of tasks' own are matched to find groups, as in the paper, and then stacked.
     """
-    own_units = TransformedTargetRegressor(regressor, transformer=StandardScaler())
+
+    def of(problem: Problem) -> Any:
+        return TransformedTargetRegressor(regressor(problem), transformer=StandardScaler())
+
     recipes = {
-        "shared": nonlinctfa(regressor=own_units),
-        "own rows": rivals.MatchedGroupsRegressor(own_units),
-        "own inputs": lambda problem: nonlinctfa(layout=problem.layout, regressor=own_units),
+        "shared": lambda problem: nonlinctfa(regressor=of(problem)),
+        "own rows": lambda problem: rivals.MatchedGroupsRegressor(of(problem)),
+        "own inputs": lambda problem: nonlinctfa(layout=problem.layout, regressor=of(problem)),
     }
     return Method(recipes, scale="features", slow=slow)
 
@@ -99,10 +128,10 @@ def _per_task(*steps: Any) -> Method:
 
 
 RIDGE = RidgeCV(np.logspace(-2, 4, 25))
-NETWORK = MLPRegressor(hidden_layer_sizes=(32,), solver="lbfgs", max_iter=500)
 FOREST = RandomForestRegressor(100, min_samples_leaf=3)
-CHOSEN_SVR = GridSearchCV(SVR(), {"C": [0.1, 1.0, 10.0]}, cv=3)
-CHOSEN_NETWORK = GridSearchCV(NETWORK, {"alpha": [1.0, 10.0]}, cv=3)
+NETWORK = MLPRegressor(hidden_layer_sizes=(32,), solver="lbfgs", max_iter=500)
+OF_NETWORK: dict[str, Any] = {"alpha": [1.0, 10.0]}
+OF_SVR: dict[str, Any] = {"C": [0.1, 1.0, 10.0]}
 
 METHODS: dict[str, Method] = {
     "random": Method(rivals.RandomRegressor(), alone=True),
@@ -110,8 +139,8 @@ METHODS: dict[str, Method] = {
     # A model for each task by itself.
     "single LR": Method(rivals.SingleTaskRegressor(), alone=True),
     "single ridge": Method(rivals.SingleTaskRegressor(RIDGE), alone=True),
-    "single SVR": Method(_single(SVR(), C=[0.1, 1.0, 10.0]), slow=True, alone=True),
-    "single MLP": Method(_single(NETWORK, alpha=[1.0, 10.0]), slow=True, alone=True),
+    "single SVR": Method(_single(SVR(), **OF_SVR), slow=True, alone=True),
+    "single MLP": Method(_single(NETWORK, **OF_NETWORK), slow=True, alone=True),
     "single forest": Method(rivals.SingleTaskRegressor(FOREST), slow=True, alone=True),
     # One model for all.
     "pooled LR": Method(rivals.PooledRegressor()),
@@ -131,7 +160,7 @@ METHODS: dict[str, Method] = {
             rivals.ClusteredMTLRegressor(tol=1e-5),
             alpha=np.logspace(-3, 2, 11).tolist(),
             mean=[0.001, 0.01],
-            n_clusters=[1, 3],
+            n_clusters=[1, 2, 5],
         )
     ),
     "trace norm": Method(_tuned(rivals.TraceNormRegressor(tol=1e-6), alpha=NORMS)),
@@ -141,26 +170,25 @@ METHODS: dict[str, Method] = {
         _tuned(rivals.MeanRegularizedRegressor(), alpha=[*ALPHAS, 10.0, 100.0], alpha_mean=SMALL)
     ),
     # Targets on the same rows.
-    "curds and whey": Method(rivals.CurdsAndWheyRegressor(), SHARED),
-    "reduced rank": Method(rivals.ReducedRankRegressor(), SHARED),
-    "Ward groups": Method(rivals.WardGroupsRegressor(), SHARED),
+    "curds and whey": Method(_tuned(rivals.CurdsAndWheyRegressor(), alpha=RIDGES), SHARED),
+    "reduced rank": Method(rivals.ReducedRankRegressor(alpha=RIDGES), SHARED),
+    "Ward groups + ridge": Method(rivals.WardGroupsRegressor(RIDGE), SHARED),
     "regressor chain": Method(RegressorChain(RIDGE, order="random"), SHARED),
-    # Features that share a coefficient or a mean.
+    # Features that share a coefficient or a mean; for Gaussian targets GenLinCFA is NonLinCFA.
     "LinCFA + LR": _per_task(rivals.LinCFA(), LinearRegression()),
     "NonLinCFA + LR": _per_task(rivals.NonLinCFA(), LinearRegression()),
-    "GenLinCFA + LR": _per_task(rivals.GenLinCFA(), LinearRegression()),
-    "OSCAR": Method(_tuned(rivals.OSCARRegressor(), cv=3, alpha=FEW, alpha_pairs=PAIRS)),
+    "OSCAR": Method(_tuned(rivals.OSCARRegressor(), cv=3, alpha=FEW, alpha_pairs=_pairs)),
     "clustered lasso": Method(
-        _tuned(rivals.ClusteredLassoRegressor(tol=1e-5), cv=3, alpha=FEW, alpha_pairs=PAIRS)
+        _tuned(rivals.ClusteredLassoRegressor(tol=1e-5), cv=3, alpha=FEW, alpha_pairs=_pairs)
     ),
-    # Ours, and the paper's as its authors run it.
-    "CTFA + LR": Method(_ours()),
-    "CTFA + ridge": Method(_ours(RIDGE)),
-    "CTFA shrink + ridge": Method(_ours(RIDGE, head="shrink")),
+    # Ours, and the paper's as its authors run it (epsilon_1 = 0, epsilon_2 = 1e-4).
+    "CTFA + LR": Method(_ours(_always(None))),
+    "CTFA + ridge": Method(_ours(_always(RIDGE))),
+    "CTFA shrink + ridge": Method(_ours(_always(RIDGE), head="shrink")),
     "CTFA both phases + LR": Method(CTFARegressor(), SHARED),
-    "CTFA + SVR": Method(_ours(CHOSEN_SVR), slow=True),
-    "CTFA + MLP": Method(_ours(CHOSEN_NETWORK), slow=True),
-    "NonLinCTFA + LR": _authors(LinearRegression()),
-    "NonLinCTFA + SVR": _authors(CHOSEN_SVR, slow=True),
-    "NonLinCTFA + MLP": _authors(CHOSEN_NETWORK, slow=True),
+    "CTFA + SVR": Method(_ours(_chosen(SVR(), **OF_SVR)), slow=True),
+    "CTFA + MLP": Method(_ours(_chosen(NETWORK, **OF_NETWORK)), slow=True),
+    "NonLinCTFA + LR": _authors(_always(LinearRegression())),
+    "NonLinCTFA + SVR": _authors(_chosen(SVR(), **OF_SVR), slow=True),
+    "NonLinCTFA + MLP": _authors(_chosen(NETWORK, **OF_NETWORK), slow=True),
 }

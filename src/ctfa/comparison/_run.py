@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,7 +32,7 @@ from ctfa.comparison._store import Row, Store, key_of
 from ctfa.comparison._summary import Comparison
 
 #: Part of the key of every stored run: raise it when splits, units or measures change.
-PROTOCOL = 2
+PROTOCOL = 3
 FILE = "runs.jsonl"
 
 
@@ -150,7 +152,7 @@ def compare(
     split = split or own_split
     gap = gap if gap is not None else own_gap if split == own_split else 0
     setting = read_setting(split, test_size, gap)
-    problem = replace(problem, in_order=setting.split == "blocked", quick=quick)
+    problem = replace(problem, in_order=setting.split != "random", quick=quick)
     chosen, left_out = read_methods(methods, problem, quick=quick)
     if reference is not None and reference not in chosen:
         hint = nearest(reference, chosen)
@@ -183,11 +185,20 @@ def compare(
 def versions() -> dict[str, str]:
     """What the figures may depend on besides the data."""
     return {
-        "ctfa": __version__,
+        "ctfa": f"{__version__} (source {_source()})",
         "numpy": np.__version__,
         "scipy": scipy.__version__,
         "scikit-learn": sklearn.__version__,
     }
+
+
+@cache
+def _source() -> str:
+    """A short hash of this library's source: between two releases it has no version to go by."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def run_one(run: Run) -> Row:
@@ -220,7 +231,7 @@ def run_one(run: Run) -> Row:
         "errors": {k: v.tolist() for k, v in errors_of_tasks(train, test, predicted).items()},
         "seconds": seconds,
         "notes": _notes(model),
-        "warnings": sorted({str(w.message) for w in said}),
+        "warnings": sorted({f"{w.category.__name__}: {w.message}" for w in said}),
         "recipe": run.recipe,
         "versions": versions() | {"python": platform.python_version()},
     }
@@ -256,11 +267,23 @@ def _notes(model: Any) -> dict[str, Any]:
     inner = getattr(model, "best_estimator_", model)
     if hasattr(model, "best_params_"):
         notes["chosen"] = {name: _plain(value) for name, value in model.best_params_.items()}
+        notes["at_edge"] = at_edge(model.best_params_, model.cv_results_["params"])
     for name in ("n_groups_", "gap_", "rank_", "aggregate_"):
         value = getattr(inner, name, None)
         if value is not None:
             notes[name.rstrip("_")] = _plain(value)
     return notes
+
+
+def at_edge(chosen: Mapping[str, Any], tried: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Parameters whose value is the least or the largest of three or more that were tried."""
+    tried = list(tried)
+    found = []
+    for name, value in chosen.items():
+        values = {one[name] for one in tried if isinstance(one[name], int | float)}
+        if len(values) > 2 and value in (min(values), max(values)):
+            found.append(name.rpartition("__")[2])
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -13,6 +13,8 @@ from ctfa.core.types import IntArray
 
 #: Fraction of the golden ratio: its multiples fall into the widest gap that earlier ones left.
 GOLDEN = 0.6180339887498949
+#: Seeds of successive tasks are so far apart: tasks of equal size must not lose the same rows.
+TASKS_APART = 10_007
 
 
 class Split(NamedTuple):
@@ -23,8 +25,8 @@ class Split(NamedTuple):
 
 
 def random_split(problem: Problem, seed: int, test_size: float, gap: int) -> Split:
-    """Rows at random, of each task where tasks have rows of their own."""
-    return _per_task(problem, lambda n: _random(n, seed, test_size))
+    """Rows at random; of each task, and others of each, where tasks have rows of their own."""
+    return _per_task(problem, lambda n, task: _random(n, seed + TASKS_APART * task, test_size))
 
 
 def blocked_split(problem: Problem, seed: int, test_size: float, gap: int) -> Split:
@@ -33,7 +35,7 @@ def blocked_split(problem: Problem, seed: int, test_size: float, gap: int) -> Sp
     For rows in time order, whose neighbours are copies of each other. The blocks of successive
     seeds are spread over the rows, however many seeds there are.
     """
-    return _per_task(problem, lambda n: _block(n, seed, test_size, gap))
+    return _per_task(problem, lambda n, _: _block(n, seed, test_size, gap))
 
 
 def grouped_split(problem: Problem, seed: int, test_size: float, gap: int) -> Split:
@@ -78,13 +80,13 @@ def make_split(problem: Problem, split: str, seed: int, test_size: float, gap: i
     return made
 
 
-def _per_task(problem: Problem, divide: Callable[[int], Split]) -> Split:
+def _per_task(problem: Problem, divide: Callable[[int, int], Split]) -> Split:
     if problem.index is None:
-        return divide(problem.n_rows)
+        return divide(problem.n_rows, 0)
     train, test = [], []
     for task in range(problem.n_tasks):
         rows = np.flatnonzero(problem.index == task)
-        part = divide(rows.size) if rows.size > 1 else Split(np.arange(1), np.arange(0))
+        part = divide(rows.size, task) if rows.size > 1 else Split(np.arange(1), np.arange(0))
         train.append(rows[part.train])
         test.append(rows[part.test])
     return Split(np.concatenate(train), np.concatenate(test))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 
 from ctfa import _validation as check
 from ctfa.comparison._metrics import METRICS, known_mean
@@ -19,6 +21,10 @@ CONFIDENCE = 0.95
 TIE = 1e-9
 #: Splits below which a test has too few differences to go by.
 FEW_SPLITS = 5
+#: Methods above which some differ by chance.
+MANY_METHODS = 6
+#: Name of the warning of a solver that was stopped.
+UNCONVERGED = ConvergenceWarning.__name__
 
 
 class MethodSummary(NamedTuple):
@@ -195,7 +201,7 @@ class Comparison:
             shown = ", ".join(names[silent][:6]) + (", ..." if silent.sum() > 6 else "")
             words.append(
                 f"{silent.sum()} of {names.size} tasks have no figure and do not count ({shown}): "
-                "no row to be judged by, or a target that does not vary in the rows to learn from."
+                "no row to be judged by, or a target that does not vary."
             )
         filled = max(row["n_filled"] for row in self.rows)
         if filled:
@@ -203,6 +209,11 @@ class Comparison:
         n_splits = len({row["seed"] for row in self.rows})
         if 1 < n_splits < FEW_SPLITS:
             words.append(f"{n_splits} splits are few to go by: read p as a hint.")
+        if n_splits > 1 and len(self.methods) > MANY_METHODS:
+            words.append(
+                f"p is of each method by itself: of {len(self.methods) - 1} alike, one in twenty "
+                "is below .05 by chance."
+            )
         if any(row["quick"] for row in self.rows):
             words.append("Quick: penalties were chosen from few values, which costs some methods.")
         reasons = dict.fromkeys(self.left_out.values())
@@ -248,7 +259,7 @@ class Comparison:
             int(np.count_nonzero(~np.isnan(figures).all(axis=0))),
             figures.shape[0],
             float(np.mean([row["seconds"] for row in mine])),
-            _remarks(mine),
+            _remarks(mine, len({row["seed"] for row in self.rows})),
         )
 
     def _pairs(self, method: str, metric: str) -> tuple[FloatArray, FloatArray]:
@@ -292,13 +303,15 @@ def paired_test(differences: FloatArray, test_share: float) -> tuple[float, floa
     return mean, mean - reach, mean + reach, p_value
 
 
-def _remarks(rows: Sequence[Row]) -> str:
-    """Groups found, and whether a solver ended early."""
-    words = []
+def _remarks(rows: Sequence[Row], n_splits: int) -> str:
+    """Groups found, whether a solver ended early or a choice was at the edge of its values."""
+    words = [] if len(rows) == n_splits else [f"{len(rows)} of {n_splits} splits only"]
     groups = [row["notes"]["n_groups"] for row in rows if "n_groups" in row["notes"]]
     if groups:
         words.append(f"{np.mean(groups):.3g} group{'' if set(groups) == {1} else 's'}")
-    early = sum(any("converge" in text for text in row["warnings"]) for row in rows)
+    early = sum(any(t.startswith(UNCONVERGED) for t in row["warnings"]) for row in rows)
     if early:
         words.append(f"not converged on {early}")
+    edges = Counter(name for row in rows for name in row["notes"].get("at_edge", ()))
+    words += [f"{name} at the edge on {count}" for name, count in edges.items()]
     return ", ".join(words)

@@ -128,7 +128,3 @@ def load_cru_iberia(
         connectivity=sparse.csr_array(near.astype(np.float64)),
         filename=[str(found.path) for found in (file, *more)] if more else str(file.path),
     )
-
-
-def _cell(lat: float, lon: float) -> str:
-    return f"rain_{lat:g}N_{abs(lon):g}{'W' if lon < 0.0 else 'E'}"

@@ -130,6 +130,8 @@ def _record(name: str, known: _Set) -> Record:
     )
 
 
+#: Sets whose rows follow each other in time.
+ORDERED = ("andro", "atp1d", "atp7d")
 MULAN = {name: _record(name, known) for name, known in SETS.items()}
 
 
@@ -195,5 +197,6 @@ def load_mulan(
         np.column_stack(list(targets.values())),
         feature_names=list(features),
         target_names=list(targets),
+        ordered=True if name in ORDERED else None,
         filename=str(file.path),
     )

@@ -84,5 +84,6 @@ def load_sarcos(
         table[:, 21:],
         feature_names=[f"{kind}_{joint}" for kind in kinds for joint in joints],
         target_names=[f"torque_{joint}" for joint in joints],
+        ordered=True,
         filename=str(file.path),
     )
