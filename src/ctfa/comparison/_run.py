@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -240,25 +239,23 @@ def run_one(run: Run) -> Row:
 def _results(
     runs: Sequence[Run], store: Store, n_jobs: int | None, *, rerun: bool
 ) -> Iterator[Row]:
-    """Rows in order: those stored, and the others as many at a time as there are jobs."""
-    waiting = iter(runs)
-    size = joblib.effective_n_jobs(n_jobs)
-    while batch := list(islice(waiting, size)):
-        keys = [run.key for run in batch]
-        missing = [run for run, key in zip(batch, keys, strict=True) if rerun or key not in store]
-        if size > 1:
-            made = joblib.Parallel(n_jobs=n_jobs)(joblib.delayed(run_one)(run) for run in missing)
+    """Rows that are stored, then the others, each stored as its run ends."""
+    missing = []
+    for run in runs:
+        key = run.key
+        if key in store and not rerun:
+            yield store[key] | {"stored": True}
         else:
-            made = map(run_one, missing)
-        fresh = iter(made)
-        for key in keys:
-            if key in store and not rerun:
-                yield store[key] | {"stored": True}
-                continue
-            row = next(fresh)
-            if "error" not in row:
-                store.add(row)
-            yield row | {"stored": False}
+            missing.append(run)
+    if joblib.effective_n_jobs(n_jobs) > 1:
+        jobs = (joblib.delayed(run_one)(run) for run in missing)
+        made = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+    else:
+        made = map(run_one, missing)
+    for row in made:
+        if "error" not in row:
+            store.add(row)
+        yield row | {"stored": False}
 
 
 def _notes(model: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ Row = dict[str, Any]
 class Store:
     """Rows of finished runs, in a file of JSON lines or, without one, in memory.
 
-    A line is written and flushed when its run ends (with several jobs, when all that began with it
-    have), so that a comparison that is stopped loses only what was under way.
+    A line is written and flushed when its run ends, so that a comparison that is stopped loses only
+    what was under way.
     """
 
     def __init__(self, path: Path | None = None) -> None:
