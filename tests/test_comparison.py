@@ -469,7 +469,7 @@ def test_a_choice_at_the_edge_of_the_values_tried_is_said():
     X, Y = make_paper_synthetic(200, 3, 3, noise=0.1, random_state=0)
     search = TaskSearchCV(SingleTaskRegressor(Ridge()), {"regressor__alpha": [1.0, 10.0, 100.0]})
     result = compare((X, Y), {"single LR": None, "coarse": search}, seeds=2)
-    assert {row.method: row.notes for row in result.summary()}["coarse"] == "alpha at the edge on 2"
+    assert {row.method: row.notes for row in result.summary()}["coarse"] == "at the edge: alpha 2"
 
 
 def test_rounding_is_no_gain():

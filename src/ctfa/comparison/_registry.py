@@ -40,7 +40,7 @@ SMALL = [0.0, 0.1, 1.0, 10.0]
 #: The same for norms, whose useful values are nearer to each other.
 NORMS = np.logspace(-2.5, 0.75, 14).tolist()
 #: For two penalties at once: of each coefficient, and of all its pairs with others together.
-FEW, PAIRS = [0.001, 0.01, 0.03, 0.1], (0.01, 0.03, 0.1, 0.3)
+FEW, PAIRS = [1e-4, 1e-3, 0.01, 0.03, 0.1], (1e-3, 0.01, 0.03, 0.1, 0.3)
 #: Of ridge regression on sums of squares.
 RIDGES = [0.0, 1.0, 10.0, 100.0, 1000.0]
 
@@ -131,7 +131,7 @@ RIDGE = RidgeCV(np.logspace(-2, 4, 25))
 FOREST = RandomForestRegressor(100, min_samples_leaf=3)
 NETWORK = MLPRegressor(hidden_layer_sizes=(32,), solver="lbfgs", max_iter=500)
 OF_NETWORK: dict[str, Any] = {"alpha": [1.0, 10.0]}
-OF_SVR: dict[str, Any] = {"C": [0.1, 1.0, 10.0]}
+OF_SVR: dict[str, Any] = {"C": [0.1, 1.0, 10.0, 100.0]}
 
 METHODS: dict[str, Method] = {
     "random": Method(rivals.RandomRegressor(), alone=True),

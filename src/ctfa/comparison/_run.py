@@ -273,12 +273,17 @@ def _notes(model: Any) -> dict[str, Any]:
 
 
 def at_edge(chosen: Mapping[str, Any], tried: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Parameters whose value is the least or the largest of three or more that were tried."""
+    """Parameters whose value is the least or the largest of three or more that were tried.
+
+    Where the least is as little as there can be, no penalty or one of something, it is no edge.
+    """
     tried = list(tried)
     found = []
     for name, value in chosen.items():
         values = {one[name] for one in tried if isinstance(one[name], int | float)}
-        if len(values) > 2 and value in (min(values), max(values)):
+        whole = isinstance(value, int)
+        least = value == min(values, default=value) and value > (1 if whole else 0.0)
+        if len(values) > 2 and (least or value == max(values)):
             found.append(name.rpartition("__")[2])
     return found
 

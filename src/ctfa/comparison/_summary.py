@@ -313,5 +313,7 @@ def _remarks(rows: Sequence[Row], n_splits: int) -> str:
     if early:
         words.append(f"not converged on {early}")
     edges = Counter(name for row in rows for name in row["notes"].get("at_edge", ()))
-    words += [f"{name} at the edge on {count}" for name, count in edges.items()]
+    if edges:
+        shown = ", ".join(f"{name} {count}" for name, count in edges.items())
+        words.append(f"at the edge: {shown}")
     return ", ".join(words)
