@@ -57,6 +57,12 @@ def test_a_large_epsilon_leaves_every_task_by_itself_and_a_small_one_makes_one_g
     np.testing.assert_allclose(together.predict(X, tasks=tasks), one.predict(X))
 
 
+def test_too_few_rows_are_refused_in_words():
+    X, Y = make_task_groups(6, 4, 3, 2, random_state=0, return_X_y=True)
+    with pytest.raises(ValueError, match=r"n_samples=6 rows for 4 features.*needs 7 or more"):
+        MatchedGroupsRegressor().fit(X, Y)
+
+
 @pytest.mark.data
 def test_27_schools_are_grouped_as_by_the_authors():
     X, y, tasks = real("school", n_schools=27, return_X_y=True)

@@ -37,7 +37,7 @@ def blocks(rng, n, sizes, within=0.3):
 
 
 @given(noise=st.floats(0.01, 5.0), n=st.integers(5, 1000), w=st.floats(0.05, 3.0))
-def test_for_equal_scales_the_threshold_is_the_published_one(noise, n, w):
+def test_for_equal_scales_the_threshold_is_the_known_one(noise, n, w):
     expected = max(1 - 2 * noise / ((n - 1) * 4.0 * w**2), -1.0)
     assert correlation_threshold(noise, n, w, 2.0, 2.0) == pytest.approx(expected, abs=1e-9)
 

@@ -87,6 +87,7 @@ def test_another_value_has_another_digest():
         ("no such", "there is no data set 'no such': choose from"),
         ((np.full((3, 1), np.inf), np.ones(3)), "holds inf at row 0, column 0"),
         ((np.ones(3), np.ones(3)), "shape \\(3,\\)"),
+        ((np.ones((1, 2)), np.ones((1, 2))), "has 1 row, and one to learn from"),
     ],
 )
 def test_what_is_no_data_set_is_refused_in_words(data, message):

@@ -12,7 +12,7 @@ from ctfa import _validation as check
 from ctfa._layout import multi_input_layout
 from ctfa._parity import nonlinctfa
 from ctfa.baselines._tasks import MultiTaskRegressor, TaskData
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import FloatArray
 
 
 class MatchedGroupsRegressor(MultiTaskRegressor):
@@ -65,8 +65,16 @@ class MatchedGroupsRegressor(MultiTaskRegressor):
         template = LinearRegression() if self.regressor is None else self.regressor
         check.require_regressor(template)
         tasks = list(data)
-        longest = max(rows.target.size for rows in tasks)
-        inputs = np.full((longest, data.n_tasks, data.inputs.shape[1]), np.nan)
+        counts = {rows.target.size for rows in tasks}
+        longest, n_features = max(counts), data.inputs.shape[1]
+        # Where rows are unequal, only pairs of tasks that have enough of them are compared.
+        if len(counts) == 1 and longest < n_features + 3:
+            raise ValueError(
+                f"every task has n_samples={longest} rows for {n_features} features, and least "
+                f"squares needs {n_features + 3} or more to compare tasks: pass more rows or fewer "
+                "features, or use PooledCTFARegressor, which compares all rows together."
+            )
+        inputs = np.full((longest, data.n_tasks, n_features), np.nan)
         targets = np.full((longest, data.n_tasks), np.nan)
         for task, rows in enumerate(tasks):
             inputs[: rows.target.size, task] = rows.inputs
@@ -87,9 +95,5 @@ class MatchedGroupsRegressor(MultiTaskRegressor):
         means = [np.ravel(model.predict(inputs)) for model in self.regressors_]
         return np.asarray(np.column_stack(means)[:, self.labels_])
 
-    def _predict_rows(self, inputs: FloatArray, index: IntArray) -> FloatArray:
-        predicted, group = np.empty(inputs.shape[0]), self.labels_[index]
-        for number in np.unique(group).tolist():
-            at = group == number
-            predicted[at] = np.ravel(self.regressors_[number].predict(inputs[at]))
-        return predicted
+    def _predict_one(self, inputs: FloatArray, task: int) -> FloatArray:
+        return np.ravel(self.regressors_[self.labels_[task]].predict(inputs))

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa.baselines._tasks import MultiTaskRegressor, TaskData, TaskRows
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import FloatArray
 
 
 class SingleTaskRegressor(MultiTaskRegressor):
@@ -53,14 +53,10 @@ class SingleTaskRegressor(MultiTaskRegressor):
         self.regressors_ = list(Parallel(n_jobs=self.n_jobs)(jobs))
 
     def _predict_tasks(self, inputs: FloatArray) -> FloatArray:
-        return np.column_stack([np.ravel(model.predict(inputs)) for model in self.regressors_])
+        return np.column_stack([self._predict_one(inputs, t) for t in range(self.n_tasks_)])
 
-    def _predict_rows(self, inputs: FloatArray, index: IntArray) -> FloatArray:
-        predicted = np.empty(inputs.shape[0])
-        for task in np.unique(index).tolist():
-            at = index == task
-            predicted[at] = np.ravel(self.regressors_[task].predict(inputs[at]))
-        return predicted
+    def _predict_one(self, inputs: FloatArray, task: int) -> FloatArray:
+        return np.ravel(self.regressors_[task].predict(inputs))
 
 
 def _fit_one(model: Any, rows: TaskRows) -> Any:

@@ -174,7 +174,8 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
 
     ``fit(X, Y)`` takes one column of ``Y`` a task; ``fit(X, y, tasks=ids)`` takes rows that belong
     to one task each. A method implements ``_fit_tasks(data)`` and ``_predict_tasks(inputs)``, and
-    ``_predict_rows(inputs, index)`` where that can be had for less than predicting all tasks.
+    ``_predict_one(inputs, task)`` or ``_predict_rows(inputs, index)`` where these can be had for
+    less than predicting all tasks.
     """
 
     def fit(self, X: Any, y: Any, tasks: Any = None) -> Self:
@@ -259,8 +260,11 @@ class MultiTaskRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):  # ty
         predicted = np.empty(inputs.shape[0])
         for task in np.unique(index).tolist():
             at = index == task
-            predicted[at] = self._predict_tasks(inputs[at])[:, task]
+            predicted[at] = self._predict_one(inputs[at], task)
         return predicted
+
+    def _predict_one(self, inputs: FloatArray, task: int) -> FloatArray:
+        return self._predict_tasks(inputs)[:, task]
 
 
 class LinearTasks(MultiTaskRegressor):

@@ -68,6 +68,11 @@ SPLITS: dict[str, Callable[[Problem, int, float, int], Split]] = {
 
 def make_split(problem: Problem, split: str, seed: int, test_size: float, gap: int) -> Split:
     """A split by its name, with something for every task on the training side."""
+    if problem.n_rows < 2:
+        raise ValueError(
+            f"{problem.name} has {problem.n_rows} row, and one to learn from and one to be judged "
+            "by are needed: pass more rows."
+        )
     made = SPLITS[split](problem, seed, test_size, gap)
     if problem.index is not None:
         seen = np.bincount(problem.index[made.train], minlength=problem.n_tasks)
