@@ -589,6 +589,8 @@ def test_two_jobs_give_the_same_as_one():
     one, two = (compare(shared(), methods, seeds=2, n_jobs=jobs) for jobs in (None, 2))
     for method in methods:
         np.testing.assert_array_equal(one.of_tasks("mse", method), two.of_tasks("mse", method))
+    order = [[(row["seed"], row["method"]) for row in result.rows] for result in (one, two)]
+    assert order[0] == order[1] == [(seed, method) for seed in (0, 1) for method in methods]
 
 
 def test_progress_tells_of_every_run(tmp_path):

@@ -173,6 +173,10 @@ def compare(
         (failed if "error" in row else rows).append(row)
         if progress is not None:
             progress(Step(number, len(runs), row, stored))
+    # With several jobs they end in any order; what is made of them must not depend on it.
+    place = {(run.name, run.seed): number for number, run in enumerate(runs)}
+    for ended in (rows, failed):
+        ended.sort(key=lambda row: place[row["method"], row["seed"]])
     if not rows:
         raise RuntimeError(f"no method could be run; the first said: {failed[0]['error']}")
     if reference is None:
