@@ -67,6 +67,7 @@ LAYERS = {
     "ctfa.comparison": 6,
     "ctfa._demo": 6,
     "ctfa": 6,
+    "ctfa.reproduction": 7,
     "ctfa._commands": 7,
     "ctfa.cli": 7,
     "ctfa.__main__": 8,

@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Sequence
 
 from ctfa import __version__
-from ctfa._commands import baselines, datasets, demo
+from ctfa._commands import baselines, datasets, demo, reproduce
 
 #: In the order in which help shows them.
-COMMANDS = (demo, datasets, baselines)
+COMMANDS = (demo, datasets, baselines, reproduce)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

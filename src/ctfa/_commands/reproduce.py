@@ -1,0 +1,100 @@
+"""``ctfa reproduce``: the paper's numbers, ours, and why they differ."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from ctfa._commands import _reading as read
+from ctfa.reproduction import EXPERIMENTS, Step, reproduce
+from ctfa.reproduction._reproduce import FILE, write
+
+EXAMPLES = """examples:
+  ctfa reproduce table1 --seeds 5
+  ctfa reproduce all --quick
+  ctfa reproduce table2 --networks
+
+Finished cases are stored as they end: the same command again goes on where it was stopped.
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "reproduce",
+        help="the paper's numbers, ours, and why they differ",
+        description="Run the paper's experiments: its number, ours, the difference and a verdict.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("what", choices=[*EXPERIMENTS, "all"], help="which part of the paper")
+    parser.add_argument("--seeds", type=read.count, metavar="N", help="repetitions or splits")
+    parser.add_argument("--quick", action="store_true", help="a few small cases, to see it run")
+    parser.add_argument("--networks", action="store_true", help="also rows that need torch")
+    parser.add_argument("--jobs", type=read.count, metavar="N", help="cases at a time (default 1)")
+    parser.add_argument("--rerun", action="store_true", help="also what is stored from before")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=Path("ctfa_reproduction"), metavar="FOLDER",
+        help="where cases, tables and pictures go (default ctfa_reproduction)",
+    )  # fmt: skip
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; return the exit code."""
+    names = list(EXPERIMENTS) if options.what == "all" else [options.what]
+    for name in names:
+        folder = options.output / name
+        try:
+            folder.mkdir(parents=True, exist_ok=True)  # now, not after the first case
+            tell = Teller()
+            made = reproduce(
+                name, quick=options.quick, seeds=options.seeds, networks=options.networks,
+                folder=folder, n_jobs=options.jobs, rerun=options.rerun, progress=tell,
+            )  # fmt: skip
+            written = write(made, folder)
+        except KeyboardInterrupt:
+            print(
+                f"\nctfa reproduce: stopped. Finished cases are in {options.output}; the same "
+                "command goes on from there.",
+                file=sys.stderr,
+            )
+            return 130
+        except OSError as error:
+            print(f"ctfa reproduce: cannot use {folder}: {error.strerror}", file=sys.stderr)
+            return 1
+        except ValueError as error:
+            print(f"ctfa reproduce: {error}", file=sys.stderr)
+            return 1
+        print(made)
+        before = f" ({tell.n_stored} of {tell.n_cases} cases were stored before)"
+        names_written = ", ".join(path.name for path in written)
+        print(f"\nWritten to {folder}: {FILE}{before * bool(tell.n_stored)}, {names_written}\n")
+    return 0
+
+
+class Teller:
+    """Tells of each case as it ends, on standard error, and how long the rest may take."""
+
+    def __init__(self) -> None:
+        self.n_stored = self.n_cases = 0
+        self.seconds: list[float] = []
+
+    def __call__(self, step: Step) -> None:
+        """Print a line; of those that were stored before, one for all."""
+        row = step.row
+        self.n_cases = step.total
+        if step.stored:
+            self.n_stored += 1
+            return
+        where = f"{row['experiment']}, {row['setting']}, {row['method']}, seed {row['seed']}"
+        if "error" in row:
+            end = f"failed: {row['error']}"
+        else:
+            seconds = row["figures"]["seconds"]
+            self.seconds.append(seconds)
+            minutes = (step.total - step.number) * sum(self.seconds) / len(self.seconds) / 60
+            end = f"{seconds:.1f} s" + (f"; about {minutes:.0f} min left" if minutes >= 1 else "")
+        print(f"[{step.number}/{step.total}] {where}: {end}", file=sys.stderr, flush=True)

@@ -1,0 +1,84 @@
+"""What an experiment is made of: cases to run, each by itself, and the figures they give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from ctfa.comparison._store import key_of
+
+if TYPE_CHECKING:
+    from ctfa.reproduction._results import Results
+
+#: How a figure came about: the authors' way, named as such, or one that can be defended.
+AUTHORS, HONEST = "as the authors ran it", "honest"
+
+
+class Plan(NamedTuple):
+    """What is asked of an experiment."""
+
+    quick: bool = False  # a few small cases, to see that everything runs
+    seeds: int | None = None  # None: as many as the experiment's protocol says
+
+
+class Case(NamedTuple):
+    """One method on one data set or split; ``measure`` gives its figures by name.
+
+    Figures are numbers, or None where a method has none. ``seconds`` is the time of ``measure``
+    unless it gives its own; ``models`` is the number of regressors trained.
+    """
+
+    experiment: str
+    protocol: str
+    setting: str
+    method: str
+    seed: int
+    measure: Callable[[], Mapping[str, float | None]]
+    #: All else that decides the result; two cases that differ in it are never taken for the same.
+    recipe: str = ""
+    quick: bool = False
+    #: Run only when asked for: needs what few machines have.
+    network: bool = False
+
+    @property
+    def key(self) -> str:
+        """Name of the case by what decides its result; the code behind it is not looked at."""
+        return key_of(
+            experiment=self.experiment, protocol=self.protocol, setting=self.setting,
+            method=self.method, seed=self.seed, recipe=self.recipe, quick=self.quick,
+        )  # fmt: skip
+
+
+class Finding(NamedTuple):
+    """Whether a statement of the paper holds in our results, and what they show."""
+
+    holds: bool
+    shown: str
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One part of the paper: how it is run, drawn and read.
+
+    Attributes
+    ----------
+    name, title : str
+        As the command line calls it; as a heading.
+    protocols : mapping
+        What each protocol does, in a sentence or two.
+    cases : callable
+        From a ``Plan`` to the cases of this experiment, in the order in which they are to be run.
+    checks : mapping
+        Statements of the paper by the name that ``claims.toml`` gives them.
+    draw : callable or None
+        From results and a folder to the pictures written there.
+    """
+
+    name: str
+    title: str
+    protocols: Mapping[str, str]
+    cases: Callable[[Plan], Iterable[Case]]
+    checks: Mapping[str, Callable[[Results], Finding]] = field(default_factory=dict)
+    draw: Callable[[Results, Path], list[Path]] | None = None

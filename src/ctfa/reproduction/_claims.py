@@ -1,0 +1,125 @@
+"""Every number of the paper, read from ``claims.toml``."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+FILE = "claims.toml"
+_FIELDS = {
+    "experiment", "source", "setting", "quantity", "values", "meant", "spread", "why", "why_of",
+    "cannot", "cannot_of",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One number of the paper.
+
+    Attributes
+    ----------
+    experiment, source : str
+        Which of our experiments answers it; where the paper prints it.
+    setting, method, quantity : str
+        What it is of, in the words of the experiment's figures.
+    printed : float
+        The number as printed.
+    spread : float or None
+        What the paper prints after the plus-minus sign, and ``spread_is`` what that turned out to
+        be.
+    meant : float or None
+        The number that the authors' own log has, where the printed one is a slip.
+    why : mapping
+        By protocol ("" for any): why ours differs, where it does.
+    cannot : str
+        Why it cannot be run; empty where it can.
+    """
+
+    experiment: str
+    source: str
+    setting: str
+    method: str
+    quantity: str
+    printed: float
+    spread: float | None
+    spread_is: str
+    meant: float | None
+    why: Mapping[str, str]
+    cannot: str
+
+    @property
+    def place(self) -> str:
+        """What the number is of, for people to read."""
+        return f"{self.setting}: {self.method}, {self.quantity}"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A sentence of the paper that its figures are to show; ``check`` names how ours are asked."""
+
+    experiment: str
+    source: str
+    text: str
+    check: str
+
+
+@dataclass(frozen=True)
+class Claims:
+    """All numbers and statements."""
+
+    numbers: list[Claim]
+    statements: list[Statement]
+
+    def of(self, experiment: str) -> Claims:
+        """Those that one experiment answers."""
+        return Claims(
+            [claim for claim in self.numbers if claim.experiment == experiment],
+            [one for one in self.statements if one.experiment == experiment],
+        )
+
+
+@cache
+def load_claims() -> Claims:
+    """Read every number and statement of the paper.
+
+    Examples
+    --------
+    >>> from ctfa.reproduction import load_claims
+    >>> claims = load_claims()
+    >>> len(claims.of("table3").numbers)
+    20
+    """
+    text = resources.files("ctfa.reproduction").joinpath(FILE).read_text(encoding="utf-8")
+    return read_claims(tomllib.loads(text))
+
+
+def read_claims(tables: Mapping[str, Any]) -> Claims:
+    """Claims from the tables of a file; a table holds the numbers of one place of the paper."""
+    numbers: list[Claim] = []
+    for table in tables.get("claims", []):
+        unknown = set(table) - _FIELDS
+        if unknown:
+            raise ValueError(f"{FILE}: {sorted(unknown)} are not fields of a claim")
+        for method, value in table["values"].items():
+            printed, spread = value if isinstance(value, list) else (value, None)
+            why = table.get("why_of", {}).get(method, table.get("why", {}))
+            numbers.append(
+                Claim(
+                    experiment=table["experiment"],
+                    source=table["source"],
+                    setting=table["setting"],
+                    method=method,
+                    quantity=table["quantity"],
+                    printed=float(printed),
+                    spread=None if spread is None else float(spread),
+                    spread_is=table.get("spread", ""),
+                    meant=table.get("meant", {}).get(method),
+                    why={"": why} if isinstance(why, str) else dict(why),
+                    cannot=table.get("cannot_of", {}).get(method, table.get("cannot", "")),
+                )
+            )
+    return Claims(numbers, [Statement(**table) for table in tables.get("statements", [])])

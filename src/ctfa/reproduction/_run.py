@@ -1,0 +1,98 @@
+"""Cases run, stored as they end, and gone on with where they were stopped."""
+
+from __future__ import annotations
+
+import platform
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import joblib
+
+from ctfa.comparison._run import versions
+from ctfa.comparison._store import Row, Store
+from ctfa.reproduction._case import Case, Experiment, Plan
+from ctfa.reproduction._results import Results
+
+FILE = "runs.jsonl"
+
+
+class Step(NamedTuple):
+    """A case that has ended, or was there already."""
+
+    number: int
+    total: int
+    row: Row
+    stored: bool
+
+
+def run(
+    experiment: Experiment,
+    plan: Plan,
+    folder: Path | None,
+    *,
+    networks: bool = False,
+    n_jobs: int | None = None,
+    rerun: bool = False,
+    progress: Callable[[Step], None] | None = None,
+) -> Results:
+    """Run what is not stored in ``folder``; networks only where they are asked for."""
+    store = Store(None if folder is None else folder / FILE)
+    cases = list(experiment.cases(plan))
+    wanted = [c for c in cases if networks or not c.network or (c.key in store and not rerun)]
+    rows: dict[str, Row] = {}
+    for number, (row, stored) in enumerate(_rows(wanted, store, n_jobs, rerun=rerun), start=1):
+        rows[row["key"]] = row
+        if progress is not None:
+            progress(Step(number, len(wanted), row, stored))
+    return Results(rows[case.key] for case in wanted)
+
+
+def read_stored(experiment: Experiment, plan: Plan, folder: Path) -> Results:
+    """What is stored of an experiment's cases; nothing is run."""
+    store = Store(folder / FILE)
+    return Results(store[case.key] for case in experiment.cases(plan) if case.key in store)
+
+
+def run_one(case: Case) -> Row:
+    """Measure a case; one that fails says why and is not stored."""
+    row: Row = {
+        "key": case.key, "experiment": case.experiment, "protocol": case.protocol,
+        "setting": case.setting, "method": case.method, "seed": case.seed, "quick": case.quick,
+        "recipe": case.recipe,
+    }  # fmt: skip
+    start = time.perf_counter()
+    try:
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            figures = dict(case.measure())
+    except Exception as error:
+        return row | {"error": f"{type(error).__name__}: {error}"}
+    figures.setdefault("seconds", time.perf_counter() - start)
+    return row | {
+        "figures": {k: None if v is None else float(v) for k, v in figures.items()},
+        "warnings": sorted({f"{w.category.__name__}: {w.message}"[:300] for w in said}),
+        "versions": versions() | {"python": platform.python_version()},
+    }
+
+
+def _rows(
+    cases: Sequence[Case], store: Store, n_jobs: int | None, *, rerun: bool
+) -> Iterator[tuple[Row, bool]]:
+    missing = []
+    for case in cases:
+        if case.key in store and not rerun:
+            yield store[case.key], True
+        else:
+            missing.append(case)
+    if joblib.effective_n_jobs(n_jobs) > 1:
+        jobs = (joblib.delayed(run_one)(case) for case in missing)
+        made = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+    else:
+        made = map(run_one, missing)
+    for row in made:
+        if "error" not in row:
+            store.add(row)
+        yield row, False

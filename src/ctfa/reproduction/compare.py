@@ -1,0 +1,120 @@
+"""The paper's number, ours, the difference, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ctfa.reproduction._case import AUTHORS, HONEST, Experiment
+from ctfa.reproduction._claims import Claim, Claims, Statement
+from ctfa.reproduction._results import Figure, Results
+
+REPRODUCED, DIFFERS, CANNOT = "reproduced", "differs", "cannot be run"
+#: Relative difference within which a number counts as reproduced whatever the spreads.
+CLOSE = 0.03
+RULE = (
+    "A number is reproduced when ours is within 3 % of it, or within the larger of the two spreads "
+    "(what the paper prints after the plus-minus sign, our standard deviation over seeds)."
+)
+
+
+class Verdict(NamedTuple):
+    """One number of the paper under one protocol."""
+
+    claim: Claim
+    protocol: str  # "" where nothing could be run
+    ours: Figure | None
+    word: str  # REPRODUCED, DIFFERS or CANNOT
+    why: str
+
+    @property
+    def difference(self) -> float | None:
+        """Ours over the paper's, less one; None where there is no such ratio."""
+        if self.ours is None or self.claim.printed == 0.0:
+            return None
+        return self.ours.mean / self.claim.printed - 1.0
+
+
+class Judged(NamedTuple):
+    """A statement of the paper, and what ours show."""
+
+    statement: Statement
+    word: str
+    shown: str
+
+
+def judge(claims: Claims, results: Results) -> list[Verdict]:
+    """Every number under every protocol it was measured by, and once where it was by none."""
+    return [verdict for claim in claims.numbers for verdict in _verdicts(claim, results)]
+
+
+def judge_statements(claims: Claims, experiment: Experiment, results: Results) -> list[Judged]:
+    """Every statement, by the check that it names."""
+    judged = []
+    for statement in claims.statements:
+        try:
+            holds, shown = experiment.checks[statement.check](results)
+            word = REPRODUCED if holds else DIFFERS
+        except KeyError as missing:
+            word, shown = CANNOT, f"not measured: {missing.args[0]}"
+        judged.append(Judged(statement, word, shown))
+    return judged
+
+
+def is_close(claimed: float, spread: float | None, ours: Figure) -> bool:
+    """Whether ours agrees with a number; see ``RULE``."""
+    allowed = max(CLOSE * abs(claimed), spread or 0.0, ours.spread or 0.0)
+    # A number that both print alike agrees, though rounding may have moved it a little further.
+    return abs(ours.mean - claimed) <= allowed * (1.0 + 1e-9)
+
+
+def _verdicts(claim: Claim, results: Results) -> list[Verdict]:
+    if claim.cannot:
+        return [Verdict(claim, "", None, CANNOT, claim.cannot)]
+    found = []
+    for protocol in (AUTHORS, HONEST):
+        ours = results.get(protocol, claim.setting, claim.method, claim.quantity)
+        if ours is not None:
+            found.append(Verdict(claim, protocol, ours, *_word(claim, protocol, ours)))
+    if found:
+        return found
+    failed = results.why_not(claim.setting, claim.method)
+    why = failed or f"not run yet: ctfa reproduce {claim.experiment}"
+    return [Verdict(claim, "", None, CANNOT, why)]
+
+
+def _word(claim: Claim, protocol: str, ours: Figure) -> tuple[str, str]:
+    if is_close(claim.printed, claim.spread, ours):
+        return REPRODUCED, ""
+    why = claim.why.get(protocol, claim.why.get("", "not explained"))
+    if claim.meant is not None:
+        agrees = is_close(claim.meant, claim.spread, ours)
+        why = f"{claim.meant:g} is meant, which {'agrees' if agrees else 'differs too'}: {why}"
+    return DIFFERS, why
+
+
+def counts(verdicts: list[Verdict]) -> dict[str, int]:
+    """How many numbers have each verdict, by the protocol nearest to the paper's."""
+    first: dict[int, str] = {}
+    for verdict in verdicts:
+        first.setdefault(id(verdict.claim), verdict.word)
+    words = list(first.values())
+    return {word: words.count(word) for word in (REPRODUCED, DIFFERS, CANNOT)}
+
+
+def columns(verdicts: list[Verdict]) -> dict[str, list[Any]]:
+    """Verdicts as a table: one row a number and protocol."""
+    rows: list[Mapping[str, Any]] = [
+        {
+            "source": v.claim.source, "setting": v.claim.setting, "method": v.claim.method,
+            "quantity": v.claim.quantity, "paper": v.claim.printed, "paper_spread": v.claim.spread,
+            "meant": v.claim.meant, "protocol": v.protocol,
+            "ours": None if v.ours is None else v.ours.mean,
+            "ours_std": None if v.ours is None else v.ours.spread,
+            "n": 0 if v.ours is None else v.ours.values.size,
+            "difference": v.difference, "verdict": v.word, "why": v.why,
+        }
+        for v in verdicts
+    ]  # fmt: skip
+    names = list(rows[0]) if rows else []
+    return {name: [row[name] for row in rows] for name in names}

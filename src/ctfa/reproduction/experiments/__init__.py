@@ -1,0 +1,13 @@
+"""The paper's experiments, one file each."""
+
+from ctfa.reproduction._case import Experiment
+from ctfa.reproduction.experiments.figures import FIGURES
+from ctfa.reproduction.experiments.synthetic import SYNTHETIC
+from ctfa.reproduction.experiments.table1 import TABLE1
+from ctfa.reproduction.experiments.table2 import TABLE2
+from ctfa.reproduction.experiments.table3 import TABLE3
+
+#: By the name that the command line knows, in the order of the paper.
+EXPERIMENTS: dict[str, Experiment] = {
+    one.name: one for one in (SYNTHETIC, FIGURES, TABLE1, TABLE2, TABLE3)
+}
