@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from ctfa._commands import _reading as read
-from ctfa.reproduction import EXPERIMENTS, Step, reproduce
+from ctfa.reproduction import EXPERIMENTS, Step, reproduce, write_page
 from ctfa.reproduction._reproduce import FILE, write
 
 EXAMPLES = """examples:
   ctfa reproduce table1 --seeds 5
   ctfa reproduce all --quick
   ctfa reproduce table2 --networks
+  ctfa reproduce page --page docs/reproduction.md
 
 Finished cases are stored as they end: the same command again goes on where it was stopped.
 """
@@ -29,7 +30,11 @@ def add_to(commands: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("what", choices=[*EXPERIMENTS, "all"], help="which part of the paper")
+    parser.add_argument(
+        "what", choices=[*EXPERIMENTS, "all", "page"], metavar="what",
+        help=f"which part of the paper: {', '.join(EXPERIMENTS)} or all; page: no run, only the "
+        "page of what is stored",
+    )  # fmt: skip
     parser.add_argument("--seeds", type=read.count, metavar="N", help="repetitions or splits")
     parser.add_argument("--quick", action="store_true", help="a few small cases, to see it run")
     parser.add_argument("--networks", action="store_true", help="also rows that need torch")
@@ -39,40 +44,53 @@ def add_to(commands: Any) -> None:
         "-o", "--output", type=Path, default=Path("ctfa_reproduction"), metavar="FOLDER",
         help="where cases, tables and pictures go (default ctfa_reproduction)",
     )  # fmt: skip
+    parser.add_argument(
+        "--page", type=Path, metavar="FILE",
+        help="also write the page of all that is stored (default of page: page.md in FOLDER)",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
-    names = list(EXPERIMENTS) if options.what == "all" else [options.what]
-    for name in names:
-        folder = options.output / name
-        try:
-            folder.mkdir(parents=True, exist_ok=True)  # now, not after the first case
-            tell = Teller()
-            made = reproduce(
-                name, quick=options.quick, seeds=options.seeds, networks=options.networks,
-                folder=folder, n_jobs=options.jobs, rerun=options.rerun, progress=tell,
-            )  # fmt: skip
-            written = write(made, folder)
-        except KeyboardInterrupt:
-            print(
-                f"\nctfa reproduce: stopped. Finished cases are in {options.output}; the same "
-                "command goes on from there.",
-                file=sys.stderr,
-            )
-            return 130
-        except OSError as error:
-            print(f"ctfa reproduce: cannot use {folder}: {error.strerror}", file=sys.stderr)
-            return 1
-        except ValueError as error:
-            print(f"ctfa reproduce: {error}", file=sys.stderr)
-            return 1
-        print(made)
-        before = f" ({tell.n_stored} of {tell.n_cases} cases were stored before)"
-        names_written = ", ".join(path.name for path in written)
-        print(f"\nWritten to {folder}: {FILE}{before * bool(tell.n_stored)}, {names_written}\n")
+    names = {"all": list(EXPERIMENTS), "page": []}.get(options.what, [options.what])
+    try:
+        for name in names:
+            print(_reproduce(name, options))
+        if options.page or options.what == "page":
+            page = write_page(options.output, options.page or options.output / "page.md")
+            print(f"Written: {page}")
+    except KeyboardInterrupt:
+        print(
+            f"\nctfa reproduce: stopped. Finished cases are in {options.output}; the same command "
+            "goes on from there.",
+            file=sys.stderr,
+        )
+        return 130
+    except OSError as error:
+        return _complain(f"cannot use {error.filename or options.output}: {error.strerror}")
+    except ValueError as error:
+        return _complain(error)
     return 0
+
+
+def _complain(what: Any) -> int:
+    print(f"ctfa reproduce: {what}", file=sys.stderr)
+    return 1
+
+
+def _reproduce(name: str, options: argparse.Namespace) -> str:
+    # Apart: small cases must not take the place of the tables of a full run.
+    folder = options.output / "quick" / name if options.quick else options.output / name
+    folder.mkdir(parents=True, exist_ok=True)  # now, not after the first case
+    tell = Teller()
+    made = reproduce(
+        name, quick=options.quick, seeds=options.seeds, networks=options.networks,
+        folder=folder, n_jobs=options.jobs, rerun=options.rerun, progress=tell,
+    )  # fmt: skip
+    names = ", ".join(path.name for path in write(made, folder))
+    before = f" ({tell.n_stored} of {tell.n_cases} cases were stored before)"
+    return f"{made}\n\nWritten to {folder}: {FILE}{before * bool(tell.n_stored)}, {names}\n"
 
 
 class Teller:

@@ -2,6 +2,7 @@
 
 from ctfa.reproduction._case import AUTHORS, HONEST, Case, Experiment, Finding, Plan
 from ctfa.reproduction._claims import Claim, Claims, Statement, load_claims
+from ctfa.reproduction._page import write_page
 from ctfa.reproduction._reproduce import Reproduction, reproduce
 from ctfa.reproduction._results import Figure, Results
 from ctfa.reproduction._run import Step
@@ -29,4 +30,5 @@ __all__ = [
     "judge_statements",
     "load_claims",
     "reproduce",
+    "write_page",
 ]

@@ -1,17 +1,37 @@
-"""Verdicts as a table to read in a terminal."""
+"""Verdicts and figures as tables to read in a terminal."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ctfa.reproduction._results import Figure
+from ctfa.reproduction._case import AUTHORS, HONEST
+from ctfa.reproduction._claims import Claim
+from ctfa.reproduction._results import Figure, Results
 from ctfa.reproduction.compare import RULE, Verdict, counts
 
 if TYPE_CHECKING:
     from ctfa.reproduction._reproduce import Reproduction
 
-WIDTH = 110
+WIDTH = 120
+#: Quantities that every table of figures ends with, and the word for each.
+COSTS = {"groups": "groups", "features": "features", "models": "models", "seconds": "seconds"}
+
+
+class Notes:
+    """Reasons, each written once and pointed at by its number."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def mark(self, text: str) -> str:
+        """The mark of a reason, such as "[2]"; nothing for none."""
+        if not text:
+            return ""
+        if text not in self.texts:
+            self.texts.append(text)
+        return f"[{self.texts.index(text) + 1}]"
 
 
 def number(value: float) -> str:
@@ -25,46 +45,127 @@ def with_spread(value: float, spread: float | None) -> str:
 
 
 def of_figure(figure: Figure | None) -> str:
-    """Ours, or a dash."""
-    return "-" if figure is None else with_spread(figure.mean, figure.spread)
+    """Ours, with its standard deviation over seeds."""
+    return "" if figure is None else with_spread(figure.mean, figure.spread)
 
 
-def difference(verdict: Verdict) -> str:
+def percent(difference: float | None) -> str:
     """By how many per cent ours differs from the printed number."""
-    return "" if verdict.difference is None else f"{100 * verdict.difference:+.1f} %"
+    return "" if difference is None else f"{100 * difference:+.1f} %"
+
+
+def by_claim(verdicts: Iterable[Verdict]) -> list[tuple[Claim, dict[str, Verdict]]]:
+    """Verdicts of each number, by protocol."""
+    grouped: dict[int, tuple[Claim, dict[str, Verdict]]] = {}
+    for verdict in verdicts:
+        found = grouped.setdefault(id(verdict.claim), (verdict.claim, {}))[1]
+        found[verdict.protocol] = verdict
+    return list(grouped.values())
+
+
+def verdict_cell(verdict: Verdict, notes: Notes) -> str:
+    """Ours, the difference and the word, in one cell."""
+    ratio = percent(verdict.difference)
+    parts = (of_figure(verdict.ours), f"({ratio})" * bool(ratio), verdict.word,
+             notes.mark(verdict.why))  # fmt: skip
+    return " ".join(part for part in parts if part)
+
+
+def protocols_of(verdicts: Iterable[Verdict]) -> list[str]:
+    """The protocols that any number was measured by."""
+    found = {verdict.protocol for verdict in verdicts}
+    return [name for name in (AUTHORS, HONEST) if name in found]
 
 
 def table(made: Reproduction) -> str:
-    """The paper's numbers, ours, differences and verdicts; then the statements."""
-    lines = [made.experiment.title, "=" * len(made.experiment.title)]
+    """The paper's numbers, ours, differences and verdicts; the statements; every figure."""
+    lines = _heading(made.experiment.title, "=")
+    if any(row["quick"] for row in made.results.rows):
+        lines += ["QUICK: small cases that show that everything runs; verdicts say nothing.", ""]
     for name, text in made.experiment.protocols.items():
         lines += textwrap.wrap(f"{name}: {text}", WIDTH, subsequent_indent="  ")
-    source = setting = None
-    for verdict in made.verdicts:
-        claim = verdict.claim
-        if (claim.source, claim.setting) != (source, setting):
-            source, setting = claim.source, claim.setting
-            lines += ["", f"{source}: {setting}"]
-            lines.append(f"  {'':38s} {'paper':>17s} {'ours':>17s} {'difference':>10s}  verdict")
-        lines += _lines(verdict)
-    for judged in made.statements:
-        lines += ["", *textwrap.wrap(f'"{judged.statement.text}"', WIDTH)]
-        lines += textwrap.wrap(
-            f"{judged.word}: {judged.shown}", WIDTH, initial_indent="  ", subsequent_indent="  "
-        )
+    lines += _verdict_lines(made.verdicts)
+    for said, word, shown in made.statements:
+        lines += ["", *textwrap.wrap(f'"{said.text}" ({said.source})', WIDTH)]
+        lines += _indented(f"{word}: {shown}")
+    lines += ["", *_heading("Every figure, mean and standard deviation over seeds", "-")]
+    lines += figure_lines(made.results)
     told = ", ".join(f"{count} {word}" for word, count in counts(made.verdicts).items())
-    lines += ["", f"{sum(counts(made.verdicts).values())} numbers: {told}.", RULE]
+    total = sum(counts(made.verdicts).values())
+    lines += ["", *textwrap.wrap(f"{total} numbers of the paper: {told}. {RULE}", WIDTH)]
+    lines += [f"{row['setting']}, {row['method']}: {row['error']}" for row in _failed(made.results)]
     return "\n".join(lines)
 
 
-def _lines(verdict: Verdict) -> list[str]:
-    claim = verdict.claim
-    name = f"{claim.method}, {claim.quantity}"
-    end = f"{verdict.protocol}: {verdict.word}" if verdict.protocol else verdict.word
-    first = (
-        f"  {name:38.38s} {with_spread(claim.printed, claim.spread):>17s} "
-        f"{of_figure(verdict.ours):>17s} {difference(verdict):>10s}  {end}"
-    )
-    indent = " " * 8
-    why = textwrap.wrap(verdict.why, WIDTH, initial_indent=indent, subsequent_indent=indent)
-    return [first, *why]
+def figure_lines(results: Results) -> list[str]:
+    """One table a protocol and setting: methods by quantities, with what they cost."""
+    lines: list[str] = []
+    for heading, header, rows in figure_tables(results):
+        lines += ["", heading, *aligned([header, *rows])]
+    return lines
+
+
+def figure_tables(results: Results) -> list[tuple[str, list[str], list[list[str]]]]:
+    """Heading, header and rows of the table of each setting and protocol."""
+    tables: dict[str, list[tuple[str, dict[str, Figure]]]] = {}
+    for place, figures in results:
+        heading = f"{place['setting']}, {place['protocol']}"
+        tables.setdefault(heading, []).append((place["method"], figures))
+    made = []
+    for heading, methods in tables.items():
+        known = list(dict.fromkeys(name for _, figures in methods for name in figures))
+        names = [n for n in known if n not in COSTS] + [n for n in COSTS if n in known]
+        rows = [
+            [method, *(of_figure(figures.get(name)) for name in names)]
+            for method, figures in methods
+        ]
+        made.append((heading, ["", *names], rows))
+    return made
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns side by side: the first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + "  ".join(
+            cell.ljust(width) if place == 0 else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]  # fmt: skip
+
+
+def _verdict_lines(verdicts: list[Verdict]) -> list[str]:
+    lines: list[str] = []
+    notes = Notes()
+    protocols = protocols_of(verdicts)
+    sections: dict[str, list[list[str]]] = {}
+    for claim, found in by_claim(verdicts):
+        rows = sections.setdefault(f"{claim.source}: {claim.setting}", [["", "paper", *protocols]])
+        cells = [verdict_cell(found[name], notes) if name in found else "" for name in protocols]
+        if "" in found:
+            cells = [verdict_cell(found[""], notes), *[""] * (len(protocols) - 1)]
+        rows.append([f"{claim.method}, {claim.quantity}",
+                     with_spread(claim.printed, claim.spread), *cells])  # fmt: skip
+    for heading, rows in sections.items():
+        width = max(map(len, rows))
+        lines += ["", heading, *aligned([[*row, *[""] * (width - len(row))] for row in rows])]
+    if notes.texts:
+        lines.append("")
+    for place, text in enumerate(notes.texts, start=1):
+        lines += textwrap.wrap(f"[{place}] {text}", WIDTH, subsequent_indent="    ")
+    return lines
+
+
+def _failed(results: Results) -> list[dict[str, str]]:
+    if not results.failed:
+        return []
+    return [{"setting": "", "method": "", "error": ""}, *results.failed]
+
+
+def _heading(text: str, line: str) -> list[str]:
+    return [text, line * len(text)]
+
+
+def _indented(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="  ")

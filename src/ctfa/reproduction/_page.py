@@ -1,0 +1,122 @@
+"""The page *What we could and could not reproduce*, written from stored results."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from ctfa.reproduction import _text as text
+from ctfa.reproduction._reproduce import Reproduction, stored
+from ctfa.reproduction.compare import CANNOT, DIFFERS, REPRODUCED, RULE, counts
+from ctfa.reproduction.experiments import EXPERIMENTS
+
+INTRODUCTION = """# What we could and could not reproduce
+
+Every number of the paper, ours, and a verdict. The page is written from stored results by
+`ctfa reproduce page`; `make reproduce` runs everything again.
+
+Two protocols stand side by side where they differ. *As the authors ran it* follows their code:
+their split, their measure and what leaks from test to training rows, each named below. *Honest*
+learns from training rows only, judges every method by one measure on the same splits, and shows the
+spread over seeds.
+
+{rule}
+"""
+
+
+def write_page(folder: Path, page: Path) -> Path:
+    """Write the page from what is stored in ``folder``."""
+    made = [stored(name, folder / name) for name in EXPERIMENTS]
+    page.parent.mkdir(parents=True, exist_ok=True)
+    draft = page.with_name(f".{page.name}")
+    draft.write_text(page_text(made, folder, page.parent), encoding="utf-8")
+    return draft.replace(page)
+
+
+def page_text(made: Sequence[Reproduction], folder: Path, beside: Path) -> str:
+    """The page; pictures are linked from the folder that it will lie in."""
+    parts = [INTRODUCTION.format(rule=RULE), _overview(made)]
+    for one in made:
+        pictures = sorted((folder / one.experiment.name).glob("*.png"))
+        links = [Path(os.path.relpath(picture, beside)).as_posix() for picture in pictures]
+        parts.append(_section(one, links))
+    return "\n".join(parts)
+
+
+def _overview(made: Iterable[Reproduction]) -> str:
+    words = (REPRODUCED, DIFFERS, CANNOT)
+    rows = [["", "numbers", *words, "statements that hold", "command"]]
+    for one in made:
+        found = counts(one.verdicts)
+        held = sum(judged.word == REPRODUCED for judged in one.statements)
+        rows.append([
+            f"[{one.experiment.title}](#{_anchor(one.experiment.title)})",
+            str(sum(found.values())), *(str(found[word]) for word in words),
+            f"{held} of {len(one.statements)}", f"`ctfa reproduce {one.experiment.name}`",
+        ])  # fmt: skip
+    first = "Each number once: by the authors' protocol where it was run, else by the honest one."
+    return f"{first}\n\n{_markdown(rows)}\n"
+
+
+def _section(made: Reproduction, pictures: Sequence[str]) -> str:
+    lines = [f"## {made.experiment.title}", ""]
+    lines += [f"- *{name}*: {said}" for name, said in made.experiment.protocols.items()]
+    lines.append("")
+    notes = text.Notes()
+    protocols = text.protocols_of(made.verdicts)
+    sections: dict[str, list[list[str]]] = {}
+    for claim, found in text.by_claim(made.verdicts):
+        rows = sections.setdefault(
+            f"{claim.source}: {claim.setting}", [["", "paper", *(protocols or [""])]]
+        )
+        cells = [text.verdict_cell(found[p], notes) if p in found else "" for p in protocols]
+        if "" in found:
+            cells = [text.verdict_cell(found[""], notes), *[""] * (len(protocols) - 1)]
+        printed = text.with_spread(claim.printed, claim.spread)
+        rows.append([f"{claim.method}, {claim.quantity}", printed, *cells])
+    for heading, rows in sections.items():
+        lines += [f"**{heading}**", "", _markdown(rows), ""]
+    if notes.texts:
+        lines += ["Why they differ, or cannot be run:", ""]
+        lines += [f"- [{place}] {why}" for place, why in enumerate(notes.texts, start=1)]
+        lines.append("")
+    if made.statements:
+        lines += ["What the text says, and what ours show:", ""]
+        for one in made.statements:
+            lines.append(
+                f'- "{one.statement.text}" ({one.statement.source}): **{one.word}**. {one.shown}'
+            )
+        lines.append("")
+    lines += [f"![{_caption(link)}]({link})\n" for link in pictures]
+    lines += ["<details><summary>Every figure, with what it cost</summary>", ""]
+    for heading, header, rows in text.figure_tables(made.results):
+        lines += [f"*{heading}*", "", _markdown([header, *rows]), ""]
+    lines += ["</details>", "", _versions(made)]
+    return "\n".join(lines)
+
+
+def _versions(made: Reproduction) -> str:
+    """What the stored figures were measured with."""
+    known = dict.fromkeys(
+        ", ".join(f"{name} {version}" for name, version in row["versions"].items())
+        for row in made.results.rows
+    )
+    return "".join(f"Measured with {one}.\n" for one in known)
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    header, *body = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    width = max(len(row) for row in (header, *body))
+    lines = [[*row, *[""] * (width - len(row))] for row in (header, *body)]
+    lines.insert(1, ["---"] * width)
+    return "\n".join(f"| {' | '.join(row)} |" for row in lines)
+
+
+def _anchor(title: str) -> str:
+    kept = "".join(c for c in title.lower() if c.isalnum() or c in " -")
+    return kept.replace(" ", "-")
+
+
+def _caption(link: str) -> str:
+    return Path(link).stem.replace("_", " ")

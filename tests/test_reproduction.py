@@ -1,0 +1,272 @@
+"""Claims, cases and verdicts: what is asked, what is stored, what is said of it."""
+
+import csv
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ctfa.cli import main
+from ctfa.reproduction import (
+    AUTHORS,
+    EXPERIMENTS,
+    HONEST,
+    Case,
+    Experiment,
+    Figure,
+    Finding,
+    Plan,
+    Results,
+    compare,
+    load_claims,
+    reproduce,
+)
+from ctfa.reproduction import _reproduce as making
+from ctfa.reproduction._claims import read_claims
+from ctfa.reproduction._page import page_text
+from ctfa.reproduction._run import read_stored, run
+
+
+def claims(**more):
+    table = {
+        "experiment": "toy",
+        "source": "Table 0",
+        "setting": "here",
+        "quantity": "mse",
+        "values": {"ours": [2.0, 0.1], "theirs": 1.0},
+    }
+    return read_claims({"claims": [table | more]})
+
+
+def rows(**figures):
+    """Results of one method, a value a seed, by the honest protocol."""
+    return Results(
+        {"protocol": HONEST, "setting": "here", "method": method, "seed": seed, "quick": False,
+         "figures": {"mse": value}, "versions": {}}
+        for method, values in figures.items()
+        for seed, value in enumerate(values)
+    )  # fmt: skip
+
+
+def calls(path, value):
+    """Append a line to a file, so that runs can be counted across processes."""
+    with path.open("a") as file:
+        file.write("run\n")
+    if value is None:
+        raise ValueError("no such value")
+    return {"mse": value, "models": 1}
+
+
+@pytest.fixture
+def toy(tmp_path, monkeypatch):
+    """An experiment of three cases, one of which fails, and one that is a network."""
+    counter = tmp_path / "runs.txt"
+
+    def cases(plan):
+        for seed, (method, value) in enumerate(
+            [("ours", 2.05), ("theirs", 3.0), ("broken", None), ("net", 1.0)]
+        ):
+            yield Case("toy", HONEST, "here", method, seed, partial(calls, counter, value),
+                       quick=plan.quick, network=method == "net")  # fmt: skip
+
+    checks = {"less": lambda r: Finding(r.mean(HONEST, "here", "ours", "mse") < 1, "ours is 2.05")}
+    experiment = Experiment("toy", "A toy", {HONEST: "Plain."}, cases, checks)
+    statement = {"experiment": "toy", "source": "text", "text": "ours is less", "check": "less"}
+    known = read_claims(
+        {"claims": [{"experiment": "toy", "source": "Table 0", "setting": "here", "quantity": "mse",
+                     "values": {"ours": [2.0, 0.1], "theirs": 1.0, "broken": 5.0, "graph": 4.0},
+                     "why": "they divided by three", "cannot_of": {"graph": "has no rows"}}],
+         "statements": [statement]}
+    )  # fmt: skip
+    monkeypatch.setitem(EXPERIMENTS, "toy", experiment)
+    monkeypatch.setattr(making, "load_claims", lambda: known)
+    return experiment, counter
+
+
+def test_every_claim_is_of_an_experiment_and_is_made_once():
+    known = load_claims()
+    places = [(c.source, c.setting, c.method, c.quantity) for c in known.numbers]
+    assert len(places) == len(set(places))
+    assert {c.experiment for c in known.numbers} <= set(EXPERIMENTS)
+    assert all(np.isfinite(c.printed) for c in known.numbers)
+
+
+def test_every_statement_names_a_check_of_its_experiment():
+    for statement in load_claims().statements:
+        assert statement.check in EXPERIMENTS[statement.experiment].checks
+
+
+def test_a_protocol_that_a_case_names_is_explained():
+    for experiment in EXPERIMENTS.values():
+        named = {case.protocol for case in experiment.cases(Plan(quick=True))}
+        assert named <= set(experiment.protocols)
+
+
+def test_no_two_cases_of_an_experiment_are_stored_under_one_key():
+    for experiment in EXPERIMENTS.values():
+        for quick in (False, True):
+            keys = [case.key for case in experiment.cases(Plan(quick=quick))]
+            assert len(keys) == len(set(keys))
+
+
+def test_a_word_that_a_claim_does_not_know_is_refused():
+    with pytest.raises(ValueError, match="vaules"):
+        claims(vaules={})
+
+
+def test_a_number_within_either_spread_is_reproduced():
+    word = compare.judge(claims(), rows(ours=[2.08]))[0].word
+    assert word == compare.REPRODUCED
+    assert compare.judge(claims(), rows(ours=[2.2]))[0].word == compare.DIFFERS
+    assert compare.judge(claims(), rows(ours=[1.9, 2.5]))[0].word == compare.REPRODUCED
+
+
+@given(st.floats(0.01, 100.0), st.floats(-0.029, 0.029))
+def test_a_number_within_three_per_cent_is_reproduced_in_any_unit(value, off):
+    assert compare.is_close(value, None, Figure(np.array([value * (1 + off)])))
+
+
+@given(st.floats(0.01, 100.0), st.floats(0.031, 10.0))
+def test_one_seed_further_off_is_not(value, off):
+    assert not compare.is_close(value, None, Figure(np.array([value * (1 + off)])))
+
+
+def test_a_slip_says_what_is_meant_and_whether_that_agrees():
+    slip = claims(meant={"ours": 20.0}, why="printed divided by ten")
+    verdict = compare.judge(slip, rows(ours=[20.1]))[0]
+    assert verdict.word == compare.DIFFERS
+    assert verdict.why == "20 is meant, which agrees: printed divided by ten"
+    assert "differs too" in compare.judge(slip, rows(ours=[30.0]))[0].why
+
+
+def test_each_protocol_has_its_own_reason():
+    two = claims(why={AUTHORS: "theirs", HONEST: "ours"})
+    assert compare.judge(two, rows(ours=[9.0]))[0].why == "ours"
+
+
+def test_a_number_nobody_explained_says_so():
+    assert compare.judge(claims(), rows(ours=[9.0]))[0].why == "not explained"
+
+
+def test_the_interval_is_students():
+    figure = Figure(np.array([1.0, 2.0, 4.0]))
+    assert figure.spread == pytest.approx(np.std([1, 2, 4], ddof=1))
+    assert figure.half_width == pytest.approx(4.302653 * figure.spread / np.sqrt(3))
+    assert Figure(np.array([1.0])).spread is None
+
+
+def test_every_number_and_statement_gets_one_of_three_verdicts(toy):
+    made = reproduce("toy")
+    words = {verdict.claim.method: (verdict.word, verdict.why) for verdict in made.verdicts}
+    assert words == {
+        "ours": ("reproduced", ""),
+        "theirs": ("differs", "they divided by three"),
+        "broken": ("cannot be run", "ValueError: no such value"),
+        "graph": ("cannot be run", "has no rows"),
+    }
+    assert [(judged.word, judged.shown) for judged in made.statements] == [
+        ("differs", "ours is 2.05")
+    ]
+    assert "4 numbers of the paper: 1 reproduced, 1 differs, 2 cannot be run" in str(made)
+
+
+def test_finished_cases_are_not_run_again_and_failed_ones_are(toy, tmp_path):
+    _, counter = toy
+    reproduce("toy", folder=tmp_path / "out")
+    assert counter.read_text().count("run") == 3
+    again = reproduce("toy", folder=tmp_path / "out")
+    assert counter.read_text().count("run") == 4
+    assert str(again) == str(reproduce("toy", folder=tmp_path / "out"))
+    reproduce("toy", folder=tmp_path / "out", rerun=True)
+    assert counter.read_text().count("run") == 8
+
+
+def test_a_run_that_was_stopped_goes_on(toy, tmp_path):
+    experiment, counter = toy
+
+    def stop(step):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(experiment, Plan(), tmp_path / "out", progress=stop)
+    assert len(read_stored(experiment, Plan(), tmp_path / "out").rows) == 1
+    run(experiment, Plan(), tmp_path / "out")
+    assert counter.read_text().count("run") == 3
+
+
+def test_several_jobs_give_the_same_rows(toy, tmp_path):
+    experiment, _ = toy
+    one = run(experiment, Plan(), None)
+    two = run(experiment, Plan(), None, n_jobs=2)
+    assert [(r["method"], r["figures"]["mse"]) for r in one.rows] == [
+        (r["method"], r["figures"]["mse"]) for r in two.rows
+    ]
+
+
+def test_networks_run_when_asked_and_are_shown_when_stored(toy, tmp_path):
+    assert reproduce("toy", folder=tmp_path).results.get(HONEST, "here", "net", "mse") is None
+    reproduce("toy", folder=tmp_path, networks=True)
+    assert reproduce("toy", folder=tmp_path).results.mean(HONEST, "here", "net", "mse") == 1.0
+
+
+def test_a_case_is_known_by_all_that_decides_it():
+    case = Case("toy", HONEST, "here", "ours", 0, dict)
+    others = [case._replace(**{name: value}) for name, value in
+              {"experiment": "b", "protocol": AUTHORS, "setting": "there", "method": "b", "seed": 1,
+               "recipe": "b", "quick": True}.items()]  # fmt: skip
+    assert len({one.key for one in (case, *others)}) == 8
+
+
+def test_tables_are_written_whole(toy, tmp_path):
+    made = reproduce("toy")
+    written = making.write(made, tmp_path)
+    assert [path.name for path in written] == ["table.txt", "verdicts.csv", "figures.csv"]
+    with (tmp_path / "verdicts.csv").open() as file:
+        told = list(csv.DictReader(file))
+    assert [row["verdict"] for row in told] == [v.word for v in made.verdicts]
+    with (tmp_path / "figures.csv").open() as file:
+        assert {row["quantity"] for row in csv.DictReader(file)} == {"mse", "models", "seconds"}
+
+
+def test_the_page_has_every_number_and_every_reason_once(toy, tmp_path):
+    made = reproduce("toy")
+    page = page_text([made], tmp_path, tmp_path)
+    assert page.count("they divided by three") == 1
+    assert "| ours, mse | 2 +- 0.1 | 2.05 (+2.5 %) reproduced |" in page
+    assert '"ours is less" (text): **differs**. ours is 2.05' in page
+
+
+def test_pictures_are_linked_from_where_the_page_lies(toy, tmp_path):
+    (tmp_path / "results" / "toy").mkdir(parents=True)
+    (tmp_path / "results" / "toy" / "u_curve.png").touch()
+    page = page_text([reproduce("toy")], tmp_path / "results", tmp_path / "docs")
+    assert "![u curve](../results/toy/u_curve.png)" in page
+
+
+def test_an_experiment_that_does_not_exist_is_named():
+    with pytest.raises(ValueError, match=r"no experiment 'tabel1'.*table1"):
+        reproduce("tabel1")
+
+
+def test_quick_results_never_take_the_place_of_full_ones(tmp_path, capsys):
+    assert main(["reproduce", "synthetic", "--quick", "--seeds", "1", "-o", str(tmp_path)]) == 0
+    assert not (tmp_path / "synthetic").exists()
+    assert (tmp_path / "quick" / "synthetic" / "table.txt").exists()
+    assert "QUICK" in capsys.readouterr().out
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["reproduce", "synthetic", "--quick", "-o", str(tmp_path / "file")]) == 1
+    assert f"cannot use {tmp_path / 'file'}" in capsys.readouterr().err
+
+
+def test_a_statement_about_what_was_not_measured_cannot_be_run(toy):
+    experiment, _ = toy
+    known = replace(making.load_claims())
+    judged = compare.judge_statements(known, experiment, Results([]))
+    assert judged[0].word == compare.CANNOT
+    assert "not measured" in judged[0].shown
