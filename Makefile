@@ -10,7 +10,7 @@ READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check lint backends lowest bench basins parity rivals own-inputs evidence clean
+.PHONY: help demo test check lint backends lowest bench basins parity rivals reproduce own-inputs evidence clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -22,6 +22,8 @@ help:
 	@echo "make parity   the paper's synthetic experiment, 100 repetitions at two noise levels"
 	@echo "make rivals   every method on schools and a robot arm, from the folder named by CTFA_DATA:"
 	@echo "              an hour, resumable; tables and plots go to results/baselines/"
+	@echo "make reproduce the paper's numbers, ours, and why they differ (real data from CTFA_DATA): an"
+	@echo "              hour on two cores, resumable; REPRODUCE='--quick' for a short form"
 	@echo "make own-inputs targets with inputs of their own on real series (needs CTFA_DATA)"
 	@echo "make evidence every method on synthetic families and on the real sets in the folder named by"
 	@echo "              CTFA_DATA (those that are there); minutes, resumable; tables and plots go to"
@@ -76,6 +78,11 @@ rivals: $(READY)
 	$(ONE_THREAD) $(BIN)/ctfa baselines --data school-27 --data school -o results/baselines $(RIVALS)
 	$(ONE_THREAD) $(BIN)/ctfa baselines --data sarcos --split random -o results/baselines/random $(RIVALS)
 	$(ONE_THREAD) $(BIN)/ctfa baselines --data sarcos -o results/baselines $(RIVALS)
+
+# Options, such as REPRODUCE="--quick" or REPRODUCE="--networks".
+REPRODUCE ?=
+reproduce: $(READY)
+	$(ONE_THREAD) $(BIN)/ctfa reproduce all --jobs 2 -o results/reproduction --page docs/reproduction.md $(REPRODUCE)
 
 own-inputs: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/own_inputs

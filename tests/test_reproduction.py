@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ctfa._commands.reproduce import Teller
 from ctfa.cli import main
 from ctfa.reproduction import (
     AUTHORS,
@@ -20,6 +21,7 @@ from ctfa.reproduction import (
     Finding,
     Plan,
     Results,
+    Step,
     compare,
     load_claims,
     reproduce,
@@ -28,6 +30,7 @@ from ctfa.reproduction import _reproduce as making
 from ctfa.reproduction._claims import read_claims
 from ctfa.reproduction._page import page_text
 from ctfa.reproduction._run import read_stored, run
+from ctfa.reproduction._text import failures
 
 
 def claims(**more):
@@ -270,3 +273,12 @@ def test_a_statement_about_what_was_not_measured_cannot_be_run(toy):
     judged = compare.judge_statements(known, experiment, Results([]))
     assert judged[0].word == compare.CANNOT
     assert "not measured" in judged[0].shown
+
+
+def test_a_reason_that_stops_many_cases_is_given_once(capsys):
+    told = [{"setting": "here", "method": str(k), "error": "ValueError: no file"} for k in range(3)]
+    assert failures(Results(told)) == ["", "Failed: here, 0 and 2 more: ValueError: no file"]
+    tell = Teller()
+    for k, row in enumerate(told):
+        tell(Step(k + 1, 3, row | {"experiment": "toy", "seed": 0}, stored=False))
+    assert capsys.readouterr().err.count("no file") == 1

@@ -99,6 +99,7 @@ class Teller:
     def __init__(self) -> None:
         self.n_stored = self.n_cases = 0
         self.seconds: list[float] = []
+        self.errors: set[str] = set()
 
     def __call__(self, step: Step) -> None:
         """Print a line; of those that were stored before, one for all."""
@@ -109,7 +110,10 @@ class Teller:
             return
         where = f"{row['experiment']}, {row['setting']}, {row['method']}, seed {row['seed']}"
         if "error" in row:
-            end = f"failed: {row['error']}"
+            # A data set that is not here stops many cases, and says how to get it once.
+            known = row["error"] in self.errors
+            self.errors.add(row["error"])
+            end = "failed as before" if known else f"failed: {row['error']}"
         else:
             seconds = row["figures"]["seconds"]
             self.seconds.append(seconds)

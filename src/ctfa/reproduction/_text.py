@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -93,7 +94,7 @@ def table(made: Reproduction) -> str:
     told = ", ".join(f"{count} {word}" for word, count in counts(made.verdicts).items())
     total = sum(counts(made.verdicts).values())
     lines += ["", *textwrap.wrap(f"{total} numbers of the paper: {told}. {RULE}", WIDTH)]
-    lines += [f"{row['setting']}, {row['method']}: {row['error']}" for row in _failed(made.results)]
+    lines += failures(made.results)
     return "\n".join(lines)
 
 
@@ -157,10 +158,16 @@ def _verdict_lines(verdicts: list[Verdict]) -> list[str]:
     return lines
 
 
-def _failed(results: Results) -> list[dict[str, str]]:
-    if not results.failed:
-        return []
-    return [{"setting": "", "method": "", "error": ""}, *results.failed]
+def failures(results: Results) -> list[str]:
+    """What could not be run, each reason once with how many cases it stopped."""
+    said = Counter(row["error"] for row in results.failed)
+    lines = []
+    for error, count in said.items():
+        first = next(row for row in results.failed if row["error"] == error)
+        where = f"{first['setting']}, {first['method']}"
+        more = f" and {count - 1} more" if count > 1 else ""
+        lines += textwrap.wrap(f"Failed: {where}{more}: {error}", WIDTH, subsequent_indent="  ")
+    return ["", *lines] if lines else []
 
 
 def _heading(text: str, line: str) -> list[str]:
