@@ -9,6 +9,8 @@ from ctfa.core.types import FloatArray
 
 #: Inner products below this part of the largest are rounding of gradients in single precision.
 ROUNDING = 1e-10
+#: A vector shorter than this part of the longest is none: inner products do not tell it from 0.
+SHORTEST = 1e-7
 #: Newton's method ends when the relative error of every equation is below this.
 SETTLED = 1e-10
 MAX_NEWTON = 200
@@ -62,7 +64,7 @@ def conflict_averse(gram: FloatArray, radius: float) -> FloatArray:
 
     # No point of the hull is longer than the longest vector, so there t is too large.
     high = 0.5 * float(np.log(np.diag(gram).max()))
-    low = high + 0.5 * float(np.log(ROUNDING))
+    low = high + float(np.log(SHORTEST))
     if excess(high) >= 0.0:
         best = weights(high)
     elif excess(low) <= 0.0:  # the origin is in the hull
