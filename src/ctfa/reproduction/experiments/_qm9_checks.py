@@ -62,7 +62,7 @@ def aggregates(results: Results) -> Finding:
 def competitive(results: Results) -> Finding:
     """Whether the network with both phases comes near the graph network, by one measure."""
     name = "Phase I+II + MLP"
-    every = results.mean(AUTHORS, SETTING, name, "mse")
+    every = results.mean(AUTHORS, SETTING, name, "plain mse")
     without = results.mean(AUTHORS, SETTING, name, "mse without A")
     holds = every <= COMPETITIVE * RLW and without <= COMPETITIVE * RLW_WITHOUT_A
     return Finding(

@@ -12,11 +12,10 @@ from sklearn.neural_network import MLPRegressor
 
 from ctfa._parity import nonlinctfa
 from ctfa._regressor import CTFARegressor
+from ctfa.datasets._qm9_features import TARGETS
 from ctfa.reproduction._case import AUTHORS
 from ctfa.reproduction.experiments._qm9_data import (
     CODE,
-    N_TEST,
-    TARGETS,
     TEXT,
     authors_order,
     authors_split,
@@ -107,8 +106,12 @@ def measure(
     predicted = estimator.fit(data.X_train, data.Y_train).predict(data.X_test)
     seconds = time.perf_counter() - start
     figures: dict[str, float | None] = {**figures_of(data.Y_test, predicted)}
-    if protocol != AUTHORS:
-        del figures["scaled mse"]  # no figure to defend
+    # What the authors print as their MSE is the scaled one, so a plain one under their protocol is
+    # called so: the printed number is not to be judged by it.
+    if protocol == AUTHORS:
+        figures["plain mse"] = figures.pop("mse")
+    else:
+        del figures["scaled mse"]
     return figures | sizes_of(estimator, *data.X_train.shape[1:]) | {
         "seconds": seconds, "minutes": seconds / 60.0,
     }  # fmt: skip
@@ -142,6 +145,3 @@ def measure_data(protocol: str, n_splits: int, quick: bool) -> dict[str, float |
         "inputs": split.X_train.shape[1],
         "splits": n_splits,
     }
-
-
-__all__ = ["CODE", "LINEAR", "NETWORKS", "N_TEST", "TEXT", "measure", "measure_data", "recipe_of"]

@@ -7,11 +7,10 @@ from functools import partial
 
 from ctfa.reproduction._case import AUTHORS, HONEST, Case, Experiment, Plan
 from ctfa.reproduction.experiments._qm9_checks import CHECKS
+from ctfa.reproduction.experiments._qm9_data import CODE, TEXT
 from ctfa.reproduction.experiments._qm9_methods import (
-    CODE,
     LINEAR,
     NETWORKS,
-    TEXT,
     Method,
     measure,
     measure_data,
