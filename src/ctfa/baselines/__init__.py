@@ -6,6 +6,7 @@ from ctfa.baselines._convex_aso import ConvexASORegressor
 from ctfa.baselines._curds import CurdsAndWheyRegressor
 from ctfa.baselines._feature_penalties import ClusteredLassoRegressor, OSCARRegressor
 from ctfa.baselines._groups import GroupMeansRegressor, WardGroupsRegressor
+from ctfa.baselines._hard_sharing import HardSharingRegressor
 from ctfa.baselines._matched import MatchedGroupsRegressor
 from ctfa.baselines._matrix_penalties import DirtyRegressor, L21Regressor, TraceNormRegressor
 from ctfa.baselines._mean_regularized import MeanRegularizedRegressor
@@ -25,6 +26,7 @@ __all__ = [
     "DirtyRegressor",
     "GenLinCFA",
     "GroupMeansRegressor",
+    "HardSharingRegressor",
     "L21Regressor",
     "LinCFA",
     "MatchedGroupsRegressor",

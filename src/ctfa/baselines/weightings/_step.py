@@ -1,0 +1,78 @@
+"""What a weighting of losses is told at each step of training, and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ctfa.core.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What is known at a step; only what the weighting ``needs`` is computed.
+
+    ``gradients`` are those of each task's loss in the shared parameters, and ``gram`` holds their
+    inner products. ``pulls`` are the gradients in the shared representation ``A``, each multiplied
+    by the sign of ``A`` and summed over the batch.
+    """
+
+    losses: FloatArray  # (K,), of the batch
+    past: FloatArray = field(default_factory=lambda: np.empty((0, 0)))  # (epochs, K), mean losses
+    gram: FloatArray | None = None  # (K, K)
+    gradients: FloatArray | None = None  # (K, p)
+    pulls: FloatArray | None = None  # (K, h)
+    learning_rate: float = 1e-3  # of the network
+    rng: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0))
+
+    @property
+    def n_tasks(self) -> int:
+        """K."""
+        return self.losses.size
+
+
+class Step(NamedTuple):
+    """What a weighting answers.
+
+    ``shared`` depends on what it ``needs``: "losses" and "gram", the weights, so that the step is
+    along ``weights @ gradients``; "gradients", the step itself (p,); "activations", the part of
+    each task's gradient that passes each unit of the representation (K, h).
+    """
+
+    weights: FloatArray  # (K,), how much each task counts in the step of what is shared
+    own: FloatArray  # (K,), how much its loss counts in the step of its own head
+    shared: FloatArray
+
+
+class Weighting:
+    """How the losses of several tasks become one step of what they share.
+
+    A value that never changes: what is learnt on the way is a state that ``start`` makes and
+    ``weigh`` returns anew. A weighting never sees the network, so all of its mathematics can be
+    checked on plain numbers.
+    """
+
+    #: The name it has in tables.
+    label: ClassVar[str]
+    #: "losses", "gram", "gradients" or "activations".
+    needs: ClassVar[str] = "losses"
+
+    def start(self, n_tasks: int) -> Any:
+        """State before the first step; None where nothing is learnt."""
+        return None
+
+    def weigh(self, told: Told, state: Any) -> tuple[Step, Any]:
+        """Answer for one step, and the state after it."""
+        raise NotImplementedError
+
+
+def on_losses(weights: FloatArray) -> Step:
+    """A weighted sum of losses, minimised by heads and shared parameters alike."""
+    return Step(weights, weights, weights)
+
+
+def on_gradients(weights: FloatArray) -> Step:
+    """A combination of the shared gradients; each head follows its own loss as it is."""
+    return Step(weights, np.ones_like(weights), weights)
