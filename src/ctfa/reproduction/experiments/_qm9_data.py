@@ -140,7 +140,7 @@ def _features_of_the_code(table: Any) -> FloatArray:
     bond, which tells the size of the molecule, and the mean distance between atoms comes with them.
     Aromatic atoms and hybridisations are zero there and drop out, and so, by count, do aromatic
     bonds; here one is half a single and half a double bond. Whole single and double bonds, as RDKit
-    assigns them, give the same groups and errors that are 2 % smaller.
+    assigns them, gave as many groups on each of eight splits, and linear errors within 3 %.
     """
     of = dict(zip(table.feature_names, table.data.T, strict=True))
     n_pairs = of["n_atoms"] * (of["n_atoms"] - 1.0) / 2.0
