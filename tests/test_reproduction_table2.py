@@ -1,6 +1,7 @@
 """Table 2: features, splits and figures of QM9, both protocols, and a verdict for every number."""
 
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.utils import Bunch
 
+from ctfa.datasets import _qm9_features as features
 from ctfa.datasets._files import get_data_home
 from ctfa.datasets._qm9_features import FEATURES, TARGETS, mean_distance
 from ctfa.reproduction import load_claims
@@ -175,6 +177,17 @@ def test_the_mean_distance_knows_neither_place_nor_order(points, shift):
     assert there == pytest.approx(mean_distance(points), abs=1e-9)
 
 
+def test_distances_are_read_from_the_positions_of_the_package(monkeypatch):
+    rows = [
+        {"Index": "2", "XYZ_Ang": "[[0.,0.,0.],[0.,3.,4.]]"},
+        {"Index": "7", "XYZ_Ang": "[[0.,0.,0.],[1.,0.,0.],[3.,0.,0.]]"},
+    ]
+    monkeypatch.setattr(features, "_molecules", lambda folder: iter(rows))
+    numbers, made = features.distances_from_package(Path("anywhere"))
+    assert numbers.tolist() == [2, 7]
+    np.testing.assert_allclose(made, [5.0, 2.0])
+
+
 def test_distances_are_computed_once_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("CTFA_DATA", str(tmp_path))
     numbers = np.array([1, 2, 5], dtype=np.int32)
@@ -216,6 +229,19 @@ def test_aggregating_improves_only_where_both_phases_lower_the_error(with_both, 
     found = improves(Results(rows))
     assert found.holds == holds
     assert f"0.4000 -> {with_both:.4f}" in found.shown
+
+
+def test_splits_won_in_the_authors_way_are_counted_in_pairs():
+    alone = {"mse": 0.4, "mse without A, B, C": 0.4}
+    methods = ["risk rule, Phase I + LR", "risk rule, Phase I+II + LR"]
+    for model in ("LR", "MLP"):
+        methods += [f"{what} + {model}" for what in ("Phase I", "Phase I+II")]
+        methods.append(f"single-task {model}")
+    rows = [row(method, alone) for method in methods]
+    for single, both in ((5.0, 4.9), (7.0, 7.1), (17.0, 16.5)):
+        for method, error in (("single-task LR", single), ("Phase I+II + LR", both)):
+            rows.append(row(method, {"scaled mse": error}) | {"protocol": AUTHORS})
+    assert "smaller error on 2 of 3 splits" in improves(Results(rows)).shown
 
 
 def test_the_best_weighting_is_named():

@@ -37,7 +37,22 @@ def improves(results: Results) -> Finding:
     for phases in ("Phase I", "Phase I+II"):
         ours = results.mean(HONEST, SETTING, f"risk rule, {phases} + LR", "mse")
         told.append(f"the risk rule, {phases} with LR: mse {ours:.4f}")
-    return Finding(all(better), "honest figures. " + "; ".join(told) + ".")
+    return Finding(all(better), f"honest figures. {'; '.join(told)}.{_splits_won(results)}")
+
+
+def _splits_won(results: Results) -> str:
+    """On how many of the authors' splits both phases have the smaller error, in their measure."""
+    single, both = (
+        results.get(AUTHORS, SETTING, name, "scaled mse")
+        for name in ("single-task LR", "Phase I+II + LR")
+    )
+    if single is None or both is None or single.values.size != both.values.size:
+        return ""
+    won = int((both.values < single.values).sum())
+    return (
+        f" As the authors ran it and in their measure, both phases with LR have the smaller error "
+        f"on {won} of {both.values.size} splits."
+    )
 
 
 def aggregates(results: Results) -> Finding:

@@ -138,8 +138,9 @@ def _features_of_the_code(table: Any) -> FloatArray:
 
     It joins every two atoms by an edge first. So bonds are counted per pair of atoms and not per
     bond, which tells the size of the molecule, and the mean distance between atoms comes with them.
-    Aromatic atoms, aromatic bonds and hybridisations are zero there and drop out; here an aromatic
-    bond is half a single and half a double one.
+    Aromatic atoms and hybridisations are zero there and drop out, and so, by count, do aromatic
+    bonds; here one is half a single and half a double bond. Whole single and double bonds, as RDKit
+    assigns them, gave as many groups on each of eight splits, and linear errors within 3 %.
     """
     of = dict(zip(table.feature_names, table.data.T, strict=True))
     n_pairs = of["n_atoms"] * (of["n_atoms"] - 1.0) / 2.0
