@@ -1,5 +1,8 @@
 """Weightings of losses against their definitions; numbers alone, no network."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,6 +28,8 @@ from ctfa.baselines.weightings import (
 )
 from ctfa.baselines.weightings._by_gradients import onto_simplex
 from ctfa.baselines.weightings._surgery import orders
+from ctfa.reproduction._case import Plan
+from ctfa.reproduction.experiments._qm9_networks import network_cases
 
 SEEDS = st.integers(0, 2**20)
 #: Functions of losses and gradients alone, without memory and chance.
@@ -381,3 +386,49 @@ def test_the_nearest_point_of_the_simplex_is_in_it_and_nearest(point):
     assert (found >= 0).all()
     # Nearest: no corner lies beyond the plane through it across the way to the point.
     assert ((np.eye(point.size) - found) @ (point - found) <= 1e-9).all()
+
+
+# -- Where torch is not ----------------------------------------------------------------------------
+
+NO_TORCH = """
+import sys
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, NotInstalled())
+"""
+FIT = """
+import numpy as np
+from ctfa.baselines import HardSharingRegressor
+from ctfa.baselines.weightings import WEIGHTINGS
+assert len(WEIGHTINGS) == 14
+try:
+    HardSharingRegressor().fit(np.ones((9, 2)), np.ones((9, 2)))
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_without_torch_one_sentence_says_what_to_install():
+    done = subprocess.run(
+        [sys.executable, "-c", NO_TORCH + FIT], capture_output=True, text=True, check=False
+    )
+    said = "HardSharingRegressor trains with torch: pip install 'ctfa[torch]'"
+    assert done.stdout.strip() == said, done.stderr
+
+
+def test_the_package_does_not_import_torch():
+    code = "import sys, ctfa.baselines, ctfa.baselines.weightings; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_table_2_has_a_network_for_each_weighting_and_seed():
+    for plan, n_seeds in ((Plan(), 3), (Plan(quick=True), 1), (Plan(seeds=2), 2)):
+        cases = list(network_cases(plan))
+        labels = [weighting.label for weighting in WEIGHTINGS.values()]
+        assert [case.method for case in cases[:14]] == [f"HPS MLP + {one}" for one in labels]
+        assert [case.seed for case in cases[::14]] == list(range(n_seeds))
+        assert len({case.key for case in cases}) == len(cases) == 14 * n_seeds
+        assert all(case.network and case.experiment == "table2" for case in cases)
