@@ -224,6 +224,13 @@ def test_cagrad_stays_in_its_ball_and_no_other_step_there_serves_the_worst_task_
     assert worst == pytest.approx(dual.fun, abs=1e-6 * scale)
 
 
+def test_cagrad_finds_the_least_bad_step_where_gradients_cancel():
+    # Two opposed gradients of lengths 1 and 2: the mean is along the longer one.
+    gradients = np.array([[1.0, 0.0], [-2.0, 0.0]])
+    step = weights_of(CAGrad(0.5), gradients) @ gradients
+    np.testing.assert_allclose(step, [-0.25, 0.0], atol=1e-6)
+
+
 def test_cagrad_without_a_radius_is_the_mean_gradient():
     np.testing.assert_allclose(weights_of(CAGrad(0.0), make_gradients(0)), 0.2)
 
@@ -386,6 +393,22 @@ def test_the_nearest_point_of_the_simplex_is_in_it_and_nearest(point):
     assert (found >= 0).all()
     # Nearest: no corner lies beyond the plane through it across the way to the point.
     assert ((np.eye(point.size) - found) @ (point - found) <= 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CAGrad(1.0), "alpha=1.0 is out of range: pass a number 0 or more and below 1"),
+        (lambda: GradVac(-0.1), "beta=-0.1 is out of range: pass a number 0 or more and 1 at most"),
+        (lambda: GradDrop(2.0), "leak=2.0 is out of range"),
+        (lambda: GradNorm(rate=0.0), "rate=0.0 is out of range: pass a number above 0"),
+        (lambda: MoCo(gamma=np.nan), "gamma=nan is out of range: pass a number 0 or more"),
+        (lambda: DynamicWeightAverage(np.inf), "temperature=inf is out of range"),
+    ],
+)
+def test_parameters_out_of_range_are_refused_in_words(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
 
 
 # -- Where torch is not ----------------------------------------------------------------------------
