@@ -1,5 +1,8 @@
 """Weightings of losses against their definitions; numbers alone, no network."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -25,6 +28,8 @@ from ctfa.baselines.weightings import (
 )
 from ctfa.baselines.weightings._by_gradients import onto_simplex
 from ctfa.baselines.weightings._surgery import orders
+from ctfa.reproduction._case import Plan
+from ctfa.reproduction.experiments._qm9_networks import network_cases
 
 SEEDS = st.integers(0, 2**20)
 #: Functions of losses and gradients alone, without memory and chance.
@@ -219,6 +224,13 @@ def test_cagrad_stays_in_its_ball_and_no_other_step_there_serves_the_worst_task_
     assert worst == pytest.approx(dual.fun, abs=1e-6 * scale)
 
 
+def test_cagrad_finds_the_least_bad_step_where_gradients_cancel():
+    # Two opposed gradients of lengths 1 and 2: the mean is along the longer one.
+    gradients = np.array([[1.0, 0.0], [-2.0, 0.0]])
+    step = weights_of(CAGrad(0.5), gradients) @ gradients
+    np.testing.assert_allclose(step, [-0.25, 0.0], atol=1e-6)
+
+
 def test_cagrad_without_a_radius_is_the_mean_gradient():
     np.testing.assert_allclose(weights_of(CAGrad(0.0), make_gradients(0)), 0.2)
 
@@ -381,3 +393,65 @@ def test_the_nearest_point_of_the_simplex_is_in_it_and_nearest(point):
     assert (found >= 0).all()
     # Nearest: no corner lies beyond the plane through it across the way to the point.
     assert ((np.eye(point.size) - found) @ (point - found) <= 1e-9).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CAGrad(1.0), "alpha=1.0 is out of range: pass a number 0 or more and below 1"),
+        (lambda: GradVac(-0.1), "beta=-0.1 is out of range: pass a number 0 or more and 1 at most"),
+        (lambda: GradDrop(2.0), "leak=2.0 is out of range"),
+        (lambda: GradNorm(rate=0.0), "rate=0.0 is out of range: pass a number above 0"),
+        (lambda: MoCo(gamma=np.nan), "gamma=nan is out of range: pass a number 0 or more"),
+        (lambda: DynamicWeightAverage(np.inf), "temperature=inf is out of range"),
+    ],
+)
+def test_parameters_out_of_range_are_refused_in_words(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+# -- Where torch is not ----------------------------------------------------------------------------
+
+NO_TORCH = """
+import sys
+class NotInstalled:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "torch":
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, NotInstalled())
+"""
+FIT = """
+import numpy as np
+from ctfa.baselines import HardSharingRegressor
+from ctfa.baselines.weightings import WEIGHTINGS
+assert len(WEIGHTINGS) == 14
+try:
+    HardSharingRegressor().fit(np.ones((9, 2)), np.ones((9, 2)))
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_without_torch_one_sentence_says_what_to_install():
+    done = subprocess.run(
+        [sys.executable, "-c", NO_TORCH + FIT], capture_output=True, text=True, check=False
+    )
+    said = "HardSharingRegressor trains with torch: pip install 'ctfa[torch]'"
+    assert done.stdout.strip() == said, done.stderr
+
+
+def test_the_package_does_not_import_torch():
+    code = "import sys, ctfa.baselines, ctfa.baselines.weightings; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_table_2_has_a_network_for_each_weighting_and_seed():
+    for plan, n_seeds in ((Plan(), 3), (Plan(quick=True), 1), (Plan(seeds=2), 2)):
+        cases = list(network_cases(plan))
+        labels = [weighting.label for weighting in WEIGHTINGS.values()]
+        assert [case.method for case in cases[:14]] == [f"HPS MLP + {one}" for one in labels]
+        assert [case.seed for case in cases[::14]] == list(range(n_seeds))
+        assert len({case.key for case in cases}) == len(cases) == 14 * n_seeds
+        assert all(case.network and case.experiment == "table2" for case in cases)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.baselines.weightings._step import Step, Told, Weighting
+from ctfa.baselines.weightings._step import Step, Told, Weighting, require
 from ctfa.core.types import FloatArray
 
 
@@ -29,6 +29,9 @@ class GradDrop(Weighting):
     leak: float = 0.0
     label = "GradDrop"
     needs = "activations"
+
+    def __post_init__(self) -> None:
+        require(self.leak, "leak", 0.0, 1.0)
 
     def weigh(self, told: Told, state: Any) -> tuple[Step, Any]:
         """What passes, (K, h); a task's weight is the mean over units."""
@@ -78,6 +81,11 @@ class MoCo(Weighting):
     rho: float = 0.0
     label = "MoCo"
     needs = "gradients"
+
+    def __post_init__(self) -> None:
+        require(self.beta, "beta", 0.0, 1.0, open_="low")
+        for name in ("gamma", "decay", "rho"):
+            require(getattr(self, name), name, 0.0)
 
     def start(self, n_tasks: int) -> Tracked:
         """No gradient yet, equal weights."""

@@ -16,7 +16,14 @@ from ctfa.baselines.weightings._hulls import (
     factor,
     least_norm,
 )
-from ctfa.baselines.weightings._step import Step, Told, Weighting, on_gradients, on_losses
+from ctfa.baselines.weightings._step import (
+    Step,
+    Told,
+    Weighting,
+    on_gradients,
+    on_losses,
+    require,
+)
 from ctfa.core.types import FloatArray
 
 
@@ -53,6 +60,10 @@ class GradNorm(Weighting):
 
     #: No weight falls below this, which a step of fixed size could make negative.
     LEAST = 1e-3
+
+    def __post_init__(self) -> None:
+        require(self.alpha, "alpha", 0.0)
+        require(self.rate, "rate", 0.0, open_="low")
 
     def start(self, n_tasks: int) -> Balance:
         """Equal weights."""
@@ -104,6 +115,9 @@ class CAGrad(Weighting):
     alpha: float = 0.5
     label = "CAGrad"
     needs = "gram"
+
+    def __post_init__(self) -> None:
+        require(self.alpha, "alpha", 0.0, 1.0, open_="high")
 
     def weigh(self, told: Told, state: Any) -> tuple[Step, Any]:
         """Coefficients of the step."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import softmax
 
 from ctfa.baselines.weightings._adam import Learned
-from ctfa.baselines.weightings._step import Step, Told, Weighting, on_losses
+from ctfa.baselines.weightings._step import Step, Told, Weighting, on_losses, require
 
 #: Losses below this count as this much: a task that is learnt exactly divides nothing by zero.
 LEAST_LOSS = 1e-12
@@ -79,6 +79,9 @@ class DynamicWeightAverage(Weighting):
 
     temperature: float = 2.0
     label = "DWA"
+
+    def __post_init__(self) -> None:
+        require(self.temperature, "temperature", 0.0, open_="low")
 
     def weigh(self, told: Told, state: Any) -> tuple[Step, Any]:
         """From the mean losses of the last two epochs."""

@@ -14,6 +14,8 @@ SHORTEST = 1e-7
 #: Newton's method ends when the relative error of every equation is below this.
 SETTLED = 1e-10
 MAX_NEWTON = 200
+#: Exchanges of non-negative least squares, for each vector.
+MAX_EXCHANGES = 100
 
 
 def factor(gram: FloatArray) -> FloatArray:
@@ -34,7 +36,8 @@ def least_norm(columns: FloatArray, shift: FloatArray | None = None) -> FloatArr
     if size == 0.0:
         return np.full(points.shape[1], 1.0 / points.shape[1])
     system = np.vstack([points / size, np.ones(points.shape[1])])
-    weights = np.maximum(nnls(system, np.append(np.zeros(points.shape[0]), 1.0))[0], 0.0)
+    goal = np.append(np.zeros(points.shape[0]), 1.0)
+    weights = np.maximum(nnls(system, goal, maxiter=MAX_EXCHANGES * goal.size)[0], 0.0)
     return np.asarray(weights / weights.sum())
 
 

@@ -68,6 +68,18 @@ class Weighting:
         raise NotImplementedError
 
 
+def require(value: float, name: str, low: float, high: float = np.inf, *, open_: str = "") -> None:
+    """Refuse a parameter out of its range; ``open_`` names the ends that are out of it too."""
+    inside = (value > low if "low" in open_ else value >= low) and (
+        value < high if "high" in open_ else value <= high
+    )
+    if not (inside and np.isfinite(value)):
+        least = f"above {low:g}" if "low" in open_ else f"{low:g} or more"
+        most = f"below {high:g}" if "high" in open_ else f"{high:g} at most"
+        limits = least if np.isinf(high) else f"{least} and {most}"
+        raise ValueError(f"{name}={value!r} is out of range: pass a number {limits}.")
+
+
 def on_losses(weights: FloatArray) -> Step:
     """A weighted sum of losses, minimised by heads and shared parameters alike."""
     return Step(weights, weights, weights)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.baselines.weightings._by_gram import inner
-from ctfa.baselines.weightings._step import Step, Told, Weighting, on_gradients
+from ctfa.baselines.weightings._step import Step, Told, Weighting, on_gradients, require
 from ctfa.core.types import FloatArray, IntArray
 
 #: Similarities nearer to 1 than this have no target: no finite step would reach it.
@@ -65,6 +65,9 @@ class GradVac(Weighting):
     beta: float = 0.5
     label = "GradVac"
     needs = "gram"
+
+    def __post_init__(self) -> None:
+        require(self.beta, "beta", 0.0, 1.0)
 
     def start(self, n_tasks: int) -> FloatArray:
         """Targets, one for each ordered pair."""
