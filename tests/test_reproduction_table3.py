@@ -21,7 +21,7 @@ from ctfa.reproduction.experiments._basin_settings import (
     make_fold,
     rows_of,
 )
-from ctfa.reproduction.experiments.table3 import TABLE3, has_u_shape, main_curve
+from ctfa.reproduction.experiments.table3 import TABLE3, has_fewer_models, has_u_shape, main_curve
 from real_data import real
 
 CLAIMS = load_claims().of("table3")
@@ -172,6 +172,31 @@ def test_the_picture_is_written_of_what_was_run(quick_rows, tmp_path):
     (path,) = TABLE3.draw(Results(quick_rows), tmp_path)
     assert path.stat().st_size > 10_000
     assert TABLE3.draw(Results([]), tmp_path) == []
+
+
+def with_single(rows, error):
+    """The same with single tasks, and what else is told beside them."""
+    others = [methods.SINGLE, methods.SINGLE_RIDGE, methods.of_risk("mean", graph=True)]
+    figures = {"mse": error, "groups": 10, "models": 10}
+    return rows + [rows[0] | {"method": name, "figures": figures} for name in others]
+
+
+@pytest.mark.parametrize(
+    ("models", "error", "holds"), [(4, 0.8, True), (9, 0.8, False), (4, 1.0, False)]
+)
+def test_fewer_models_are_half_as_many_and_err_less(models, error, holds):
+    rows = curve([1.0] * 5 + [error] + [1.1] * 4)
+    for row in rows:
+        row["figures"]["models"] = models
+    assert has_fewer_models(Results(with_single(rows, 1.0)), EUROPE).holds == holds
+
+
+def test_folds_that_a_method_lacks_are_not_compared():
+    rows = with_single(curve([1.0] * 10), 1.0)
+    with pytest.raises(KeyError, match="same folds"):
+        has_fewer_models(Results(rows[1:]), EUROPE)
+    with pytest.raises(KeyError, match="same folds"):
+        has_fewer_models(Results([*rows, rows[3]]), EUROPE)
 
 
 @pytest.mark.data

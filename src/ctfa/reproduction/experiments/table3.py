@@ -6,7 +6,7 @@ beside our rule, single tasks and one group of all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -42,7 +42,7 @@ PROTOCOLS = {
 #: Ways of our rule: of all pairs and of neighbours, by setting. All pairs only where it is cheap.
 RISKS: dict[str, tuple[tuple[str, bool], ...]] = {
     EUROPE: (("mean", True),),
-    SMALL_MAP: (("mean", True), ("pool", True), ("auto", True), ("mean", False)),
+    SMALL_MAP: (("mean", True), ("pool", True), ("auto", True)),
     CRU: (("mean", False), ("mean", True), ("pool", True), ("auto", True)),
     CRU_SHORT: (("mean", False), ("mean", True), ("pool", True), ("auto", True)),
     PO: (("mean", False), ("pool", False), ("auto", False)),
@@ -59,6 +59,8 @@ PAIRS: dict[str, tuple[bool, ...]] = {
 COMPARED = {EUROPE: (SMALL_MAP,), CRU: (CRU,), CRU_SHORT: (CRU_SHORT,)}
 #: An error this much larger, relatively, is not a rise.
 FLAT = 0.01
+#: "Far fewer" models than tasks are at most this share of them.
+FAR = 0.5
 #: Names of settings in the names of checks.
 SHORT = {CRU: "cru", CRU_SHORT: "cru_102", PO: "po", EUROPE: "europe"}
 
@@ -111,6 +113,8 @@ def has_u_shape(results: Results, setting: str) -> Finding:
         f"{EPSILONS[least]:g} ({groups[least]:,.0f} groups), {mse[-1]:.3f} at epsilon = -1"
     )
     said = "" if inside else "; no epsilon is better than both ends by more than 1 %"
+    if setting == EUROPE:
+        where += "; the paper has 1.058, 0.746 at -0.01 (844 groups) and 1.132 on its own basins"
     pairs = "".join(_of_pairs(results, other) for other in COMPARED.get(setting, ()))
     return Finding(bool(falls and rises and inside), f"{where}{said}.{pairs}")
 
@@ -137,17 +141,17 @@ def _agree(results: Results, setting: str, method: str, plain: str) -> Finding:
 
 
 def has_fewer_models(results: Results, setting: str) -> Finding:
-    """Whether the best epsilon has fewer models and a smaller error than single tasks, each fold.
+    """Whether the best epsilon has far fewer models than tasks, and a smaller error in each fold.
 
     The best is chosen on the folds that judge it, as in the paper: a little flattered.
     """
-    errors = np.array([_folds(results, setting, method) for method in main_curve(setting)])
-    single = _folds(results, setting, methods.SINGLE)
+    single, *curve = _folds(results, setting, [methods.SINGLE, *main_curve(setting)])
+    errors = np.array(curve)
     best = int(np.argmin(errors.mean(axis=1)))
     gain = 100.0 * (1.0 - errors[best] / single)
     models = curve_of(results, setting, quantity="models")[best]
     n_tasks = results.mean(HONEST, setting, methods.SINGLE, "models")
-    clear = bool(models < n_tasks and gain.min() > 0.0 and gain.mean() > 100.0 * FLAT)
+    clear = bool(models <= FAR * n_tasks and gain.min() > 0.0 and gain.mean() > 100.0 * FLAT)
     ours = ", ".join(
         f"{name}: {results.mean(HONEST, setting, name, 'models'):,.0f} models, "
         f"{results.mean(HONEST, setting, name, 'mse'):.3f}"
@@ -155,19 +159,21 @@ def has_fewer_models(results: Results, setting: str) -> Finding:
     )
     shown = (
         f"epsilon = {EPSILONS[best]:g} has {models:,.0f} models for {n_tasks:,.0f} tasks and an "
-        f"MSE of {errors[best].mean():.3f} against {single.mean():.3f}, {gain.mean():+.1f} % "
-        f"(folds {gain.min():+.1f} to {gain.max():+.1f}). "
+        f"MSE of {errors[best].mean():.3f} against {single.mean():.3f}, {gain.mean():.1f} % "
+        f"less (folds {gain.min():.1f} to {gain.max():.1f} %). "
         f"{methods.SINGLE_RIDGE}: "
         f"{results.mean(HONEST, setting, methods.SINGLE_RIDGE, 'mse'):.3f}; our rule, {ours}."
     )
     return Finding(clear, shown)
 
 
-def _folds(results: Results, setting: str, method: str) -> FloatArray:
-    figure = results.get(HONEST, setting, method, "mse")
-    if figure is None:
-        raise KeyError(f"no mse of {method!r} in {setting!r}, {HONEST}")
-    return figure.values
+def _folds(results: Results, setting: str, names: Sequence[str]) -> list[FloatArray]:
+    """Errors of each fold, of methods that were all run on the same ones."""
+    found = [results.get(HONEST, setting, name, "mse") for name in names]
+    sizes = {0 if one is None else one.values.size for one in found}
+    if len(sizes) > 1 or 0 in sizes:
+        raise KeyError(f"the same folds of every epsilon in {setting!r}")
+    return [one.values for one in found if one is not None]
 
 
 def _of_pairs(results: Results, setting: str) -> str:
