@@ -24,6 +24,11 @@ from ctfa.core.types import FloatArray, IntArray
 from ctfa.reproduction.experiments._table1_data import SARCOS, TRAIN, problem
 
 N_SPLITS, SEED = 5, 42
+#: For stored results: to be changed with any parameter of the authors' protocol.
+RECIPE = (
+    "ShuffleSplit 42; SVR gamma .1 epsilon .01, C 1e4 and 10, for NonLinCTFA 1 and 10; MLP of "
+    "scikit-learn; ASO .225 h 3, cASO .225 .15, CMTL .5 .1 1.75 2.25"
+)
 #: Their parameters: of support vectors by data set, and of clusters.
 PENALTY = {"SARCOS": 1e4, "School": 1e1}
 CLUSTERS = {"SARCOS": 6, "School": 7}

@@ -48,11 +48,10 @@ def split(setting: str, seed: int) -> Split:
     if is_blocked(setting):
         return make_split(data, "blocked", seed, 1.0 - TRAIN, GAP)
     draws = check_random_state(seed)
-    if data.index is None:
-        tasks, count = [np.arange(data.n_rows)], int
-    else:
-        tasks, count = [np.flatnonzero(data.index == t) for t in range(data.n_tasks)], round
     held = np.ones(data.n_rows, dtype=bool)
-    for rows in tasks:
-        held[rows[draws.permutation(rows.size)[: count(TRAIN * rows.size)]]] = False
+    if data.index is None:
+        held[draws.permutation(data.n_rows)[: int(TRAIN * data.n_rows)]] = False
+    for task in range(0 if data.index is None else data.n_tasks):
+        rows = np.flatnonzero(data.index == task)
+        held[rows[draws.permutation(rows.size)[: round(TRAIN * rows.size)]]] = False
     return Split(np.flatnonzero(~held), np.flatnonzero(held))
