@@ -42,6 +42,15 @@ PROTOCOLS = {
 CASES_OF_DATA = (SARCOS_1000, SCHOOL_27, SCHOOL_139)
 #: What a quick run does everything on; on the others only what is over at once.
 SMALL = (SARCOS_1000, SCHOOL_27)
+#: Support vectors with their penalty take minutes a split on 4449 rows, of which the paper prints
+#: nothing. ASO with their price has no stable minimum on the raw inputs of small schools: its error
+#: is .9 to 236 by split with 139 of them, and such a spread would agree with any number.
+NOT_THEIR_WAY: dict[str, tuple[str, ...]] = {
+    SARCOS_1000: (),
+    SARCOS_4449: ("single-task SVR", "single-task MLP"),
+    SCHOOL_27: ("ASO",),
+    SCHOOL_139: ("ASO",),
+}
 Measure = Callable[..., Mapping[str, float | None]]
 
 
@@ -76,11 +85,8 @@ def _wanted(plan: Plan, setting: str, method: str) -> bool:
 
 
 def _authors(plan: Plan) -> Iterator[Case]:
-    for setting in (SARCOS_1000, SARCOS_4449, SCHOOL_27, SCHOOL_139):
+    for setting, skipped in NOT_THEIR_WAY.items():
         theirs = on_sarcos if setting in SARCOS else on_school
-        # Support vectors with their penalty take minutes a split on 4449 rows, and the paper prints
-        # no number of that setting.
-        skipped = ("single-task SVR", "single-task MLP") if setting == SARCOS_4449 else ()
         for method in harness.predictors(setting):
             if method not in skipped and _wanted(plan, setting, method):
                 for seed in _seeds(plan, harness.N_SPLITS):
