@@ -110,7 +110,10 @@ def measure(setting: Setting, method: str, seed: int) -> Mapping[str, float | No
     predicted = np.asarray(model.predict(X[test]))
     seconds = time.perf_counter() - start
     groups = getattr(model, "n_groups_", setting.L)
-    kept = [features.n_groups_ for features in getattr(model, "features_", ())] or [setting.D]
+    # Of each task, as the authors count: a large group counts as often as it has tasks.
+    kept = np.full(setting.L, setting.D)
+    if hasattr(model, "features_"):
+        kept = np.array([features.n_groups_ for features in model.features_])[model.labels_]
     r2, r2_alone = _r2(true, predicted), _r2(true, alone)
     mse, mse_alone = _mse(true, predicted), _mse(true, alone)
     return {

@@ -38,7 +38,8 @@ class Asked:
 
     def told(self, values: Sequence[float], method: str) -> str:
         """Gains in words."""
-        each = (f"{self.gain(value, method):.1f} % at {value:g}" for value in values)
+        # Added to zero, so that nothing is printed as less than nothing.
+        each = (f"{round(self.gain(value, method), 1) + 0.0} % at {value:g}" for value in values)
         return f"{method} lowers the MSE by " + ", ".join(each)
 
 
