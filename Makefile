@@ -10,7 +10,7 @@ READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check lint backends lowest bench basins parity rivals reproduce own-inputs evidence clean
+.PHONY: help demo test check lint backends lowest bench basins rivals reproduce own-inputs evidence clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -19,7 +19,6 @@ help:
 	@echo "make lowest   the test suite with the lowest supported versions of the core dependencies"
 	@echo "make bench    ratios against refitting and against one least-squares fit"
 	@echo "make basins   tasks with inputs of their own: 29,934 of them against as many separate fits"
-	@echo "make parity   the paper's synthetic experiment, 100 repetitions at two noise levels"
 	@echo "make rivals   every method on schools and a robot arm, from the folder named by CTFA_DATA:"
 	@echo "              an hour, resumable; tables and plots go to results/baselines/"
 	@echo "make reproduce the paper's numbers, ours, and why they differ (real data from CTFA_DATA): an"
@@ -68,9 +67,6 @@ bench: $(READY)
 BASINS ?=
 basins: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/basins.py $(BASINS)
-
-parity: $(READY)
-	$(ONE_THREAD) $(BIN)/python benchmarks/parity.py
 
 # Options, such as RIVALS="--quick" or RIVALS="--jobs 2".
 RIVALS ?=

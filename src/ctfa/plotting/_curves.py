@@ -1,11 +1,7 @@
-"""Pictures of fitted models. Each draws on a given axis and returns it.
-
-Of the figure it changes nothing but the layout where that has none: labels would be cut off.
-"""
+"""Errors with their intervals: of the limits that were tried, of methods on the same splits."""
 
 from __future__ import annotations
 
-import importlib
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -14,8 +10,9 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa.core.cut import CutCurve
+from ctfa.plotting._axes import CHOSEN, INK, axes, inches, make_room
 
-INK, BAND, CHOSEN = "#1b4965", "#bee3f2", "#c8553d"
+BAND = "#bee3f2"
 SPLITS = "#7fb8d6"
 #: Height of the picture in ranges of the finite limits: an end point beyond it would flatten them.
 REACH = 1.6
@@ -47,8 +44,8 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     matplotlib Axes
     """
     curve = check.require_curve(model)
-    ax = _axes(ax)
-    _make_room(ax.figure)
+    ax = axes(ax)
+    make_room(ax.figure)
     # The two extremes, no merge at all and one group, have no place on a scale of limits.
     places = np.arange(curve.max_loss.size)
     error, band = curve.error, 2.0 * curve.standard_error
@@ -83,7 +80,7 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     ax.set_xticks(kept, labels, fontsize="small")
     ax.set_xlabel("max_loss (and mean number of groups)")
     scaled = getattr(model, "targets_", model).scale == "standard"
-    gap = " " if _inches(ax, "height") > LONG_LABEL else "\n"
+    gap = " " if inches(ax, "height") > LONG_LABEL else "\n"
     ax.set_ylabel(f"held-out error,{gap}{'share of variance' if scaled else 'squared units'}")
     ax.set_title("Held-out error by max_loss")
     ax.legend(frameon=False, fontsize="small")
@@ -113,8 +110,8 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
     matplotlib Axes
     """
     rows = comparison.summary(metric)[::-1]
-    ax = _axes(ax, height=1.5 + 0.3 * len(rows))
-    _make_room(ax.figure)
+    ax = axes(ax, height=1.5 + 0.3 * len(rows))
+    make_room(ax.figure)
     known = {row.method: row for row in rows}
     centre = known[comparison.reference].mean if comparison.reference in known else None
     for place, row in enumerate(rows):
@@ -250,30 +247,10 @@ def _limit_name(limit: float) -> str:
 def _labelled(ax: Any, curve: CutCurve) -> list[int]:
     """Places that are labelled: both ends, the one chosen, and others where there is room."""
     last = curve.max_loss.size - 1
-    room = _inches(ax, "width") / LABEL_WIDTH
+    room = inches(ax, "width") / LABEL_WIDTH
     apart = max(1, int(np.ceil(last / max(room, 1.0))))
     kept = sorted({0, curve.chosen, last})
     for place in range(last):
         if min(abs(place - other) for other in kept) >= apart:
             kept.append(place)
     return sorted(kept)
-
-
-def _inches(ax: Any, side: str) -> float:
-    return float(getattr(ax.get_window_extent(), side)) / float(ax.figure.dpi)
-
-
-def _make_room(figure: Any) -> None:
-    """Let a figure without a layout make room for labels; a part of a figure has that of all."""
-    if figure.get_layout_engine() is None and hasattr(figure, "set_layout_engine"):
-        figure.set_layout_engine("constrained")
-
-
-def _axes(ax: Any, *, height: float = 4.5) -> Any:
-    if ax is not None:
-        return ax
-    try:
-        pyplot = importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise ImportError("ctfa.plotting needs matplotlib: pip install 'ctfa[plot]'") from error
-    return pyplot.subplots(figsize=(8.0, height), layout="constrained")[1]
