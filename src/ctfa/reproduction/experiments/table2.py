@@ -16,6 +16,7 @@ from ctfa.reproduction.experiments._qm9_methods import (
     measure_data,
     recipe_of,
 )
+from ctfa.reproduction.experiments._qm9_networks import network_cases
 
 NAME = "table2"
 SETTING, SETTING_OF_CODE = "QM9", "QM9, features of the authors' code"
@@ -47,7 +48,7 @@ def cases(plan: Plan) -> Iterator[Case]:
     yield from _cases(HONEST, SETTING_OF_CODE, CODE, LINEAR, n_honest, plan)
     yield from _cases(HONEST, SETTING, TEXT, NETWORKS, n_honest, plan)
     yield from _cases(AUTHORS, SETTING, CODE, NETWORKS, plan.seeds or 1, plan)
-    yield from ()  # network_cases(plan) of _qm9_networks
+    yield from network_cases(plan)
 
 
 def _data(protocol: str, n_splits: int, plan: Plan) -> Iterator[Case]:
