@@ -20,9 +20,9 @@ from ctfa.reproduction._results import Results
 from ctfa.reproduction.compare import CANNOT, DIFFERS, REPRODUCED
 from ctfa.reproduction.experiments import _qm9_data as data
 from ctfa.reproduction.experiments import _qm9_distances as distances
-from ctfa.reproduction.experiments._qm9_checks import improves, random_weights_best
+from ctfa.reproduction.experiments._qm9_checks import SETTING, improves, random_weights_best
 from ctfa.reproduction.experiments._qm9_methods import LINEAR, measure
-from ctfa.reproduction.experiments.table2 import SETTING, TABLE2, cases
+from ctfa.reproduction.experiments.table2 import TABLE2, cases
 from real_data import real
 
 LARGEST = 7  # molecule of the table below with the largest A
@@ -80,6 +80,8 @@ def test_a_quick_run_gives_every_number_and_statement_a_verdict(few_molecules):
     assert not made.results.failed
     ours = [verdict for verdict in made.verdicts if not verdict.claim.cannot]
     assert all(verdict.word in (REPRODUCED, DIFFERS) for verdict in ours)
+    shown = {judged.statement.check: judged.shown for judged in made.statements}["qm9_improves"]
+    assert "with the features of the authors' code, MLP: " in shown
     words = {judged.statement.check: judged.word for judged in made.statements}
     assert [name for name, word in words.items() if word == CANNOT] == ["qm9_random_weights_best"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from ctfa.reproduction._case import AUTHORS, HONEST, Case, Experiment, Plan
-from ctfa.reproduction.experiments._qm9_checks import CHECKS
+from ctfa.reproduction.experiments._qm9_checks import CHECKS, SETTING, SETTING_OF_CODE
 from ctfa.reproduction.experiments._qm9_data import CODE, TEXT
 from ctfa.reproduction.experiments._qm9_methods import (
     LINEAR,
@@ -19,7 +19,6 @@ from ctfa.reproduction.experiments._qm9_methods import (
 from ctfa.reproduction.experiments._qm9_networks import network_cases
 
 NAME = "table2"
-SETTING, SETTING_OF_CODE = "QM9", "QM9, features of the authors' code"
 #: Splits of the authors' protocol, as it is not known which one was theirs, and of the honest one.
 N_AUTHORS, N_HONEST = 10, 3
 
@@ -47,6 +46,7 @@ def cases(plan: Plan) -> Iterator[Case]:
     yield from _cases(HONEST, SETTING, TEXT, LINEAR, n_honest, plan)
     yield from _cases(HONEST, SETTING_OF_CODE, CODE, LINEAR, n_honest, plan)
     yield from _cases(HONEST, SETTING, TEXT, NETWORKS, n_honest, plan)
+    yield from _cases(HONEST, SETTING_OF_CODE, CODE, NETWORKS, n_honest, plan)
     yield from _cases(AUTHORS, SETTING, CODE, NETWORKS, plan.seeds or 1, plan)
     yield from network_cases(plan)
 
