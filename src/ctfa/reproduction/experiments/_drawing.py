@@ -19,10 +19,12 @@ from ctfa.reproduction._results import Figure, Results
 from ctfa.reproduction.experiments._generated import (
     BOTH,
     PHASE_1,
+    RIDGE,
     RISK_1,
     RISK_BOTH,
     RISK_RIDGE,
     SINGLE,
+    SINGLE_RIDGE,
     Setting,
 )
 from ctfa.reproduction.experiments._sweeps import BASE, BY_NAME, Sweep
@@ -54,6 +56,7 @@ LOOKS = {
     BOTH: Look(WARM, "-", "s"),
     RISK_1: Look(DARK, "--", "o", filled=False),
     RISK_BOTH: Look(WARM, "--", "s", filled=False),
+    SINGLE_RIDGE: Look(GREY, ":", "v", filled=False),
     RISK_RIDGE: Look(GREEN, ":", "D", filled=False),
 }
 NAMES = {PHASE_1: "Phase I, paper's rule", BOTH: "Phase I+II, paper's rule"}
@@ -135,7 +138,7 @@ def _sweeps(
     labels = [NAMES.get(method, method) for method in LOOKS if NAMES.get(method, method) in known]
     figure.legend(
         [known[label] for label in labels], labels, loc="outside lower center", frameon=False,
-        ncols=6 if len(parameters) > 2 else 3,
+        ncols=7 if len(parameters) > 2 else 3,
     )  # fmt: skip
     n_repetitions = base.values.size
     means = f"means of {n_repetitions} repetitions with 95 % intervals"
@@ -157,7 +160,7 @@ def _panel(ax: Any, results: Results, sweep: Sweep, measure: Measure) -> None:
                 ax.axhline(level.mean(), color=look.colour, linestyle=look.line, linewidth=1.0,
                            label=NAMES.get(method, method))  # fmt: skip
             continue
-        if method == RISK_RIDGE and sweep.parameter != "D":
+        if method in RIDGE and sweep.parameter != "D":
             continue
         _line(ax, places, [measure(results, name, method) for name in names], method, look)
     if sweep.scale == "log":

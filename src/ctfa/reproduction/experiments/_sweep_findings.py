@@ -167,8 +167,8 @@ def epsilon_2_spans(results: Results) -> Finding:
     told = ", ".join(f"{count:.1f} at {value:g}" for value, count in kept.items())
     return Finding(
         kept[-1.0] > n_features - 0.5 and kept[1e-2] < 1.5,
-        f"features a group: {told}. All are kept by a negative value only, which the authors did "
-        "not try.",
+        f"features of a task's group: {told}. All are kept by a negative value only, which the "
+        "authors did not try.",
     )
 
 
@@ -188,7 +188,7 @@ def epsilon_2_large(results: Results) -> Finding:
     kept = ask(1e-2, BOTH, "features")
     return Finding(
         kept < 1.5 and large > usual,
-        f"all are aggregated ({kept:.1f} a group left at 0.01), but the MSE is then {large:.2f}, "
+        f"all are aggregated ({kept:.1f} is left at 0.01), but the MSE is then {large:.2f}, "
         f"{'above' if large > usual else 'below'} {usual:.2f} at 0.0001. In the authors' log 0.01 "
         "is the best of all values too (58.3): the coefficients of a task are alike here, so that "
         "one mean is nearly the true model. Larger values change nothing more; the authors' table "

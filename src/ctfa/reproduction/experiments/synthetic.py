@@ -57,7 +57,7 @@ def check_second_phase_refines(results: Results) -> Finding:
             holds &= both < first and kept < generated.Setting().D
             said.append(
                 f"sigma = {noise:g}: MSE {first:.1f} after Phase I, {both:.1f} by {method} with "
-                f"{kept:.1f} features a group"
+                f"{kept:.1f} features a task"
             )
     return Finding(holds, "; ".join(said) + ".")
 
