@@ -10,7 +10,7 @@ import numpy as np
 
 from ctfa.reproduction._case import HONEST
 from ctfa.reproduction._claims import load_claims
-from ctfa.reproduction._results import Results
+from ctfa.reproduction._results import Figure, Results
 from ctfa.reproduction.experiments import _basin_methods as methods
 from ctfa.reproduction.experiments._basin_methods import EPSILONS
 from ctfa.reproduction.experiments._basin_settings import (
@@ -43,12 +43,14 @@ def draw(results: Results, folder: Path) -> list[Path]:
     if not found:
         return []
     figure, axes = plt.subplots(
-        2, len(found), figsize=(1.0 + 3.1 * len(found), 5.8), sharex=True, squeeze=False,
+        2, len(found), figsize=(1.0 + 3.1 * len(found), 6.6), sharex=True, squeeze=False,
         height_ratios=(2, 1), layout="constrained",
     )  # fmt: skip
     for setting, (above, below) in zip(found, axes.T, strict=True):
         _draw_setting(results, setting, above, below)
-    axes[0, 0].set_ylabel("MSE, in units of the training variance\n(mean, standard deviation)")
+    axes[0, 0].set_ylabel(
+        "MSE, in units of the training variance\n(bars: of differences to epsilon = 1)"
+    )
     axes[1, 0].set_ylabel("groups (models trained)")
     title = "Cross-validated error against the paper's epsilon: where aggregating pays"
     if any(row["quick"] for row in results.rows):
@@ -71,7 +73,7 @@ def _draw_setting(results: Results, setting: str, above: Any, below: Any) -> Non
         style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 4}
         places = PLACES[known] + (0.12 if graph else 0.0)
         above.errorbar(
-            places, [one.mean for one in mse if one], [one.spread or 0.0 for one in mse if one],
+            places, [one.mean for one in mse if one], _bars([one for one in mse if one]),
             capsize=2, elinewidth=0.6, label=f"authors' rule, {label}", **style,
         )  # fmt: skip
         below.plot(places, [one.mean for one in groups if one], **style)
@@ -79,10 +81,21 @@ def _draw_setting(results: Results, setting: str, above: Any, below: Any) -> Non
     if setting == EUROPE:
         _draw_paper(above, below)
     above.set_title(TITLES[setting], fontsize=10)
-    above.legend(fontsize=6.5, loc="best", framealpha=0.85)
     below.set_yscale("log")
     below.set_xticks(PLACES, [f"{epsilon:g}" for epsilon in EPSILONS], rotation=60, fontsize=8)
     below.set_xlabel("epsilon (merges less ... more)")
+    lines, labels = above.get_legend_handles_labels()
+    below.legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.55))
+
+
+def _bars(errors: list[Figure]) -> list[float]:
+    """Standard deviation over folds of the difference to the first.
+
+    That of the errors themselves is of how hard the folds are, which is the same for all.
+    """
+    if len({one.values.size for one in errors}) > 1 or errors[0].values.size < 2:
+        return [0.0] * len(errors)
+    return [float((one.values - errors[0].values).std(ddof=1)) for one in errors]
 
 
 def _draw_levels(results: Results, setting: str, above: Any, below: Any) -> None:

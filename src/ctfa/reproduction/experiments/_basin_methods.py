@@ -75,8 +75,9 @@ def single_tasks(part: Fold) -> FloatArray:
     predicted = np.empty(part.Y_test.shape)
     for task, columns in enumerate(part.layout):
         own, rows = columns[columns >= 0], seen[:, task]
+        # Columns first: they are few, and the rows of a large map are all of it.
         predicted[:, task] = _least_squares(
-            part.X[rows][:, own], part.Y[rows, task], part.X_test[:, own]
+            part.X[:, own][rows], part.Y[rows, task], part.X_test[:, own]
         )
     return predicted
 

@@ -148,7 +148,7 @@ def has_fewer_models(results: Results, setting: str) -> Finding:
     single, *curve = _folds(results, setting, [methods.SINGLE, *main_curve(setting)])
     errors = np.array(curve)
     best = int(np.argmin(errors.mean(axis=1)))
-    gain = 100.0 * (1.0 - errors[best] / single)
+    gain = np.round(100.0 * (1.0 - errors[best] / single), 1) + 0.0  # no minus before a zero
     models = curve_of(results, setting, quantity="models")[best]
     n_tasks = results.mean(HONEST, setting, methods.SINGLE, "models")
     clear = bool(models <= FAR * n_tasks and gain.min() > 0.0 and gain.mean() > 100.0 * FLAT)
