@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -74,8 +75,17 @@ def run_one(case: Case) -> Row:
     return row | {
         "figures": {k: None if v is None else float(v) for k, v in figures.items()},
         "warnings": sorted({f"{w.category.__name__}: {w.message}"[:300] for w in said}),
-        "versions": versions() | {"python": platform.python_version()},
+        "versions": versions() | {"python": platform.python_version()} | _network_versions(),
     }
+
+
+def _network_versions() -> dict[str, str]:
+    """Torch and what it runs on, where a case has used it."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return {}
+    cuda = torch.cuda.is_available()
+    return {"torch": f"{torch.__version__} on {torch.cuda.get_device_name() if cuda else 'CPU'}"}
 
 
 def _rows(

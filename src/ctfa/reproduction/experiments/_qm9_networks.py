@@ -20,9 +20,9 @@ from ctfa.reproduction.experiments._qm9_data import TEXT, figures_of, honest_spl
 
 NAME, SETTING = "table2", "QM9"
 N_SEEDS = 3
-#: Twelve thousand steps: less than a minute on a GPU. The error still falls slowly by then.
+#: As many epochs as the paper's, and the learning rate that Adam has by default: nothing is tuned.
 NETWORK: dict[str, Any] = {
-    "hidden": (128, 128), "epochs": 200, "batch_size": 2_000, "learning_rate": 3e-3,
+    "hidden": (128, 128), "epochs": 300, "batch_size": 2_000, "learning_rate": 1e-3,
 }  # fmt: skip
 QUICK: dict[str, Any] = {**NETWORK, "epochs": 2, "batch_size": 200}
 
