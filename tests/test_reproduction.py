@@ -124,7 +124,15 @@ def test_a_number_within_either_spread_is_reproduced():
     word = compare.judge(claims(), rows(ours=[2.08]))[0].word
     assert word == compare.REPRODUCED
     assert compare.judge(claims(), rows(ours=[2.2]))[0].word == compare.DIFFERS
-    assert compare.judge(claims(), rows(ours=[1.9, 2.5]))[0].word == compare.REPRODUCED
+    assert compare.judge(claims(), rows(ours=[2.0, 2.25]))[0].word == compare.REPRODUCED
+    # A method that scatters wildly does not agree with everything.
+    assert compare.judge(claims(), rows(ours=[0.0, 6.0]))[0].word == compare.DIFFERS
+
+
+def test_a_number_may_be_of_one_protocol_alone():
+    theirs = claims(protocol=AUTHORS)
+    assert compare.judge(theirs, rows(ours=[2.0]))[0].word == compare.CANNOT
+    assert compare.judge(claims(protocol=HONEST), rows(ours=[2.0]))[0].word == compare.REPRODUCED
 
 
 @given(st.floats(0.01, 100.0), st.floats(-0.029, 0.029))
@@ -173,7 +181,7 @@ def test_every_number_and_statement_gets_one_of_three_verdicts(toy):
     assert [(judged.word, judged.shown) for judged in made.statements] == [
         ("differs", "ours is 2.05")
     ]
-    assert "4 numbers of the paper: 1 reproduced, 1 differs, 2 cannot be run" in str(made)
+    assert "4 numbers: 1 reproduced, 1 differs, 2 cannot be run" in str(made)
 
 
 def test_finished_cases_are_not_run_again_and_failed_ones_are(toy, tmp_path):

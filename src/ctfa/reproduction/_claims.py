@@ -12,7 +12,7 @@ from typing import Any
 FILE = "claims.toml"
 _FIELDS = {
     "experiment", "source", "setting", "quantity", "values", "meant", "spread", "why", "why_of",
-    "cannot", "cannot_of",
+    "cannot", "cannot_of", "protocol",
 }  # fmt: skip
 
 
@@ -37,6 +37,8 @@ class Claim:
         By protocol ("" for any): why ours differs, where it does.
     cannot : str
         Why it cannot be run; empty where it can.
+    protocol : str
+        The one protocol that answers it; empty where any does.
     """
 
     experiment: str
@@ -50,6 +52,7 @@ class Claim:
     meant: float | None
     why: Mapping[str, str]
     cannot: str
+    protocol: str = ""
 
     @property
     def place(self) -> str:
@@ -120,6 +123,7 @@ def read_claims(tables: Mapping[str, Any]) -> Claims:
                     meant=table.get("meant", {}).get(method),
                     why={"": why} if isinstance(why, str) else dict(why),
                     cannot=table.get("cannot_of", {}).get(method, table.get("cannot", "")),
+                    protocol=table.get("protocol", ""),
                 )
             )
     return Claims(numbers, [Statement(**table) for table in tables.get("statements", [])])

@@ -13,8 +13,9 @@ from ctfa.reproduction.experiments import EXPERIMENTS
 
 INTRODUCTION = """# What we could and could not reproduce
 
-Every number of the paper, ours, and a verdict. The page is written from stored results by
-`ctfa reproduce page`; `make reproduce` runs everything again.
+Every number of the paper, ours, and a verdict. Numbers of figures are those of the authors' log,
+which is public with their code. The page is written from stored results by `ctfa reproduce page`;
+`make reproduce` runs everything again.
 
 Two protocols stand side by side where they differ. *As the authors ran it* follows their code:
 their split, their measure and what leaks from test to training rows, each named below. *Honest*

@@ -93,7 +93,7 @@ def table(made: Reproduction) -> str:
     lines += figure_lines(made.results)
     told = ", ".join(f"{count} {word}" for word, count in counts(made.verdicts).items())
     total = sum(counts(made.verdicts).values())
-    lines += ["", *textwrap.wrap(f"{total} numbers of the paper: {told}. {RULE}", WIDTH)]
+    lines += ["", *textwrap.wrap(f"{total} numbers: {told}. {RULE}", WIDTH)]
     lines += failures(made.results)
     return "\n".join(lines)
 

@@ -12,9 +12,12 @@ from ctfa.reproduction._results import Figure, Results
 REPRODUCED, DIFFERS, CANNOT = "reproduced", "differs", "cannot be run"
 #: Relative difference within which a number counts as reproduced whatever the spreads.
 CLOSE = 0.03
+#: Our own spread counts up to this part of a number: a method that scatters wildly agrees with any.
+WIDEST = 0.10
 RULE = (
-    "A number is reproduced when ours is within 3 % of it, or within the larger of the two spreads "
-    "(what the paper prints after the plus-minus sign, our standard deviation over seeds)."
+    "A number is reproduced when ours is within 3 % of it, within what the paper prints after the "
+    "plus-minus sign, or within our standard deviation over seeds, which counts up to a tenth of "
+    "the number."
 )
 
 
@@ -63,7 +66,8 @@ def judge_statements(claims: Claims, experiment: Experiment, results: Results) -
 
 def is_close(claimed: float, spread: float | None, ours: Figure) -> bool:
     """Whether ours agrees with a number; see ``RULE``."""
-    allowed = max(CLOSE * abs(claimed), spread or 0.0, ours.spread or 0.0)
+    own = min(ours.spread or 0.0, WIDEST * abs(claimed))
+    allowed = max(CLOSE * abs(claimed), spread or 0.0, own)
     # A number that both print alike agrees, though rounding may have moved it a little further.
     return abs(ours.mean - claimed) <= allowed * (1.0 + 1e-9)
 
@@ -72,7 +76,7 @@ def _verdicts(claim: Claim, results: Results) -> list[Verdict]:
     if claim.cannot:
         return [Verdict(claim, "", None, CANNOT, claim.cannot)]
     found = []
-    for protocol in (AUTHORS, HONEST):
+    for protocol in (claim.protocol,) if claim.protocol else (AUTHORS, HONEST):
         ours = results.get(protocol, claim.setting, claim.method, claim.quantity)
         if ours is not None:
             found.append(Verdict(claim, protocol, ours, *_word(claim, protocol, ours)))
