@@ -158,6 +158,12 @@ def test_each_protocol_has_its_own_reason():
     assert compare.judge(two, rows(ours=[9.0]))[0].why == "ours"
 
 
+def test_agreement_that_says_little_says_so():
+    both = claims(but_of={"ours": {HONEST: "by accident"}})
+    assert compare.judge(both, rows(ours=[2.0]))[0][3:] == (compare.REPRODUCED, "by accident")
+    assert compare.judge(claims(), rows(ours=[2.0]))[0][3:] == (compare.REPRODUCED, "")
+
+
 def test_a_number_nobody_explained_says_so():
     assert compare.judge(claims(), rows(ours=[9.0]))[0].why == "not explained"
 

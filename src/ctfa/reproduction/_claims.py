@@ -12,7 +12,7 @@ from typing import Any
 FILE = "claims.toml"
 _FIELDS = {
     "experiment", "source", "setting", "quantity", "values", "meant", "spread", "why", "why_of",
-    "cannot", "cannot_of", "protocol",
+    "cannot", "cannot_of", "protocol", "but_of",
 }  # fmt: skip
 
 
@@ -37,6 +37,8 @@ class Claim:
         By protocol ("" for any): why ours differs, where it does.
     cannot : str
         Why it cannot be run; empty where it can.
+    but : mapping
+        By protocol ("" for any): why agreement says little, where ours agrees.
     protocol : str
         The one protocol that answers it; empty where any does.
     """
@@ -52,6 +54,7 @@ class Claim:
     meant: float | None
     why: Mapping[str, str]
     cannot: str
+    but: Mapping[str, str]
     protocol: str = ""
 
     @property
@@ -110,6 +113,7 @@ def read_claims(tables: Mapping[str, Any]) -> Claims:
         for method, value in table["values"].items():
             printed, spread = value if isinstance(value, list) else (value, None)
             why = table.get("why_of", {}).get(method, table.get("why", {}))
+            but = table.get("but_of", {}).get(method, {})
             numbers.append(
                 Claim(
                     experiment=table["experiment"],
@@ -121,9 +125,15 @@ def read_claims(tables: Mapping[str, Any]) -> Claims:
                     spread=None if spread is None else float(spread),
                     spread_is=table.get("spread", ""),
                     meant=table.get("meant", {}).get(method),
-                    why={"": why} if isinstance(why, str) else dict(why),
+                    why=_by_protocol(why),
+                    but=_by_protocol(but),
                     cannot=table.get("cannot_of", {}).get(method, table.get("cannot", "")),
                     protocol=table.get("protocol", ""),
                 )
             )
     return Claims(numbers, [Statement(**table) for table in tables.get("statements", [])])
+
+
+def _by_protocol(reason: Any) -> dict[str, str]:
+    """A reason for any protocol, or one for each."""
+    return {"": reason} if isinstance(reason, str) else dict(reason)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from ctfa.reproduction._reproduce import Reproduction
 
 WIDTH = 120
-#: Quantities that every table of figures ends with, and the word for each.
-COSTS = {"groups": "groups", "features": "features", "models": "models", "seconds": "seconds"}
+#: Quantities that every table of figures ends with.
+COSTS = ("groups", "features", "models", "seconds")
 
 
 class Notes:
@@ -41,8 +41,8 @@ def number(value: float) -> str:
 
 
 def with_spread(value: float, spread: float | None) -> str:
-    """A number and what follows its plus-minus sign."""
-    return number(value) if spread is None else f"{number(value)} +- {spread:.2g}"
+    """A number and what follows its plus-minus sign, unless it never varies."""
+    return number(value) if not spread else f"{number(value)} +- {spread:.2g}"
 
 
 def of_figure(figure: Figure | None) -> str:
@@ -110,6 +110,8 @@ def figure_tables(results: Results) -> list[tuple[str, list[str], list[list[str]
     """Heading, header and rows of the table of each setting and protocol."""
     tables: dict[str, list[tuple[str, dict[str, Figure]]]] = {}
     for place, figures in results:
+        if place["method"] == "data":  # its sizes are no method's figures, and stand above
+            continue
         heading = f"{place['setting']}, {place['protocol']}"
         tables.setdefault(heading, []).append((place["method"], figures))
     made = []
@@ -117,11 +119,18 @@ def figure_tables(results: Results) -> list[tuple[str, list[str], list[list[str]
         known = list(dict.fromkeys(name for _, figures in methods for name in figures))
         names = [n for n in known if n not in COSTS] + [n for n in COSTS if n in known]
         rows = [
-            [method, *(of_figure(figures.get(name)) for name in names)]
+            [method, *(_cell(name, figures.get(name)) for name in names)]
             for method, figures in methods
         ]
         made.append((heading, ["", *names], rows))
     return made
+
+
+def _cell(quantity: str, figure: Figure | None) -> str:
+    """A figure with its spread; of a time, the mean alone."""
+    if figure is not None and quantity in ("seconds", "minutes"):
+        return f"{figure.mean:.2g}" if figure.mean < 100 else number(round(figure.mean))
+    return of_figure(figure)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -89,7 +89,7 @@ def _verdicts(claim: Claim, results: Results) -> list[Verdict]:
 
 def _word(claim: Claim, protocol: str, ours: Figure) -> tuple[str, str]:
     if is_close(claim.printed, claim.spread, ours):
-        return REPRODUCED, ""
+        return REPRODUCED, claim.but.get(protocol, claim.but.get("", ""))
     why = claim.why.get(protocol, claim.why.get("", "not explained"))
     if claim.meant is not None:
         agrees = is_close(claim.meant, claim.spread, ours)
