@@ -15,7 +15,7 @@ from ctfa.baselines import HardSharingRegressor
 from ctfa.baselines._torch_training import Course, Network, first_layers, run_layers
 from ctfa.baselines.weightings import WEIGHTINGS, CAGrad, Step
 from ctfa.reproduction._case import Plan
-from ctfa.reproduction.experiments._qm9_networks import network_cases
+from ctfa.reproduction.experiments.table2._networks import network_cases
 from real_data import real
 
 NO_TORCH = """

@@ -29,7 +29,7 @@ from ctfa.baselines.weightings import (
 from ctfa.baselines.weightings._by_gradients import onto_simplex
 from ctfa.baselines.weightings._surgery import orders
 from ctfa.reproduction._case import Plan
-from ctfa.reproduction.experiments._qm9_networks import network_cases
+from ctfa.reproduction.experiments.table2._networks import network_cases
 
 SEEDS = st.integers(0, 2**20)
 #: Functions of losses and gradients alone, without memory and chance.

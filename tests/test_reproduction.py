@@ -129,6 +129,15 @@ def test_a_number_within_either_spread_is_reproduced():
     assert compare.judge(claims(), rows(ours=[0.0, 6.0]))[0].word == compare.DIFFERS
 
 
+def test_two_means_agree_within_two_standard_errors_of_their_difference():
+    # Ours: mean 4, standard deviation 1, four values; so 2 sqrt(1/4 + 1/4) = 1.41 and 1.10.
+    ours = Figure(4.0 + np.array([-1.0, -1.0, 1.0, 1.0]) * np.sqrt(0.75))
+    assert compare.is_close(2.6, None, ours, repetitions=4)
+    assert not compare.is_close(2.5, None, ours, repetitions=4)
+    assert not compare.is_close(2.6, None, ours, repetitions=100)
+    assert not compare.is_close(2.6, None, ours)
+
+
 def test_a_number_may_be_of_one_protocol_alone():
     theirs = claims(protocol=AUTHORS)
     assert compare.judge(theirs, rows(ours=[2.0]))[0].word == compare.CANNOT

@@ -7,11 +7,11 @@ from ctfa import nonlinctfa
 from ctfa.reproduction import HONEST, Plan, Results, judge, judge_statements, load_claims
 from ctfa.reproduction._run import run_one
 from ctfa.reproduction.compare import CANNOT, DIFFERS, REPRODUCED
-from ctfa.reproduction.experiments import _generated as generated
-from ctfa.reproduction.experiments import _sweep_findings as findings
-from ctfa.reproduction.experiments._drawing import draw
-from ctfa.reproduction.experiments._sweeps import BASE, BY_NAME, SWEEPS, WIDE, points
-from ctfa.reproduction.experiments.figures import FIGURES, cases
+from ctfa.reproduction.experiments.generated import _findings as findings
+from ctfa.reproduction.experiments.generated import _repetition as generated
+from ctfa.reproduction.experiments.generated._drawing import draw
+from ctfa.reproduction.experiments.generated._sweeps import BASE, BY_NAME, SWEEPS, WIDE, points
+from ctfa.reproduction.experiments.generated.figures import FIGURES, cases
 
 CLAIMS = load_claims().of("figures")
 

@@ -7,8 +7,8 @@ from sklearn.linear_model import LinearRegression
 from ctfa import nonlinctfa
 from ctfa.reproduction import HONEST, Plan, load_claims, reproduce
 from ctfa.reproduction.compare import DIFFERS, REPRODUCED
-from ctfa.reproduction.experiments import _generated as generated
-from ctfa.reproduction.experiments.synthetic import SYNTHETIC, cases
+from ctfa.reproduction.experiments.generated import _repetition as generated
+from ctfa.reproduction.experiments.generated.synthetic import SYNTHETIC, cases
 
 CLAIMS = load_claims().of("synthetic")
 

@@ -11,13 +11,13 @@ from ctfa.reproduction import compare, load_claims
 from ctfa.reproduction._case import AUTHORS, HONEST, Plan
 from ctfa.reproduction._results import Results
 from ctfa.reproduction._run import run_one
-from ctfa.reproduction.experiments import _authors_harness as harness
-from ctfa.reproduction.experiments import _authors_sarcos as on_sarcos
-from ctfa.reproduction.experiments import _authors_school as on_school
-from ctfa.reproduction.experiments import _table1_honest as honest
-from ctfa.reproduction.experiments._matched_means import MatchedRowsRegressor, matched_means
-from ctfa.reproduction.experiments._table1_data import GAP, problem, split
-from ctfa.reproduction.experiments.table1 import TABLE1
+from ctfa.reproduction.experiments.table1 import _harness as harness
+from ctfa.reproduction.experiments.table1 import _honest as honest
+from ctfa.reproduction.experiments.table1 import _sarcos as on_sarcos
+from ctfa.reproduction.experiments.table1 import _school as on_school
+from ctfa.reproduction.experiments.table1._data import GAP, problem, split
+from ctfa.reproduction.experiments.table1._matched_means import MatchedRowsRegressor, matched_means
+from ctfa.reproduction.experiments.table1.table import TABLE1
 from real_data import real
 
 CLAIMS = load_claims().of("table1")

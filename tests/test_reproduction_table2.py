@@ -18,11 +18,11 @@ from ctfa.reproduction._case import AUTHORS, HONEST, Plan
 from ctfa.reproduction._reproduce import reproduce
 from ctfa.reproduction._results import Results
 from ctfa.reproduction.compare import CANNOT, DIFFERS, REPRODUCED
-from ctfa.reproduction.experiments import _qm9_data as data
-from ctfa.reproduction.experiments import _qm9_distances as distances
-from ctfa.reproduction.experiments._qm9_checks import SETTING, improves, random_weights_best
-from ctfa.reproduction.experiments._qm9_methods import LINEAR, measure
-from ctfa.reproduction.experiments.table2 import TABLE2, cases
+from ctfa.reproduction.experiments.table2 import _data as data
+from ctfa.reproduction.experiments.table2 import _distances as distances
+from ctfa.reproduction.experiments.table2._checks import SETTING, improves, random_weights_best
+from ctfa.reproduction.experiments.table2._methods import LINEAR, measure
+from ctfa.reproduction.experiments.table2.table import TABLE2, cases
 from real_data import real
 
 LARGEST = 7  # molecule of the table below with the largest A
@@ -42,7 +42,9 @@ def few_molecules(monkeypatch):
         Z[:, 7:11] += 3.0 * X[:, :1]
         tables[columns] = (X, Z, TARGETS)
     monkeypatch.setattr(data, "molecules", tables.__getitem__)
-    monkeypatch.setattr("ctfa.reproduction.experiments._qm9_methods.molecules", tables.__getitem__)
+    monkeypatch.setattr(
+        "ctfa.reproduction.experiments.table2._methods.molecules", tables.__getitem__
+    )
     monkeypatch.setattr(data, "QUICK", (300, 100))
     clear()
     yield tables

@@ -9,8 +9,8 @@ from ctfa.reproduction._case import HONEST, Plan
 from ctfa.reproduction._results import Results
 from ctfa.reproduction._run import run_one
 from ctfa.reproduction.compare import CANNOT, REPRODUCED, judge, judge_statements
-from ctfa.reproduction.experiments import _basin_methods as methods
-from ctfa.reproduction.experiments._basin_settings import (
+from ctfa.reproduction.experiments.table3 import _methods as methods
+from ctfa.reproduction.experiments.table3._settings import (
     CRU,
     EUROPE,
     PO,
@@ -21,7 +21,12 @@ from ctfa.reproduction.experiments._basin_settings import (
     make_fold,
     rows_of,
 )
-from ctfa.reproduction.experiments.table3 import TABLE3, has_fewer_models, has_u_shape, main_curve
+from ctfa.reproduction.experiments.table3.table import (
+    TABLE3,
+    has_fewer_models,
+    has_u_shape,
+    main_curve,
+)
 from real_data import real
 
 CLAIMS = load_claims().of("table3")

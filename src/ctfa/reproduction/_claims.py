@@ -13,6 +13,7 @@ FILE = "claims.toml"
 _FIELDS = {
     "experiment", "source", "setting", "quantity", "values", "meant", "spread", "why", "why_of",
     "cannot", "cannot_of", "protocol", "but_of",
+    "repetitions",
 }  # fmt: skip
 
 
@@ -39,6 +40,8 @@ class Claim:
         Why it cannot be run; empty where it can.
     but : mapping
         By protocol ("" for any): why agreement says little, where ours agrees.
+    repetitions : int or None
+        How many the printed number is a mean of, where that is known.
     protocol : str
         The one protocol that answers it; empty where any does.
     """
@@ -55,6 +58,7 @@ class Claim:
     why: Mapping[str, str]
     cannot: str
     but: Mapping[str, str]
+    repetitions: int | None = None
     protocol: str = ""
 
     @property
@@ -128,6 +132,7 @@ def read_claims(tables: Mapping[str, Any]) -> Claims:
                     why=_by_protocol(why),
                     but=_by_protocol(but),
                     cannot=table.get("cannot_of", {}).get(method, table.get("cannot", "")),
+                    repetitions=table.get("repetitions"),
                     protocol=table.get("protocol", ""),
                 )
             )

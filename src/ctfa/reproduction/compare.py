@@ -14,10 +14,13 @@ REPRODUCED, DIFFERS, CANNOT = "reproduced", "differs", "cannot be run"
 CLOSE = 0.03
 #: Our own spread counts up to this part of a number: a method that scatters wildly agrees with any.
 WIDEST = 0.10
+#: Standard errors within which two means of repetitions agree.
+ERRORS = 2.0
 RULE = (
     "A number is reproduced when ours is within 3 % of it, within what the paper prints after the "
-    "plus-minus sign, or within our standard deviation over seeds, which counts up to a tenth of "
-    "the number."
+    "plus-minus sign, or within what seeds explain: two standard errors of the difference where it "
+    "is known how many repetitions the number is a mean of, else our standard deviation over "
+    "seeds, which counts up to a tenth of the number."
 )
 
 
@@ -64,10 +67,16 @@ def judge_statements(claims: Claims, experiment: Experiment, results: Results) -
     return judged
 
 
-def is_close(claimed: float, spread: float | None, ours: Figure) -> bool:
+def is_close(
+    claimed: float, spread: float | None, ours: Figure, repetitions: int | None = None
+) -> bool:
     """Whether ours agrees with a number; see ``RULE``."""
-    own = min(ours.spread or 0.0, WIDEST * abs(claimed))
-    allowed = max(CLOSE * abs(claimed), spread or 0.0, own)
+    own = ours.spread or 0.0
+    if repetitions is None:
+        explained = min(own, WIDEST * abs(claimed))
+    else:
+        explained = ERRORS * own * (1.0 / ours.values.size + 1.0 / repetitions) ** 0.5
+    allowed = max(CLOSE * abs(claimed), spread or 0.0, explained)
     # A number that both print alike agrees, though rounding may have moved it a little further.
     return abs(ours.mean - claimed) <= allowed * (1.0 + 1e-9)
 
@@ -88,11 +97,14 @@ def _verdicts(claim: Claim, results: Results) -> list[Verdict]:
 
 
 def _word(claim: Claim, protocol: str, ours: Figure) -> tuple[str, str]:
-    if is_close(claim.printed, claim.spread, ours):
+    if is_close(claim.printed, claim.spread, ours, claim.repetitions):
         return REPRODUCED, claim.but.get(protocol, claim.but.get("", ""))
-    why = claim.why.get(protocol, claim.why.get("", "not explained"))
+    unknown = "not explained"
+    if claim.repetitions is not None:
+        unknown += ": further than two standard errors, as one number in twenty is by chance"
+    why = claim.why.get(protocol, claim.why.get("", unknown))
     if claim.meant is not None:
-        agrees = is_close(claim.meant, claim.spread, ours)
+        agrees = is_close(claim.meant, claim.spread, ours, claim.repetitions)
         why = f"{claim.meant:g} is meant, which {'agrees' if agrees else 'differs too'}: {why}"
     return DIFFERS, why
 

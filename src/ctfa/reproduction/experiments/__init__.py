@@ -1,8 +1,7 @@
-"""The paper's experiments, one file each."""
+"""The paper's experiments."""
 
 from ctfa.reproduction._case import Experiment
-from ctfa.reproduction.experiments.figures import FIGURES
-from ctfa.reproduction.experiments.synthetic import SYNTHETIC
+from ctfa.reproduction.experiments.generated import FIGURES, SYNTHETIC
 from ctfa.reproduction.experiments.table1 import TABLE1
 from ctfa.reproduction.experiments.table2 import TABLE2
 from ctfa.reproduction.experiments.table3 import TABLE3

@@ -11,9 +11,9 @@ import numpy as np
 from ctfa.reproduction._case import HONEST
 from ctfa.reproduction._claims import load_claims
 from ctfa.reproduction._results import Figure, Results
-from ctfa.reproduction.experiments import _basin_methods as methods
-from ctfa.reproduction.experiments._basin_methods import EPSILONS
-from ctfa.reproduction.experiments._basin_settings import (
+from ctfa.reproduction.experiments.table3 import _methods as methods
+from ctfa.reproduction.experiments.table3._methods import EPSILONS
+from ctfa.reproduction.experiments.table3._settings import (
     CRU,
     CRU_SHORT,
     EUROPE,

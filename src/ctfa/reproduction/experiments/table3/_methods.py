@@ -14,7 +14,7 @@ from ctfa.core.own_fits import AveragedFit
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray
-from ctfa.reproduction.experiments._basin_settings import Fold, error_of, known, make_fold
+from ctfa.reproduction.experiments.table3._settings import Fold, error_of, known, make_fold
 
 #: The paper's, in the order of its Table 3.
 EPSILONS = (1.0, 0.5, 0.1, 0.05, 0.01, 0.0, -0.01, -0.05, -0.1, -1.0)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from ctfa.baselines import HardSharingRegressor
 from ctfa.baselines.weightings import WEIGHTINGS
 from ctfa.reproduction._case import HONEST, Case, Plan
-from ctfa.reproduction.experiments._qm9_data import TEXT, figures_of, honest_split
+from ctfa.reproduction.experiments.table2._data import TEXT, figures_of, honest_split
 
 NAME, SETTING = "table2", "QM9"
 N_SEEDS = 3

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from ctfa import baselines as rivals
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.reproduction.experiments._table1_data import SARCOS, TEST, problem
+from ctfa.reproduction.experiments.table1._data import SARCOS, TEST, problem
 
 N_SPLITS, SEED = 5, 42
 #: For stored results: to be changed with any parameter of the authors' protocol.

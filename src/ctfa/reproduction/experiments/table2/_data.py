@@ -11,7 +11,7 @@ import numpy as np
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.datasets import load_qm9
 from ctfa.datasets._qm9_features import TARGETS
-from ctfa.reproduction.experiments._qm9_distances import mean_distances
+from ctfa.reproduction.experiments.table2._distances import mean_distances
 
 #: Features as the paper's text describes them: node features, positions and bonds, averaged.
 TEXT = "the paper's text"

@@ -16,7 +16,7 @@ from ctfa.datasets import make_basins
 from ctfa.plotting import plot_data_flow, plot_groups_map
 from ctfa.reproduction._case import HONEST
 from ctfa.reproduction._results import Figure, Results
-from ctfa.reproduction.experiments._generated import (
+from ctfa.reproduction.experiments.generated._repetition import (
     BOTH,
     PHASE_1,
     RIDGE,
@@ -27,7 +27,7 @@ from ctfa.reproduction.experiments._generated import (
     SINGLE_RIDGE,
     Setting,
 )
-from ctfa.reproduction.experiments._sweeps import BASE, BY_NAME, Sweep
+from ctfa.reproduction.experiments.generated._sweeps import BASE, BY_NAME, Sweep
 
 DPI = 110
 #: Basins of the map, in a quick run and else, and the limit at which neighbours are merged.

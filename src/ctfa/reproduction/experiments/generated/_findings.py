@@ -7,8 +7,14 @@ from itertools import pairwise
 
 from ctfa.reproduction._case import HONEST, Finding
 from ctfa.reproduction._results import Results
-from ctfa.reproduction.experiments._generated import BOTH, PHASE_1, RISK_1, RISK_BOTH, SINGLE
-from ctfa.reproduction.experiments._sweeps import BY_NAME
+from ctfa.reproduction.experiments.generated._repetition import (
+    BOTH,
+    PHASE_1,
+    RISK_1,
+    RISK_BOTH,
+    SINGLE,
+)
+from ctfa.reproduction.experiments.generated._sweeps import BY_NAME
 
 #: Errors that differ by less than this share are called the same.
 SAME = 0.03

@@ -23,8 +23,8 @@ from ctfa.comparison import METHODS as KNOWN
 from ctfa.comparison._methods import Method
 from ctfa.comparison._metrics import METRICS, errors_of_tasks
 from ctfa.comparison._problem import Problem
-from ctfa.reproduction.experiments._matched_means import MatchedRowsRegressor
-from ctfa.reproduction.experiments._table1_data import SARCOS, is_blocked, problem, split
+from ctfa.reproduction.experiments.table1._data import SARCOS, is_blocked, problem, split
+from ctfa.reproduction.experiments.table1._matched_means import MatchedRowsRegressor
 
 #: The authors' limits on SARCOS, in standard units of the targets.
 EPSILON_1, EPSILON_2 = -0.01, 0.0

@@ -16,8 +16,8 @@ from ctfa._parity import nonlinctfa
 from ctfa._regressor import CTFARegressor
 from ctfa.baselines import SingleTaskRegressor
 from ctfa.core.types import FloatArray
-from ctfa.reproduction.experiments._table1_data import TRAIN, problem
-from ctfa.reproduction.experiments._table1_honest import EPSILON_1, EPSILON_2, sizes
+from ctfa.reproduction.experiments.table1._data import TRAIN, problem
+from ctfa.reproduction.experiments.table1._honest import EPSILON_1, EPSILON_2, sizes
 
 
 @lru_cache(maxsize=2)

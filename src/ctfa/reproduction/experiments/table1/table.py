@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from ctfa.reproduction._case import AUTHORS, HONEST, Case, Experiment, Finding, Plan
 from ctfa.reproduction._results import Results
-from ctfa.reproduction.experiments import _authors_harness as harness
-from ctfa.reproduction.experiments import _authors_sarcos as on_sarcos
-from ctfa.reproduction.experiments import _authors_school as on_school
-from ctfa.reproduction.experiments import _table1_honest as honest
-from ctfa.reproduction.experiments._table1_data import (
+from ctfa.reproduction.experiments.table1 import _harness as harness
+from ctfa.reproduction.experiments.table1 import _honest as honest
+from ctfa.reproduction.experiments.table1 import _sarcos as on_sarcos
+from ctfa.reproduction.experiments.table1 import _school as on_school
+from ctfa.reproduction.experiments.table1._data import (
     GAP,
     SARCOS,
     SARCOS_1000,

@@ -14,7 +14,7 @@ from ctfa._parity import nonlinctfa
 from ctfa._regressor import CTFARegressor
 from ctfa.datasets._qm9_features import TARGETS
 from ctfa.reproduction._case import AUTHORS
-from ctfa.reproduction.experiments._qm9_data import (
+from ctfa.reproduction.experiments.table2._data import (
     CODE,
     TEXT,
     authors_order,

@@ -14,10 +14,10 @@ import numpy as np
 from ctfa.core.types import FloatArray
 from ctfa.reproduction._case import AUTHORS, HONEST, Case, Experiment, Finding, Plan
 from ctfa.reproduction._results import Results
-from ctfa.reproduction.experiments import _basin_methods as methods
-from ctfa.reproduction.experiments._basin_curves import draw
-from ctfa.reproduction.experiments._basin_methods import EPSILONS
-from ctfa.reproduction.experiments._basin_settings import (
+from ctfa.reproduction.experiments.table3 import _methods as methods
+from ctfa.reproduction.experiments.table3._curves import draw
+from ctfa.reproduction.experiments.table3._methods import EPSILONS
+from ctfa.reproduction.experiments.table3._settings import (
     CRU,
     CRU_SHORT,
     EUROPE,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ctfa.reproduction._case import HONEST, Case, Experiment, Finding, Plan
 from ctfa.reproduction._results import Results
-from ctfa.reproduction.experiments import _generated as generated
+from ctfa.reproduction.experiments.generated import _repetition as generated
 
 NAME = "synthetic"
 #: The text says ten; ten-repetition means scatter by 3 %.

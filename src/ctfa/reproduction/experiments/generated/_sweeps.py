@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ctfa.reproduction.experiments._generated import PAPER, RIDGE, RISK, Setting
+from ctfa.reproduction.experiments.generated._repetition import PAPER, RIDGE, RISK, Setting
 
 #: The point that all sweeps have in common is run once.
 BASE = "base"

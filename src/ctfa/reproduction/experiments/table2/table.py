@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from ctfa.reproduction._case import AUTHORS, HONEST, Case, Experiment, Plan
-from ctfa.reproduction.experiments._qm9_checks import CHECKS, SETTING, SETTING_OF_CODE
-from ctfa.reproduction.experiments._qm9_data import CODE, TEXT
-from ctfa.reproduction.experiments._qm9_methods import (
+from ctfa.reproduction.experiments.table2._checks import CHECKS, SETTING, SETTING_OF_CODE
+from ctfa.reproduction.experiments.table2._data import CODE, TEXT
+from ctfa.reproduction.experiments.table2._methods import (
     LINEAR,
     NETWORKS,
     Method,
@@ -16,7 +16,7 @@ from ctfa.reproduction.experiments._qm9_methods import (
     measure_data,
     recipe_of,
 )
-from ctfa.reproduction.experiments._qm9_networks import network_cases
+from ctfa.reproduction.experiments.table2._networks import network_cases
 
 NAME = "table2"
 #: Splits of the authors' protocol, as it is not known which one was theirs, and of the honest one.

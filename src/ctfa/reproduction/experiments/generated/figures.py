@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ctfa.reproduction._case import HONEST, Case, Experiment, Plan
-from ctfa.reproduction.experiments import _generated as generated
-from ctfa.reproduction.experiments._drawing import draw
-from ctfa.reproduction.experiments._sweep_findings import CHECKS
-from ctfa.reproduction.experiments._sweeps import points
+from ctfa.reproduction.experiments.generated import _repetition as generated
+from ctfa.reproduction.experiments.generated._drawing import draw
+from ctfa.reproduction.experiments.generated._findings import CHECKS
+from ctfa.reproduction.experiments.generated._sweeps import points
 
 NAME = "figures"
 N_REPETITIONS, N_QUICK = 20, 1

@@ -22,9 +22,9 @@ from sklearn.svm import SVR
 from ctfa._layout import multi_input_layout
 from ctfa._parity import nonlinctfa
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.reproduction.experiments._authors_harness import N_SPLITS, SEED, stacked
-from ctfa.reproduction.experiments._matched_means import matched_means
-from ctfa.reproduction.experiments._table1_data import TEST
+from ctfa.reproduction.experiments.table1._data import TEST
+from ctfa.reproduction.experiments.table1._harness import N_SPLITS, SEED, stacked
+from ctfa.reproduction.experiments.table1._matched_means import matched_means
 
 #: What every error is divided by, and from where on it is left out.
 RANGE, DROPPED = 69.0, 1.0
