@@ -1,6 +1,7 @@
 """Claims, cases and verdicts: what is asked, what is stored, what is said of it."""
 
 import csv
+import sys
 from dataclasses import replace
 from functools import partial
 
@@ -29,7 +30,7 @@ from ctfa.reproduction import (
 from ctfa.reproduction import _reproduce as making
 from ctfa.reproduction._claims import read_claims
 from ctfa.reproduction._page import page_text
-from ctfa.reproduction._run import read_stored, run
+from ctfa.reproduction._run import read_stored, run, run_one
 from ctfa.reproduction._text import failures
 
 
@@ -236,6 +237,33 @@ def test_networks_run_when_asked_and_are_shown_when_stored(toy, tmp_path):
     assert reproduce("toy", folder=tmp_path).results.get(HONEST, "here", "net", "mse") is None
     reproduce("toy", folder=tmp_path, networks=True)
     assert reproduce("toy", folder=tmp_path).results.mean(HONEST, "here", "net", "mse") == 1.0
+
+
+def test_stored_networks_are_shown_when_all_else_is_run_again(toy, tmp_path):
+    _, counter = toy
+    reproduce("toy", folder=tmp_path / "out", networks=True)
+    again = reproduce("toy", folder=tmp_path / "out", rerun=True)
+    assert again.results.mean(HONEST, "here", "net", "mse") == 1.0
+    assert counter.read_text().count("run") == 4 + 3
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_figure_that_is_no_number_fails_its_case_and_is_not_stored(value):
+    row = run_one(Case("toy", HONEST, "here", "ours", 0, lambda: {"mse": value, "groups": None}))
+    assert row["error"] == "gave NaN or infinity for mse"
+
+
+def test_torch_is_named_by_cases_of_networks_alone(monkeypatch):
+    class Torch:
+        __version__ = "9"
+
+        class cuda:
+            is_available = staticmethod(lambda: False)
+
+    monkeypatch.setitem(sys.modules, "torch", Torch)
+    case = Case("toy", HONEST, "here", "ours", 0, lambda: {"mse": 1.0})
+    assert "torch" not in run_one(case)["versions"]
+    assert run_one(case._replace(network=True))["versions"]["torch"] == "9 on CPU"
 
 
 def test_a_case_is_known_by_all_that_decides_it():

@@ -6,7 +6,8 @@ import platform
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
+from math import isfinite
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,9 +43,11 @@ def run(
     """Run what is not stored in ``folder``; networks only where they are asked for."""
     store = Store(None if folder is None else folder / FILE)
     cases = list(experiment.cases(plan))
-    wanted = [c for c in cases if networks or not c.network or (c.key in store and not rerun)]
+    wanted = [case for case in cases if networks or not case.network or case.key in store]
+    # Of networks that nobody asked for, what is stored is shown, whatever is run again.
+    again = {case.key for case in wanted if rerun and (networks or not case.network)}
     rows: dict[str, Row] = {}
-    for number, (row, stored) in enumerate(_rows(wanted, store, n_jobs, rerun=rerun), start=1):
+    for number, (row, stored) in enumerate(_rows(wanted, store, n_jobs, again), start=1):
         rows[row["key"]] = row
         if progress is not None:
             progress(Step(number, len(wanted), row, stored))
@@ -72,15 +75,20 @@ def run_one(case: Case) -> Row:
     except Exception as error:
         return row | {"error": f"{type(error).__name__}: {error}"}
     figures.setdefault("seconds", time.perf_counter() - start)
+    # Stored, a mean over seeds would be NaN for good, and its verdict "differs".
+    lost = [name for name, value in figures.items() if value is not None and not isfinite(value)]
+    if lost:
+        return row | {"error": f"gave NaN or infinity for {', '.join(lost)}"}
     return row | {
         "figures": {k: None if v is None else float(v) for k, v in figures.items()},
         "warnings": sorted({f"{w.category.__name__}: {w.message}"[:300] for w in said}),
-        "versions": versions() | {"python": platform.python_version()} | _network_versions(),
-    }
+        "versions": versions() | {"python": platform.python_version()}
+        | (_network_versions() if case.network else {}),
+    }  # fmt: skip
 
 
 def _network_versions() -> dict[str, str]:
-    """Torch and what it runs on, where a case has used it."""
+    """Torch and what it runs on; nothing where it was not used after all."""
     torch = sys.modules.get("torch")
     if torch is None:
         return {}
@@ -89,11 +97,11 @@ def _network_versions() -> dict[str, str]:
 
 
 def _rows(
-    cases: Sequence[Case], store: Store, n_jobs: int | None, *, rerun: bool
+    cases: Sequence[Case], store: Store, n_jobs: int | None, again: Set[str]
 ) -> Iterator[tuple[Row, bool]]:
     missing = []
     for case in cases:
-        if case.key in store and not rerun:
+        if case.key in store and case.key not in again:
             yield store[case.key], True
         else:
             missing.append(case)
