@@ -185,6 +185,19 @@ def test_the_interval_is_students():
     assert Figure(np.array([1.0])).spread is None
 
 
+def test_methods_are_paired_by_seed_where_each_lacks_one():
+    both = rows(ours=[1.0, None, 3.0], theirs=[10.0, 20.0, None])
+    ours, theirs = both.paired(HONEST, "here", ("ours", "theirs"), "mse")
+    assert (ours.tolist(), theirs.tolist()) == ([1.0], [10.0])
+    assert [v.size for v in both.paired(HONEST, "here", ("ours", "nobody"), "mse")] == [0, 0]
+
+
+def test_a_number_of_one_protocol_is_not_excused_by_a_failure_of_the_other():
+    failed = {"protocol": HONEST, "setting": "here", "method": "ours", "error": "no file"}
+    assert compare.judge(claims(), Results([failed]))[0].why == "no file"
+    assert "not run yet" in compare.judge(claims(protocol=AUTHORS), Results([failed]))[0].why
+
+
 def test_every_number_and_statement_gets_one_of_three_verdicts(toy):
     made = reproduce("toy")
     words = {verdict.claim.method: (verdict.word, verdict.why) for verdict in made.verdicts}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -46,17 +46,18 @@ class Results:
         rows = list(rows)
         self.rows = [row for row in rows if "error" not in row]
         self.failed = [row for row in rows if "error" in row]
-        self._figures: dict[tuple[str, str, str, str], list[float]] = {}
+        #: Seeds and values, by place and quantity.
+        self._figures: dict[tuple[str, str, str, str], list[tuple[int, float]]] = {}
         for row in self.rows:
             for quantity, value in row["figures"].items():
                 if value is not None:
                     place = (row["protocol"], row["setting"], row["method"], quantity)
-                    self._figures.setdefault(place, []).append(value)
+                    self._figures.setdefault(place, []).append((row["seed"], value))
 
     def get(self, protocol: str, setting: str, method: str, quantity: str) -> Figure | None:
         """A quantity over seeds; None where it was not measured."""
-        values = self._figures.get((protocol, setting, method, quantity))
-        return None if values is None else Figure(np.array(values, dtype=float))
+        found = self._figures.get((protocol, setting, method, quantity))
+        return None if found is None else _figure(found)
 
     def mean(self, protocol: str, setting: str, method: str, quantity: str) -> float:
         """Mean over seeds of a quantity that must be there."""
@@ -65,10 +66,25 @@ class Results:
             raise KeyError(f"no {quantity} of {method!r} in {setting!r}, {protocol}")
         return figure.mean
 
-    def why_not(self, setting: str, method: str) -> str | None:
-        """What a case that failed said, if one did."""
-        said = [r["error"] for r in self.failed if (r["setting"], r["method"]) == (setting, method)]
-        return said[0] if said else None
+    def paired(
+        self, protocol: str, setting: str, methods: Sequence[str], quantity: str
+    ) -> list[FloatArray]:
+        """A quantity of several methods, over the seeds that all of them have: row by row a pair.
+
+        Two methods that each lack a seed have as many values, and not of the same seeds.
+        """
+        found = [dict(self._figures.get((protocol, setting, m, quantity), [])) for m in methods]
+        seeds = sorted(set.intersection(*map(set, found)))
+        return [np.array([values[seed] for seed in seeds], dtype=float) for values in found]
+
+    def why_not(self, protocols: Sequence[str], setting: str, method: str) -> str | None:
+        """What a case that failed under one of these protocols said, if one did."""
+        for row in self.failed:
+            if (row["setting"], row["method"]) == (setting, method) and (
+                row["protocol"] in protocols
+            ):
+                return str(row["error"])
+        return None
 
     def every(self, name: str) -> list[str]:
         """Values of "protocol", "setting" or "method", in the order of the rows."""
@@ -77,9 +93,8 @@ class Results:
     def __iter__(self) -> Iterator[tuple[dict[str, str], dict[str, Figure]]]:
         """Go through places, each with its quantities."""
         table: dict[tuple[str, str, str], dict[str, Figure]] = {}
-        for (*place, quantity), values in self._figures.items():
-            figures = table.setdefault((place[0], place[1], place[2]), {})
-            figures[quantity] = Figure(np.array(values, dtype=float))
+        for (protocol, setting, method, quantity), found in self._figures.items():
+            table.setdefault((protocol, setting, method), {})[quantity] = _figure(found)
         for names, figures in table.items():
             yield dict(zip(PLACE, names, strict=True)), figures
 
@@ -97,3 +112,7 @@ class Results:
                 for column, value in zip(table.values(), row, strict=True):
                     column.append(value)
         return table
+
+
+def _figure(found: Sequence[tuple[int, float]]) -> Figure:
+    return Figure(np.array([value for _, value in found], dtype=float))

@@ -85,13 +85,14 @@ def _verdicts(claim: Claim, results: Results) -> list[Verdict]:
     if claim.cannot:
         return [Verdict(claim, "", None, CANNOT, claim.cannot)]
     found = []
-    for protocol in (claim.protocol,) if claim.protocol else (AUTHORS, HONEST):
+    protocols = (claim.protocol,) if claim.protocol else (AUTHORS, HONEST)
+    for protocol in protocols:
         ours = results.get(protocol, claim.setting, claim.method, claim.quantity)
         if ours is not None:
             found.append(Verdict(claim, protocol, ours, *_word(claim, protocol, ours)))
     if found:
         return found
-    failed = results.why_not(claim.setting, claim.method)
+    failed = results.why_not(protocols, claim.setting, claim.method)
     why = failed or f"not run yet: ctfa reproduce {claim.experiment}"
     return [Verdict(claim, "", None, CANNOT, why)]
 

@@ -69,7 +69,7 @@ AXES = {
     "epsilon_2": "epsilon_2 (R2)",
     "noise_correlation": "correlation of the noise of two tasks",
 }
-#: From a method's values and those of single tasks, both by repetition, to what is drawn.
+#: From results, a setting and a method to what is drawn, a value a repetition.
 Measure = Callable[[Results, str, str], FloatArray | None]
 
 
@@ -103,10 +103,8 @@ def _of(quantity: str) -> Measure:
 
 
 def _gain_in_r2(results: Results, name: str, method: str) -> FloatArray | None:
-    own, single = (_of("r2")(results, name, which) for which in (method, SINGLE))
-    if own is None or single is None or own.size != single.size:
-        return None
-    return np.asarray(own - single)
+    own, single = results.paired(HONEST, name, (method, SINGLE), "r2")
+    return np.asarray(own - single) if own.size else None
 
 
 ERRORS = {"test MSE": _of("mse"), "decrease of the MSE (%)": _of("mse decrease %")}

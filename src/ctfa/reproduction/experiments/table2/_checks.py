@@ -50,16 +50,14 @@ def improves(results: Results) -> Finding:
 
 def _splits_won(results: Results) -> str:
     """On how many of the authors' splits both phases have the smaller error, in their measure."""
-    single, both = (
-        results.get(AUTHORS, SETTING, name, "scaled mse")
-        for name in ("single-task LR", "Phase I+II + LR")
-    )
-    if single is None or both is None or single.values.size != both.values.size:
+    names = ("single-task LR", "Phase I+II + LR")
+    single, both = results.paired(AUTHORS, SETTING, names, "scaled mse")
+    if not single.size:
         return ""
-    won = int((both.values < single.values).sum())
+    won = int((both < single).sum())
     return (
         f" As the authors ran it and in their measure, both phases with LR have the smaller error "
-        f"on {won} of {both.values.size} splits."
+        f"on {won} of {both.size} splits."
     )
 
 

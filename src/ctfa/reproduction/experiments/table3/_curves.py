@@ -10,7 +10,7 @@ import numpy as np
 
 from ctfa.reproduction._case import HONEST
 from ctfa.reproduction._claims import load_claims
-from ctfa.reproduction._results import Figure, Results
+from ctfa.reproduction._results import Results
 from ctfa.reproduction.experiments.table3 import _methods as methods
 from ctfa.reproduction.experiments.table3._methods import EPSILONS
 from ctfa.reproduction.experiments.table3._settings import (
@@ -73,7 +73,8 @@ def _draw_setting(results: Results, setting: str, above: Any, below: Any) -> Non
         style = {"color": colour, "linestyle": line, "marker": marker, "markersize": 4}
         places = PLACES[known] + (0.12 if graph else 0.0)
         above.errorbar(
-            places, [one.mean for one in mse if one], _bars([one for one in mse if one]),
+            places, [one.mean for one in mse if one],
+            [_bar(results, setting, names[k], names[0]) for k in known],
             capsize=2, elinewidth=0.6, label=f"authors' rule, {label}", **style,
         )  # fmt: skip
         below.plot(places, [one.mean for one in groups if one], **style)
@@ -88,14 +89,13 @@ def _draw_setting(results: Results, setting: str, above: Any, below: Any) -> Non
     below.legend(lines, labels, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.55))
 
 
-def _bars(errors: list[Figure]) -> list[float]:
+def _bar(results: Results, setting: str, method: str, first: str) -> float:
     """Standard deviation over folds of the difference to the first.
 
     That of the errors themselves is of how hard the folds are, which is the same for all.
     """
-    if len({one.values.size for one in errors}) > 1 or errors[0].values.size < 2:
-        return [0.0] * len(errors)
-    return [float((one.values - errors[0].values).std(ddof=1)) for one in errors]
+    own, other = results.paired(HONEST, setting, (method, first), "mse")
+    return float((own - other).std(ddof=1)) if own.size > 1 else 0.0
 
 
 def _draw_levels(results: Results, setting: str, above: Any, below: Any) -> None:

@@ -169,11 +169,12 @@ def has_fewer_models(results: Results, setting: str) -> Finding:
 
 def _folds(results: Results, setting: str, names: Sequence[str]) -> list[FloatArray]:
     """Errors of each fold, of methods that were all run on the same ones."""
-    found = [results.get(HONEST, setting, name, "mse") for name in names]
-    sizes = {0 if one is None else one.values.size for one in found}
-    if len(sizes) > 1 or 0 in sizes:
+    errors = results.paired(HONEST, setting, names, "mse")
+    # A mean over the folds that are left would not be the one of the table.
+    whole = [results.get(HONEST, setting, name, "mse") for name in names]
+    if any(one is None or one.values.size != errors[0].size for one in whole):
         raise KeyError(f"the same folds of every epsilon in {setting!r}")
-    return [one.values for one in found if one is not None]
+    return errors
 
 
 def _of_pairs(results: Results, setting: str) -> str:
