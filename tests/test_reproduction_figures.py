@@ -104,7 +104,8 @@ def test_more_tasks_help_only_if_the_gain_rises_all_the_way(falls):
     results = of_sweep("L", {"Phase I": found, "Phase I, risk rule": found})
     holds, shown = findings.many_tasks(results)
     assert holds is not falls
-    assert "20.0 % at 100" in shown or not falls
+    assert f"up to L = {50 if falls else 100} " in shown
+    assert f"{gains[100]:.1f} % at 100" in shown
 
 
 @pytest.mark.parametrize(("large", "holds"), [(58.0, False), (82.0, True)])
