@@ -65,21 +65,10 @@ def _section(made: Reproduction, pictures: Sequence[str]) -> str:
     lines += [f"- *{name}*: {said}" for name, said in made.experiment.protocols.items()]
     lines.append("")
     notes = text.Notes()
-    protocols = text.protocols_of(made.verdicts)
-    sections: dict[str, list[list[str]]] = {}
-    for claim, found in text.by_claim(made.verdicts):
-        rows = sections.setdefault(
-            f"{claim.source}: {claim.setting}", [["", "paper", *(protocols or [""])]]
-        )
-        cells = [text.verdict_cell(found[p], notes) if p in found else "" for p in protocols]
-        if "" in found:
-            cells = [text.verdict_cell(found[""], notes), *[""] * (len(protocols) - 1)]
-        printed = text.with_spread(claim.printed, claim.spread)
-        rows.append([f"{claim.method}, {claim.quantity}", printed, *cells])
-    for heading, rows in sections.items():
+    for heading, rows in text.verdict_tables(made.verdicts, notes).items():
         lines += [f"**{heading}**", "", _markdown(rows), ""]
     if notes.texts:
-        lines += ["Why they differ, or cannot be run:", ""]
+        lines += ["Why they differ or cannot be run, and where agreement says little:", ""]
         lines += [f"- [{place}] {why}" for place, why in enumerate(notes.texts, start=1)]
         lines.append("")
     if made.statements:
@@ -107,10 +96,8 @@ def _versions(made: Reproduction) -> str:
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    header, *body = [[cell.replace("|", "\\|") for cell in row] for row in rows]
-    width = max(len(row) for row in (header, *body))
-    lines = [[*row, *[""] * (width - len(row))] for row in (header, *body)]
-    lines.insert(1, ["---"] * width)
+    lines = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    lines.insert(1, ["---"] * len(lines[0]))
     return "\n".join(f"| {' | '.join(row)} |" for row in lines)
 
 

@@ -145,21 +145,25 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]  # fmt: skip
 
 
-def _verdict_lines(verdicts: list[Verdict]) -> list[str]:
+def verdict_tables(verdicts: Sequence[Verdict], notes: Notes) -> dict[str, list[list[str]]]:
+    """Header and rows of the numbers of each place of the paper; reasons go to ``notes``."""
+    # A number that nothing was run for has its reason in the first column, whatever that is of.
+    protocols = protocols_of(verdicts) or [""]
+    tables: dict[str, list[list[str]]] = {}
+    for claim, of_claim in by_claim(verdicts):
+        rows = tables.setdefault(f"{claim.source}: {claim.setting}", [["", "paper", *protocols]])
+        found = {protocol or protocols[0]: verdict for protocol, verdict in of_claim.items()}
+        cells = [verdict_cell(found[name], notes) if name in found else "" for name in protocols]
+        printed = with_spread(claim.printed, claim.spread)
+        rows.append([f"{claim.method}, {claim.quantity}", printed, *cells])
+    return tables
+
+
+def _verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
     lines: list[str] = []
     notes = Notes()
-    protocols = protocols_of(verdicts)
-    sections: dict[str, list[list[str]]] = {}
-    for claim, found in by_claim(verdicts):
-        rows = sections.setdefault(f"{claim.source}: {claim.setting}", [["", "paper", *protocols]])
-        cells = [verdict_cell(found[name], notes) if name in found else "" for name in protocols]
-        if "" in found:
-            cells = [verdict_cell(found[""], notes), *[""] * (len(protocols) - 1)]
-        rows.append([f"{claim.method}, {claim.quantity}",
-                     with_spread(claim.printed, claim.spread), *cells])  # fmt: skip
-    for heading, rows in sections.items():
-        width = max(map(len, rows))
-        lines += ["", heading, *aligned([[*row, *[""] * (width - len(row))] for row in rows])]
+    for heading, rows in verdict_tables(verdicts, notes).items():
+        lines += ["", heading, *aligned(rows)]
     if notes.texts:
         lines.append("")
     for place, text in enumerate(notes.texts, start=1):
