@@ -64,6 +64,7 @@ def _section(made: Reproduction, pictures: Sequence[str]) -> str:
     lines = [f"## {made.experiment.title}", ""]
     lines += [f"- *{name}*: {said}" for name, said in made.experiment.protocols.items()]
     lines.append("")
+    lines += _incomplete(made)
     notes = text.Notes()
     for heading, rows in text.verdict_tables(made.verdicts, notes).items():
         lines += [f"**{heading}**", "", _markdown(rows), ""]
@@ -84,6 +85,16 @@ def _section(made: Reproduction, pictures: Sequence[str]) -> str:
         lines += [f"*{heading}*", "", _markdown([header, *rows]), ""]
     lines += ["</details>", "", _versions(made)]
     return "\n".join(lines)
+
+
+def _incomplete(made: Reproduction) -> list[str]:
+    """A warning where a run that was stopped, or whose cases failed, left means of fewer seeds."""
+    missing = made.results.n_missing
+    if not missing:
+        return []
+    total = missing + len(made.results.rows)
+    return [f"**Not complete: {missing:,} of {total:,} cases are not stored, so that means may be "
+            "over fewer seeds than stated here.**", ""]  # fmt: skip
 
 
 def _versions(made: Reproduction) -> str:

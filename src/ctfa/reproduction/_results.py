@@ -40,10 +40,15 @@ class Figure(NamedTuple):
 
 
 class Results:
-    """Rows of one experiment; rows of cases that failed say why in ``error``."""
+    """Rows of one experiment; rows of cases that failed say why in ``error``.
 
-    def __init__(self, rows: Iterable[Row]) -> None:
+    ``n_missing`` cases of the protocols were not run at all, so that means may be over fewer seeds
+    than these say.
+    """
+
+    def __init__(self, rows: Iterable[Row], n_missing: int = 0) -> None:
         rows = list(rows)
+        self.n_missing = n_missing
         self.rows = [row for row in rows if "error" not in row]
         self.failed = [row for row in rows if "error" in row]
         #: Seeds and values, by place and quantity.

@@ -57,7 +57,9 @@ def run(
 def read_stored(experiment: Experiment, plan: Plan, folder: Path) -> Results:
     """What is stored of an experiment's cases; nothing is run."""
     store = Store(folder / FILE)
-    return Results(store[case.key] for case in experiment.cases(plan) if case.key in store)
+    cases = list(experiment.cases(plan))
+    missing = [case for case in cases if case.key not in store and not case.network]
+    return Results((store[case.key] for case in cases if case.key in store), len(missing))
 
 
 def run_one(case: Case) -> Row:
