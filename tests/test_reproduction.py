@@ -353,3 +353,16 @@ def test_a_reason_that_stops_many_cases_is_given_once(capsys):
     for k, row in enumerate(told):
         tell(Step(k + 1, 3, row | {"experiment": "toy", "seed": 0}, stored=False))
     assert capsys.readouterr().err.count("no file") == 1
+
+
+def test_the_time_left_is_by_the_clock_however_many_cases_run_at_once(capsys, monkeypatch):
+    now = iter([0.0, 60.0, 90.0])
+    monkeypatch.setattr("ctfa._commands.reproduce.time.perf_counter", lambda: next(now))
+    tell = Teller()
+    row = {"experiment": "toy", "setting": "here", "method": "ours", "seed": 0}
+    tell(Step(1, 9, row, stored=True))
+    for number in (2, 3):
+        tell(Step(number, 9, row | {"figures": {"seconds": 500.0}}, stored=False))
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("500.0 s; about 7 min left")
+    assert second.endswith("500.0 s; about 4 min left")  # 6 cases, 45 s each

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -97,8 +98,8 @@ class Teller:
     """Tells of each case as it ends, on standard error, and how long the rest may take."""
 
     def __init__(self) -> None:
-        self.n_stored = self.n_cases = 0
-        self.seconds: list[float] = []
+        self.n_stored = self.n_cases = self.n_run = 0
+        self.start = time.perf_counter()
         self.errors: set[str] = set()
 
     def __call__(self, step: Step) -> None:
@@ -108,6 +109,7 @@ class Teller:
         if step.stored:
             self.n_stored += 1
             return
+        self.n_run += 1
         where = f"{row['experiment']}, {row['setting']}, {row['method']}, seed {row['seed']}"
         if "error" in row:
             # A data set that is not here stops many cases, and says how to get it once.
@@ -115,8 +117,10 @@ class Teller:
             self.errors.add(row["error"])
             end = "failed as before" if known else f"failed: {row['error']}"
         else:
-            seconds = row["figures"]["seconds"]
-            self.seconds.append(seconds)
-            minutes = (step.total - step.number) * sum(self.seconds) / len(self.seconds) / 60
-            end = f"{seconds:.1f} s" + (f"; about {minutes:.0f} min left" if minutes >= 1 else "")
+            # By the clock: several cases may run at a time, and their seconds leave out loading.
+            passed = time.perf_counter() - self.start
+            minutes = (step.total - step.number) * passed / self.n_run / 60
+            end = f"{row['figures']['seconds']:.1f} s" + (
+                f"; about {minutes:.0f} min left" if minutes >= 1 else ""
+            )
         print(f"[{step.number}/{step.total}] {where}: {end}", file=sys.stderr, flush=True)
