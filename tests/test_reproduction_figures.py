@@ -119,7 +119,7 @@ def test_a_large_epsilon_2_is_detrimental_only_if_the_error_rises(large, holds):
 
 
 def test_pictures_show_the_means_of_the_results(tmp_path, monkeypatch):
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib").use("Agg")
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     drawn = {}
     figure = pytest.importorskip("matplotlib.figure").Figure
     monkeypatch.setattr(figure, "savefig", lambda self, path, **_: drawn.update({path.name: self}))
@@ -139,7 +139,7 @@ def test_pictures_show_the_means_of_the_results(tmp_path, monkeypatch):
 
 
 def test_without_results_only_schemes_and_maps_are_drawn(tmp_path):
-    pytest.importorskip("matplotlib", reason="pictures need matplotlib").use("Agg")
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     empty = Results([])
     empty.rows = [{"quick": True}]
     assert [path.name for path in draw(empty, tmp_path)] == ["figure1.png", "figure2.png"]

@@ -173,7 +173,7 @@ def test_the_u_shape_is_found_where_it_is(mse, holds):
 
 
 def test_the_picture_is_written_of_what_was_run(quick_rows, tmp_path):
-    pytest.importorskip("matplotlib").use("Agg")
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     (path,) = TABLE3.draw(Results(quick_rows), tmp_path)
     assert path.stat().st_size > 10_000
     assert TABLE3.draw(Results([]), tmp_path) == []

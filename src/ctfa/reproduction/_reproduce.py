@@ -115,7 +115,7 @@ def write(made: Reproduction, folder: Path) -> list[Path]:
     if made.experiment.draw is None:
         return written
     try:
-        importlib.import_module("matplotlib").use("Agg")
+        importlib.import_module("matplotlib")
     except ImportError:
         return written
     return [*written, *made.experiment.draw(made.results, folder)]
