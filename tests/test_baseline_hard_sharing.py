@@ -226,6 +226,15 @@ def test_what_makes_no_sense_is_refused_in_words(wrong, message):
         small(**wrong).fit(X, Y)
 
 
+@pytest.mark.parametrize("name", WEIGHTINGS)
+@pytest.mark.parametrize("rate", [1e15, 1e30])
+def test_training_that_diverges_says_so_whatever_the_weighting(name, rate):
+    # By the smaller rate gradients overflow before losses do.
+    model = small(weighting=name, learning_rate=rate)
+    with pytest.raises(ValueError, match=r"training diverged in epoch .*Lower learning_rate"):
+        model.fit(X, Y)
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_a_gpu_gives_the_same_model_again_and_starts_like_the_processor(name):

@@ -111,17 +111,23 @@ def train(
         seen, counted = np.zeros(n_tasks), np.zeros(n_tasks)
         for rows in torch.tensor_split(order, n_batches):
             told = network.look(X[rows], Y[rows], losses[:epoch], rng)
+            _require_finite(told, epoch, course)
             step, state = course.weighting.weigh(told, state)
             network.follow(step)
             seen += told.losses
             counted += step.weights
         losses[epoch], weights[epoch] = seen / n_batches, counted / n_batches
-        if not np.isfinite(losses[epoch]).all():
-            raise ValueError(
-                f"training diverged in epoch {epoch + 1}: losses are no longer finite. Lower "
-                f"learning_rate={course.learning_rate:g}, or choose another weighting."
-            )
     return Trained(network.read(), losses, weights, course.device)
+
+
+def _require_finite(told: Told, epoch: int, course: Course) -> None:
+    """Refuse to go on without numbers, before a weighting fails on them in words of its own."""
+    known = (told.losses, told.gram, told.gradients, told.pulls)
+    if not all(np.isfinite(part).all() for part in known if part is not None):
+        raise ValueError(
+            f"training diverged in epoch {epoch + 1}: losses or gradients are no longer finite. "
+            f"Lower learning_rate={course.learning_rate:g}, or choose another weighting."
+        )
 
 
 class Network:
