@@ -46,12 +46,14 @@ def test_a_quick_run_gives_every_number_and_statement_a_verdict(quick):
 
 
 def test_what_the_text_misprints_is_said(quick):
-    verdicts = {(v.claim.method, v.claim.quantity): v for v in quick.verdicts}
-    assert "7.5 is meant, which agrees" in verdicts["data", "noise"].why
+    printed = {
+        (v.claim.method, v.claim.quantity): v
+        for v in quick.verdicts
+        if v.claim.source != "authors' log"
+    }
+    assert "7.5 is meant, which agrees" in printed["data", "noise"].why
     for method in generated.PAPER:
-        verdict = verdicts[method, "mse"]
-        if verdict.claim.setting == "sigma = 7.5":
-            assert "divided by ten" in verdict.why
+        assert "divided by ten" in printed[method, "mse"].why
 
 
 def test_changes_are_taken_task_by_task_as_the_authors_do():
