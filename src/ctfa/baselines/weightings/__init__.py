@@ -17,7 +17,7 @@ from ctfa.baselines.weightings._by_losses import (
 from ctfa.baselines.weightings._step import Step, Told, Weighting
 from ctfa.baselines.weightings._surgery import GradVac, PCGrad
 
-#: By name, each as its paper has it.
+#: By name, with the parameters that each has by default.
 WEIGHTINGS: dict[str, Weighting] = {
     "equal": EqualWeighting(),
     "random": RandomWeighting(),
