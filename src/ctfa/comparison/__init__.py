@@ -5,7 +5,8 @@ from ctfa.comparison._methods import Method
 from ctfa.comparison._metrics import METRICS, Metric
 from ctfa.comparison._problem import Problem, read_problem
 from ctfa.comparison._registry import METHODS
-from ctfa.comparison._run import Step, compare
+from ctfa.comparison._resume import Step
+from ctfa.comparison._run import compare
 from ctfa.comparison._splits import SPLITS, Split
 from ctfa.comparison._summary import Comparison, MethodSummary
 

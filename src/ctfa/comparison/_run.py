@@ -6,13 +6,12 @@ import hashlib
 import platform
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 import scipy
 import sklearn
@@ -26,6 +25,7 @@ from ctfa.comparison._metrics import errors_of_tasks
 from ctfa.comparison._names import nearest
 from ctfa.comparison._problem import Problem
 from ctfa.comparison._registry import REFERENCE
+from ctfa.comparison._resume import Step, go_through
 from ctfa.comparison._splits import make_split
 from ctfa.comparison._store import Row, Store, key_of
 from ctfa.comparison._summary import Comparison
@@ -66,15 +66,6 @@ class Run(NamedTuple):
     def recipe(self) -> str:
         """The estimator in words, for people to read."""
         return str(self.estimator.__repr__(N_CHAR_MAX=100_000))
-
-
-class Step(NamedTuple):
-    """A run that has ended, or was there already."""
-
-    number: int
-    total: int
-    row: Row
-    stored: bool
 
 
 def compare(
@@ -168,11 +159,10 @@ def compare(
     ]
     rows: list[Row] = []
     failed: list[Row] = []
-    for number, row in enumerate(_results(runs, store, n_jobs, rerun=rerun), start=1):
-        stored = row.pop("stored")
-        (failed if "error" in row else rows).append(row)
+    for step in go_through(runs, run_one, store, n_jobs=n_jobs, again=lambda _: rerun):
+        (failed if "error" in step.row else rows).append(step.row)
         if progress is not None:
-            progress(Step(number, len(runs), row, stored))
+            progress(step)
     # With several jobs they end in any order; what is made of them must not depend on it.
     place = {(run.name, run.seed): number for number, run in enumerate(runs)}
     for ended in (rows, failed):
@@ -238,28 +228,6 @@ def run_one(run: Run) -> Row:
         "recipe": run.recipe,
         "versions": versions() | {"python": platform.python_version()},
     }
-
-
-def _results(
-    runs: Sequence[Run], store: Store, n_jobs: int | None, *, rerun: bool
-) -> Iterator[Row]:
-    """Rows that are stored, then the others, each stored as its run ends."""
-    missing = []
-    for run in runs:
-        key = run.key
-        if key in store and not rerun:
-            yield store[key] | {"stored": True}
-        else:
-            missing.append(run)
-    if joblib.effective_n_jobs(n_jobs) > 1:
-        jobs = (joblib.delayed(run_one)(run) for run in missing)
-        made = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
-    else:
-        made = map(run_one, missing)
-    for row in made:
-        if "error" not in row:
-            store.add(row)
-        yield row | {"stored": False}
 
 
 def _notes(model: Any) -> dict[str, Any]:

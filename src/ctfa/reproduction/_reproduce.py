@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ctfa.comparison import Step
 from ctfa.comparison._names import nearest
 from ctfa.reproduction import compare
 from ctfa.reproduction._case import Experiment, Plan
 from ctfa.reproduction._claims import load_claims
 from ctfa.reproduction._results import Results
-from ctfa.reproduction._run import FILE, Step, read_stored, run
+from ctfa.reproduction._run import FILE, read_stored, run
 from ctfa.reproduction._text import table
 from ctfa.reproduction.experiments import EXPERIMENTS
 

@@ -6,28 +6,17 @@ import platform
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import NamedTuple
 
-import joblib
-
+from ctfa.comparison._resume import Step, go_through
 from ctfa.comparison._run import versions
 from ctfa.comparison._store import Row, Store
 from ctfa.reproduction._case import Case, Experiment, Plan
 from ctfa.reproduction._results import Results
 
 FILE = "runs.jsonl"
-
-
-class Step(NamedTuple):
-    """A case that has ended, or was there already."""
-
-    number: int
-    total: int
-    row: Row
-    stored: bool
 
 
 def run(
@@ -44,13 +33,16 @@ def run(
     store = Store(None if folder is None else folder / FILE)
     cases = list(experiment.cases(plan))
     wanted = [case for case in cases if networks or not case.network or case.key in store]
-    # Of networks that nobody asked for, what is stored is shown, whatever is run again.
-    again = {case.key for case in wanted if rerun and (networks or not case.network)}
+
+    def again(case: Case) -> bool:
+        # Of networks that nobody asked for, what is stored is shown, whatever is run again.
+        return rerun and (networks or not case.network)
+
     rows: dict[str, Row] = {}
-    for number, (row, stored) in enumerate(_rows(wanted, store, n_jobs, again), start=1):
-        rows[row["key"]] = row
+    for step in go_through(wanted, run_one, store, n_jobs=n_jobs, again=again):
+        rows[step.row["key"]] = step.row
         if progress is not None:
-            progress(Step(number, len(wanted), row, stored))
+            progress(step)
     return Results(rows[case.key] for case in wanted)
 
 
@@ -96,23 +88,3 @@ def _network_versions() -> dict[str, str]:
         return {}
     cuda = torch.cuda.is_available()
     return {"torch": f"{torch.__version__} on {torch.cuda.get_device_name() if cuda else 'CPU'}"}
-
-
-def _rows(
-    cases: Sequence[Case], store: Store, n_jobs: int | None, again: Set[str]
-) -> Iterator[tuple[Row, bool]]:
-    missing = []
-    for case in cases:
-        if case.key in store and case.key not in again:
-            yield store[case.key], True
-        else:
-            missing.append(case)
-    if joblib.effective_n_jobs(n_jobs) > 1:
-        jobs = (joblib.delayed(run_one)(case) for case in missing)
-        made = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
-    else:
-        made = map(run_one, missing)
-    for row in made:
-        if "error" not in row:
-            store.add(row)
-        yield row, False
