@@ -7,8 +7,8 @@ from functools import lru_cache
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ctfa.comparison._problem import Problem, read_problem
-from ctfa.comparison._splits import Split, make_split
+from ctfa.comparison import Problem, Split, read_problem
+from ctfa.comparison._splits import make_split
 from ctfa.datasets import load_sarcos, load_school
 
 SARCOS_1000, SARCOS_4449 = "SARCOS 1000", "SARCOS 4449"

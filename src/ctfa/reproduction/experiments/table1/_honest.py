@@ -15,14 +15,11 @@ from sklearn.neural_network import MLPRegressor
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 
+from ctfa import CTFARegressor, PooledCTFARegressor, nonlinctfa
 from ctfa import baselines as rivals
-from ctfa._parity import nonlinctfa
-from ctfa._pooled import PooledCTFARegressor
-from ctfa._regressor import CTFARegressor
 from ctfa.comparison import METHODS as KNOWN
-from ctfa.comparison._methods import Method
-from ctfa.comparison._metrics import METRICS, errors_of_tasks
-from ctfa.comparison._problem import Problem
+from ctfa.comparison import METRICS, Method, Problem
+from ctfa.comparison._metrics import errors_of_tasks
 from ctfa.reproduction.experiments.table1._data import SARCOS, is_blocked, problem, split
 from ctfa.reproduction.experiments.table1._matched_means import MatchedRowsRegressor
 

@@ -12,8 +12,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neural_network import MLPRegressor
 from sklearn.svm import SVR
 
-from ctfa._parity import nonlinctfa
-from ctfa._regressor import CTFARegressor
+from ctfa import CTFARegressor, nonlinctfa
 from ctfa.baselines import SingleTaskRegressor
 from ctfa.core.types import FloatArray
 from ctfa.reproduction.experiments.table1._data import TRAIN, problem

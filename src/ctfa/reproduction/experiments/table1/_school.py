@@ -19,8 +19,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.neural_network import MLPRegressor
 from sklearn.svm import SVR
 
-from ctfa._layout import multi_input_layout
-from ctfa._parity import nonlinctfa
+from ctfa import multi_input_layout, nonlinctfa
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.reproduction.experiments.table1._data import TEST
 from ctfa.reproduction.experiments.table1._harness import N_SPLITS, SEED, stacked

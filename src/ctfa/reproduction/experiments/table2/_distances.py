@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray
-from ctfa.datasets._files import get_data_home
+from ctfa.datasets import get_data_home
 from ctfa.datasets._qm9_features import distances_from_package, package_folder
 
 FILE = Path("qm9", "qm9_distances.npz")

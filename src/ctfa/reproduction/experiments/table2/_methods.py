@@ -10,8 +10,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neural_network import MLPRegressor
 
-from ctfa._parity import nonlinctfa
-from ctfa._regressor import CTFARegressor
+from ctfa import CTFARegressor, nonlinctfa
 from ctfa.datasets._qm9_features import TARGETS
 from ctfa.reproduction._case import AUTHORS
 from ctfa.reproduction.experiments.table2._data import (

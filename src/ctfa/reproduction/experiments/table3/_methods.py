@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._multi_input import MultiInputCTFARegressor
-from ctfa._parity import nonlinctfa
-from ctfa._target_aggregator import TargetAggregator
+from ctfa import MultiInputCTFARegressor, TargetAggregator, nonlinctfa
 from ctfa.core.own_fits import AveragedFit
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
