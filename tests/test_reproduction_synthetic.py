@@ -5,10 +5,15 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from ctfa import nonlinctfa
-from ctfa.reproduction import HONEST, Plan, load_claims, reproduce
+from ctfa.reproduction import HONEST, Plan, Results, load_claims, reproduce
 from ctfa.reproduction.compare import DIFFERS, REPRODUCED
 from ctfa.reproduction.experiments.generated import _repetition as generated
-from ctfa.reproduction.experiments.generated.synthetic import SYNTHETIC, cases
+from ctfa.reproduction.experiments.generated.synthetic import (
+    SYNTHETIC,
+    cases,
+    check_better_than_single,
+    check_second_phase_refines,
+)
 
 CLAIMS = load_claims().of("synthetic")
 
@@ -54,6 +59,26 @@ def test_what_the_text_misprints_is_said(quick):
     assert "7.5 is meant, which agrees" in printed["data", "noise"].why
     for method in generated.PAPER:
         assert "divided by ten" in printed[method, "mse"].why
+
+
+def row(method, noise, seed=0, **figures):
+    return {"protocol": HONEST, "setting": f"sigma = {noise:g}", "method": method, "seed": seed,
+            "figures": figures}  # fmt: skip
+
+
+@pytest.mark.parametrize(("risk_alone", "holds"), [(60.0, True), (50.0, False)])
+def test_the_second_phase_is_judged_against_the_first_of_its_own_rule(risk_alone, holds):
+    errors = {"Phase I": 65.0, "Phase I+II": 60.0, "Phase I, risk rule": risk_alone,
+              "Phase I+II, risk rule": 55.0}  # fmt: skip
+    made = [row(m, noise, mse=e, features=4.0) for m, e in errors.items() for noise in (7.5, 10.0)]
+    assert check_second_phase_refines(Results(made)).holds is holds
+
+
+def test_one_repetition_says_nothing_beyond_chance():
+    made = [row(method, noise, **{"mse decrease %": 30.0})
+            for method in generated.METHODS for noise in (7.5, 10.0)]  # fmt: skip
+    with pytest.raises(KeyError, match="twice or more"):
+        check_better_than_single(Results(made))
 
 
 def test_changes_are_taken_task_by_task_as_the_authors_do():
