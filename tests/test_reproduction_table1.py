@@ -148,6 +148,13 @@ def test_stacked_rows_are_the_library_s_own_baseline():
     np.testing.assert_allclose(ours.predict(X, tasks=tasks), known.predict(X, tasks=tasks))
 
 
+def test_groups_known_from_before_are_charged_for_once_more():
+    X, y, tasks = make_task_groups(rows="own", random_state=1, return_X_y=True)
+    first, again = (MatchedRowsRegressor(rows=rows).fit(X, y, tasks=tasks)
+                    for rows in ("averaged", "stacked"))  # fmt: skip
+    assert first.saved_ == 0.0 < again.saved_
+
+
 def test_matching_by_score_does_not_depend_on_the_order_of_rows_within_a_group():
     X, y, tasks = make_task_groups(rows="own", random_state=0, return_X_y=True)
     one = MatchedRowsRegressor(rows="averaged by score").fit(X, y, tasks=tasks)
