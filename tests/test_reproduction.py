@@ -338,6 +338,12 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path, capsys):
     assert f"cannot use {tmp_path / 'file'}" in capsys.readouterr().err
 
 
+def test_a_page_of_no_results_is_refused_and_leaves_no_folder(tmp_path, capsys):
+    assert main(["reproduce", "page", "-o", str(tmp_path / "nowhere")]) == 1
+    assert "there is no folder" in capsys.readouterr().err
+    assert not (tmp_path / "nowhere").exists()
+
+
 def test_a_statement_about_what_was_not_measured_cannot_be_run(toy):
     experiment, _ = toy
     known = replace(making.load_claims())

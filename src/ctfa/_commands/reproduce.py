@@ -54,6 +54,11 @@ def add_to(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
+    if options.what == "page" and not options.output.is_dir():
+        return _complain(
+            f"there is no folder {options.output} to write a page of: name that of your results "
+            "by -o, or run ctfa reproduce all first"
+        )
     names = {"all": list(EXPERIMENTS), "page": []}.get(options.what, [options.what])
     try:
         for name in names:
