@@ -33,7 +33,8 @@ class Outlines(NamedTuple):
 def plot_groups_map(groups: Any, places: Any, *, connectivity: Any = None, ax: Any = None) -> Any:
     """Draw places in the colour of their group, with the borders of groups.
 
-    There are fewer colours than groups: a colour comes again, never in groups that touch.
+    There are fewer colours than groups: a colour comes again, and not in groups that touch unless
+    so many touch each other that eight colours do not suffice.
 
     Parameters
     ----------
