@@ -203,6 +203,11 @@ def test_one_target_may_be_a_vector_and_constants_are_predicted():
     np.testing.assert_allclose(model.predict(flat)[:, 2], 5.0, atol=0.5)
 
 
+def test_layers_may_be_given_by_anything_that_lists_them():
+    model = HardSharingRegressor(iter((4, 5)), epochs=1, device="cpu", random_state=0).fit(X, Y)
+    assert [layer.bias.size for layer in model.layers_] == [4, 5, 4]
+
+
 def test_it_is_cross_validated_like_any_other():
     assert (cross_val_score(small(), X, Y, cv=3) > 0.8).all()
 

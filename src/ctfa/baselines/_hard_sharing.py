@@ -144,12 +144,13 @@ def _units(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _read_hidden(hidden: Any) -> list[int]:
-    if isinstance(hidden, str) or not isinstance(hidden, Iterable) or not list(hidden):
+    sizes = [] if isinstance(hidden, str) or not isinstance(hidden, Iterable) else list(hidden)
+    if not sizes:
         raise ValueError(
             f"hidden={hidden!r} is not a tuple of counts: pass the units of each shared layer, "
             "such as (128, 128), one layer at least."
         )
-    return [read_count(size, "hidden") for size in hidden]
+    return [read_count(size, "hidden") for size in sizes]
 
 
 def _read_weighting(weighting: Any) -> Weighting:
