@@ -31,7 +31,7 @@ from ctfa.reproduction import _reproduce as making
 from ctfa.reproduction._claims import read_claims
 from ctfa.reproduction._page import page_text
 from ctfa.reproduction._run import read_stored, run, run_one
-from ctfa.reproduction._text import failures
+from ctfa.reproduction._text import Notes, failures, verdict_tables
 
 
 def claims(**more):
@@ -304,6 +304,14 @@ def test_the_page_has_every_number_and_every_reason_once(toy, tmp_path):
     assert page.count("they divided by three") == 1
     assert "| ours, mse | 2 +- 0.1 | 2.05 (+2.5 %) reproduced |" in page
     assert '"ours is less" (text): **differs**. ours is 2.05' in page
+
+
+def test_what_a_printed_spread_is_stands_beside_it():
+    known = claims(spread="typed in by hand")
+    notes = Notes()
+    (table,) = verdict_tables(compare.judge(known, rows(ours=[2.0], theirs=[1.0])), notes).values()
+    assert [row[1] for row in table] == ["paper", "2 +- 0.1 [1]", "1"]
+    assert notes.texts == ["The paper's +-: typed in by hand"]
 
 
 def test_the_page_says_how_many_cases_are_missing(toy, tmp_path):

@@ -69,7 +69,7 @@ def _section(made: Reproduction, pictures: Sequence[str]) -> str:
     for heading, rows in text.verdict_tables(made.verdicts, notes).items():
         lines += [f"**{heading}**", "", _markdown(rows), ""]
     if notes.texts:
-        lines += ["Why they differ or cannot be run, and where agreement says little:", ""]
+        lines += ["What the marks say:", ""]
         lines += [f"- [{place}] {why}" for place, why in enumerate(notes.texts, start=1)]
         lines.append("")
     if made.statements:

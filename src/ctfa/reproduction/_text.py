@@ -154,9 +154,14 @@ def verdict_tables(verdicts: Sequence[Verdict], notes: Notes) -> dict[str, list[
         rows = tables.setdefault(f"{claim.source}: {claim.setting}", [["", "paper", *protocols]])
         found = {protocol or protocols[0]: verdict for protocol, verdict in of_claim.items()}
         cells = [verdict_cell(found[name], notes) if name in found else "" for name in protocols]
-        printed = with_spread(claim.printed, claim.spread)
-        rows.append([f"{claim.method}, {claim.quantity}", printed, *cells])
+        rows.append([f"{claim.method}, {claim.quantity}", _printed(claim, notes), *cells])
     return tables
+
+
+def _printed(claim: Claim, notes: Notes) -> str:
+    """The paper's number, with a note on what it prints after the plus-minus sign."""
+    of_spread = f"The paper's +-: {claim.spread_is}" if claim.spread and claim.spread_is else ""
+    return f"{with_spread(claim.printed, claim.spread)} {notes.mark(of_spread)}".rstrip()
 
 
 def _verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:
