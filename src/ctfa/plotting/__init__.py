@@ -1,6 +1,7 @@
 """Pictures of fitted models. Each draws on a given axis and returns it.
 
-Of the figure it changes nothing but the layout where that has none: labels would be cut off.
+Of the figure it changes nothing but the layout where that has none, since labels would be cut off;
+``plot_comparison`` puts its legend below all axes.
 """
 
 from ctfa.plotting._curves import plot_comparison, plot_cv_curve
