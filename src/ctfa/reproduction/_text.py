@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ctfa.reproduction._case import AUTHORS, HONEST
@@ -70,6 +70,17 @@ def verdict_cell(verdict: Verdict, notes: Notes) -> str:
     parts = (of_figure(verdict.ours), f"({ratio})" * bool(ratio), verdict.word,
              notes.mark(verdict.why))  # fmt: skip
     return " ".join(part for part in parts if part)
+
+
+def claim_cells(
+    claim: Claim, found: Mapping[str, Verdict], protocols: Sequence[str], notes: Notes
+) -> list[str]:
+    """A row of a table: what the number is of, the paper's, and ours by each protocol."""
+    cells = [verdict_cell(found[name], notes) if name in found else "" for name in protocols]
+    if "" in found:  # by no protocol: one word, and why
+        cells = [verdict_cell(found[""], notes), *cells[1:]]
+    name = f"{claim.method}, {claim.quantity}"
+    return [name, with_spread(claim.printed, claim.spread), *cells]
 
 
 def protocols_of(verdicts: Iterable[Verdict]) -> list[str]:
@@ -152,11 +163,7 @@ def _verdict_lines(verdicts: list[Verdict]) -> list[str]:
     sections: dict[str, list[list[str]]] = {}
     for claim, found in by_claim(verdicts):
         rows = sections.setdefault(f"{claim.source}: {claim.setting}", [["", "paper", *protocols]])
-        cells = [verdict_cell(found[name], notes) if name in found else "" for name in protocols]
-        if "" in found:
-            cells = [verdict_cell(found[""], notes), *[""] * (len(protocols) - 1)]
-        rows.append([f"{claim.method}, {claim.quantity}",
-                     with_spread(claim.printed, claim.spread), *cells])  # fmt: skip
+        rows.append(claim_cells(claim, found, protocols, notes))
     for heading, rows in sections.items():
         width = max(map(len, rows))
         lines += ["", heading, *aligned([[*row, *[""] * (width - len(row))] for row in rows])]
