@@ -40,7 +40,7 @@ def test_no_two_cases_are_taken_for_the_same():
 def test_a_quick_run_gives_every_number_and_statement_a_verdict(quick):
     words = {REPRODUCED, DIFFERS}
     assert len(quick.verdicts) == len(CLAIMS.numbers)
-    assert {verdict.word for verdict in quick.verdicts} <= words
+    assert {verdict.word for verdict in quick.verdicts if not verdict.claim.cannot} <= words
     assert {judged.word for judged in quick.statements} == {REPRODUCED}
     assert not quick.results.failed
 
