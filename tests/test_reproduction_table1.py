@@ -11,6 +11,7 @@ from ctfa.reproduction import compare, load_claims
 from ctfa.reproduction._case import AUTHORS, HONEST, Plan
 from ctfa.reproduction._results import Results
 from ctfa.reproduction._run import run_one
+from ctfa.reproduction.compare import CHOICE
 from ctfa.reproduction.experiments.table1 import _harness as harness
 from ctfa.reproduction.experiments.table1 import _honest as honest
 from ctfa.reproduction.experiments.table1 import _sarcos as on_sarcos
@@ -55,7 +56,7 @@ def rows(*made):
 def test_every_claim_that_can_be_run_has_a_case():
     places = {(case.setting, case.method) for case in FULL}
     missing = [c.place for c in CLAIMS.numbers
-               if not c.cannot and (c.setting, c.method) not in places]  # fmt: skip
+               if not c.cannot and c.method != CHOICE and (c.setting, c.method) not in places]  # fmt: skip
     assert missing == []
 
 
