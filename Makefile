@@ -10,13 +10,14 @@ READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check lint backends lowest bench basins rivals reproduce own-inputs evidence clean
+.PHONY: help demo test check lint backends lowest networks bench basins rivals reproduce own-inputs evidence clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
 	@echo "make test     lint, types and the whole test suite"
 	@echo "make backends the test suite by numpy alone, then with every compiled scan"
 	@echo "make lowest   the test suite with the lowest supported versions of the core dependencies"
+	@echo "make networks the tests of networks that tasks share; installs torch first"
 	@echo "make bench    ratios against refitting and against one least-squares fit"
 	@echo "make basins   tasks with inputs of their own: 29,934 of them against as many separate fits"
 	@echo "make rivals   every method on schools and a robot arm, from the folder named by CTFA_DATA:"
@@ -59,6 +60,13 @@ backends: $(READY)
 
 lowest: .venv-lowest/.ready
 	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n 2
+
+.venv/.networks: $(READY)
+	$(BIN)/python -m pip install --quiet --group networks
+	@touch .venv/.networks
+
+networks: .venv/.networks
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 tests/test_baseline_hard_sharing.py tests/test_loss_weightings.py
 
 bench: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py

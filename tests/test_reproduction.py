@@ -168,6 +168,19 @@ def test_each_protocol_has_its_own_reason():
     assert compare.judge(two, rows(ours=[9.0]))[0].why == "ours"
 
 
+def test_what_was_chosen_is_compared_with_what_we_chose():
+    chosen = claims(values={"choice": 10}, quantity="repetitions", why="ten are few")
+    assert compare.judge(chosen, Results([]), {"repetitions": 10})[0].word == compare.REPRODUCED
+    verdict = compare.judge(chosen, Results([]), {"repetitions": 100})[0]
+    assert (verdict.word, verdict.why) == (compare.DIFFERS, "ten are few")
+
+
+def test_every_choice_of_the_paper_is_one_of_ours():
+    for claim in load_claims().numbers:
+        if claim.method == compare.CHOICE:
+            assert claim.quantity in EXPERIMENTS[claim.experiment].choices
+
+
 def test_agreement_that_says_little_says_so():
     both = claims(but_of={"ours": {HONEST: "by accident"}})
     assert compare.judge(both, rows(ours=[2.0]))[0][3:] == (compare.REPRODUCED, "by accident")

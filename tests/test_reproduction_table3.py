@@ -56,12 +56,12 @@ def of_paper(quantity):
 
 
 def test_the_twenty_numbers_are_there_and_say_why_they_cannot_be_run():
-    assert len(CLAIMS.numbers) == 20
-    assert len({(claim.method, claim.quantity) for claim in CLAIMS.numbers}) == 20
+    table = [claim for claim in CLAIMS.numbers if claim.source == "Table 3"]
+    assert len({(claim.method, claim.quantity) for claim in table}) == len(table) == 20
     for claim in CLAIMS.numbers:
         assert "public" in claim.cannot
         assert (claim.spread is not None) == (claim.quantity == "mse")
-    assert [claim.method for claim in CLAIMS.numbers[:10]] == [
+    assert [claim.method for claim in table[:10]] == [
         methods.of_epsilon(epsilon, graph=False) for epsilon in methods.EPSILONS
     ]
 

@@ -94,7 +94,10 @@ def _reproduce(name: str, options: argparse.Namespace) -> str:
         name, quick=options.quick, seeds=options.seeds, networks=options.networks,
         folder=folder, n_jobs=options.jobs, rerun=options.rerun, progress=tell,
     )  # fmt: skip
-    names = ", ".join(path.name for path in write(made, folder))
+    written = write(made, folder)
+    if made.experiment.draw is not None and not any(path.suffix == ".png" for path in written):
+        print("no pictures: pip install 'ctfa[plot]'", file=sys.stderr)
+    names = ", ".join(path.name for path in written)
     before = f" ({tell.n_stored} of {tell.n_cases} cases were stored before)"
     return f"{made}\n\nWritten to {folder}: {FILE}{before * bool(tell.n_stored)}, {names}\n"
 

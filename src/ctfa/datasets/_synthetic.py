@@ -11,6 +11,9 @@ from ctfa.core.types import FloatArray
 from ctfa.datasets._bunches import Form
 from ctfa.datasets._checks import require_choice, require_count, require_number
 
+#: From where to where coefficients lie in the paper's setting, by absolute value.
+COEFFICIENTS = (0.5, 1.0)
+
 
 def make_paper_synthetic(
     n_samples: int = 250,
@@ -70,7 +73,7 @@ def make_paper_synthetic(
         X[:, column] += 0.3 * X[:, rng.randint(column)]
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     sign = np.where(rng.uniform(size=n_targets) < 0.5, -1.0, 1.0)
-    coefficients = rng.uniform(0.5, 1.0, size=(n_features, n_targets)) * sign
+    coefficients = rng.uniform(*COEFFICIENTS, size=(n_features, n_targets)) * sign
     Y = X @ coefficients + noise * equicorrelated(n_samples, n_targets, noise_correlation, rng)
     return Form(return_X_y=return_X_y).shared(
         X,

@@ -72,6 +72,8 @@ class Experiment:
         From a ``Plan`` to the cases of this experiment, in the order in which they are to be run.
     checks : mapping
         Statements of the paper by the name that ``claims.toml`` gives them.
+    choices : mapping
+        What was chosen and not measured, such as the number of seeds, by quantity.
     draw : callable or None
         From results and a folder to the pictures written there.
     """
@@ -82,3 +84,4 @@ class Experiment:
     cases: Callable[[Plan], Iterable[Case]]
     checks: Mapping[str, Callable[[Results], Finding]] = field(default_factory=dict)
     draw: Callable[[Results, Path], list[Path]] | None = None
+    choices: Mapping[str, float] = field(default_factory=dict)

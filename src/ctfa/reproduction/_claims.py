@@ -101,7 +101,7 @@ def load_claims() -> Claims:
     >>> from ctfa.reproduction import load_claims
     >>> claims = load_claims()
     >>> len(claims.of("table3").numbers)
-    20
+    24
     """
     text = resources.files("ctfa.reproduction").joinpath(FILE).read_text(encoding="utf-8")
     return read_claims(tomllib.loads(text))

@@ -11,6 +11,8 @@ from ctfa.reproduction._reproduce import Reproduction, stored
 from ctfa.reproduction.compare import CANNOT, DIFFERS, REPRODUCED, RULE, counts
 from ctfa.reproduction.experiments import EXPERIMENTS
 
+#: Longer lists are folded, or left to the files.
+MOST_NUMBERS, MOST_TABLES = 100, 12
 INTRODUCTION = """# What we could and could not reproduce
 
 Every number of the paper, ours, and a verdict. Numbers of figures are those of the authors' log,
@@ -41,7 +43,8 @@ def page_text(made: Sequence[Reproduction], folder: Path, beside: Path) -> str:
     for one in made:
         pictures = sorted((folder / one.experiment.name).glob("*.png"))
         links = [Path(os.path.relpath(picture, beside)).as_posix() for picture in pictures]
-        parts.append(_section(one, links))
+        place = Path(os.path.relpath(folder / one.experiment.name, beside)).as_posix()
+        parts.append(_section(one, place, links))
     return "\n".join(parts)
 
 
@@ -60,31 +63,50 @@ def _overview(made: Iterable[Reproduction]) -> str:
     return f"{first}\n\n{_markdown(rows)}\n"
 
 
-def _section(made: Reproduction, pictures: Sequence[str]) -> str:
+def _section(made: Reproduction, folder: str, pictures: Sequence[str]) -> str:
+    """What the text says first, then pictures, then number by number; long tables are folded."""
     lines = [f"## {made.experiment.title}", ""]
     lines += [f"- *{name}*: {said}" for name, said in made.experiment.protocols.items()]
     lines.append("")
     lines += _incomplete(made)
-    notes = text.Notes()
-    for heading, rows in text.verdict_tables(made.verdicts, notes).items():
-        lines += [f"**{heading}**", "", _markdown(rows), ""]
-    if notes.texts:
-        lines += ["What the marks say:", ""]
-        lines += [f"- [{place}] {why}" for place, why in enumerate(notes.texts, start=1)]
-        lines.append("")
     if made.statements:
         lines += ["What the text says, and what ours show:", ""]
-        for one in made.statements:
-            lines.append(
-                f'- "{one.statement.text}" ({one.statement.source}): **{one.word}**. {one.shown}'
-            )
+        for said, word, shown in made.statements:
+            lines.append(f'- "{said.text}" ({said.source}): **{word}**. {shown}')
         lines.append("")
     lines += [f"![{_caption(link)}]({link})\n" for link in pictures]
-    lines += ["<details><summary>Every figure, with what it cost</summary>", ""]
-    for heading, header, rows in text.figure_tables(made.results):
-        lines += [f"*{heading}*", "", _markdown([header, *rows]), ""]
-    lines += ["</details>", "", _versions(made)]
+    lines += _numbers(made)
+    tables = text.figure_tables(made.results)
+    if len(tables) <= MOST_TABLES:
+        body = [part for heading, header, rows in tables
+                for part in (f"*{heading}*", "", _markdown([header, *rows]), "")]  # fmt: skip
+        lines += _folded("Every figure, with what it cost", body)
+    lines += [
+        f"All figures: [figures.csv]({folder}/figures.csv); verdicts: "
+        f"[verdicts.csv]({folder}/verdicts.csv). {_versions(made)}",
+        "",
+    ]
     return "\n".join(lines)
+
+
+def _numbers(made: Reproduction) -> list[str]:
+    """A table a source and setting, and the reasons that they point at."""
+    notes = text.Notes()
+    tables = text.verdict_tables(made.verdicts, notes)
+    body = [part for heading, rows in tables.items()
+            for part in (f"**{heading}**", "", _markdown(rows), "")]  # fmt: skip
+    n_numbers = sum(len(rows) - 1 for rows in tables.values())
+    if n_numbers > MOST_NUMBERS:
+        body = _folded(f"Number by number ({n_numbers})", body)
+    if notes.texts:
+        body += ["What the marks say:", ""]
+        body += [f"- [{place}] {why}" for place, why in enumerate(notes.texts, start=1)]
+        body.append("")
+    return body
+
+
+def _folded(title: str, body: Sequence[str]) -> list[str]:
+    return [f"<details><summary>{title}</summary>", "", *body, "</details>", ""]
 
 
 def _incomplete(made: Reproduction) -> list[str]:
@@ -98,12 +120,12 @@ def _incomplete(made: Reproduction) -> list[str]:
 
 
 def _versions(made: Reproduction) -> str:
-    """What the stored figures were measured with."""
-    known = dict.fromkeys(
-        ", ".join(f"{name} {version}" for name, version in row["versions"].items())
-        for row in made.results.rows
-    )
-    return "".join(f"Measured with {one}.\n" for one in known)
+    """What the stored figures were measured with; of the library itself, its version."""
+    known: dict[str, None] = {}
+    for row in made.results.rows:
+        parts = {name: version.partition(" (")[0] for name, version in row["versions"].items()}
+        known[", ".join(f"{name} {version}" for name, version in parts.items())] = None
+    return f"Measured with {'; with '.join(known)}." if known else "Nothing is stored yet."
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:

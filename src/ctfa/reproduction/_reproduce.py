@@ -95,7 +95,7 @@ def _judged(experiment: Experiment, results: Results) -> Reproduction:
     return Reproduction(
         experiment,
         results,
-        compare.judge(claims, results),
+        compare.judge(claims, results, experiment.choices),
         compare.judge_statements(claims, experiment, results),
     )
 

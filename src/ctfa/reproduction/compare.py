@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ctfa.reproduction._case import AUTHORS, HONEST, Experiment
 from ctfa.reproduction._claims import Claim, Claims, Statement
 from ctfa.reproduction._results import Figure, Results
 
 REPRODUCED, DIFFERS, CANNOT = "reproduced", "differs", "cannot be run"
+#: The method of numbers that were chosen and not measured.
+CHOICE = "choice"
 #: Relative difference within which a number counts as reproduced whatever the spreads.
 CLOSE = 0.03
 #: Our own spread counts up to this part of a number: a method that scatters wildly agrees with any.
@@ -49,9 +53,21 @@ class Judged(NamedTuple):
     shown: str
 
 
-def judge(claims: Claims, results: Results) -> list[Verdict]:
-    """Every number under every protocol it was measured by, and once where it was by none."""
-    return [verdict for claim in claims.numbers for verdict in _verdicts(claim, results)]
+def judge(
+    claims: Claims, results: Results, choices: Mapping[str, float] | None = None
+) -> list[Verdict]:
+    """Every number under every protocol it was measured by, and once where it was by none.
+
+    A number of the method "choice" is compared with what an experiment of ours chose.
+    """
+    verdicts = []
+    for claim in claims.numbers:
+        if claim.method == CHOICE and choices is not None:
+            ours = Figure(np.array([choices[claim.quantity]]))
+            verdicts.append(Verdict(claim, HONEST, ours, *_word(claim, HONEST, ours)))
+        else:
+            verdicts += _verdicts(claim, results)
+    return verdicts
 
 
 def judge_statements(claims: Claims, experiment: Experiment, results: Results) -> list[Judged]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ctfa.datasets._synthetic import COEFFICIENTS
 from ctfa.reproduction._case import HONEST, Case, Experiment, Finding, Plan
 from ctfa.reproduction._results import Results
 from ctfa.reproduction.experiments.generated import _repetition as generated
@@ -86,5 +87,14 @@ SYNTHETIC = Experiment(
         "better_than_single": check_better_than_single,
         "first_phase_helps": check_first_phase_helps,
         "second_phase_refines": check_second_phase_refines,
+    },
+    choices={
+        "repetitions": N_REPETITIONS,
+        "epsilon_1": generated.Setting().epsilon_1,
+        "epsilon_2": generated.Setting().epsilon_2,
+        "lower interval of coefficients, from": -COEFFICIENTS[1],
+        "lower interval of coefficients, to": -COEFFICIENTS[0],
+        "upper interval of coefficients, from": COEFFICIENTS[0],
+        "upper interval of coefficients, to": COEFFICIENTS[1],
     },
 )

@@ -20,6 +20,8 @@ from ctfa.reproduction.experiments.table1._data import (
     SCHOOL,
     SCHOOL_27,
     SCHOOL_139,
+    TEST,
+    TRAIN,
     problem,
 )
 
@@ -217,4 +219,5 @@ TABLE1 = Experiment(
         "rivals_are_matched": rivals_are_matched,
         "models_are_fewer": models_are_fewer,
     },
+    choices={"training share %": 100.0 * TRAIN, "test share %": 100.0 * TEST, "seeds": N_SEEDS},
 )
