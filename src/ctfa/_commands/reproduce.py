@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ctfa._commands import _reading as read
-from ctfa.reproduction import EXPERIMENTS, Step, reproduce, write_page
+from ctfa.reproduction import EXPERIMENTS, Reproduction, Step, reproduce, write_page
 from ctfa.reproduction._reproduce import FILE, write
 
 EXAMPLES = """examples:
@@ -60,9 +60,12 @@ def run(options: argparse.Namespace) -> int:
             "by -o, or run ctfa reproduce all first"
         )
     names = {"all": list(EXPERIMENTS), "page": []}.get(options.what, [options.what])
+    n_measured = 0
     try:
         for name in names:
-            print(_reproduce(name, options))
+            made, told = _reproduce(name, options)
+            n_measured += len(made.results.rows)
+            print(told)
         if options.page or options.what == "page":
             page = write_page(options.output, options.page or options.output / "page.md")
             print(f"Written: {page}")
@@ -77,6 +80,8 @@ def run(options: argparse.Namespace) -> int:
         return _complain(f"cannot use {error.filename or options.output}: {error.strerror}")
     except ValueError as error:
         return _complain(error)
+    if names and not n_measured:
+        return _complain("nothing could be run; the reasons are above")
     return 0
 
 
@@ -85,7 +90,7 @@ def _complain(what: Any) -> int:
     return 1
 
 
-def _reproduce(name: str, options: argparse.Namespace) -> str:
+def _reproduce(name: str, options: argparse.Namespace) -> tuple[Reproduction, str]:
     # Apart: small cases must not take the place of the tables of a full run.
     folder = options.output / "quick" / name if options.quick else options.output / name
     folder.mkdir(parents=True, exist_ok=True)  # now, not after the first case
@@ -99,7 +104,8 @@ def _reproduce(name: str, options: argparse.Namespace) -> str:
         print("no pictures: pip install 'ctfa[plot]'", file=sys.stderr)
     names = ", ".join(path.name for path in written)
     before = f" ({tell.n_stored} of {tell.n_cases} cases were stored before)"
-    return f"{made}\n\nWritten to {folder}: {FILE}{before * bool(tell.n_stored)}, {names}\n"
+    place = f"Written to {folder}: {FILE}{before * bool(tell.n_stored)}, {names}"
+    return made, f"{made}\n\n{place}\n"
 
 
 class Teller:

@@ -16,15 +16,15 @@ REPRODUCED, DIFFERS, CANNOT = "reproduced", "differs", "cannot be run"
 CHOICE = "choice"
 #: Relative difference within which a number counts as reproduced whatever the spreads.
 CLOSE = 0.03
-#: Our own spread counts up to this part of a number: a method that scatters wildly agrees with any.
+#: A spread counts up to this part of a number: what scatters wildly would agree with any.
 WIDEST = 0.10
 #: Standard errors within which two means of repetitions agree.
 ERRORS = 2.0
 RULE = (
-    "A number is reproduced when ours is within 3 % of it, within what the paper prints after the "
-    "plus-minus sign, or within what seeds explain: two standard errors of the difference where it "
-    "is known how many repetitions the number is a mean of, else our standard deviation over "
-    "seeds, which counts up to a tenth of the number."
+    "A number is reproduced when ours is within 3 % of it; or within the spread, what the paper "
+    "prints after the plus-minus sign or our standard deviation over seeds, which counts up to a "
+    "tenth of the number; or, where it is known how many repetitions the number is a mean of, "
+    "within two standard errors of the difference of the two means."
 )
 
 
@@ -62,7 +62,7 @@ def judge(
     """
     verdicts = []
     for claim in claims.numbers:
-        if claim.method == CHOICE and choices is not None:
+        if claim.method == CHOICE and choices is not None and not claim.cannot:
             ours = Figure(np.array([choices[claim.quantity]]))
             verdicts.append(Verdict(claim, HONEST, ours, *_word(claim, HONEST, ours)))
         else:
@@ -88,11 +88,12 @@ def is_close(
 ) -> bool:
     """Whether ours agrees with a number; see ``RULE``."""
     own = ours.spread or 0.0
-    if repetitions is None:
-        explained = min(own, WIDEST * abs(claimed))
+    if repetitions is not None:  # a spread of repetitions says how far means are apart, not more
+        own *= ERRORS * (1.0 / ours.values.size + 1.0 / repetitions) ** 0.5
     else:
-        explained = ERRORS * own * (1.0 / ours.values.size + 1.0 / repetitions) ** 0.5
-    allowed = max(CLOSE * abs(claimed), spread or 0.0, explained)
+        own = min(own, WIDEST * abs(claimed))
+    printed = min(spread or 0.0, WIDEST * abs(claimed))
+    allowed = max(CLOSE * abs(claimed), printed, own)
     # A number that both print alike agrees, though rounding may have moved it a little further.
     return abs(ours.mean - claimed) <= allowed * (1.0 + 1e-9)
 
