@@ -148,6 +148,7 @@ def make_case(
     """One method on one repetition of a setting; "data" measures the data themselves."""
     # Methods are known by their names: how an estimator prints depends on versions.
     recipe = ", ".join(f"{field} = {value:g}" for field, value in setting._asdict().items())
+    recipe += f", {N_TEST} test rows"
     work = partial(measure, setting, method, seed)
     if method == "data":
         work = partial(measure_data, setting, seed)
