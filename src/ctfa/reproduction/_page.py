@@ -39,7 +39,7 @@ def write_page(folder: Path, page: Path) -> Path:
 
 def page_text(made: Sequence[Reproduction], folder: Path, beside: Path) -> str:
     """The page; pictures are linked from the folder that it will lie in."""
-    parts = [INTRODUCTION.format(rule=RULE), _overview(made)]
+    parts = [INTRODUCTION.format(rule=RULE), _overview(made), _in_short(made)]
     for one in made:
         pictures = sorted((folder / one.experiment.name).glob("*.png"))
         links = [Path(os.path.relpath(picture, beside)).as_posix() for picture in pictures]
@@ -61,6 +61,21 @@ def _overview(made: Iterable[Reproduction]) -> str:
         ])  # fmt: skip
     first = "Each number once: by the authors' protocol where it was run, else by the honest one."
     return f"{first}\n\n{_markdown(rows)}\n"
+
+
+def _in_short(made: Iterable[Reproduction]) -> str:
+    """What the text says of each part, by what became of it."""
+    words = {REPRODUCED: "holds", DIFFERS: "does not hold", CANNOT: "cannot be run"}
+    lines = ["What became of what the text says, statement by statement:", ""]
+    for one in made:
+        told = []
+        for word, said in words.items():
+            texts = [judged.statement.text.rstrip(".") for judged in one.statements
+                     if judged.word == word]  # fmt: skip
+            told += [f"*{said}*: {'; '.join(texts)}."] if texts else []
+        if told:
+            lines.append(f"- **{one.experiment.title}**. {' '.join(told)}")
+    return "\n".join(lines) + "\n"
 
 
 def _section(made: Reproduction, folder: str, pictures: Sequence[str]) -> str:
