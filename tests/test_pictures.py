@@ -167,3 +167,13 @@ def test_positions_are_drawn_as_dots_and_may_lie_in_a_line(ax):
 def test_maps_say_what_is_wrong(groups, places, said, ax):
     with pytest.raises(ValueError, match=said):
         plot_groups_map(groups, places, ax=ax)
+
+
+def test_positions_may_be_a_data_frame_and_must_be_known(ax):
+    pandas = pytest.importorskip("pandas")
+    where = pandas.DataFrame({"lon": [0.0, 1.0, 0.0], "lat": [0.0, 0.0, 1.0]})
+    plot_groups_map([0, 0, 1], where, ax=ax)
+    assert ax.collections
+    where.loc[1, "lat"] = np.nan
+    with pytest.raises(ValueError, match="place 1 holds NaN"):
+        plot_groups_map([0, 0, 1], where, ax=ax)

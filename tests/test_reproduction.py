@@ -170,8 +170,11 @@ def test_each_protocol_has_its_own_reason():
 
 def test_what_was_chosen_is_compared_with_what_we_chose():
     chosen = claims(values={"choice": 10}, quantity="repetitions", why="ten are few")
-    assert compare.judge(chosen, Results([]), {"repetitions": 10})[0].word == compare.REPRODUCED
-    verdict = compare.judge(chosen, Results([]), {"repetitions": 100})[0]
+    some = rows(ours=[1.0])
+    assert compare.judge(chosen, some, {"repetitions": 10})[0].word == compare.REPRODUCED
+    # Where nothing was run, nothing was chosen.
+    assert compare.judge(chosen, Results([]), {"repetitions": 10})[0].word == compare.CANNOT
+    verdict = compare.judge(chosen, some, {"repetitions": 100})[0]
     assert (verdict.word, verdict.why) == (compare.DIFFERS, "ten are few")
 
 

@@ -117,12 +117,20 @@ def _read_groups(groups: Any) -> Partition:
 
 def _read_places(places: Any, n_targets: int) -> tuple[bool, Any]:
     """Whether they are points, and the places as arrays."""
+    if hasattr(places, "to_numpy"):  # a data frame, which would be gone through by its columns
+        places = places.to_numpy()
     if len(places) != n_targets:
         raise ValueError(
             f"there are {len(places)} places and {n_targets} targets: give one outline or one "
             "position for each target, in the order of the targets."
         )
     each = [np.asarray(place, dtype=np.float64) for place in places]
+    lost = [number for number, place in enumerate(each) if not np.isfinite(place).all()]
+    if lost:
+        raise ValueError(
+            f"place {lost[0]} holds NaN or infinity ({len(lost)} such): leave those targets out, "
+            "or say where they lie."
+        )
     if all(place.shape == (2,) for place in each):
         return True, np.stack(each)
     for number, place in enumerate(each):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ctfa.reproduction import _text as text
+from ctfa.reproduction import compare
 from ctfa.reproduction._reproduce import Reproduction, stored
 from ctfa.reproduction.compare import CANNOT, DIFFERS, REPRODUCED, RULE, counts
 from ctfa.reproduction.experiments import EXPERIMENTS
@@ -49,17 +50,31 @@ def page_text(made: Sequence[Reproduction], folder: Path, beside: Path) -> str:
 
 
 def _overview(made: Iterable[Reproduction]) -> str:
+    """How many results have each verdict; what is no result of the paper is counted apart."""
     words = (REPRODUCED, DIFFERS, CANNOT)
-    rows = [["", "numbers", *words, "statements that hold", "command"]]
+    rows = [[
+        "", "results", *words, "differs by a slip of print only", "sizes and choices that agree",
+        "statements that hold", "command",
+    ]]  # fmt: skip
     for one in made:
-        found = counts(one.verdicts)
+        of_kind = {
+            kind: [v for v in one.verdicts if compare.kind(v.claim) == kind]
+            for kind in compare.KINDS
+        }
+        found, sizes = counts(of_kind["result"]), counts(of_kind["size"])
+        slips = sum(compare.is_slip(v) for v in of_kind["result"])
         held = sum(judged.word == REPRODUCED for judged in one.statements)
         rows.append([
             f"[{one.experiment.title}](#{_anchor(one.experiment.title)})",
-            str(sum(found.values())), *(str(found[word]) for word in words),
+            str(sum(found.values())), *(str(found[word]) for word in words), str(slips or ""),
+            f"{sizes[REPRODUCED]} of {sum(sizes.values())}" if sum(sizes.values()) else "",
             f"{held} of {len(one.statements)}", f"`ctfa reproduce {one.experiment.name}`",
         ])  # fmt: skip
-    first = "Each number once: by the authors' protocol where it was run, else by the honest one."
+    first = (
+        "Each result of the paper or of the authors' log once: by the authors' protocol where it "
+        "was run, else by the honest one. Sizes of data and choices are counted apart, and numbers "
+        "of earlier reruns of the authors' code, which the paper does not print, not at all."
+    )
     return f"{first}\n\n{_markdown(rows)}\n"
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 
+from threadpoolctl import threadpool_limits
+
 from ctfa.comparison._resume import Step, go_through
 from ctfa.comparison._run import versions
 from ctfa.comparison._store import Row, Store
@@ -63,7 +65,9 @@ def run_one(case: Case) -> Row:
     }  # fmt: skip
     start = time.perf_counter()
     try:
-        with warnings.catch_warnings(record=True) as said:
+        # One thread a case: small matrices gain nothing from more, and two cases at a time would
+        # take each other's cores (a quick run was 16 times as long).
+        with warnings.catch_warnings(record=True) as said, threadpool_limits(1):
             warnings.simplefilter("always")
             figures = dict(case.measure())
     except Exception as error:

@@ -161,7 +161,10 @@ def verdict_tables(verdicts: Sequence[Verdict], notes: Notes) -> dict[str, list[
 def _printed(claim: Claim, notes: Notes) -> str:
     """The paper's number, with a note on what it prints after the plus-minus sign."""
     of_spread = f"The paper's +-: {claim.spread_is}" if claim.spread and claim.spread_is else ""
-    return f"{with_spread(claim.printed, claim.spread)} {notes.mark(of_spread)}".rstrip()
+    printed = f"{number(claim.printed)}"
+    if claim.spread:
+        printed += f" +- {claim.spread:g}"  # as many digits as are printed
+    return f"{printed} {notes.mark(of_spread)}".rstrip()
 
 
 def _verdict_lines(verdicts: Sequence[Verdict]) -> list[str]:

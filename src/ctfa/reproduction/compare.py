@@ -62,7 +62,7 @@ def judge(
     """
     verdicts = []
     for claim in claims.numbers:
-        if claim.method == CHOICE and choices is not None and not claim.cannot:
+        if claim.method == CHOICE and choices and results.rows and not claim.cannot:
             ours = Figure(np.array([choices[claim.quantity]]))
             verdicts.append(Verdict(claim, HONEST, ours, *_word(claim, HONEST, ours)))
         else:
@@ -125,6 +125,26 @@ def _word(claim: Claim, protocol: str, ours: Figure) -> tuple[str, str]:
         agrees = is_close(claim.meant, claim.spread, ours, claim.repetitions)
         why = f"{claim.meant:g} is meant, which {'agrees' if agrees else 'differs too'}: {why}"
     return DIFFERS, why
+
+
+#: What a number may be: a result, a size or choice, or a known rerun that the paper has not.
+KINDS = ("result", "size", "rerun")
+RERUN = "not in the paper"
+
+
+def kind(claim: Claim) -> str:
+    """Which of ``KINDS`` a number is."""
+    if claim.source.startswith(RERUN):
+        return "rerun"
+    return "size" if claim.method in ("data", CHOICE) else "result"
+
+
+def is_slip(verdict: Verdict) -> bool:
+    """Whether the printed number differs, and the one that was meant agrees."""
+    claim, ours = verdict.claim, verdict.ours
+    if verdict.word != DIFFERS or claim.meant is None or ours is None:
+        return False
+    return is_close(claim.meant, claim.spread, ours, claim.repetitions)
 
 
 def counts(verdicts: list[Verdict]) -> dict[str, int]:

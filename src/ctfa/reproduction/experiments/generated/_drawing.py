@@ -89,7 +89,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     written = []
     for name, figure in made.items():
         if figure is not None:
-            figure.savefig(folder / name, dpi=DPI)
+            figure.savefig(folder / name, dpi=DPI, bbox_inches="tight", pad_inches=0.15)
             written.append(folder / name)
     return written
 
