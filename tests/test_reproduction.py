@@ -226,6 +226,7 @@ def test_every_number_and_statement_gets_one_of_three_verdicts(toy):
     assert [(judged.word, judged.shown) for judged in made.statements] == [
         ("differs", "ours is 2.05")
     ]
+    assert repr(made).startswith("<Reproduction of 'toy': 1 reproduced, 1 differs")
     assert "4 numbers: 1 reproduced, 1 differs, 2 cannot be run" in str(made)
 
 

@@ -127,9 +127,10 @@ class Teller:
         where = f"{row['experiment']}, {row['setting']}, {row['method']}, seed {row['seed']}"
         if "error" in row:
             # A data set that is not here stops many cases, and says how to get it once.
-            known = row["error"] in self.errors
+            if row["error"] in self.errors:
+                return
             self.errors.add(row["error"])
-            end = "failed as before" if known else f"failed: {row['error']}"
+            end = f"failed: {row['error']}"
         else:
             # By the clock: several cases may run at a time, and their seconds leave out loading.
             passed = time.perf_counter() - self.start

@@ -31,6 +31,10 @@ class Reproduction(NamedTuple):
     def __str__(self) -> str:
         return table(self)
 
+    def __repr__(self) -> str:
+        told = ", ".join(f"{n} {word}" for word, n in compare.counts(self.verdicts).items())
+        return f"<Reproduction of {self.experiment.name!r}: {told}; print() shows the table>"
+
 
 def reproduce(
     name: str,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ctfa.reproduction._reproduce import Reproduction
 
 WIDTH = 120
+#: Relative differences beyond this are not told apart.
+FAR = 10.0
 #: Quantities that every table of figures ends with.
 COSTS = ("groups", "features", "models", "seconds")
 
@@ -51,8 +53,11 @@ def of_figure(figure: Figure | None) -> str:
 
 
 def percent(difference: float | None) -> str:
-    """By how many per cent ours differs from the printed number."""
-    return "" if difference is None else f"{100 * difference:+.1f} %"
+    """By how many per cent ours differs from the printed number, while that says something."""
+    if difference is None:
+        return ""
+    far = abs(difference) > FAR
+    return f"beyond {FAR:,.0%}".replace("%", " %") if far else f"{100 * difference:+.1f} %"
 
 
 def by_claim(verdicts: Iterable[Verdict]) -> list[tuple[Claim, dict[str, Verdict]]]:
