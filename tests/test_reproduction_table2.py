@@ -262,11 +262,14 @@ def test_linear_models_on_all_molecules():
     real("qm9")
     clear()
     single, phase_one, both = (measure(m, HONEST, data.TEXT, 0, False) for m in LINEAR[:3])
-    assert single["mse without A"] == pytest.approx(0.32663, rel=1e-3)
-    assert single["mse"] == pytest.approx(0.30977, rel=1e-3)
+    # The features have rank 14 of 19, and versions of LinearRegression differ in what they take for
+    # dependent: .317 by scikit-learn 1.6, .327 by 1.9.
+    assert single["mse without A"] == pytest.approx(0.327, rel=0.05)
+    assert single["mse"] == pytest.approx(0.310, rel=0.05)
     assert (phase_one["groups"], both["groups"]) == (9, 9)
     # Both phases of the paper's rule lose to one model a task.
-    assert both["mse without A"] == pytest.approx(0.3873, rel=1e-2)
+    assert both["mse without A"] == pytest.approx(0.387, rel=0.05)
+    assert both["mse without A"] > 1.1 * single["mse without A"]
 
 
 @pytest.mark.data
