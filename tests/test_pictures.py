@@ -177,3 +177,8 @@ def test_positions_may_be_a_data_frame_and_must_be_known(ax):
     where.loc[1, "lat"] = np.nan
     with pytest.raises(ValueError, match="place 1 holds NaN"):
         plot_groups_map([0, 0, 1], where, ax=ax)
+
+
+def test_what_is_no_model_is_told_what_to_give():
+    with pytest.raises(TypeError, match="int has no partition_: give a fitted CTFARegressor"):
+        plot_data_flow(3)

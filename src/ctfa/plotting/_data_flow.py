@@ -102,7 +102,8 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
 
 def collect(model: Any, n_rows: str) -> Flow:
     """What there is to be drawn of a fitted model."""
-    check_is_fitted(model)
+    if hasattr(model, "fit"):  # anything else is named below
+        check_is_fitted(model)
     missing = [
         name for name in ("partition_", "features_", "regressors_") if not hasattr(model, name)
     ]
