@@ -83,6 +83,12 @@ def test_no_two_cases_share_a_key_and_quick_ones_are_not_taken_for_full_ones():
     assert len(keys) == len(set(keys))
 
 
+def test_more_seeds_than_the_paper_has_are_run_when_asked_for():
+    made = list(TABLE1.cases(Plan(seeds=8)))
+    assert {case.seed for case in made if case.protocol == HONEST} == set(range(8))
+    assert max(case.seed for case in made if case.protocol == AUTHORS) == 4  # their five splits
+
+
 def test_seeds_are_as_many_as_asked_for():
     seeds = {case.seed for case in TABLE1.cases(Plan(seeds=2)) if case.protocol == HONEST}
     assert seeds == {0, 1}
