@@ -530,3 +530,13 @@ def test_a_target_whose_own_model_fails_is_named():
     assert (model.trust_ < 1.0).any()
     with pytest.raises(ValueError, match=r"model of target 'y.' by itself predicted NaN"):
         model.predict(X)
+
+
+def test_the_gain_of_a_merge_is_the_variance_saved_less_the_bias_paid():
+    problem = make_problem("gaussian", 3, n_samples=120, n_features=10, n_targets=12)
+    X, Y = problem.X, problem.Y
+    merges = CTFARegressor(targets=TargetAggregator(max_loss=3.0)).fit(X, Y).merges_
+    assert len(merges) > 3
+    np.testing.assert_allclose(merges.variance_saved - merges.bias_paid, merges.gain, atol=1e-12)
+    np.testing.assert_allclose(merges.bias_paid / merges.variance_saved, merges.loss, rtol=1e-8)
+    assert (merges.variance_saved > 0.0).all()

@@ -87,7 +87,8 @@ class MergeEvidence:
     def columns(self) -> dict[str, Any]:
         """One list a column, one entry a merge."""
         rows = [self.row(step) for step in range(len(self.merges))]
-        return {name: [getattr(row, name) for row in rows] for name in MergeRow._fields}
+        names = (*MergeRow._fields, "variance_saved", "bias_paid")
+        return {name: [getattr(row, name) for row in rows] for name in names}
 
     def row(self, step: int) -> MergeRow:
         """One merge."""
@@ -154,6 +155,26 @@ class MergeRow(NamedTuple):
     gain_error: float
     worst_gain: float  # of the member that gains least
     losers: tuple[str, ...]  # members predicted to lose
+
+    @property
+    def variance_saved(self) -> float:
+        """What the merge saves for having one model fewer to estimate, over all its members."""
+        return (self.f_star - 1.0) * self._unit
+
+    @property
+    def bias_paid(self) -> float:
+        """What the merge costs because its two sides differ; below zero by chance.
+
+        The gain is the variance saved less this. By the risk rule the loss of a merge is the bias
+        paid for each unit of variance saved.
+        """
+        return (self.f_statistic - 1.0) * self._unit
+
+    @property
+    def _unit(self) -> float:
+        # The gain is so many times F_star - F; one that breaks even exactly does not tell.
+        apart = self.f_star - self.f_statistic
+        return self.gain / apart if apart else float("nan")
 
 
 class Refusal(NamedTuple):

@@ -1,0 +1,89 @@
+"""What a report is made of, beside the fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ctfa.core.history import MergeHistory
+from ctfa.core.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where targets lie: outlines, or positions with the size of a cell where they are a grid.
+
+    Parameters
+    ----------
+    positions : array of shape (n_targets, 2)
+        East and north of each target, in degrees if geographic.
+    outlines : sequence of sequences of arrays of shape (n_corners, 2), optional
+        The rings of each target's area, outer ones and holes alike; one list a target.
+    cell : pair of floats, optional
+        Width and height of the cell around each position, where positions are a regular grid.
+    geographic : bool
+        Whether positions are longitude and latitude.
+    """
+
+    positions: FloatArray
+    outlines: Sequence[Sequence[FloatArray]] | None = None
+    cell: tuple[float, float] | None = None
+    geographic: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Mean squared errors on rows left out, in units of each target's variance.
+
+    Parameters
+    ----------
+    errors : mapping of str to array of shape (n_targets,)
+        By method, the model itself first, then "single-task", then other rivals.
+    how : str
+        How rows were left out, in words: "5 blocks of consecutive months".
+    """
+
+    errors: Mapping[str, FloatArray]
+    how: str
+
+
+@dataclass(frozen=True, eq=False)
+class GroupSeries:
+    """The mean target of each group over the samples, and the spread of its members."""
+
+    samples: Sequence[str]
+    mean: FloatArray  # (n_samples, n_groups); NaN where nobody is observed
+    low: FloatArray
+    high: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficients:
+    """Coefficients of each group's model, where it is linear."""
+
+    names: Sequence[str]  # of the raw features
+    value: FloatArray  # (n_groups, n_features); NaN where a group has no such feature
+    standard_error: FloatArray | None = None
+    units: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Material:
+    """Everything a report tells; only the model is needed."""
+
+    model: Any
+    title: str = ""
+    source: str = ""  # where the data came from
+    target: str = "target"  # what is predicted: "vegetation health"
+    target_units: str = ""
+    feature_units: Mapping[str, str] = field(default_factory=dict)
+    task: str = "target"  # what one target is: "basin", "cell"
+    sample: str = "row"  # what one row is: "time"
+    names: Sequence[str] | None = None  # of the targets, where the model's own are not for people
+    places: Places | None = None
+    held_out: HeldOut | None = None
+    history: MergeHistory | None = None  # the merges up to an infinite limit
+    series: GroupSeries | None = None
+    coefficients: Coefficients | None = None
+    notes: Sequence[str] = ()  # what was done to the data: masked cells, gaps, anomalies
