@@ -18,7 +18,7 @@ from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.progress import ScanProgress, SearchStopped
 
 if TYPE_CHECKING:
-    from ctfa import baselines, comparison, datasets, plotting, testing, theory
+    from ctfa import baselines, comparison, datasets, plotting, report, testing, theory
 
 __version__ = "0.1.0"
 
@@ -39,6 +39,7 @@ __all__ = [
     "nonlinctfa",
     "plotting",
     "progress",
+    "report",
     "reproduction",
     "target_path",
     "testing",
@@ -50,6 +51,7 @@ _MODULES = (
     "comparison",
     "datasets",
     "plotting",
+    "report",
     "reproduction",
     "testing",
     "theory",
@@ -58,7 +60,6 @@ _MODULES = (
 _NOT_YET = (
     "labelled",
     "persistence",
-    "report",
 )
 
 
