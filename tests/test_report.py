@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -443,6 +444,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
 def test_a_report_needs_no_extra(tmp_path):
     code = f"""
 import sys
+from pathlib import Path
 class NotInstalled:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {{"pandas", "polars", "matplotlib", "numba", "jinja2"}}:
@@ -456,3 +458,12 @@ ctfa.report.write(ctfa.CTFARegressor().fit(X, Y), {str(tmp_path / "page.html")!r
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "page.html").stat().st_size > 50_000
+
+
+def test_the_example_of_the_document_runs(tmp_path, monkeypatch, capsys):
+    text = (Path(__file__).parent.parent / "docs" / "report.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", text, flags=re.M | re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(compile(code, "docs/report.md", "exec"), {})
+    assert capsys.readouterr().out == "gauges.html\n"
+    assert (tmp_path / "gauges.html").exists()
