@@ -179,7 +179,7 @@ def _rule(fitted: Fitted, history: MergeHistory) -> dict[str, Any]:
         "criterion": terms.rule or "own",
         "limit": float(terms.max_loss),
         "interval": [float(low), float(high)],
-        "chosen": terms.chosen,
+        "chosen": fitted.aggregator.cv_curve_ is not None,
         # Only best-first makes the merges of a smaller limit first.
         "nested": terms.scan == "best-first",
         "asks_once": terms.asks_once,

@@ -28,6 +28,7 @@ SCRIPTS = (
     "panel.js",
     "tree.js",
     "matrix.js",
+    "judged.js",
     "table.js",
     "download.js",
     "main.js",

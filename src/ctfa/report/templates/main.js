@@ -56,7 +56,7 @@ function start() {
   // Two frames later what was drawn is on the screen.
   requestAnimationFrame(() => requestAnimationFrame(() => {
     performance.mark("ctfa-map-drawn");
-    for (const part of [startSlider, startList, startPanel, startMatrix, startTable, startDownloads]) part();
+    for (const part of [startSlider, startList, startPanel, startMatrix, startJudged, startTable, startDownloads]) part();
     changed("groups", "selection", "colour", "size");
     for (const query of ["(prefers-color-scheme: dark)", "print"]) {
       window.matchMedia(query).addEventListener("change", redrawAll);

@@ -1,6 +1,9 @@
 // Everything about the selected group: a figure of five panels.
-function caption(id, letter, title, note) {
-  put(byId(id).querySelector("figcaption"), element("b", {}, letter), element("span", { class: "panel-title" }, title),
+// Panels have letters as in a figure, one after the other as far as they are shown.
+function caption(id, title, note) {
+  byId(id).hidden = false;
+  const shown = [...document.querySelectorAll(".panel:not([hidden])")].map((panel) => panel.id);
+  put(byId(id).querySelector("figcaption"), element("b", {}, "abcdefgh"[shown.indexOf(id)]), element("span", { class: "panel-title" }, title),
     note ? element("span", { class: "panel-note" }, note) : null);
   return byId(id).querySelector(".chart");
 }
@@ -24,7 +27,7 @@ function drawPanel() {
   const has = (id, shown) => { byId(id).hidden = !shown; return shown; };
   if (has("panel-series", page.series && row >= 0)) {
     const units = page.target_units ? ` (${page.target_units})` : page.standardised ? " (standard deviations)" : "";
-    seriesChart(caption("panel-series", "a", members.length === 1 ? `${page.target}${units}` : `Mean ${page.target}${units}`,
+    seriesChart(caption("panel-series", members.length === 1 ? `${page.target}${units}` : `Mean ${page.target}${units}`,
       members.length > 1 ? `line: mean of ${count(members.length)} ${page.tasks}; band: spread of its members` : ""), row, colour);
   }
   if (has("panel-coef", page.features && row >= 0)) {
@@ -32,14 +35,14 @@ function drawPanel() {
     const kept = all.length < page.features.names.length
       ? `${plural(page.features.names.length, "feature", "features")} in ${plural(all.length, "mean", "means")}` : "";
     const errors = page.features.standard_error ? "line: one standard error, given the groups" : "";
-    coefficientChart(caption("panel-coef", "b", page.features.value ? "Coefficients" : "Features",
+    coefficientChart(caption("panel-coef", page.features.value ? "Coefficients" : "Features",
       [kept, page.features.coefficient_units, errors].filter(Boolean).join("; ")), row, colour);
   }
   const held = fare && fare.id === "held-out";
-  membersChart(caption("panel-members", "c", `Its ${members.length === 1 ? page.task : page.tasks}`,
+  membersChart(caption("panel-members", `Its ${members.length === 1 ? page.task : page.tasks}`,
     held ? "held-out error by itself (open) and in the group (filled); worst first"
       : fare ? "predicted gain over a model of its own; worst first" : ""), members);
-  whyChart(caption("panel-why", "d", members.length === 1 ? "Why it stays by itself" : "Why merged, and why not more",
+  whyChart(caption("panel-why", members.length === 1 ? "Why it stays by itself" : "Why merged, and why not more",
     members.length > 1 ? "last merge first" : ""), group);
   drawTree();
 }

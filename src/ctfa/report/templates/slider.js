@@ -123,7 +123,8 @@ function nearestTried() {
 
 function drawCurve(place) {
   const box = byId("curve");
-  const width = box.clientWidth || 600, base = (page.curve ? 110 : 64) + (isTall() ? 70 : 0), top = 8;
+  const room = isTall() ? Math.min(300, Math.max(0, view.height - 430)) : 0;
+  const width = box.clientWidth || 600, base = (page.curve ? 120 : 70) + room, top = 8;
   const height = base + 22;
   const x = (p) => EDGE + p * (width - 2 * EDGE);
   const parts = [];
@@ -168,11 +169,17 @@ function errorLine(x, base, top) {
   const line = known.map((i) => `${at(i)},${y(error[i]).toFixed(1)}`).join("L");
   const band = [...known.map((i) => `${at(i)},${y(error[i] + 2 * spread[i]).toFixed(1)}`),
     ...[...known].reverse().map((i) => `${at(i)},${y(error[i] - 2 * spread[i]).toFixed(1)}`)].join("L");
+  const right = x(1);
+  const marks = niceTicks(least, most, 4).flatMap((tick) => [
+    svg("line", { x1: x(0), x2: right, y1: y(tick), y2: y(tick), class: "grid" }),
+    svg("text", { x: right, y: y(tick) - 4, class: "axis end error-tick" }, number(tick)),
+  ]);
   return [
+    ...marks,
     svg("path", { d: `M${band}Z`, class: "band" }),
     svg("path", { d: `M${line}`, class: "error-line" }),
     ...known.map((i) => svg("circle", { cx: at(i), cy: y(error[i]), r: i === page.curve.chosen ? 4.5 : 2.5,
-      class: "error-dot" }, svg("title", {}, `limit ${number(limit[i])}: error ${number(error[i], 4)}, ${
+      class: share(error[i]) > 1.05 ? "error-dot beyond" : "error-dot" }, svg("title", {}, `limit ${number(limit[i])}: error ${number(error[i], 4)}, ${
       number(page.curve.n_groups[i])} groups on average`))),
   ];
 }

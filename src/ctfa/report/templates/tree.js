@@ -8,10 +8,10 @@ function drawTree() {
   const whole = wholeTree || alone;
   const tree = whole ? treeOf(-1, merges.n) : treeOf(group);
   const roots = whole ? tree.roots : tree.root ? [tree.root] : [];
-  const box = caption("panel-tree", "e", whole ? "Merge tree of all groups" : "Merge tree of the group",
-    "from left to right the loss at which branches join; dashed: the limit shown");
   byId("panel-tree").hidden = roots.length === 0;
   if (!roots.length) return;
+  const box = caption("panel-tree", whole ? "Merge tree of all groups" : "Merge tree of the group",
+    "from left to right the loss at which branches join; dashed: the limit shown");
   const button = alone ? null : element("button", { type: "button", class: "more no-print", onclick: () => {
     wholeTree = !wholeTree;
     drawTree();
