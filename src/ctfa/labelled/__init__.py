@@ -1,0 +1,1 @@
+"""Labelled data in, labelled results out: xarray, pandas, polars and geopandas."""
