@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import Coordinates
 from ctfa.labelled._gather import Gathered
 from ctfa.labelled._plan import Plan
@@ -88,10 +88,11 @@ def _kept(
     Y: FloatArray, slots: list[FloatArray], plan: Plan, everything: Tasks, masked: str
 ) -> tuple[IntArray, list[str]]:
     """Tasks with a target and a feature; the others are masked, or refused."""
-    empty = np.isnan(Y).all(axis=0)
+    empty = np.asarray(np.isnan(Y).all(axis=0))
     lacking = np.zeros(Y.shape[1], dtype=bool)
     if not plan.is_shared:
-        lacking = np.all([np.isnan(values).all(axis=0) for values in slots], axis=0) & ~empty
+        own = [v for v, slot in zip(slots, plan.slots, strict=True) if not slot.shared]
+        lacking = np.all([np.isnan(values).all(axis=0) for values in own], axis=0) & ~empty
     lost = np.flatnonzero(empty | lacking)
     leave = masked == "leave" or (masked == "auto" and everything.is_grid)
     what = everything.what
@@ -116,7 +117,7 @@ def _kept(
 def _complete_rows(slots: list[FloatArray], plan: Plan) -> tuple[BoolArray, list[str]]:
     """Rows with every shared feature: without one of them nothing is known of the others."""
     gaps = np.isnan(np.concatenate(slots, axis=1))
-    used = ~gaps.any(axis=1)
+    used = np.asarray(~gaps.any(axis=1))
     if used.all():
         return used, []
     worst = plan.slots[int(gaps.sum(axis=0).argmax())].name
@@ -150,8 +151,3 @@ def _counted(target: Any, sample: str) -> Any:
     """Rows without labels, counted."""
     numbered = target.assign_coords({sample: np.arange(target.sizes[sample])})
     return numbered[sample]
-
-
-def flat(values: AnyArray, tasks: Tasks) -> AnyArray:
-    """Rows by all tasks, whatever dimensions they lie on: ``(n, *shape) -> (n, all)``."""
-    return np.asarray(values).reshape(values.shape[0], int(np.prod(tasks.shape)))

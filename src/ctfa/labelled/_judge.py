@@ -7,8 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
@@ -28,9 +31,7 @@ PENALTIES = np.logspace(-2, 4, 13)
 Split = tuple[IntArray, IntArray]
 
 
-def choose_splits(
-    held_out: Any, X: FloatArray, Y: FloatArray, what: str
-) -> tuple[list[Split], str] | None:
+def choose_splits(held_out: Any, Y: FloatArray) -> tuple[list[Split], str] | None:
     """Rows to hold out, and how that is said; None where nothing is to be."""
     if held_out is None or held_out is False:
         return None
@@ -39,7 +40,7 @@ def choose_splits(
         if n_tasks > MANY:
             rows = np.arange(n_rows)
             start = n_rows - n_rows // BLOCKS
-            return [(rows[:start], rows[start:])], f"the last fifth of the {what}"
+            return [(rows[:start], rows[start:])], "the last fifth of the samples"
         held_out = BLOCKS
     elif isinstance(held_out, str):
         raise ValueError(
@@ -52,14 +53,14 @@ def choose_splits(
         sample = read_sample(CTFARegressor(), np.zeros((n_rows, 1)), None)
     splits = read_folds(held_out, sample, Y)
     if isinstance(held_out, int):
-        return splits, f"{held_out} blocks of consecutive {what}, each held out once"
+        return splits, f"{held_out} blocks of consecutive samples, each held out once"
     return splits, f"{len(splits)} folds of {type(held_out).__name__}"
 
 
 def rivals(model: Any, n_tasks: int) -> dict[str, Any]:
     """The model and those it is compared with, not fitted, by name."""
     alone = clone(model)
-    ridge = RidgeCV(PENALTIES)
+    ridge = make_pipeline(StandardScaler(), RidgeCV(PENALTIES))
     if isinstance(model, MultiInputCTFARegressor):
         template = model.targets if isinstance(model.targets, TargetAggregator) else None
         solver = "ols" if template is None else template.solver
@@ -83,35 +84,51 @@ def judge(
     how: str,
     baseline: FloatArray | None,
     fixed: Mapping[str, Any],
+    n_jobs: int | None,
 ) -> HeldOut:
     """Mean squared error of each task by each model, in units of the task's variance.
 
     Every model is fitted anew to the training rows of each fold, with everything it chooses, and
     judged on the rows where the target is observed and every model predicts.
     """
+    wrong = Parallel(n_jobs=n_jobs)(
+        delayed(_errors)(model, X, Y, split, baseline, fixed if name == "ctfa" else {})
+        for split in splits
+        for name, model in models.items()
+    )
     squares = {name: np.zeros(Y.shape[1]) for name in models}
     count = np.zeros(Y.shape[1])
-    for train, test in splits:
-        rows = {} if baseline is None else {"baseline": baseline[train]}
-        others = {} if baseline is None else {"baseline": baseline[test]}
-        wrong = {}
-        for name, model in models.items():
-            given = fixed if name == "ctfa" else {}
-            with warnings.catch_warnings():
-                # Where inputs are missing nobody is judged; what a fold is short of was said of fit.
-                warnings.simplefilter("ignore")
-                fitted = clone(model).fit(X[train], Y[train], **rows, **given)
-                wrong[name] = Y[test] - np.asarray(fitted.predict(X[test], **others))
-        known = np.all([np.isfinite(gap) for gap in wrong.values()], axis=0)
+    for start in range(0, len(wrong), len(models)):
+        gaps = wrong[start : start + len(models)]
+        known = np.all([np.isfinite(gap) for gap in gaps], axis=0)
         count += known.sum(axis=0)
-        for name, gap in wrong.items():
+        for name, gap in zip(models, gaps, strict=True):
             squares[name] += (np.where(known, gap, 0.0) ** 2).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        unit = np.nanvar(_residual(Y, baseline), axis=0) * np.where(count > 0, count, np.nan)
+        unit = np.nanvar(without_baseline(Y, baseline), axis=0)
+        unit = unit * np.where(count > 0, count, np.nan)
         return HeldOut({name: total / unit for name, total in squares.items()}, how)
 
 
-def _residual(Y: FloatArray, baseline: FloatArray | None) -> FloatArray:
+def _errors(
+    model: Any,
+    X: FloatArray,
+    Y: FloatArray,
+    split: Split,
+    baseline: FloatArray | None,
+    fixed: Mapping[str, Any],
+) -> FloatArray:
+    """Errors of a model on the held-out rows of one fold."""
+    train, test = split
+    rows = {} if baseline is None else {"baseline": baseline[train]}
+    others = {} if baseline is None else {"baseline": baseline[test]}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # where inputs are missing nobody is judged
+        fitted = clone(model).fit(X[train], Y[train], **rows, **fixed)
+        return np.asarray(Y[test] - np.asarray(fitted.predict(X[test], **others)))
+
+
+def without_baseline(Y: FloatArray, baseline: FloatArray | None) -> FloatArray:
     """Targets without their baseline, whose variance is the unit of errors."""
     if baseline is None:
         return Y
