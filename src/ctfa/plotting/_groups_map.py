@@ -12,12 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.plotting._axes import INK, axes, make_room
+from ctfa.plotting._axes import COLOURS, INK, axes, make_room
 
-#: Told apart by people who see few colours, and most of them by their greys.
-COLOURS = (
-    "#56b4e9", "#e69f00", "#f0e442", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#bbbbbb",
-)  # fmt: skip
 #: Corners nearer than this share of the map are one.
 SAME = 1e-9
 
