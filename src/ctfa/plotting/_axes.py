@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ COLOURS = (
 #: Of these, those that are seen as thin lines on white; grey is for who is alone.
 LINE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 #: Scales of one hue order, and of two about zero, that people who see few colours can read.
-SEQUENTIAL, DIVERGING, NOTHING = "cividis", "RdBu_r", "#dddddd"
+SEQUENTIAL, DIVERGING, NOTHING = "cividis", "RdBu_r", "#c4c4c4"
 
 
 def inches(ax: Any, side: str) -> float:
@@ -84,9 +83,14 @@ def shortened(name: str, letters: int = 22) -> str:
 
 
 def listed(names: Sequence[str], letters: int = 30) -> str:
-    """As many names as a line holds."""
-    short = [shortened(name, letters) for name in names[:letters]]
-    return textwrap.shorten(", ".join(short), letters, placeholder=" \u2026")
+    """As many names as a line holds, and one at least."""
+    text = shortened(names[0], letters - 2)
+    for number, name in enumerate(names[1:], start=2):
+        longer = f"{text}, {name}"
+        if len(longer) > letters - (2 if number < len(names) else 0):
+            return f"{text} \u2026"
+        text = longer
+    return text
 
 
 def count(number: int, noun: str) -> str:
