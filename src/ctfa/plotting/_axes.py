@@ -69,9 +69,7 @@ def colour_scale(values: FloatArray, *, diverging: bool | None = None) -> tuple[
         low = -high
     elif low == high:
         low, high = low - 0.5, high + 0.5
-    scale = found[name].copy()
-    scale.set_bad(NOTHING)
-    return scale, colours.Normalize(low, high)
+    return found[name].with_extremes(bad=NOTHING), colours.Normalize(low, high)
 
 
 def shortened(name: str, letters: int = 22) -> str:
