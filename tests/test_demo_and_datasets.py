@@ -10,6 +10,8 @@ import pytest
 
 from ctfa import cli
 from ctfa.datasets import make_gauges, make_paper_synthetic
+from ctfa.labelled import read
+from real_data import real
 
 
 def test_the_synthetic_setting_is_the_paper_s():
@@ -80,7 +82,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence_and_exit_code_1(tmp_pat
 
 @pytest.mark.data
 def test_sets_of_places_are_written_to_files_for_a_fit(tmp_path, capsys):
-    need("cru_iberia/cru_iberia.npz")
+    real("cru_iberia")
     assert cli.main(["datasets", "cru_iberia", "--export", str(tmp_path / "iberia.nc")]) == 0
     assert "lat 16, lon 26" in capsys.readouterr().out
     iberia = read(tmp_path / "iberia.nc")
