@@ -36,6 +36,7 @@ LAYERS = {
     "ctfa.kernels": 3,
     "ctfa._validation": 3,
     "ctfa._merging": 3,
+    "ctfa._anomalies": 3,
     "ctfa._target_rule": 3,
     "ctfa._progress": 3,
     "ctfa._layout": 3,

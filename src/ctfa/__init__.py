@@ -18,7 +18,7 @@ from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.progress import ScanProgress, SearchStopped
 
 if TYPE_CHECKING:
-    from ctfa import baselines, comparison, datasets, plotting, testing, theory
+    from ctfa import baselines, comparison, datasets, persistence, plotting, testing, theory
 
 __version__ = "0.1.0"
 
@@ -37,6 +37,7 @@ __all__ = [
     "feature_path",
     "multi_input_layout",
     "nonlinctfa",
+    "persistence",
     "plotting",
     "progress",
     "reproduction",
@@ -49,6 +50,7 @@ _MODULES = (
     "baselines",
     "comparison",
     "datasets",
+    "persistence",
     "plotting",
     "reproduction",
     "testing",
@@ -57,7 +59,6 @@ _MODULES = (
 #: Names the interface reserves; asking for one says so instead of failing obscurely.
 _NOT_YET = (
     "labelled",
-    "persistence",
     "report",
 )
 

@@ -81,13 +81,17 @@ def held_out_errors(
         learn = None if sample.weights is None else sample.weights[train]
         judge = None if sample.weights is None else sample.weights[test]
         labels = None if groups is None else groups[train]
+        known = {} if sample.baseline is None else {"baseline": sample.baseline[train]}
+        other = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
         gaps = []
         for model in models:
-            fitted = clone(model).fit(sample.inputs[train], values[train], learn, groups=labels)
+            fitted = clone(model).fit(
+                sample.inputs[train], values[train], learn, groups=labels, **known
+            )
             with warnings.catch_warnings():
                 # Where inputs are missing nobody is judged.
                 warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
-                predicted = np.asarray(fitted.predict(sample.inputs[test]))
+                predicted = np.asarray(fitted.predict(sample.inputs[test], **other))
             gaps.append(values[test] - predicted.reshape(test.size, -1))
         unknown = np.any([~np.isfinite(gap) for gap in gaps], axis=0)
         for found, gap in zip(errors, gaps, strict=True):

@@ -16,7 +16,7 @@ from ctfa.core import progress
 from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
 from ctfa.core.cut import GRID, CutCurve, preferred_limit
 from ctfa.core.own_fits import TEMPERS, AveragedFit, OwnFit, SharedFit
-from ctfa.core.series import Series, Units
+from ctfa.core.series import Series
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
@@ -190,7 +190,8 @@ def _one_fold(
     aggregates: Sequence[str],
 ) -> dict[str, tuple[FloatArray, list[int]]]:
     known, own_units = series.take(train).standardised(rule.scale, overwrite=True)
-    other = in_units(series.take(test), own_units, overwrite=True)
+    known = known.free_rows()
+    other = series.take(test).in_units(own_units, overwrite=True)
     # In units of all rows: a target may be constant over those of one fold.
     relative = own_units.scales[:, -1] / spread
     results = {}
@@ -231,17 +232,11 @@ def held_out_errors(
     return np.array([found[point.partition.labels.tobytes()] for point in points])
 
 
-def in_units(series: Series, units: Units, *, overwrite: bool = False) -> Series:
-    """Series in units that were found on other rows."""
-    values = series.values if overwrite else series.values.copy()
-    values -= units.offsets[:, :, None]
-    values /= units.scales[:, :, None]
-    return Series(values, series.has, series.weights)
-
-
 def _target_spread(series: Series, scale: str) -> FloatArray:
     """Units of the targets over all rows."""
-    alone = Series(series.values[:, -1:], series.has[:, :0], series.weights)
+    alone = Series(
+        series.values[:, -1:], series.has[:, :0], series.weights, baseline=series.baseline
+    )
     return alone.standardised(scale)[1].scales[:, -1]
 
 

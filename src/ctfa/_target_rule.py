@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._anomalies import Anomalies
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
+from ctfa._validation import Sample
 from ctfa.core import progress
 from ctfa.core.criteria import TINY, Criterion, cross_validated_risk, target_risk
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit
@@ -131,8 +133,7 @@ class TargetRule:
 
 def choose_cut(
     rule: TargetRule,
-    inputs: FloatArray,
-    weights: FloatArray | None,
+    sample: Sample,
     values: FloatArray,
     units: FloatArray,
     graph: Any,
@@ -141,20 +142,24 @@ def choose_cut(
 ) -> CutCurve | None:
     """Held-out error of every limit, the groups found anew from the training rows of each fold.
 
-    Asked to stop, the folds finished by then decide; None if there are none.
+    A baseline is found on these rows alone, too. Asked to stop, the folds finished by then decide;
+    None if there are none.
     """
     grid = GRID.tolist()
     errors, n_groups = [], []
     for fold, ((train, test), design) in enumerate(zip(splits, designs, strict=True)):
-        kept = None if weights is None else weights[train]
+        left = Anomalies.of_rows(sample, values, train)
         with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):
-            posed = rule.pose(design, inputs[train], kept, values[train], graph)
+            posed = rule.pose(
+                design, left.judged.inputs, left.judged.weights, left.judged_values, graph
+            )
             points = solve_path(posed.problem, grid)
         if search.stopped:
             warn_that_folds_were_stopped(fold, len(splits))
             break
-        judges = None if weights is None else weights[test]
-        errors.append(posed.errors(inputs[test], values[test], judges, units, points))
+        judges = None if sample.weights is None else sample.weights[test]
+        inputs, targets = left.elsewhere(sample, values, test)
+        errors.append(posed.errors(inputs, targets, judges, units, points))
         n_groups.append([point.n_groups for point in points])
     if not errors:
         return None

@@ -1,5 +1,12 @@
 """User input into what the core accepts. All error text about data and options lives here."""
 
+from ctfa._validation.baseline import (
+    read_baseline_again,
+    refuse_baseline,
+    require_in_sample,
+    require_levels,
+    require_more_than_baseline,
+)
 from ctfa._validation.containers import (
     as_frame,
     as_pandas,
@@ -109,6 +116,7 @@ __all__ = [
     "is_column",
     "is_varying",
     "library_of",
+    "read_baseline_again",
     "read_correlation",
     "read_criterion",
     "read_cut_folds",
@@ -137,6 +145,7 @@ __all__ = [
     "read_tasks",
     "read_vector",
     "read_weights",
+    "refuse_baseline",
     "refuse_for_own_inputs",
     "refuse_option",
     "require",
@@ -149,9 +158,12 @@ __all__ = [
     "require_flag",
     "require_foldable",
     "require_freedom",
+    "require_in_sample",
     "require_judged",
     "require_judges",
+    "require_levels",
     "require_matrix_size",
+    "require_more_than_baseline",
     "require_no_limit",
     "require_not_one_id",
     "require_observed",

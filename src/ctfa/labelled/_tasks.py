@@ -10,6 +10,7 @@ import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import Coordinates
+from ctfa.labelled._words import word
 
 #: Names by which coordinates say where something lies, east and north.
 EAST = ("lon", "longitude", "long", "x", "easting", "rlon")
@@ -77,9 +78,9 @@ class Tasks:
         """The same as words, one each."""
         parts = self.coords.levels.get(self.dims[0], self.dims)
         if len(parts) == 1:
-            return [_word(label) for label in self.labels]
+            return [word(label) for label in self.labels]
         return [
-            ", ".join(f"{dim}={_word(part)}" for dim, part in zip(parts, label, strict=True))
+            ", ".join(f"{dim}={word(part)}" for dim, part in zip(parts, label, strict=True))
             for label in self.labels
         ]
 
@@ -169,14 +170,6 @@ class Tasks:
             f"({some}, ...): give a value of {where}"
             f"{', or one that is not masked' if self.n_masked else ''}."
         )
-
-
-def _word(label: Any) -> str:
-    """A label for people: numbers without a tail of digits, dates without a time of zero."""
-    if isinstance(label, float | np.floating):
-        return f"{label:.10g}"
-    text = str(label)
-    return text.removesuffix(" 00:00:00")
 
 
 def _plain(label: Any) -> Any:
