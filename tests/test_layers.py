@@ -65,6 +65,7 @@ LAYERS = {
     "ctfa.baselines": 5,
     "ctfa.testing": 5,
     "ctfa.plotting": 5,
+    "ctfa._collapsed": 5,
     "ctfa.persistence": 5,
     "ctfa.report": 5,
     "ctfa.comparison": 6,

@@ -336,7 +336,7 @@ def explain(
         float(evidence.gain.value[target]),
         float(evidence.gain.standard_error[target]),
         float(trust[target]),
-        _refusal(evidence, group),
+        refusal_of(evidence, group),
         None if together is None else {signed[i]: float(together[target, i]) for i in members},
         evidence.terms,
         shrunk,
@@ -352,7 +352,8 @@ def co_clustering(evidence: MergeEvidence, together: FloatArray) -> list[float]:
     return shares
 
 
-def _refusal(evidence: MergeEvidence, group: int) -> Refusal:
+def refusal_of(evidence: MergeEvidence, group: int) -> Refusal:
+    """The nearest candidate that a final group did not take."""
     history, terms = evidence.history, evidence.terms
     leader = evidence.leader(group)
     candidate, loss = int(history.refused[leader]), float(history.refused_loss[leader])

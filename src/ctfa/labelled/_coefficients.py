@@ -8,7 +8,6 @@ import numpy as np
 
 from ctfa._group_models import reduced
 from ctfa._multi_input import MultiInputCTFARegressor
-from ctfa._own_rule import in_units
 from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.series import Series
 from ctfa.core.types import AnyArray, BoolArray, FloatArray
@@ -35,7 +34,7 @@ def coefficients(
     error = np.full((n_groups, len(names)), np.nan)
     has = _slots(model, n_groups, len(names))
     exact = all(type(r).__name__ == "LinearRegression" for r in model.regressors_)
-    rows = _own_rows(model, arrays) if exact else None
+    rows = _rows(model, arrays, baseline) if exact else None
     for group in range(n_groups):
         features, regressor = model.features_[group], model.regressors_[group]
         share = _shares(features)
@@ -81,8 +80,9 @@ def _shares(features: Any) -> FloatArray:
 class _SharedRows:
     """Rows of groups whose features are shared: the mean target on the reduced features."""
 
-    def __init__(self, model: Any, arrays: Arrays) -> None:
-        self.inputs, self.means = arrays.X, model.targets_._mean(arrays.Y)
+    def __init__(self, model: Any, arrays: Arrays, baseline: FloatArray | None) -> None:
+        self.inputs = model._residual(arrays.X, baseline)
+        self.means = model.targets_._mean(arrays.Y, baseline)
 
     def covariance(self, group: int, features: Any, regressor: Any) -> FloatArray:
         """Covariance of a group's coefficients."""
@@ -94,10 +94,10 @@ class _SharedRows:
 class _OwnRows:
     """Rows of groups whose members have inputs of their own: averaged, or stacked."""
 
-    def __init__(self, model: Any, arrays: Arrays) -> None:
+    def __init__(self, model: Any, arrays: Arrays, baseline: FloatArray | None) -> None:
         assert arrays.layout is not None
-        series = Series.of(arrays.X, arrays.layout, arrays.Y)
-        self.model, self.series = model, in_units(series, model._units, overwrite=True)
+        series = Series.of(arrays.X, arrays.layout, arrays.Y, baseline=baseline)
+        self.model, self.series = model, series.in_units(model._units, overwrite=True)
         averaged = model.aggregate_ == "mean"
         self.grouped = mean_series(self.series, model.partition_) if averaged else None
         self.own = None if averaged else OwnRows.of(self.series)
@@ -120,9 +120,9 @@ class _OwnRows:
         return _by_row(columns, left, complete)
 
 
-def _own_rows(model: Any, arrays: Arrays) -> Any:
+def _rows(model: Any, arrays: Arrays, baseline: FloatArray | None) -> Any:
     kind = _OwnRows if isinstance(model, MultiInputCTFARegressor) else _SharedRows
-    return kind(model, arrays)
+    return kind(model, arrays, baseline)
 
 
 def _plain(columns: FloatArray, target: FloatArray, regressor: Any) -> FloatArray:

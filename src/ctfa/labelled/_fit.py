@@ -20,7 +20,7 @@ from ctfa.labelled._extras import need
 from ctfa.labelled._form import Form
 from ctfa.labelled._gather import Gathered, gather
 from ctfa.labelled._geometry import Geometry, match_polygons
-from ctfa.labelled._judge import choose_splits, judge, rivals, without_baseline
+from ctfa.labelled._judge import choose_splits, judge, rivals
 from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._result import LabelledFit
@@ -294,9 +294,7 @@ def _whole_history(
 def _series(model: Any, arrays: Arrays, columns: FloatArray | None) -> GroupSeries | None:
     if arrays.Y.shape[0] * model.n_groups_ > MOST_SERIES:
         return None
-    values = model.targets_._to_units(arrays.Y)
-    if columns is not None:
-        values = without_baseline(arrays.Y, columns) / model.targets_.scales_
+    values = model.targets_._to_units(arrays.Y, columns)
     return GroupSeries(_labels(arrays), *group_series(model, values))
 
 

@@ -38,7 +38,19 @@ OURS = {
     "OwnSteps": "ctfa._own_models:OwnSteps",
     "PooledEvidence": "ctfa._pooled_evidence:PooledEvidence",
     "Nearest": "ctfa._pooled_groups:Nearest",
+    "Lines": "ctfa.core.baseline:Lines",
     "LabelledFit": "ctfa.labelled._result:LabelledFit",
+    "Plan": "ctfa.labelled._plan:Plan",
+    "Slot": "ctfa.labelled._plan:Slot",
+    "Tasks": "ctfa.labelled._tasks:Tasks",
+    "Coordinates": "ctfa.labelled._coordinates:Coordinates",
+    "Coordinate": "ctfa.labelled._coordinates:Coordinate",
+    "Form": "ctfa.labelled._form:Form",
+    "Baseline": "ctfa.labelled._baseline:Baseline",
+    "Geometry": "ctfa.labelled._geometry:Geometry",
+    "HeldOut": "ctfa.report._material:HeldOut",
+    "Coefficients": "ctfa.report._material:Coefficients",
+    "GroupSeries": "ctfa.report._material:GroupSeries",
 }
 #: Estimators and splitters of scikit-learn whose state is plain, by public module.
 OF_SKLEARN = {

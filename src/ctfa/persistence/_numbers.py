@@ -21,8 +21,9 @@ UFUNCS = (
     np.reciprocal, np.rint, np.sign, np.sin, np.sinh, np.sqrt, np.square, np.tan, np.tanh,
 )  # fmt: skip
 FUNCTIONS: dict[str, Any] = {function.__name__: function for function in UFUNCS}
-#: Sparse formats and the arrays that they consist of.
-COMPRESSED, BY_DIAGONALS = ("csr", "csc", "bsr"), "dia"
+#: Sparse formats, and in which each is written: one that holds as many numbers as its shape needs.
+COMPRESSED = ("csr", "csc", "bsr")
+WRITTEN_AS = {form: form for form in (*COMPRESSED, "dia", "coo")} | {"lil": "csr", "dok": "coo"}
 
 
 def _write_array(writer: Writer, value: Any, where: str) -> Any:
@@ -68,25 +69,23 @@ def _read_scalar(reader: Reader, node: Any, where: str) -> Any:
 
 
 def _write_sparse(writer: Writer, value: Any, where: str) -> Any:
-    kept = value if value.format in (*COMPRESSED, BY_DIAGONALS, "coo") else value.tocoo()
+    kept = value.asformat(WRITTEN_AS[value.format])
     parts: tuple[Any, ...]
     if kept.format in COMPRESSED:
         parts = (kept.data, kept.indices, kept.indptr)
-    elif kept.format == BY_DIAGONALS:
+    elif kept.format == "dia":
         parts = (kept.data, kept.offsets)
     else:
         # Versions before 1.13 have no coords.
         parts = (kept.data, *getattr(kept, "coords", (kept.row, kept.col)))
     is_array = isinstance(value, sparse.sparray)
     shape = list(map(int, value.shape))
-    return [value.format, is_array, shape, kept.format, writer.write_all(parts, where)]
+    return [value.format, is_array, shape, writer.write_all(parts, where)]
 
 
 def _read_sparse(reader: Reader, node: Any, where: str) -> Any:
-    form, is_array, shape, stored, nodes = node
-    known = (*COMPRESSED, BY_DIAGONALS, "coo", "lil", "dok")
-    if form not in known or stored not in known[:5]:
-        raise damaged(f"{where} is a sparse matrix of no known format")
+    form, is_array, shape, nodes = node
+    stored = WRITTEN_AS[form]
     make = getattr(sparse, f"{stored}_{'array' if is_array else 'matrix'}")
     data, *parts = reader.read_all(nodes, where)
     if stored == "coo":

@@ -1,5 +1,17 @@
 """A page that tells why targets were merged: one file, without a network or a plotting library."""
 
+from ctfa.report._collect import collect
 from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material, Places
+from ctfa.report._render import render
+from ctfa.report._write import write
 
-__all__ = ["Coefficients", "GroupSeries", "HeldOut", "Material", "Places"]
+__all__ = [
+    "Coefficients",
+    "GroupSeries",
+    "HeldOut",
+    "Material",
+    "Places",
+    "collect",
+    "render",
+    "write",
+]

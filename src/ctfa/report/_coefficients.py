@@ -1,0 +1,151 @@
+"""Coefficients of groups whose models are linear, feature by feature, with standard errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.linear_model import LinearRegression
+
+from ctfa._group_models import reduced
+from ctfa._multi_input import MultiInputCTFARegressor
+from ctfa._regressor import CTFARegressor
+from ctfa.core.own_fits import OwnRows, mean_series
+from ctfa.core.series import Series
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.report._fitted import Fitted
+from ctfa.report._material import Coefficients
+
+
+class GroupRows(NamedTuple):
+    """What a group has learned from."""
+
+    inputs: FloatArray  # (rows, features of the group)
+    target: FloatArray  # (rows,)
+    sample: IntArray  # (rows,): sample that a row is of
+
+
+#: Rows of each group.
+Rows = Callable[[int], GroupRows]
+
+
+def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | None:
+    """What one unit of each feature does to a group's prediction; None if models are not linear.
+
+    A mean of k features hands each of them a k-th of its coefficient. With the rows of fit, inputs
+    that were not scaled are told in units of their spread and least squares has standard errors.
+    """
+    if fitted.is_aggregator:
+        return None
+    known = [coef for model in fitted.model.regressors_ if (coef := _coef(model)) is not None]
+    if len(known) < len(fitted.model.regressors_):
+        return None
+    n_groups, n_features = fitted.partition.n_groups, len(fitted.features)
+    value = np.full((n_groups, n_features), np.nan)
+    error = np.full((n_groups, n_features), np.nan)
+    scaled = isinstance(fitted.model, MultiInputCTFARegressor)
+    for group, coef in enumerate(known):
+        columns = fitted.columns(group)
+        aggregator = fitted.model.features_[group]
+        share = 1.0 / aggregator.partition_.sizes[aggregator.partition_.labels]
+        spread = np.ones(columns.size)
+        if rows is not None:
+            own = rows(group)
+            if not scaled:
+                spread = own.inputs.std(axis=0)
+            columns_of = reduced(aggregator, own.inputs)
+            errors = _standard_errors(fitted.model.regressors_[group], columns_of, own)
+            error[group, columns] = errors[aggregator.partition_.labels] * share * spread
+        value[group, columns] = coef[aggregator.partition_.labels] * share * spread
+    has_errors = rows is not None and bool(np.isfinite(error).any())
+    return Coefficients(
+        fitted.features, value, error if has_errors else None, _units(fitted, rows is not None)
+    )
+
+
+def rows_of(fitted: Fitted, X: Any, Y: Any) -> Rows | None:
+    """Rows that each group's model was fitted to, from the data of fit."""
+    model = fitted.model
+    if isinstance(model, MultiInputCTFARegressor):
+        sample, targets = model._read_again(X, Y, None)
+        series = Series.of(sample.inputs, model.layout_, targets.values)
+        return _rows_of_own(fitted, series.standardised(fitted.aggregator.scale)[0])
+    if isinstance(model, CTFARegressor):
+        sample, targets = model._read_again(X, Y, None)
+        means = model.targets_._mean(targets.values)
+
+        def of(group: int) -> GroupRows:
+            seen = np.flatnonzero(~np.isnan(means[:, group]))
+            return GroupRows(sample.inputs[seen], means[seen, group], seen)
+
+        return of
+    return None
+
+
+def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
+    """The same where targets have inputs of their own: averaged, or stacked."""
+    slots, groups = fitted.model._models.slots, fitted.partition.groups
+    if fitted.shares == "mean inputs":
+        means = mean_series(series, fitted.partition).values
+
+        def averaged(group: int) -> GroupRows:
+            inputs, target = means[group, :-1][slots[group]].T, means[group, -1]
+            seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
+            return GroupRows(inputs[seen], target[seen], seen)
+
+        return averaged
+    own = OwnRows.of(series)
+
+    def stacked(group: int) -> GroupRows:
+        members = groups[group]
+        inputs = own.inputs[members][:, slots[group]].transpose(0, 2, 1)
+        complete = own.complete[members]
+        return GroupRows(inputs[complete], own.target[members][complete], np.nonzero(complete)[1])
+
+    return stacked
+
+
+def _coef(regressor: Any) -> FloatArray | None:
+    coef = getattr(regressor, "coef_", None)
+    return None if coef is None else np.asarray(coef, dtype=np.float64).reshape(-1)
+
+
+def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> FloatArray:
+    """Of least squares given the groups; NaN for any other model, or without rows to spare.
+
+    Members of a group that are stacked share what disturbs a sample, so that all rows of one sample
+    count as one draw (a sandwich).
+    """
+    n, k = inputs.shape
+    unknown = np.full(k, np.nan)
+    plain = type(regressor) is LinearRegression and regressor.fit_intercept
+    if not plain or regressor.positive or n <= k + 1:
+        return unknown
+    centred = inputs - inputs.mean(axis=0)
+    _, singular, turned = np.linalg.svd(centred, full_matrices=False)
+    if singular[-1] <= singular[0] * n * np.finfo(float).eps:
+        return unknown
+    left = rows.target - np.asarray(regressor.predict(inputs)).reshape(-1)
+    root = turned / singular[:, None]
+    samples, draw = np.unique(rows.sample, return_inverse=True)
+    if samples.size == n:
+        return np.asarray(np.sqrt(left @ left / (n - k - 1) * (root**2).sum(axis=0)))
+    if samples.size < 2:
+        return unknown
+    scores = np.zeros((samples.size, k))
+    np.add.at(scores, np.asarray(draw).reshape(-1), centred * left[:, None])
+    factor = samples.size / (samples.size - 1.0) * (n - 1.0) / (n - k - 1.0)
+    return np.asarray(np.sqrt(factor * ((scores @ root.T @ root) ** 2).sum(axis=0)))
+
+
+def _units(fitted: Fitted, with_data: bool) -> str:
+    standard = fitted.aggregator.scale == "standard"
+    if fitted.shares == "slopes":
+        return "units of the target for one unit of the feature"
+    target = "standard deviations of the target" if standard else "units of the target"
+    if isinstance(fitted.model, MultiInputCTFARegressor):
+        feature = "standard deviation" if standard else "unit"
+    else:
+        feature = "standard deviation" if with_data else "unit"
+    return f"{target} for one {feature} of the feature"

@@ -1,0 +1,321 @@
+"""Everything a page tells, as plain numbers, strings and arrays: no browser needed to test it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.history import MergeHistory
+from ctfa.core.partition import Partition
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.report._coefficients import coefficients_of
+from ctfa.report._fitted import Fitted
+from ctfa.report._from_data import complete
+from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material
+from ctfa.report._places import Drawing, drawing_of, read_places, tiles_of
+from ctfa.report._words import BIBTEX, headline, methods, plural, verdict
+
+#: Names of members predicted to lose that are listed for a merge; the others are counted.
+LOSERS_NAMED = 8
+#: Numbers about single groups (series, coefficients) that a page holds; the largest groups first.
+MOST_DETAIL = 700_000
+
+
+def collect(
+    model: Any, *, data: Any = None, places: Any = None, title: str | None = None, **material: Any
+) -> dict[str, Any]:
+    """Everything a report tells of a model, computed and ready to be rendered.
+
+    Parameters
+    ----------
+    model, data, places, title, **material
+        As in ``write``.
+
+    Returns
+    -------
+    dict
+        Strings, numbers, lists and NumPy arrays, nested.
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.report import collect
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> page = collect(CTFARegressor().fit(X, Y))
+    >>> page["headline"]
+    '6 targets are predicted by 2 models.'
+    """
+    known = read_material(model, places=places, title=title, **material)
+    fitted = Fitted(known.model)
+    if data is not None:
+        known = complete(known, fitted, data)
+    return _page(fitted, known)
+
+
+def read_material(model: Any, *, places: Any, title: str | None, **given: Any) -> Material:
+    """What the report is made of, from anything that has it, with what the user adds."""
+    if isinstance(model, Material):
+        known = model
+    elif hasattr(model, "report_material"):
+        known = model.report_material()
+    else:
+        known = Material(model)
+    allowed = {field.name for field in fields(Material)} - {"model"}
+    unknown = sorted(set(given) - allowed)
+    if unknown:
+        raise TypeError(
+            f"{unknown[0]!r} is nothing a report knows: give any of {', '.join(sorted(allowed))}."
+        )
+    n_targets = Fitted(known.model).partition.n_variables
+    if places is not None:
+        given["places"] = read_places(places, n_targets)
+    if title is not None:
+        given["title"] = title
+    known = replace(known, **given)
+    _require_fitting(known, Fitted(known.model))
+    return known
+
+
+def _require_fitting(material: Material, fitted: Fitted) -> None:
+    """Refuse material of another model than this."""
+    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
+    sizes: list[tuple[str, int, int, str]] = []
+    if material.names is not None:
+        sizes.append(("names", len(material.names), n_targets, "targets"))
+    if material.places is not None:
+        sizes.append(("places", len(material.places.positions), n_targets, "targets"))
+    if material.held_out is not None:
+        sizes.extend(
+            (f"held_out.errors[{name!r}]", np.size(errors), n_targets, "targets")
+            for name, errors in material.held_out.errors.items()
+        )
+    if material.history is not None:
+        sizes.append(("history", material.history.n_variables, n_targets, "targets"))
+    if material.series is not None:
+        sizes.append(("series.mean", np.shape(material.series.mean)[1], n_groups, "groups"))
+    if material.coefficients is not None:
+        sizes.append(
+            ("coefficients.value", np.shape(material.coefficients.value)[0], n_groups, "groups")
+        )
+    for what, size, expected, of in sizes:
+        if size != expected:
+            raise ValueError(
+                f"{what} has {size} entries and the model has {expected} {of}: give one for each."
+            )
+
+
+def _page(fitted: Fitted, material: Material) -> dict[str, Any]:
+    names = list(map(str, fitted.names if material.names is None else material.names))
+    history = _replayed(fitted, material.history)
+    found = verdict(material.held_out)
+    coefficients = material.coefficients or coefficients_of(fitted)
+    means = None if fitted.means is None else fitted.means.max(axis=1) + 1
+    version = metadata.version("ctfa")
+    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
+    drawing = (
+        tiles_of(history.leaf_order())
+        if material.places is None
+        else drawing_of(read_places(material.places, n_targets))
+    )
+    kept = _detailed(fitted.partition, material.series, coefficients)
+    return {
+        "title": material.title or f"{n_targets:,} {plural(material.task, n_targets)} in groups",
+        "source": material.source,
+        "headline": headline(fitted, material, found),
+        "version": version,
+        "model": type(fitted.model).__name__,
+        "task": material.task,
+        "tasks": plural(material.task),
+        "target": material.target,
+        "target_units": material.target_units,
+        "sample": material.sample,
+        "names": names,
+        "n_targets": n_targets,
+        "n_groups": n_groups,
+        "n_features": len(fitted.features) or None,
+        "n_means": None if means is None else float(np.median(means)),
+        "shares": fitted.shares,
+        "standardised": fitted.evidence.terms.standardised,
+        "labels": fitted.partition.labels,
+        "rule": _rule(fitted, history),
+        "history": {"block": history.block, "other": history.other, "loss": history.loss},
+        "evidence": _evidence(fitted),
+        "curve": _curve(fitted),
+        "held_out": found,
+        "targets": _targets(fitted, material.held_out),
+        "refusals": _refusals(fitted),
+        "details": kept,
+        "features": _features(fitted, material, coefficients, kept),
+        "series": _series(material.series, kept),
+        "drawing": _drawing(drawing),
+        "methods": methods(fitted, material, found, version),
+        "bibtex": BIBTEX,
+    }
+
+
+def _replayed(fitted: Fitted, full: MergeHistory | None) -> MergeHistory:
+    """The history to replay: up to infinity where it comes by the groups of the model."""
+    if full is None:
+        return fitted.history
+    stop = len(fitted.history)
+    same = (
+        np.array_equal(full.block[:stop], fitted.history.block)
+        and np.array_equal(full.other[:stop], fitted.history.other)
+        and full.partition(fitted.aggregator.max_loss_) == fitted.partition
+    )
+    return full if same else fitted.history
+
+
+def _rule(fitted: Fitted, history: MergeHistory) -> dict[str, Any]:
+    """The terms of merging, as far as the slider needs them."""
+    terms = fitted.evidence.terms
+    low, high = fitted.aggregator.loss_interval_
+    return {
+        "criterion": terms.rule or "own",
+        "limit": float(terms.max_loss),
+        "interval": [float(low), float(high)],
+        "chosen": terms.chosen,
+        # Only best-first makes the merges of a smaller limit first.
+        "nested": terms.scan == "best-first",
+        "asks_once": terms.asks_once,
+        "complete": len(history) > len(fitted.history) or fitted.partition.n_groups == 1,
+        "n_own": len(fitted.history),
+    }
+
+
+def _evidence(fitted: Fitted) -> dict[str, Any] | None:
+    """What each merge of the model saved and paid."""
+    evidence = fitted.evidence
+    if not evidence.merges:
+        return None
+    gain = np.array([merge.total.value for merge in evidence.merges], dtype=np.float64)
+    f = np.array([merge.f_statistic for merge in evidence.merges])
+    f_star = np.array([merge.f_star for merge in evidence.merges])
+    f_star = np.where(np.isnan(f), np.nan, f_star)
+    apart = f_star - f
+    # As in MergeRow: the gain is so many times F_star - F.
+    unit = np.divide(gain, apart, out=np.full(gain.shape, np.nan), where=apart != 0.0)
+    losers = [merge.losers for merge in evidence.merges]
+    named = [np.sort(own)[:LOSERS_NAMED] for own in losers]
+    ends = np.cumsum([0, *map(len, named)])
+    return {
+        "gain": gain,
+        "gain_error": np.array([m.total.standard_error for m in evidence.merges], dtype=float),
+        "f": f,
+        "f_star": f_star,
+        "saved": (f_star - 1.0) * unit,
+        "paid": (f - 1.0) * unit,
+        "worst": np.array([merge.worst for merge in evidence.merges], dtype=np.float64),
+        "n_losers": np.array(list(map(len, losers)), dtype=np.intp),
+        "losers": np.concatenate([*named, np.empty(0, dtype=np.intp)]).astype(np.intp),
+        "losers_end": ends.astype(np.intp),
+        "together": fitted.together,
+    }
+
+
+def _curve(fitted: Fitted) -> dict[str, Any] | None:
+    curve = fitted.aggregator.cv_curve_
+    if curve is None:
+        return None
+    return {
+        "limit": np.asarray(curve.max_loss),
+        "error": curve.error,
+        "standard_error": curve.standard_error,
+        "n_groups": np.asarray(curve.n_groups),
+        "chosen": int(curve.chosen),
+    }
+
+
+def _targets(fitted: Fitted, held_out: HeldOut | None) -> dict[str, Any]:
+    """One entry a target."""
+    gain = np.asarray(fitted.gain.value, dtype=np.float64)
+    error = np.asarray(fitted.gain.standard_error, dtype=np.float64)
+    known = bool(np.isfinite(gain).any())
+    errors: Mapping[str, Any] = {} if held_out is None else held_out.errors
+    return {
+        "gain": gain if known else None,
+        "gain_error": error if known and np.isfinite(error).any() else None,
+        "trust": fitted.trust,
+        "stability": fitted.stability,
+        "signs": fitted.evidence.signs.astype(np.intp),
+        "errors": {name: np.asarray(own, dtype=np.float64) for name, own in errors.items()},
+    }
+
+
+def _refusals(fitted: Fitted) -> dict[str, Any]:
+    """Whom each group refused at the smallest loss, and why: reasons by number, in words once."""
+    reasons: list[str] = []
+    candidate, loss, reason, guarded = [], [], [], []
+    for group in range(fitted.partition.n_groups):
+        refusal = fitted.refusal(group)
+        if refusal.reason not in reasons:
+            reasons.append(refusal.reason)
+        candidate.append(fitted.candidate(group) if refusal.candidate else -1)
+        loss.append(refusal.loss)
+        reason.append(reasons.index(refusal.reason))
+        guarded.append(refusal.by_guard)
+    return {
+        "candidate": np.array(candidate, dtype=np.intp),
+        "loss": np.array(loss, dtype=np.float64),
+        "reason": np.array(reason, dtype=np.intp),
+        "by_guard": np.array(guarded, dtype=bool),
+        "reasons": reasons,
+    }
+
+
+def _detailed(
+    partition: Partition, series: GroupSeries | None, coefficients: Coefficients | None
+) -> IntArray:
+    """Groups whose series and coefficients go into the page: all, or the largest."""
+    each = 3 * len(series.samples) if series is not None else 0
+    each += 3 * len(coefficients.names) if coefficients is not None else 0
+    most = partition.n_groups if each == 0 else max(1, MOST_DETAIL // each)
+    return np.sort(np.argsort(-partition.sizes, kind="stable")[:most]).astype(np.intp)
+
+
+def _features(
+    fitted: Fitted, material: Material, coefficients: Coefficients | None, kept: IntArray
+) -> dict[str, Any] | None:
+    """Names, the mean that each feature is in, and coefficients, of the groups kept."""
+    names: Sequence[str] = fitted.features
+    if coefficients is not None and len(coefficients.names) == len(names):
+        names = coefficients.names
+    if fitted.means is None:
+        return None
+    value, error = None, None
+    if coefficients is not None and len(coefficients.names) == len(names):
+        value = np.asarray(coefficients.value, dtype=np.float64)[kept]
+        if coefficients.standard_error is not None:
+            error = np.asarray(coefficients.standard_error, dtype=np.float64)[kept]
+    return {
+        "names": list(map(str, names)),
+        "units": [str(material.feature_units.get(str(name), "")) for name in names],
+        "means": fitted.means[kept],
+        "value": value,
+        "standard_error": error,
+        "coefficient_units": "" if coefficients is None else coefficients.units,
+    }
+
+
+def _series(series: GroupSeries | None, kept: IntArray) -> dict[str, Any] | None:
+    if series is None:
+        return None
+
+    def of(values: FloatArray) -> FloatArray:
+        return np.asarray(values, dtype=np.float64)[:, kept].T
+
+    return {
+        "samples": list(map(str, series.samples)),
+        "mean": of(series.mean),
+        "low": of(series.low),
+        "high": of(series.high),
+    }
+
+
+def _drawing(drawing: Drawing) -> dict[str, Any]:
+    return {**drawing._asdict(), "box": list(drawing.box)}

@@ -1,0 +1,188 @@
+"""Where targets are drawn: outlines on a grid of whole numbers, and who lies across each side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial import Delaunay, QhullError
+
+from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.report._material import Places
+from ctfa.report._thinning import Rings, thinned
+
+#: Coordinates are whole numbers up to this: finer than any screen, two bytes each.
+GRID = 65535
+#: Corners kept of all outlines together: about two megabytes.
+MOST_CORNERS = 250_000
+
+
+class Drawing(NamedTuple):
+    """What the page draws; coordinates in steps of the grid, north up."""
+
+    kind: str  # "outlines", "cells", "dots" or "tiles"
+    box: tuple[float, float, float, float]  # west, south, east, north
+    squeeze: float  # length of a unit east in units north
+    geographic: bool
+    corners: IntArray  # (n, 2)
+    starts: IntArray  # (rings + 1,)
+    owner: IntArray  # (rings,)
+    across: IntArray  # (n,): target across the side from a corner to the next; L for nobody
+    pairs: IntArray  # (k, 2): dots that touch
+    given: int  # corners before they were thinned
+
+
+def read_places(places: Any, n_targets: int) -> Places:
+    """Places from what a user may give: Places, outlines, or positions."""
+    if isinstance(places, Places):
+        known = places
+    else:
+        known = _guessed(places)
+    positions = np.asarray(known.positions, dtype=np.float64)
+    if positions.shape != (n_targets, 2):
+        raise ValueError(
+            f"places has positions of shape {positions.shape} for {n_targets} targets: give one "
+            "outline, or one pair of coordinates, for each target in the order of the targets."
+        )
+    lost = np.flatnonzero(~np.isfinite(positions).all(axis=1))
+    if lost.size:
+        raise ValueError(
+            f"place {lost[0]} holds NaN or infinity ({lost.size} such): leave those targets out, "
+            "or say where they lie."
+        )
+    if known.outlines is not None and len(known.outlines) != n_targets:
+        raise ValueError(
+            f"places has {len(known.outlines)} outlines for {n_targets} targets: give the rings "
+            "of each target, in the order of the targets."
+        )
+    return known
+
+
+def drawing_of(places: Places) -> Drawing:
+    """Outlines, cells as outlines, or dots."""
+    positions = np.asarray(places.positions, dtype=np.float64)
+    if places.outlines is not None:
+        each = [[np.asarray(r, dtype=np.float64) for r in rings] for rings in places.outlines]
+        return _of_outlines("outlines", each, len(positions), geographic=places.geographic)
+    if places.cell is not None:
+        half = np.abs(np.asarray(places.cell, dtype=np.float64)) / 2.0
+        around = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half
+        squares = [[position + around] for position in positions]
+        return _of_outlines("cells", squares, len(positions), geographic=places.geographic)
+    box, squeeze = _frame(positions, geographic=places.geographic)
+    nothing = np.empty(0, dtype=np.intp)
+    n = len(positions)
+    return Drawing(
+        "dots", box, squeeze, places.geographic, _on_grid(positions, box), np.arange(n + 1),
+        np.arange(n), nothing, _touching(positions), n,
+    )  # fmt: skip
+
+
+def tiles_of(order: IntArray) -> Drawing:
+    """Targets without places as tiles: row after row in the order of the merge tree.
+
+    Every other row runs backwards, so that the members of any group at any limit touch.
+    """
+    n_targets = order.size
+    n_columns = max(1, int(np.ceil(np.sqrt(1.6 * n_targets))))
+    rank = np.empty(n_targets, dtype=np.intp)
+    rank[order] = np.arange(n_targets)
+    row, column = np.divmod(rank, n_columns)
+    column = np.where(row % 2 == 1, n_columns - 1 - column, column)
+    where = np.column_stack((column, -row)).astype(np.float64)
+    drawn = drawing_of(Places(where, cell=(1.0, 1.0)))
+    return drawn._replace(kind="tiles")
+
+
+def _guessed(places: Any) -> Places:
+    if hasattr(places, "to_numpy"):  # a data frame, which would be gone through by its columns
+        places = places.to_numpy()
+    try:
+        each = [np.asarray(place, dtype=np.float64) for place in places]
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"places is {type(places).__name__}: give ctfa.report.Places, a list of outlines of "
+            "shape (n_corners, 2), or positions of shape (n_targets, 2)."
+        ) from error
+    if each and all(place.shape == (2,) for place in each):
+        positions = np.stack(each)
+        return Places(positions, geographic=_looks_geographic(positions))
+    for number, place in enumerate(each):
+        if place.ndim != 2 or place.shape[1] != 2 or len(place) < 3:
+            raise ValueError(
+                f"place {number} has shape {place.shape}: an outline has three corners or more, "
+                "each a pair of numbers; a position is one pair."
+            )
+    positions = np.array([place.mean(axis=0) for place in each]).reshape(-1, 2)
+    return Places(positions, [[place] for place in each], geographic=_looks_geographic(positions))
+
+
+def _looks_geographic(positions: FloatArray) -> bool:
+    """Whether coordinates can be degrees; say so by ``Places`` where the guess is wrong."""
+    return bool((np.abs(positions) <= [360.0, 90.0]).all())
+
+
+def _frame(
+    corners: FloatArray, *, geographic: bool
+) -> tuple[tuple[float, float, float, float], float]:
+    low, high = corners.min(axis=0), corners.max(axis=0)
+    middle = np.clip((low[1] + high[1]) / 2.0, -80.0, 80.0)
+    squeeze = float(np.cos(np.radians(middle))) if geographic else 1.0
+    return (float(low[0]), float(low[1]), float(high[0]), float(high[1])), squeeze
+
+
+def _on_grid(points: FloatArray, box: tuple[float, float, float, float]) -> IntArray:
+    low, high = np.array(box[:2]), np.array(box[2:])
+    span = np.where(high > low, high - low, 1.0)
+    return np.asarray(np.rint((points - low) / span * GRID), dtype=np.intp)
+
+
+def _of_outlines(
+    kind: str, each: Sequence[Sequence[FloatArray]], n_targets: int, *, geographic: bool
+) -> Drawing:
+    rings = [ring for own in each for ring in own]
+    for number, ring in enumerate(rings):
+        if ring.ndim != 2 or ring.shape[1] != 2 or not np.isfinite(ring).all():
+            raise ValueError(
+                f"ring {number} of the outlines has shape {ring.shape} or holds NaN: give arrays "
+                "of shape (n_corners, 2)."
+            )
+    owner = np.repeat(np.arange(n_targets), [len(own) for own in each])
+    corners = np.concatenate(rings) if rings else np.zeros((1, 2))
+    box, squeeze = _frame(corners, geographic=geographic)
+    on_grid = Rings.of(
+        _on_grid(corners, box), np.array([len(r) for r in rings], dtype=np.intp), owner
+    )
+    kept = thinned(on_grid, MOST_CORNERS)
+    none = np.empty((0, 2), dtype=np.intp)
+    return Drawing(
+        kind, box, squeeze, geographic, kept.corners, kept.starts, kept.owner,
+        _across(kept, n_targets), none, len(corners),
+    )  # fmt: skip
+
+
+def _across(rings: Rings, n_targets: int) -> IntArray:
+    """Who has the same side as each corner and the next."""
+    key = rings.corners[:, 0] * (GRID + 1) + rings.corners[:, 1]
+    other = key[rings.following]
+    low, high = np.minimum(key, other), np.maximum(key, other)
+    order = np.lexsort((high, low))
+    same = (np.diff(low[order]) == 0) & (np.diff(high[order]) == 0)
+    first, second = order[:-1][same], order[1:][same]
+    owner = rings.owner[rings.ring]
+    across = np.full(len(key), n_targets, dtype=np.intp)
+    across[first], across[second] = owner[second], owner[first]
+    across[across == owner] = n_targets
+    return across
+
+
+def _touching(positions: FloatArray) -> IntArray:
+    """Pairs of dots that are next to each other."""
+    try:
+        corners: AnyArray = Delaunay(positions).simplices
+    except (QhullError, ValueError):  # fewer than three, or all in one line
+        line = np.lexsort(positions.T[::-1])
+        return np.column_stack((line[:-1], line[1:]))
+    both = np.concatenate((corners[:, :2], corners[:, 1:], corners[:, ::2]))
+    return np.unique(np.sort(both, axis=1), axis=0).astype(np.intp)

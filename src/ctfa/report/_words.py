@@ -1,0 +1,206 @@
+"""What a report says in sentences: the headline, the methods, and whom to cite."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.types import FloatArray
+from ctfa.report._fitted import Fitted
+from ctfa.report._material import HeldOut, Material
+
+BIBTEX = """@article{bonetti2024interpretable,
+  title  = {Interpretable Target-Feature Aggregation for Multi-Task Learning
+            based on Bias-Variance Analysis},
+  author = {Bonetti, Paolo and Metelli, Alberto Maria and Restelli, Marcello},
+  year   = {2024}
+}"""
+
+RULES = {
+    "risk": "the change of the total prediction risk (criterion 'risk': the bias paid for each "
+    "unit of variance saved; 1 breaks even)",
+    "mse": "the paper's inequality as its code computes it (criterion 'mse')",
+    "corollary": "Corollary 2 of the paper (criterion 'corollary')",
+}
+SCANS = {
+    "best-first": "the pair of smallest loss first",
+    "correlation": "the most correlated pair first",
+    "grow": "groups grown one after another, as Algorithm 2 is printed",
+    "restart": "groups grown one after another, starting again after each merge",
+}
+SERVES = {
+    "mean": "Each group was replaced by the mean of its members and one model was fitted to it",
+    "mean inputs": "Each group was replaced by the means of its members and of their inputs, and "
+    "one model was fitted to them",
+    "coefficients": "Members of a group keep their inputs and share the coefficients of one model",
+    "slopes": "Members of a group share the slopes of one model; each keeps an offset",
+}
+
+
+def plural(noun: str, count: float = 2) -> str:
+    """Several of them, as far as a rule can tell."""
+    if count == 1 or not noun:
+        return noun
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"
+
+
+def percent(share: float) -> str:
+    """A share as a scientist would round it."""
+    size = 100.0 * abs(share)
+    return f"{size:.0f} %" if size >= 9.95 else f"{size:.1f} %"
+
+
+def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
+    """What held-out rows say, in numbers: errors by method, and who was helped and hurt."""
+    if held_out is None:
+        return None
+    methods = list(held_out.errors)
+    errors = {m: np.asarray(held_out.errors[m], dtype=np.float64) for m in methods}
+    own = errors[methods[0]]
+    single = next((m for m in methods[1:] if m == "single-task"), None)
+    mean = {m: _mean(errors, m) for m in methods}
+    rivals = [m for m in methods[1:] if m != single]
+    found: dict[str, Any] = {
+        "how": held_out.how,
+        "methods": methods,
+        "single": single,
+        "error": mean,
+        "rival": min(rivals, key=mean.__getitem__) if rivals else None,
+    }
+    if single is not None:
+        gain = errors[single] - own
+        seen = np.isfinite(gain)
+        found["helped"] = int(np.count_nonzero(gain[seen] > 0.0))
+        found["hurt"] = int(np.count_nonzero(gain[seen] < 0.0))
+        found["judged"] = int(np.count_nonzero(seen))
+        found["change"] = _change(mean[methods[0]], mean[single])
+    if found["rival"] is not None:
+        found["rival_change"] = _change(mean[methods[0]], mean[found["rival"]])
+    return found
+
+
+def headline(fitted: Fitted, material: Material, found: Mapping[str, Any] | None) -> str:
+    """The result in two or three sentences."""
+    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
+    task = material.task
+    what = plural(task, n_targets)
+    if n_groups == n_targets:
+        text = f"Every one of {n_targets:,} {what} stays by itself: no merge was found to pay."
+    elif fitted.is_aggregator:
+        text = f"{n_targets:,} {what} fall into {n_groups:,} {plural('group', n_groups)}."
+    else:
+        models = "one model" if n_groups == 1 else f"{n_groups:,} models"
+        text = f"{n_targets:,} {what} are predicted by {models}."
+    if found is None or found.get("change") is None:
+        return text
+    ours, single = found["methods"][0], found["single"]
+    errors = found["error"]
+    numbers = f"({errors[ours]:.3g} against {errors[single]:.3g} of a {task}'s variance)"
+    change = found["change"]
+    if abs(change) < 0.0005:
+        text += f" On held-out rows the error is that of one model a {task} {numbers}"
+    elif change < 0:
+        text += (
+            f" On held-out rows the mean squared error is {percent(change)} lower than with one "
+            f"model a {task} {numbers}"
+        )
+    else:
+        text += (
+            f" On held-out rows the mean squared error is {percent(change)} higher than with one "
+            f"model a {task} {numbers}: here aggregation costs accuracy"
+        )
+    text += f"; {found['helped']:,} are predicted better and {found['hurt']:,} worse."
+    rival, against = found["rival"], found.get("rival_change")
+    if rival is not None and against is not None:
+        if abs(against) < 0.0005:
+            text += f" The best rival, {rival}, does as well."
+        else:
+            way = "higher" if against > 0.0 else "lower"
+            text += f" Against the best rival, {rival}, it is {percent(against)} {way}."
+    return text
+
+
+def methods(
+    fitted: Fitted, material: Material, found: Mapping[str, Any] | None, version: str
+) -> list[str]:
+    """What was done, with its numbers, as paragraphs for a paper."""
+    said = [_grouping(fitted, material, version), _models(fitted)]
+    if found is not None and found.get("change") is not None:
+        ours, single = found["methods"][0], found["single"]
+        said.append(
+            f"Errors were measured on held-out rows ({found['how']}), everything chosen again on "
+            f"the other rows, as mean squares in units of each {material.task}'s variance: "
+            + ", ".join(f"{found['error'][m]:.4g} ({m})" for m in found["methods"])
+            + f". Against {single}, {ours} did better for {found['helped']:,} "
+            f"{plural(material.task)} and worse for {found['hurt']:,}."
+        )
+    said.append(
+        "Predicted gains are estimates of the change of the mean squared error on new rows that do "
+        "not depend on each other; their standard errors describe the estimate before the search. "
+        "After a search F statistics describe the merges and are not tests."
+    )
+    said.extend(str(note) for note in material.notes)
+    return said
+
+
+def _grouping(fitted: Fitted, material: Material, version: str) -> str:
+    rule, n_targets = fitted.aggregator, fitted.partition.n_variables
+    terms = fitted.evidence.terms
+    judged = RULES.get(terms.rule or "", "a criterion of the user's own")
+    among = " among neighbours only" if rule.connectivity is not None else ""
+    sizes = fitted.partition.sizes
+    alone = int(np.count_nonzero(sizes == 1))
+    curve = rule.cv_curve_
+    limit = f"max_loss = {rule.max_loss_:.4g}"
+    if curve is None:
+        chosen = f"The limit, {limit}, was given."
+    else:
+        folds = curve.fold_errors.shape[0]
+        chosen = (
+            f"The limit, {limit}, was chosen among {curve.max_loss.size} on {folds} folds, the "
+            "groups found anew in each."
+        )
+    return (
+        f"{n_targets:,} {plural(material.task, n_targets)} were grouped with ctfa {version} "
+        "(after Bonetti, Metelli and Restelli, 2024): two groups are merged while the features "
+        f"cannot usefully predict the difference of the two. A merge costs {judged}; "
+        f"{SCANS.get(rule.scan, rule.scan)}{among}. {chosen} This left "
+        f"{sizes.size:,} {plural('group', sizes.size)} of {int(sizes.min()):,} to "
+        f"{int(sizes.max()):,} (median {np.median(sizes):.4g}), {alone:,} of a single "
+        f"{material.task}."
+    )
+
+
+def _models(fitted: Fitted) -> str:
+    if fitted.is_aggregator:
+        return "No model was fitted to the groups."
+    model = fitted.model
+    name = type(model._template).__name__
+    text = f"{SERVES[fitted.shares]} ({name})."
+    assert fitted.means is not None
+    kept = fitted.means.max(axis=1) + 1
+    n_features = len(fitted.features)
+    if (kept < (fitted.means >= 0).sum(axis=1)).any():
+        text += (
+            f" Within each group features were averaged where their coefficients may be equal: "
+            f"{n_features:,} features became {int(kept.min()):,} to {int(kept.max()):,} means "
+            f"(median {np.median(kept):.4g})."
+        )
+    if model.head == "shrink":
+        text += " Each prediction is drawn back from the group's towards a model of its own."
+    return text
+
+
+def _mean(errors: Mapping[str, FloatArray], method: str) -> float:
+    """Over the targets that every method was judged on."""
+    seen = np.all([np.isfinite(own) for own in errors.values()], axis=0)
+    return float(errors[method][seen].mean()) if seen.any() else float("nan")
+
+
+def _change(ours: float, theirs: float) -> float | None:
+    """Relative change of the error; None where there is none to compare with."""
+    return ours / theirs - 1.0 if theirs > 0.0 and np.isfinite(ours) else None

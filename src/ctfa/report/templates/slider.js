@@ -1,0 +1,178 @@
+// The slider over the limit of merging, and under it what held-out rows say of each limit.
+const TRACK = 1000, EDGE = 9;
+const unitOfLoss = (() => {
+  if (page.rule.criterion === "risk") return 0.5;
+  return quantile(merges.height.map(Math.abs), 0.5) || 1;
+})();
+const stretched = (limit) => Math.asinh(limit / unitOfLoss);
+const range = (() => {
+  const finite = merges.height.filter((h) => Number.isFinite(h) && Math.abs(h) < 1e30);
+  const limits = [...finite.slice(0, 1), ...finite.slice(-1)];
+  if (page.curve) limits.push(...page.curve.limit.filter((l) => Number.isFinite(l) && l <= (finite.at(-1) ?? l)));
+  if (Number.isFinite(page.rule.limit)) limits.push(page.rule.limit);
+  const low = stretched(Math.min(...limits, 0)), high = stretched(Math.max(...limits, unitOfLoss));
+  const pad = 0.04 * (high - low || 1);
+  return { low: low - pad, high: high + pad };
+})();
+
+// Where a limit lies on the track, from 0 to 1; infinite ones at its ends.
+function placeOf(limit) {
+  if (limit === -Infinity) return 0;
+  if (!Number.isFinite(limit) || limit > 1e30) return 1;
+  return Math.max(0, Math.min(1, (stretched(limit) - range.low) / (range.high - range.low)));
+}
+
+function limitAt(place) {
+  if (place <= 0) return -Infinity;
+  if (place >= 1) return Infinity;
+  return unitOfLoss * Math.sinh(range.low + place * (range.high - range.low));
+}
+
+// The limit that is shown: the chosen one, what the slider says, or that of the last merge.
+let shownLimit = page.rule.limit;
+
+function showLimit(limit) {
+  shownLimit = limit;
+  setStep(page.rule.nested ? stepAt(limit) : state.step);
+  changed("groups");
+}
+
+function showStep(step) {
+  setStep(step);
+  shownLimit = state.step === chosenStep ? page.rule.limit
+    : state.step === 0 ? -Infinity : merges.height[state.step - 1];
+  changed("groups");
+}
+
+function startSlider() {
+  const input = byId("limit");
+  byId("limit-unit").textContent = page.rule.criterion === "risk"
+    ? "max_loss: bias paid for each unit of variance saved, 1 breaks even" : "max_loss";
+  input.addEventListener("input", () => {
+    const place = Number(input.value) / TRACK;
+    if (page.rule.nested) showLimit(limitAt(place));
+    else showStep(Math.round(place * merges.n));
+  });
+  byId("limit-reset").addEventListener("click", () => showStep(chosenStep));
+  byId("merge-back").addEventListener("click", () => showStep(state.step - 1));
+  byId("merge-on").addEventListener("click", () => showStep(state.step + 1));
+  const notes = [];
+  if (!page.rule.nested) {
+    notes.push("This search takes merges in an order of its own: the slider replays them one by one, "
+      + "which is not what a smaller limit would have given.");
+  } else if (!page.rule.complete) notes.push("Merges beyond the limit that was used are not in this page.");
+  if (page.curve) {
+    notes.push("The line is the error on held-out rows, with two standard errors of its difference "
+      + "from the best; groups were found anew without those rows.");
+  }
+  byId("limit-note").textContent = notes.join(" ");
+  onChange((what) => {
+    if (!what.has("groups") && !what.has("size") && !what.has("colour")) return;
+    const place = page.rule.nested ? placeOf(shownLimit) : state.step / (merges.n || 1);
+    input.value = Math.round(place * TRACK);
+    input.setAttribute("aria-valuetext", `limit ${number(shownLimit)}, ${
+      plural(state.groups.n, "group", "groups")}`);
+    byId("limit-reset").disabled = state.step === chosenStep;
+    byId("merge-back").disabled = state.step === 0;
+    byId("merge-on").disabled = state.step === merges.n;
+    drawReadout();
+    drawCurve(place);
+  });
+}
+
+function drawReadout() {
+  const said = [
+    ["max_loss", fixed(shownLimit), state.step === chosenStep ? (page.rule.chosen ? "chosen on folds" : "as given") : ""],
+    [state.groups.n === 1 ? "group" : "groups", count(state.groups.n), `of ${plural(nTargets, page.task, page.tasks)}`],
+  ];
+  const tried = nearestTried();
+  if (tried >= 0) {
+    const { error, limit } = page.curve;
+    said.push(["held-out error", number(error[tried]), `at the limit ${number(limit[tried])} tried`]);
+  }
+  if (page.evidence) {
+    let total = 0;
+    const known = Math.min(state.step, page.evidence.gain.length);
+    for (let i = 0; i < known; i++) total += page.evidence.gain[i] || 0;
+    const more = state.step - known;
+    said.push(["predicted gain", page.standardised ? `${signed(fixed(total), total)}` : number(total),
+      more > 0 ? `without the last ${plural(more, "merge", "merges")}`
+        : page.standardised ? `variances, over all ${page.tasks}` : `over all ${page.tasks}`]);
+  }
+  put(byId("readout"), ...said.map(([name, value, note]) =>
+    element("div", {}, element("dt", {}, name), element("dd", {}, value),
+      element("dd", { class: "quiet" }, note))));
+}
+
+// The limit that was tried on folds and is nearest to the one shown; -1 if none was.
+function nearestTried() {
+  if (!page.curve) return -1;
+  let best = -1, least = Infinity;
+  page.curve.limit.forEach((limit, i) => {
+    const far = Math.abs(placeOf(limit) - placeOf(shownLimit));
+    if (far < least && Number.isFinite(page.curve.error[i])) { least = far; best = i; }
+  });
+  return best;
+}
+
+function drawCurve(place) {
+  const box = byId("curve");
+  const width = box.clientWidth || 600, height = page.curve ? 132 : 74, base = height - 22, top = 8;
+  const x = (p) => EDGE + p * (width - 2 * EDGE);
+  const parts = [];
+  const logOf = (n) => base - (Math.log(n) / Math.log(Math.max(nTargets, 2))) * (base - top);
+  // Number of groups, on a scale of ratios.
+  let line = `M${x(0)},${logOf(nTargets)}`;
+  const pixels = Math.min(merges.n, 700);
+  for (let k = 1; k <= pixels; k++) {
+    const step = Math.round((k / pixels) * merges.n);
+    const p = page.rule.nested ? placeOf(merges.height[step - 1]) : step / merges.n;
+    line += `H${x(p).toFixed(1)}V${logOf(nTargets - step).toFixed(1)}`;
+  }
+  parts.push(svg("path", { d: `${line}H${x(1)}`, class: "count-line" }));
+  parts.push(svg("text", { x: x(0), y: logOf(nTargets) + 12, class: "axis quiet" }, `${count(nTargets)} groups`));
+  parts.push(svg("text", { x: x(1), y: logOf(Math.max(1, nTargets - merges.n)) - 5, class: "axis quiet end" },
+    count(nTargets - merges.n)));
+  if (page.curve) parts.push(...errorLine(x, base, top));
+  for (const [limit, label] of ticks()) {
+    parts.push(svg("line", { x1: x(placeOf(limit)), x2: x(placeOf(limit)), y1: base, y2: base + 4, class: "rule" }));
+    parts.push(svg("text", { x: x(placeOf(limit)), y: height - 4, class: "axis mid" }, label));
+  }
+  parts.push(svg("line", { x1: x(0), x2: x(1), y1: base, y2: base, class: "rule" }));
+  const chosen = page.rule.nested ? placeOf(page.rule.limit) : chosenStep / (merges.n || 1);
+  parts.push(svg("line", { x1: x(chosen), x2: x(chosen), y1: 0, y2: base, class: "chosen" }));
+  parts.push(svg("line", { x1: x(place), x2: x(place), y1: 0, y2: base, class: "current" }));
+  put(box, svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
+    "aria-label": "Number of groups and held-out error for each limit" }, ...parts));
+}
+
+function errorLine(x, base, top) {
+  const { limit, error, standard_error: spread } = page.curve;
+  const known = [...error.keys()].filter((i) => Number.isFinite(error[i]));
+  const least = Math.min(...known.map((i) => error[i])), middle = quantile(error, 0.5);
+  // What is far worse than half of the limits would press the rest flat.
+  const most = Math.min(Math.max(...known.map((i) => error[i])), middle + 2.5 * (middle - least) + 1e-9);
+  const y = (e) => base - 6 - (Math.min(1.15, (e - least) / (most - least || 1))) * (base - top - 22);
+  const at = (i) => x(placeOf(limit[i])).toFixed(1);
+  const line = known.map((i) => `${at(i)},${y(error[i]).toFixed(1)}`).join("L");
+  const band = [...known.map((i) => `${at(i)},${y(error[i] + 2 * spread[i]).toFixed(1)}`),
+    ...[...known].reverse().map((i) => `${at(i)},${y(error[i] - 2 * spread[i]).toFixed(1)}`)].join("L");
+  return [
+    svg("path", { d: `M${band}Z`, class: "band" }),
+    svg("path", { d: `M${line}`, class: "error-line" }),
+    ...known.map((i) => svg("circle", { cx: at(i), cy: y(error[i]), r: i === page.curve.chosen ? 4.5 : 2.5,
+      class: "error-dot" }, svg("title", {}, `limit ${number(limit[i])}: error ${number(error[i], 4)}, ${
+      number(page.curve.n_groups[i])} groups on average`))),
+  ];
+}
+
+function ticks() {
+  if (!page.rule.nested) return [];
+  const wanted = [0, 1, 2, 5, 10, 30, 100, 1000, 1e4, 1e5].map((v) => v * 2 * unitOfLoss);
+  const shown = [[-Infinity, "none"]];
+  for (const limit of wanted) {
+    const p = placeOf(limit);
+    if (p > placeOf(shown.at(-1)[0]) + 0.05 && p < 0.95) shown.push([limit, number(limit)]);
+  }
+  return [...shown, [Infinity, "\u221e"]];
+}
