@@ -10,7 +10,7 @@ READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: help demo test check lint backends lowest networks bench basins rivals reproduce own-inputs evidence clean
+.PHONY: help demo test check lint backends lowest networks bench basins rivals reproduce own-inputs evidence figures clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -28,6 +28,7 @@ help:
 	@echo "make evidence every method on synthetic families and on the real sets in the folder named by"
 	@echo "              CTFA_DATA (those that are there); minutes, resumable; tables and plots go to"
 	@echo "              results/evidence/. EVIDENCE='--quick' for a short form, '--help' for options"
+	@echo "make figures  the pictures of README and docs from generated data, into docs/img/"
 	@echo "make clean    remove the environments and caches"
 
 $(READY): pyproject.toml
@@ -99,6 +100,9 @@ own-inputs: $(READY)
 EVIDENCE ?=
 evidence: .venv/.study
 	$(ONE_THREAD) $(BIN)/python benchmarks/evidence $(EVIDENCE)
+
+figures: $(READY)
+	$(ONE_THREAD) $(BIN)/python docs/figures.py
 
 clean:
 	rm -rf .venv .venv-lowest .pytest_cache .hypothesis .mypy_cache .ruff_cache demo_output

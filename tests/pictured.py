@@ -40,10 +40,6 @@ OWN = MultiInputCTFARegressor(
 OWN.fit(BASINS.data, BASINS.target)
 
 
-def words(ax):
-    return "\n".join(text.get_text() for text in ax.texts)
-
-
 def names_along(axis):
     return [text.get_text() for text in axis.get_ticklabels()]
 

@@ -25,7 +25,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor, RadiusNeighborsRegressor
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.svm import SVR, LinearSVR
+from sklearn.svm import LinearSVR
 
 import ctfa
 from ctfa import (
@@ -277,7 +277,6 @@ REGRESSORS = [
     KNeighborsRegressor(algorithm="brute"),
     RadiusNeighborsRegressor(radius=50.0, algorithm="brute"),
     LinearSVR(random_state=0, max_iter=100_000),
-    SVR(),
     PLSRegression(2),
     make_pipeline(pre.StandardScaler(), linear.Ridge()),
     make_pipeline(pre.MinMaxScaler(), pre.PolynomialFeatures(2), linear.Ridge()),
@@ -352,6 +351,7 @@ class Mine(linear.Ridge):
         ),
         (CTFARegressor(n_jobs=np.array([1.0], dtype=np.longdouble)), "n_jobs", "longdouble|float"),
         (CTFARegressor(n_jobs=np.zeros(2, dtype=[("a", int)])), "n_jobs", "ndarray"),
+        (CTFARegressor(make_pipeline(Mine(), memory="here")), "regressor.memory", "cached"),
         (CTFARegressor(n_jobs={object(): 1}), "a key of n_jobs", "object"),
         (CTFARegressor(n_jobs=open), "n_jobs", "the function open"),
         (CTFARegressor(n_jobs=os), "n_jobs", "module"),

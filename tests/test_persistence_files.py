@@ -1,10 +1,13 @@
 """Values in files come back exactly; damaged and hostile files are refused in a sentence."""
 
 import contextlib
+import dataclasses
 import datetime
 import io
 import json
 import math
+import sys
+import types
 import zipfile
 
 import numpy as np
@@ -14,7 +17,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
 
-from ctfa import CTFARegressor, MultiInputCTFARegressor, TargetAggregator
+from ctfa import (
+    CTFARegressor,
+    MultiInputCTFARegressor,
+    PooledCTFARegressor,
+    TargetAggregator,
+)
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.persistence import PersistenceError, load, save
 from ctfa.persistence._file import from_stream, to_bytes
@@ -23,6 +31,9 @@ X, Y = make_paper_synthetic(n_samples=60, n_features=4, n_targets=3, random_stat
 MODEL = CTFARegressor(head="shrink").fit(X, Y)
 FILE = to_bytes(MODEL)
 BASINS = make_basins(n_basins=6, n_samples=60, n_features=2, n_regions=2, random_state=0)
+OWN = MultiInputCTFARegressor(BASINS.layout, head="shrink").fit(BASINS.data, BASINS.target)
+POOLED = PooledCTFARegressor(unseen="nearest").fit(X, Y[:, 0], tasks=np.repeat([1, 2, 3], 20))
+FILES = (FILE, to_bytes(OWN), to_bytes(POOLED))
 
 
 def loaded(data, **options):
@@ -199,9 +210,9 @@ def test_any_bytes_are_refused_in_a_sentence(data):
         loaded(data)
 
 
-def packed(tree, arrays=None, extra=()):
+def packed(tree, arrays=None, extra=(), of=FILE):
     """A file with a correct zip around whatever is given."""
-    with zipfile.ZipFile(io.BytesIO(FILE)) as file:
+    with zipfile.ZipFile(io.BytesIO(of)) as file:
         inside = file.read("arrays.npz") if arrays is None else arrays
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as file:
@@ -228,7 +239,8 @@ def with_model(node):
 @given(st.data())
 def test_a_tree_with_anything_put_in_anywhere_is_refused_or_loads(data):
     """A correct zip around a wrong tree: checksums do not help here."""
-    tree = tree_of()
+    original = data.draw(st.sampled_from(FILES))
+    tree = tree_of(original)
     node, steps = tree["model"], data.draw(st.integers(1, 12))
     for _ in range(steps):
         keys = list(node) if isinstance(node, dict) else list(range(len(node)))
@@ -243,7 +255,7 @@ def test_a_tree_with_anything_put_in_anywhere_is_refused_or_loads(data):
         )
         node[data.draw(st.sampled_from(keys))] = data.draw(wrong)
     with contextlib.suppress(PersistenceError):
-        loaded(packed(tree))
+        loaded(packed(tree, of=original))
 
 
 @pytest.mark.parametrize(
@@ -283,6 +295,12 @@ def test_a_tree_with_anything_put_in_anywhere_is_refused_or_loads(data):
         (
             with_model({"object": {"class": "CTFARegressor", "state": {"__class__": 1}}}),
             "no attribute '__class__'",
+        ),
+        (
+            with_model(
+                {"object": {"class": "sklearn.pipeline.Pipeline", "state": {"memory": "/tmp"}}}
+            ),
+            "results from a folder",
         ),
         (with_model({"object": {"class": "Units", "state": {"offsets": 1}}}), "too little"),
     ],
@@ -403,6 +421,7 @@ def put(name, value):
         ("regressors_.0.n_features_in_", 40),
         ("n_features_in_", 5),
         ("_singles", 3),
+        ("_library", "ctfa.__main__"),  # predictions import it by its name
     ],
 )
 def test_a_model_that_cannot_be_is_refused(name, value):
@@ -422,9 +441,40 @@ def test_a_model_that_cannot_be_is_refused(name, value):
     ],
 )
 def test_a_model_of_own_inputs_that_cannot_be_is_refused(name, value):
-    model = MultiInputCTFARegressor(BASINS.layout).fit(BASINS.data, BASINS.target)
     with pytest.raises(PersistenceError, match="damaged"):
-        loaded(changed(model, put(name, value)))
+        loaded(changed(OWN, put(name, value)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("coef_", np.zeros((3, 9))), ("offsets_", np.zeros(2)), ("_ids", (1,)), ("regressors_", [])],
+)
+def test_a_model_of_own_rows_that_cannot_be_is_refused(name, value):
+    with pytest.raises(PersistenceError, match="damaged"):
+        loaded(changed(POOLED, put(name, value)))
+
+
+def test_a_class_of_labelled_results_joins_by_a_mark(monkeypatch):
+    module = types.ModuleType("ctfa.labelled._example")
+    for name in ("Marked", "Unmarked"):
+        made = dataclasses.make_dataclass(name, ["model", "years"], frozen=True)
+        made.__module__ = module.__name__
+        setattr(module, name, made)
+    module.Marked.__saved__ = True
+    heir = type("Heir", (module.Marked,), {"__module__": module.__name__})
+    module.Heir = heir
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    fit = module.Marked(MODEL, (1950, 2000))
+    back = loaded(to_bytes(fit))
+    assert type(back) is module.Marked
+    assert back.years == (1950, 2000)
+    np.testing.assert_array_equal(back.model.predict(X), MODEL.predict(X))
+    for other in (module.Unmarked, heir):
+        with pytest.raises(PersistenceError, match="save was given something"):
+            to_bytes(other(MODEL, ()))
+        named = {"object": {"class": f"ctfa.labelled._example:{other.__name__}", "state": {}}}
+        with pytest.raises(PersistenceError, match="does not know"):
+            loaded(with_model(named))
 
 
 def test_positions_beyond_a_sparse_matrix_are_refused():

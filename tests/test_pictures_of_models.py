@@ -15,7 +15,7 @@ from ctfa.plotting import (
     plot_stability,
 )
 from ctfa.plotting._axes import FAINT
-from pictured import MODEL, OWN, POOLED, WHOLE, data, fitted, names_along, rgb, words
+from pictured import MODEL, OWN, POOLED, WHOLE, data, fitted, names_along, rgb
 
 ALL = (plot_merge_tree, plot_path, plot_merges, plot_coefficients, plot_gains, plot_stability)
 
@@ -152,6 +152,10 @@ def test_features_and_aggregators_have_trees_too(ax):
     ax.clear()
     plot_merge_tree(FeatureAggregator(max_loss=np.inf).fit(X, Y[:, 0]), ax=ax)
     assert "x0" in names_along(ax.xaxis)
+    assert ax.get_title().startswith("5 features in")
+    ax.clear()
+    plot_merge_tree(POOLED, ax=ax)
+    assert ax.get_title().startswith("6 tasks")
 
 
 # The path.
@@ -167,7 +171,7 @@ def test_groups_and_errors_are_those_of_the_curve(ax):
     right = ax.figure.axes[-1]
     np.testing.assert_array_equal(right.lines[0].get_ydata(), curve.error)
     assert ax.lines[0].get_xdata()[0] == MODEL.max_loss_
-    assert f"chosen: {MODEL.max_loss_:g}" in words(ax)
+    assert f"chosen: {MODEL.max_loss_:g}" in ax.get_title()
     span = ax.patches[0].get_extents().transformed(ax.transData.inverted())
     ends = np.clip(MODEL.loss_interval_, groups.get_xdata().min(), groups.get_xdata().max())
     np.testing.assert_allclose([span.x0, span.x1], ends, rtol=1e-6)
@@ -181,7 +185,7 @@ def test_a_path_is_drawn_in_the_order_of_its_limits(ax):
     np.testing.assert_array_equal(line.get_ydata(), [known[k] for k in sorted(known)])
     assert names_along(ax.xaxis)[0] == "none"
     assert names_along(ax.xaxis)[-1] == "all"
-    assert "chosen: 1.2" in words(ax)
+    assert "chosen: 1.2" in ax.get_title()
 
 
 def test_a_path_of_one_point_and_one_without_finite_limits_are_drawn(ax):

@@ -71,6 +71,7 @@ _MODULES = (
     "theory",
 )
 
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"ctfa.{name}")

@@ -63,7 +63,7 @@ def fit(
     weights: Any = None,
     masked: str = "auto",
     regressor: Any = None,
-    aggregate: str = "mean",
+    aggregate: str = "auto",
     head: str = "mean",
     max_loss: float | str = "auto",
     solver: str = "ols",
@@ -111,7 +111,7 @@ def fit(
         them out on a grid (the ocean) and refuses them elsewhere.
     regressor : estimator, default=None
         Any scikit-learn regressor, cloned for each region; None is least squares.
-    aggregate : {"mean", "pool", "auto"}, default="mean"
+    aggregate : {"auto", "mean", "pool"}, default="auto"
         Features of each task's own: averaged over a region, or kept, with shared coefficients;
         "auto" compares both on held-out blocks, at the cost of both.
     head : {"mean", "shrink"}, default="mean"

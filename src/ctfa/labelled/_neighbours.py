@@ -106,8 +106,9 @@ def components(graph: sparse.csr_array) -> IntArray:
 def _graph(first: IntArray, second: IntArray, n_tasks: int) -> sparse.csr_array:
     """The graph with these edges: symmetric, each once, none from a task to itself."""
     keep = first != second
-    rows = np.concatenate([first[keep], second[keep]])
-    columns = np.concatenate([second[keep], first[keep]])
+    # Short integers: what counts components in scipy 1.11 takes no others.
+    rows = np.concatenate([first[keep], second[keep]]).astype(np.int32)
+    columns = np.concatenate([second[keep], first[keep]]).astype(np.int32)
     found = sparse.coo_array((np.ones(rows.size), (rows, columns)), shape=(n_tasks, n_tasks))
     graph = sparse.csr_array(found)  # adds up what is there twice
     graph.sort_indices()

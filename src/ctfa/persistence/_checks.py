@@ -103,6 +103,7 @@ def _aggregator(value: Any) -> None:
 
 
 def _regressor(value: Any) -> None:
+    _container(value)
     known = vars(value)
     if "targets_" not in known:
         return
@@ -116,6 +117,17 @@ def _regressor(value: Any) -> None:
     _single_models(known.get("_singles"), n)
     if "stability_" in known:
         _require(_has_shape(value.stability_, (n, n)), "stability_ has a wrong shape")
+
+
+def _container(value: Any) -> None:
+    """Refuse anything but a library of data frames: predictions import it by its name."""
+    library = vars(value).get("_library")
+    _require(library in (None, "pandas", "polars"), f"predictions cannot be handed to {library!r}")
+
+
+def _pipeline(value: Any) -> None:
+    """Refuse a folder of cached results: joblib would unpickle what lies there."""
+    _require(vars(value).get("memory") is None, "a pipeline wants to read results from a folder")
 
 
 def _one_a_group(features: Sequence[Any], regressors: Sequence[Any], n_groups: int) -> None:
@@ -136,6 +148,7 @@ def _single_models(singles: Any, n_targets: int) -> None:
 
 
 def _own_inputs(value: Any) -> None:
+    _container(value)
     if "targets_" not in vars(value):
         return
     partition = value.targets_.partition_
@@ -190,4 +203,5 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "CTFARegressorCV": _regressor,
     "MultiInputCTFARegressor": _own_inputs,
     "PooledCTFARegressor": _own_rows,
+    "sklearn.pipeline.Pipeline": _pipeline,
 }

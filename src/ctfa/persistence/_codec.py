@@ -8,6 +8,7 @@ an ``"id"``, and then ``{"same": id}``.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,6 +22,8 @@ DEEPEST = 60
 SCALARS = frozenset((type(None), bool, int, float, str))
 #: Whole numbers that every reader of JSON takes for what they are.
 SAFE_INT = 2**53
+#: Halves of characters.
+_HALVES = re.compile("[\ud800-\udfff]")
 _UNFINISHED: dict[str, Any] = {}
 
 
@@ -137,8 +140,8 @@ def _scalar(value: Any) -> Any:
     """A scalar, by a tag where JSON would not keep it exactly."""
     if isinstance(value, float) and not math.isfinite(value):
         return {"float": repr(value)}
-    if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
-        # Halves of characters, which a reader of JSON would join.
+    if isinstance(value, str) and not value.isascii() and _HALVES.search(value):
+        # A reader of JSON would join them.
         return {"text": value.encode("utf-8", "surrogatepass").hex()}
     if isinstance(value, int) and abs(value) > SAFE_INT:
         return {"int": hex(value)}

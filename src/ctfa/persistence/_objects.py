@@ -12,7 +12,7 @@ from ctfa.core import criteria
 from ctfa.persistence._checks import check_state
 from ctfa.persistence._classes import FUNCTIONS, class_named, name_of
 from ctfa.persistence._codec import Kind, Reader, Writer
-from ctfa.persistence._errors import damaged
+from ctfa.persistence._errors import damaged, refused
 
 #: Attributes that are not kept, by class: what is worked out again from the rest, and the data.
 LEFT_OUT = {"PooledCTFARegressor": ("_evidence",), "MultiInputCTFARegressor": ("_kept",)}
@@ -35,6 +35,8 @@ def state_of(value: Any) -> dict[str, Any]:
 
 
 def _write_object(writer: Writer, value: Any, where: str) -> Any:
+    if getattr(value, "memory", None) is not None:
+        raise refused(value.memory, f"{where}.memory", ", where results are cached: use None")
     start = f"{where}." if where else ""
     state = {name: writer.write(part, f"{start}{name}") for name, part in state_of(value).items()}
     return {"class": name_of(type(value)), "state": state}
@@ -81,10 +83,14 @@ def _require_names(kind: type, state: dict[str, Any], fields: Any, defaults: Any
 
 def _parameters(kind: type) -> dict[str, Any]:
     """Parameters of an estimator that have a default."""
-    if not issubclass(kind, BaseEstimator):
-        return {}
-    parameters = inspect.signature(kind).parameters.values()
-    return {p.name: p.default for p in parameters if p.default is not p.empty}
+    if kind not in _DEFAULTS:
+        is_estimator = issubclass(kind, BaseEstimator)
+        known = inspect.signature(kind).parameters.values() if is_estimator else ()
+        _DEFAULTS[kind] = {p.name: p.default for p in known if p.default is not p.empty}
+    return _DEFAULTS[kind]
+
+
+_DEFAULTS: dict[type, dict[str, Any]] = {}
 
 
 def _is_criterion(value: Any) -> bool:

@@ -79,23 +79,23 @@ def plot_merge_tree(
     """
     if max_leaves < 2:
         raise ValueError(f"max_leaves={max_leaves}: a tree has two leaves or more.")
-    history, limit, names = _read(model)
+    history, limit, names, noun = _read(model)
     limit = limit if max_loss is None else float(max_loss)
     partition = history.partition(np.inf if limit is None else limit)
     tree = Tree(history)
     roots = tree.roots
     if group is not None:
         roots = [tree.node_of(_members(partition, names, group))]
-    shown, note = _choose(tree, roots, max_leaves)
+    shown, note = _choose(tree, roots, max_leaves, noun)
     leaves = tree.open(shown, max_leaves)
     ax = axes(ax, width=float(np.clip(2.0 + 0.16 * len(leaves), 6.0, 12.0)))
     make_room(ax.figure)
     _draw(ax, tree, leaves, partition, limit)
-    label_places(ax, "x", [_leaf_name(tree, leaf, names) for leaf in leaves])
+    label_places(ax, "x", [_leaf_name(tree, leaf, names, noun) for leaf in leaves])
     ax.set_xlim(-0.7, len(leaves) - 0.3)
     if len(history):
         ax.set_ylabel("loss of the merge")
-    ax.set_title(_title(partition, group, names) + note)
+    ax.set_title(_title(partition, group, names, noun) + note)
     bare(ax, "top", "right", "bottom")
     if not len(history):
         say(ax, "no merges")
@@ -188,19 +188,20 @@ class Tree:
         return leaves
 
 
-def _read(model: Any) -> tuple[MergeHistory, float | None, list[str]]:
-    """The merges, the limit used and the names of what was merged."""
+def _read(model: Any) -> tuple[MergeHistory, float | None, list[str], str]:
+    """The merges, the limit used, the names of what was merged, and what that is."""
     if isinstance(model, MergeHistory):
         named = range(model.n_variables) if model.names is None else model.names
-        return model, None, [str(name) for name in named]
+        return model, None, [str(name) for name in named], "target"
     require(model, ("history_", "max_loss_", "partition_"), GIVE)
-    history = model.history_
+    history, limit = model.history_, float(model.max_loss_)
     try:
-        names = names_of(model)
+        noun = "task" if hasattr(model, "tasks_") else "target"
+        return history, limit, names_of(model), noun
     except AttributeError:  # of features: only a data frame has names
-        names = [f"x{k}" for k in range(history.n_variables)]
-        names = [str(name) for name in getattr(model, "feature_names_in_", names)]
-    return history, float(model.max_loss_), names
+        plain = [f"x{k}" for k in range(history.n_variables)]
+        names = [str(name) for name in getattr(model, "feature_names_in_", plain)]
+        return history, limit, names, "feature"
 
 
 def _members(partition: Partition, names: list[str], group: Any) -> IntArray:
@@ -216,7 +217,7 @@ def _members(partition: Partition, names: list[str], group: Any) -> IntArray:
     return partition.groups[int(group)]
 
 
-def _choose(tree: Tree, roots: list[int], max_leaves: int) -> tuple[list[int], str]:
+def _choose(tree: Tree, roots: list[int], max_leaves: int, noun: str) -> tuple[list[int], str]:
     """Which trees are drawn, and what the title says of the others."""
     sizes = np.array([tree.size(root) for root in roots])
     if sizes.sum() <= max_leaves:
@@ -224,7 +225,7 @@ def _choose(tree: Tree, roots: list[int], max_leaves: int) -> tuple[list[int], s
     whole = int(np.searchsorted(np.cumsum(sizes), max_leaves, side="right"))
     if whole:
         largest = "the largest" if whole == 1 else f"the {whole} largest"
-        return roots[:whole], f"\n{largest} shown: {sizes[:whole].sum():,} targets"
+        return roots[:whole], f"\n{largest} shown: {sizes[:whole].sum():,} {noun}s"
     n_shown = min(BRANCHED, len(roots))
     if len(roots) == 1:
         return roots, f"\nthe uppermost {max_leaves - 1} of {sizes[0] - 1:,} merges shown"
@@ -312,16 +313,16 @@ def _colours(partition: Partition, leaders: list[int]) -> dict[int, str]:
     return {group: LINE_COLOURS[k % len(LINE_COLOURS)] for k, group in enumerate(order)}
 
 
-def _leaf_name(tree: Tree, leaf: int, names: list[str]) -> str:
+def _leaf_name(tree: Tree, leaf: int, names: list[str], noun: str) -> str:
     size = tree.size(leaf)
-    return names[tree.first(leaf)] if size == 1 else f"{size:,} targets"
+    return names[tree.first(leaf)] if size == 1 else f"{size:,} {noun}s"
 
 
-def _title(partition: Partition, group: Any, names: list[str]) -> str:
+def _title(partition: Partition, group: Any, names: list[str], noun: str) -> str:
     if group is not None:
         members = _members(partition, names, group)
-        return f"group {int(partition.labels[members[0]])}: {count(members.size, 'target')}"
+        return f"group {int(partition.labels[members[0]])}: {count(members.size, noun)}"
     n_targets, n_groups = partition.n_variables, partition.n_groups
     if n_groups == n_targets:
-        return count(n_targets, "target") + (", each by itself" if n_targets > 1 else "")
-    return f"{count(n_targets, 'target')} in {count(n_groups, 'group')}"
+        return count(n_targets, noun) + (", each by itself" if n_targets > 1 else "")
+    return f"{count(n_targets, noun)} in {count(n_groups, 'group')}"

@@ -37,7 +37,8 @@ def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
     """Number of groups against ``max_loss``; with held-out errors where limits were tried on folds.
 
     The limit chosen is a line, and the shaded interval about it holds the limits that give the same
-    groups. Labels "none" and "all" are the ends: no merge at all, and every one.
+    groups. The band of the errors is one standard error of the difference from the best limit.
+    Labels "none" and "all" are the ends: no merge at all, and every one.
 
     Parameters
     ----------
@@ -75,10 +76,6 @@ def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
     if points.chosen is not None:
         at = float(np.clip(points.chosen, low, high))
         ax.axvline(at, color=CHOSEN, linewidth=1.4)
-        said = "" if points.interval is None else "\nshaded: the same groups"
-        ax.annotate(f"chosen: {_name(points.chosen)}{said}", (at, 1.0),
-                    xycoords=ax.get_xaxis_transform(), textcoords="offset points", va="top",
-                    color=CHOSEN, **_side(points, low, high))  # fmt: skip
     exact = points.error is None
     # Between limits the number is not known where it is a mean over folds.
     style = {"drawstyle": "steps-post"} if exact else {}
@@ -94,7 +91,7 @@ def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
     _label_limits(ax, points.max_loss, low, high)
     ax.set_xlabel("max_loss")
     ax.set_ylabel("groups" if exact else "groups (mean over folds)", color=INK)
-    ax.set_title("Groups by max_loss" if exact else "Groups and held-out error by max_loss")
+    ax.set_title(_title(points))
     bare(ax, "top", "right")
     if points.error is not None:
         _draw_errors(ax, place, points, standardised=is_standardised(path))
@@ -115,17 +112,23 @@ def _read(path: Any, chosen: float | None) -> Points:
         if chosen is not None:
             before = int(np.searchsorted(limits, chosen, side="right")) - 1
             found = known[max(before, 0)].loss_interval
-            interval = found if found[0] <= chosen < found[1] else None
+            interval = found if _holds(found, chosen) else None
         return Points(limits, groups, None, None, chosen, interval)
     require(path, ("max_loss_", "loss_interval_"), "a fitted model, or a list from target_path")
     curve = check.require_curve(path)
     marked = float(curve.max_loss[curve.chosen]) if chosen is None else chosen
     start, end = path.loss_interval_
-    interval = (start, end) if start <= marked < end else None
+    interval = (start, end) if _holds((start, end), marked) else None
     # One standard error and not two: this is to look at; plot_cv_curve is to judge by.
     return Points(
         curve.max_loss, curve.n_groups, curve.error, curve.standard_error, marked, interval
     )
+
+
+def _holds(interval: tuple[float, float], limit: float) -> bool:
+    """Whether a limit gives the groups of an interval, which is without its end unless endless."""
+    start, end = interval
+    return start <= limit < end or limit == end == np.inf
 
 
 def _ends(limits: FloatArray) -> tuple[float, float]:
@@ -137,15 +140,6 @@ def _ends(limits: FloatArray) -> tuple[float, float]:
     if np.isposinf(limits).any():
         high = 2.5 * high if high > WIDE else high + 0.12 * (high - low or 1.0)
     return low, high
-
-
-def _side(points: Points, low: float, high: float) -> dict[str, Any]:
-    """On which side of its line the chosen limit is written: where there is room."""
-    assert points.chosen is not None
-    order = np.searchsorted(points.max_loss, np.clip(points.chosen, low, high))
-    if order > 0.7 * points.max_loss.size:
-        return {"ha": "right", "xytext": (-4, -2)}
-    return {"ha": "left", "xytext": (4, -2)}
 
 
 def _label_limits(ax: Any, limits: FloatArray, low: float, high: float) -> None:
@@ -196,3 +190,11 @@ def _draw_errors(ax: Any, place: FloatArray, points: Points, *, standardised: bo
 
 def _name(limit: float) -> str:
     return {-np.inf: "none", np.inf: "all"}.get(limit, f"{limit:g}")
+
+
+def _title(points: Points) -> str:
+    what = "Groups" if points.error is None else "Groups and held-out error"
+    if points.chosen is None:
+        return f"{what} by max_loss"
+    shaded = "" if points.interval is None else "; shaded: limits that give the same groups"
+    return f"{what} by max_loss\nchosen: {_name(points.chosen)}{shaded}"

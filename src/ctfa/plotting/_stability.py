@@ -11,7 +11,7 @@ from scipy.spatial.distance import squareform
 
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.plotting._axes import CHOSEN, axes, count, inches, label_places, make_room
+from ctfa.plotting._axes import CHOSEN, axes, count, label_places, make_room
 from ctfa.plotting._reading import names_of, require
 
 #: Below the first two targets are as good as never together, above the second always.
@@ -56,18 +56,18 @@ def plot_stability(model: Any, *, ax: Any = None) -> Any:
         )
     partition, shares = model.partition_, np.asarray(model.stability_)
     order = stable_order(partition, shares)
-    ax = axes(ax, width=6.8, height=5.6)
+    n_targets, names = order.size, names_of(model)
+    letters = min(max(map(len, names)), 22) if n_targets <= NAMED else 0
+    ax = axes(ax, width=6.6 + 0.085 * letters, height=5.6)
     make_room(ax.figure)
-    n_targets = order.size
     image = ax.imshow(shares[np.ix_(order, order)], cmap="Blues", vmin=0.0, vmax=1.0,
                       interpolation="nearest" if n_targets <= 500 else "auto")  # fmt: skip
     _frames(ax, partition, order)
-    bar = ax.figure.colorbar(image, ax=ax, ticks=[0.0, RARELY, 0.5, ALWAYS, 1.0], shrink=0.9)
+    bar = ax.figure.colorbar(image, ax=ax, ticks=[0.0, RARELY, 0.5, ALWAYS, 1.0])
     bar.ax.set_yticklabels(["0", f"{RARELY:g}", "0.5", f"{ALWAYS:g}", "1"])
     bar.ax.hlines([RARELY, ALWAYS], 0.0, 1.0, colors=CHOSEN, linewidths=1.2)
     bar.set_label("share of subsamples together")
-    if n_targets <= NAMED and inches(ax, "height") > 0.0:
-        names = names_of(model)
+    if n_targets <= NAMED:
         label_places(ax, "y", [names[target] for target in order])
     else:
         ax.set_yticks([])
