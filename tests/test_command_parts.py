@@ -328,7 +328,7 @@ def test_masked_cells_of_a_grid_are_no_fault():
     grid = grid.set_index(basin=["lat", "lon"]).unstack("basin")
     found = findings(grid)
     assert [f.severity for f in found] == [NOTE]
-    assert "1 of 8 tasks have no vhi: masked cells" in found[0].what
+    assert "1 of 8 tasks have no vhi: masked" in found[0].what
 
 
 def test_what_stops_comes_first():
@@ -404,3 +404,14 @@ def test_the_process_may_write_where_it_says(tmp_path):
             OutputFolder(tmp_path / "run")
     finally:
         tmp_path.chmod(0o700)
+
+
+def test_an_identifier_that_is_nearly_right_is_no_task():
+    from ctfa.labelled._coordinates import Coordinates
+    from ctfa.labelled._tasks import Tasks
+
+    ids = xr.Dataset(coords={"basin": [2080012340, 2080012350]})
+    tasks = Tasks(("basin",), Coordinates.of(ids, ("basin",)), np.arange(2))
+    assert tasks.position(2080012350) == 1
+    with pytest.raises(KeyError, match="no basin 2080012351"):
+        tasks.position(2080012351)
