@@ -16,9 +16,11 @@ pytest.importorskip("h5netcdf", reason="NetCDF files need h5netcdf")
 FEATURES = ["temperature", "precipitation", "snow"]
 
 
-def basins(n_basins=24, n_samples=60, **options):
+def basins(n_basins=24, n_samples=60, noise=2.0, **options):
     """Monthly basins with their own weather, as a Dataset."""
-    made = make_basins(n_basins, n_samples, len(FEATURES), n_regions=3, random_state=0, **options)
+    made = make_basins(
+        n_basins, n_samples, len(FEATURES), n_regions=3, noise=noise, random_state=0, **options
+    )
     time = pd.date_range("2001-01-01", periods=n_samples, freq="MS")
     held = {
         "flow": (("time", "basin"), made.target, {"units": "m3 s-1", "long_name": "river flow"})

@@ -33,15 +33,16 @@ class Finding(NamedTuple):
     do: str = ""
 
 
-def look_over(contents: Contents, values: Values) -> list[Finding]:
+def look_over(contents: Contents, values: Values, masked: str = "auto") -> list[Finding]:
     """Everything found in the series, what stops a fit first."""
+    leaves = masked == "leave" or (masked == "auto" and values.is_grid)
     found = [
         *_text(values),
         *_infinite(values),
         *_times(values),
         *_labels(values),
         *_fills(values),
-        *_empty(values),
+        *_empty(values, leaves),
         *_constant(values),
         *_gaps(values),
         *_rows(values),
@@ -152,7 +153,7 @@ def _fills(values: Values) -> Iterator[Finding]:
             )
 
 
-def _empty(values: Values) -> Iterator[Finding]:
+def _empty(values: Values, leaves: bool) -> Iterator[Finding]:
     nothing = np.isnan(values.target).all(axis=0)
     for name, series in values.features.items():
         if series.shape[1] == 1 and np.isnan(series).all():
@@ -175,8 +176,8 @@ def _empty(values: Values) -> Iterator[Finding]:
     elif nothing.any():
         first = values.tasks[int(np.argmax(nothing))]
         what = f"{nothing.sum():,} of {values.n_tasks:,} tasks have no {values.target_name}"
-        if values.is_grid:
-            yield Finding(NOTE, f"{what}: masked cells", "they are left out of the fit")
+        if leaves:
+            yield Finding(NOTE, f"{what}: masked", "they are left out of the fit")
         else:
             yield Finding(
                 STOPS, f"{what}, the first {first}",
