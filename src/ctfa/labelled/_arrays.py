@@ -12,7 +12,7 @@ from ctfa.labelled._coordinates import Coordinates
 from ctfa.labelled._gather import Gathered
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._tasks import Tasks
-from ctfa.labelled._words import listed, several
+from ctfa.labelled._words import listed, several, word
 
 MASKED = ("auto", "leave", "error")
 
@@ -49,6 +49,7 @@ def arrange(gathered: Gathered, masked: str) -> Arrays:
     if plan.is_shared:
         used, more = _complete_rows(slots, plan)
         notes += more
+    _require_common_rows(Y, slots, gathered)
     X, layout = table(slots, plan, tasks)
     notes = [*gathered.notes, *notes, *_gaps(Y[:, kept], slots, plan, tasks)]
     samples = target[sample] if sample in target.coords else _counted(target, sample)
@@ -127,6 +128,26 @@ def _complete_rows(slots: list[FloatArray], plan: Plan) -> tuple[BoolArray, list
         )
     count = int((~used).sum())
     return used, [f"{several(count, 'row')} lacking a feature (mostly {worst}), left out"]
+
+
+def _require_common_rows(Y: FloatArray, slots: list[FloatArray], gathered: Gathered) -> None:
+    """Refuse a target that is never there when its features are, as where periods differ."""
+    together = ~np.isnan(Y)
+    for values in slots:
+        together &= ~np.isnan(values) | np.isnan(values).all(axis=0)
+    if together.any():
+        return
+    plan = gathered.plan
+    index = gathered.target.indexes.get(plan.sample, np.arange(len(Y)))
+    spans: list[str] = []
+    for name, values in [(plan.target, Y), *zip((s.name for s in plan.slots), slots, strict=True)]:
+        rows = np.flatnonzero(~np.isnan(values).all(axis=1))
+        if rows.size and len(spans) < 3:
+            spans.append(f"{name} from {word(index[rows[0]])} to {word(index[rows[-1]])}")
+    raise ValueError(
+        f"{plan.target} and its features have no {plan.sample} in common: {', '.join(spans)}. "
+        "Check that they are of the same period."
+    )
 
 
 def _gaps(Y: FloatArray, slots: list[FloatArray], plan: Plan, tasks: Tasks) -> list[str]:

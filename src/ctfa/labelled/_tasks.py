@@ -150,6 +150,8 @@ class Tasks:
 
     def _near(self, label: Any) -> int | None:
         """A task whose numbers are these but for rounding."""
+        if np.asarray(self.labels[:1]).dtype.kind in "iu":
+            return None  # whole numbers have no rounding: the next one is another task
         try:
             wanted = np.atleast_1d(np.asarray(label, dtype=np.float64))
             known = np.array(self.labels, dtype=np.float64).reshape(self.n_tasks, -1)
