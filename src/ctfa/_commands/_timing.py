@@ -14,10 +14,10 @@ from ctfa import labelled
 from ctfa.core.types import IntArray
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._gather import Gathered
-from ctfa.labelled._judge import MANY
+from ctfa.labelled._judge import BLOCKS, MANY
 
 #: Tasks that are timed: few, and some more, to tell what grows from what does not.
-FEW, MORE = 40, 120
+FEW, MORE = 20, 60
 #: With neighbours a merge is asked of edges, about as many as tasks; without, of all pairs.
 ON_A_GRAPH, ALL_PAIRS = 1.0, 2.0
 
@@ -54,11 +54,16 @@ def estimate(gathered: Gathered, graph: Any, given: dict[str, Any], masked: str)
     n_tasks = arrays.tasks.n_tasks
     power = ALL_PAIRS if graph is None else ON_A_GRAPH
     sizes = sorted({min(FEW, max(n_tasks // 2, 2)), min(MORE, n_tasks)})
-    many = n_tasks > MANY
-    seconds = [_timed(gathered, arrays, graph, given, size, many) for size in sizes]
-    # Above MANY the last block alone is held out, for two models: less than the fit once more.
-    share = 2.0 if many and given.get("held_out", "auto") == "auto" else 1.0
-    return Estimate(share * extrapolated(sizes, seconds, n_tasks, power), n_tasks, sizes[-1])
+    seconds = [_timed(gathered, arrays, graph, given, size) for size in sizes]
+    whole = extrapolated(sizes, seconds, n_tasks, power)
+    # Each block that is held out is one fit more; rivals without merges cost little beside it.
+    return Estimate((1 + _n_blocks(given["held_out"], n_tasks)) * whole, n_tasks, sizes[-1])
+
+
+def _n_blocks(held_out: Any, n_tasks: int) -> int:
+    if held_out == "auto":
+        return BLOCKS if n_tasks <= MANY else 1
+    return 0 if held_out is None else int(held_out)
 
 
 def extrapolated(sizes: list[int], seconds: list[float], n_tasks: int, power: float) -> float:
@@ -74,13 +79,12 @@ def extrapolated(sizes: list[int], seconds: list[float], n_tasks: int, power: fl
 
 
 def _timed(
-    gathered: Gathered, arrays: Arrays, graph: Any, given: dict[str, Any], size: int, many: bool
+    gathered: Gathered, arrays: Arrays, graph: Any, given: dict[str, Any], size: int
 ) -> float:
     chosen = together(graph, arrays.tasks.n_tasks, size)
     stacked = _stacked(gathered, arrays, chosen)
     own = dict(given) | {"neighbours": None if graph is None else graph[chosen][:, chosen]}
-    if many and own.get("held_out", "auto") == "auto":
-        own["held_out"] = None
+    own["held_out"] = None
     began = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

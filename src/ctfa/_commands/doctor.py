@@ -162,8 +162,9 @@ def show(
         print(f"  {role:9s} {value or '-'}{guessed}")
     print()
     print_heading("What was found" if seen.findings else "Nothing wrong was found")
-    for finding in seen.findings:
-        _show_finding(finding)
+    for finding, following in zip(seen.findings, [*seen.findings[1:], None], strict=True):
+        # The same advice for one thing after another is given once, under the last.
+        _show_finding(finding, advise=following is None or following.do != finding.do)
     print()
     if seen.estimate is not None:
         print(f"A fit takes {seen.estimate.words}.")
@@ -172,8 +173,8 @@ def show(
         print(f"  {command}")
 
 
-def _show_finding(finding: Finding) -> None:
+def _show_finding(finding: Finding, *, advise: bool) -> None:
     mark, style = MARKS[finding.severity]
     print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
-    if finding.do:
+    if finding.do and advise:
         print(f"         {finding.do[0].upper()}{finding.do[1:]}.")

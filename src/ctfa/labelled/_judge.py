@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
@@ -64,7 +65,9 @@ def rivals(model: Any, n_tasks: int) -> dict[str, Any]:
     if isinstance(model, MultiInputCTFARegressor):
         template = model.targets if isinstance(model.targets, TargetAggregator) else None
         solver = "ols" if template is None else template.solver
-        apart = TargetAggregator(max_loss=-np.inf, solver=solver)
+        # Nobody is anybody's neighbour: without a graph every pair would be asked, and refused.
+        nobody = sparse.csr_array((n_tasks, n_tasks))
+        apart = TargetAggregator(max_loss=-np.inf, solver=solver, connectivity=nobody)
         if template is not None:
             apart.set_params(scale=template.scale)
         alone.set_params(targets=apart, features=None, aggregate="mean", head="mean")
