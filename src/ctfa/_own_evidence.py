@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
@@ -130,7 +131,11 @@ class OwnEvidenceMixin(EvidenceMixin):
         targets = self.targets
         if not isinstance(targets, str):
             scale, solver = self.targets_.scale, self.targets_.solver
-            targets = TargetAggregator(max_loss=-np.inf, scale=scale, solver=solver)
+            # Nobody is anybody's neighbour: without a graph every pair would be asked, and refused.
+            nobody = sparse.csr_array((len(self.layout_), len(self.layout_)))
+            targets = TargetAggregator(
+                max_loss=-np.inf, scale=scale, solver=solver, connectivity=nobody
+            )
         kind: Any = type(self)
         return kind(self.layout_, self.regressor, targets=targets)
 

@@ -14,7 +14,7 @@ from ctfa import labelled
 from ctfa.core.types import IntArray
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._gather import Gathered
-from ctfa.labelled._judge import BLOCKS, MANY
+from ctfa.report._held_out import BLOCKS, MANY
 
 #: Tasks that are timed: few, and some more, to tell what grows from what does not.
 FEW, MORE = 20, 60

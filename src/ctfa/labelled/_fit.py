@@ -5,22 +5,18 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import clone
 
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
-from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Baseline
-from ctfa.labelled._coefficients import coefficients, group_series
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import Form
 from ctfa.labelled._gather import Gathered, gather
 from ctfa.labelled._geometry import Geometry, match_polygons
-from ctfa.labelled._judge import choose_splits, judge, rivals
 from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._result import LabelledFit
@@ -28,10 +24,7 @@ from ctfa.labelled._rows import fit_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import kind_of, word
-from ctfa.report import GroupSeries
-
-#: Numbers of group means over time that a result keeps.
-MOST_SERIES = 1_000_000
+from ctfa.report import Given, Material, complete
 
 
 class Options(NamedTuple):
@@ -161,16 +154,11 @@ def fit(
     weight = _weights(weights, arrays.tasks, outlines)
     baseline = Baseline.of(anomalies, detrend, arrays.samples)
     columns = None if baseline is None else baseline.columns(arrays.samples)
-    fixed = {} if weight is None else {"target_weight": weight}
     model = _model(options, arrays, graph)
-    rows = {} if columns is None else {"baseline": columns}
-    model.fit(arrays.X, _named(arrays), **rows, **fixed)
+    given = Given(arrays.X, _named(arrays), None, columns, weight, held_out)
+    model.fit(given.X, given.Y, **given.options)
     _name_features(model, gathered)
-    splits = choose_splits(held_out, arrays.Y)
-    judged = None
-    if splits is not None:
-        compared = rivals(_model(options, arrays, graph), arrays.tasks.n_tasks)
-        judged = judge(compared, arrays.X, arrays.Y, *splits, columns, fixed, n_jobs)
+    known = complete(Material(model), given)
     notes = list(arrays.notes)
     if baseline is not None:
         notes.append(baseline.words(gathered.plan.sample))
@@ -182,10 +170,10 @@ def fit(
         arrays.tasks,
         form,
         baseline,
-        judged,
-        _whole_history(model, arrays, rows, fixed),
-        coefficients(model, arrays, gathered.plan, columns),
-        _series(model, arrays, columns),
+        known.held_out,
+        known.history,
+        known.coefficients,
+        known.series,
         outlines,
         weight,
         tuple(notes),
@@ -230,9 +218,9 @@ def _model(options: Options, arrays: Arrays, graph: Any) -> Any:
 
 
 def _named(arrays: Arrays) -> Any:
-    """Targets with the names of their tasks."""
-    names = arrays.tasks.names
-    return need("pandas").DataFrame(arrays.Y, columns=names)
+    """Targets with the names of their tasks, and rows with those of the samples."""
+    index = [word(value) for value in arrays.samples.values]
+    return need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
 
 
 def _name_features(model: Any, gathered: Gathered) -> None:
@@ -241,6 +229,8 @@ def _name_features(model: Any, gathered: Gathered) -> None:
     own = isinstance(model, MultiInputCTFARegressor)
     for group, features in enumerate(model.features_):
         features.feature_names_in_ = names[model._models.slots[group]] if own else names
+    if not own:
+        model.feature_names_in_ = names
 
 
 def _outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
@@ -275,33 +265,6 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
     return np.asarray(found / found.mean())
 
 
-def _whole_history(
-    model: Any, arrays: Arrays, rows: dict[str, Any], fixed: dict[str, Any]
-) -> MergeHistory | None:
-    """The merges up to an infinite limit, whose replay shows every other limit."""
-    if model.targets_.scan != "best-first" or arrays.tasks.n_tasks < 2:
-        return None
-    # One region for each component: the models of so few cost nothing beside the scan.
-    whole = clone(model).set_params(
-        targets__max_loss=np.inf, features="passthrough", head="mean", regressor=None
-    )
-    if isinstance(model, MultiInputCTFARegressor):
-        whole.set_params(aggregate=model.aggregate_)
-    history: MergeHistory = whole.fit(arrays.X, arrays.Y, **rows, **fixed).history_
-    return history
-
-
-def _series(model: Any, arrays: Arrays, columns: FloatArray | None) -> GroupSeries | None:
-    if arrays.Y.shape[0] * model.n_groups_ > MOST_SERIES:
-        return None
-    values = model.targets_._to_units(arrays.Y, columns)
-    return GroupSeries(_labels(arrays), *group_series(model, values))
-
-
-def _labels(arrays: Arrays) -> list[str]:
-    return [word(value) for value in arrays.samples.values]
-
-
 def _span(arrays: Arrays) -> tuple[str, str, int]:
-    labels = _labels(arrays)
-    return labels[0], labels[-1], len(labels)
+    values = arrays.samples.values
+    return word(values[0]), word(values[-1]), len(values)

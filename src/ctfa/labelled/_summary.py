@@ -74,9 +74,7 @@ def _compared(mine: float, theirs: float) -> str:
 
 
 def _rival(name: str) -> str:
-    return {"single-task": "by single-task models", "ridge": "by single-task ridge"}.get(
-        name, f"by {name}"
-    )
+    return "by single-task models" if name == "single-task" else f"by {name}"
 
 
 def _served(fit: Any) -> str:
