@@ -267,6 +267,9 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         aggregator = TargetAggregator(scale=units) if template is None else clone(template)
         check.copy_input_names(self, aggregator)
         if template is None:
+            if left.n_spent:
+                something = np.nan_to_num(left.values) != 0.0
+                check.require_more_than_baseline(something.any(axis=0), targets.names)
             aggregator._fit_identity(targets, left.targets)
             n_targets = len(targets.names)
             merges: list[MergeSummary] = []

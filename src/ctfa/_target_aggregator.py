@@ -263,7 +263,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         if rule.solver == "ols":
             design = sample.design
             if values.shape[1] > 1:
-                check.require_freedom(design, "TargetAggregator(solver='ridge') for Phase I")
+                ridge = "TargetAggregator(solver='ridge') for Phase I"
+                check.require_freedom(design, ridge, left.n_spent)
                 if rule.criterion is mse:
                     check.require_columns_freedom(design)
         posed = rule.pose(design, sample.inputs, sample.weights, values, graph)
@@ -324,7 +325,9 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         parts = (Anomalies.of_rows(sample, values, train).judged for train, _ in splits)
         designs = [rule.factor(part.inputs, part.weights) for part in parts]
         sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
-        rank = sample.design.rank if sizes else 0
+        rank = max((rank for _, rank in sizes), default=0)
+        if sizes and sample.baseline is None:
+            rank = sample.design.rank
         if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
             return None
         graph = posed.problem.graph
