@@ -9,14 +9,19 @@ BIN := .venv/bin
 READY := .venv/.ready
 # One BLAS thread a process: the tests run in parallel already, and small matrices gain nothing from more.
 ONE_THREAD := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# What drives a browser is tested where there is one; make browser sees to that.
+FIND_BROWSER := { command -v chromium || command -v chromium-browser || command -v google-chrome; }
+IN_BROWSER := tests/test_report_browser.py
+NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
 
-.PHONY: help demo test check lint backends lowest networks bench basins rivals reproduce own-inputs evidence figures clean
+.PHONY: help demo test check lint backends lowest browser networks bench basins rivals reproduce own-inputs evidence figures clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
 	@echo "make test     lint, types and the whole test suite"
 	@echo "make backends the test suite by numpy alone, then with every compiled scan"
 	@echo "make lowest   the test suite with the lowest supported versions of the core dependencies"
+	@echo "make browser  the report in a real browser; installs Chromium where there is none and it can"
 	@echo "make networks the tests of networks that tasks share; installs torch first"
 	@echo "make bench    ratios against refitting and against one least-squares fit"
 	@echo "make basins   tasks with inputs of their own: 29,934 of them against as many separate fits"
@@ -42,7 +47,7 @@ demo: $(READY)
 	$(BIN)/ctfa demo --output demo_output
 
 test: $(READY) lint
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(if $(CTFA_BROWSER)$(shell $(FIND_BROWSER)),,$(NOT_IN_BROWSER))
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -50,8 +55,8 @@ lint: $(READY)
 	$(BIN)/mypy
 
 backends: $(READY)
-	CTFA_BACKEND=numpy $(ONE_THREAD) $(BIN)/python -m pytest -n 2
-	CTFA_BACKEND=numba $(ONE_THREAD) $(BIN)/python -m pytest -n 2
+	CTFA_BACKEND=numpy $(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER)
+	CTFA_BACKEND=numba $(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER)
 
 .venv-lowest/.ready: pyproject.toml tests/lowest.txt
 	$(PYTHON) -m venv --clear .venv-lowest
@@ -60,7 +65,17 @@ backends: $(READY)
 	@touch .venv-lowest/.ready
 
 lowest: .venv-lowest/.ready
-	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n 2
+	$(ONE_THREAD) .venv-lowest/bin/python -m pytest -n 2 $(NOT_IN_BROWSER)
+
+browser: $(READY)
+	@if [ -n "$$CTFA_BROWSER" ] || $(FIND_BROWSER) >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
+	else \
+		echo "No browser: install Chromium or Chrome (on Debian: sudo apt-get install chromium),"; \
+		echo "or name one that is installed: CTFA_BROWSER=/path/to/chrome make browser"; exit 1; \
+	fi
+	CTFA_BROWSER_TESTS=required $(ONE_THREAD) $(BIN)/python -m pytest $(IN_BROWSER)
 
 .venv/.networks: $(READY)
 	$(BIN)/python -m pip install --quiet --group networks

@@ -239,7 +239,7 @@ def test_pooled_standard_errors_count_a_row_once(dataset):
     options = {"target": "flow", "aggregate": "pool", "held_out": None, "max_loss": np.inf}
     alone = ctfa.labelled.fit(one, **options).coef_error.values[0]
     many = ctfa.labelled.fit(copies, **options).coef_error.values[0]
-    np.testing.assert_allclose(many, alone, rtol=0.05)
+    np.testing.assert_allclose(many, alone, rtol=0.2)  # half of it, were copies draws
 
 
 def test_held_out_errors_are_of_models_that_saw_no_test_row(dataset):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import Coordinates
+from ctfa.labelled._extras import need
 from ctfa.labelled._gather import Gathered
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._tasks import Tasks
@@ -72,6 +73,13 @@ def table(slots: list[FloatArray], plan: Plan, tasks: Tasks) -> tuple[FloatArray
     for number, (slot, start) in enumerate(zip(plan.slots, starts.tolist(), strict=True)):
         layout[:, number] = start + (0 if slot.shared else np.arange(tasks.n_tasks))
     return X, layout
+
+
+def named_inputs(X: FloatArray, plan: Plan) -> Any:
+    """Inputs as the estimator takes them: with their names, where a column is a feature."""
+    if not plan.is_shared:
+        return X
+    return need("pandas").DataFrame(X, columns=[slot.name for slot in plan.slots])
 
 
 def _numbers(array: Any) -> FloatArray:

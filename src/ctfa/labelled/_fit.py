@@ -11,7 +11,7 @@ from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
-from ctfa.labelled._arrays import Arrays, arrange
+from ctfa.labelled._arrays import Arrays, arrange, named_inputs
 from ctfa.labelled._baseline import Baseline
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import Form
@@ -19,6 +19,7 @@ from ctfa.labelled._gather import Gathered, gather
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
+from ctfa.labelled._plan import Plan
 from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._rows import fit_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
@@ -155,9 +156,11 @@ def fit(
     baseline = Baseline.of(anomalies, detrend, arrays.samples)
     columns = None if baseline is None else baseline.columns(arrays.samples)
     model = _model(options, arrays, graph)
-    given = Given(arrays.X, _named(arrays), None, columns, weight, held_out)
+    inputs = named_inputs(arrays.X, gathered.plan)
+    given = Given(inputs, _named(arrays), None, columns, weight, held_out)
     model.fit(given.X, given.Y, **given.options)
-    _name_features(model, gathered)
+    if arrays.layout is not None:
+        _name_slots(model, gathered.plan)
     known = complete(Material(model), given)
     notes = list(arrays.notes)
     if baseline is not None:
@@ -223,14 +226,11 @@ def _named(arrays: Arrays) -> Any:
     return need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
 
 
-def _name_features(model: Any, gathered: Gathered) -> None:
-    """Call features by their names in what each group says of them."""
-    names = np.array([slot.name for slot in gathered.plan.slots], dtype=object)
-    own = isinstance(model, MultiInputCTFARegressor)
-    for group, features in enumerate(model.features_):
-        features.feature_names_in_ = names[model._models.slots[group]] if own else names
-    if not own:
-        model.feature_names_in_ = names
+def _name_slots(model: Any, plan: Plan) -> None:
+    """Call features of each task's own by their names in what each group says of them."""
+    names = np.array([slot.name for slot in plan.slots], dtype=object)
+    for features, slots in zip(model.features_, model._models.slots, strict=True):
+        features.feature_names_in_ = names[slots]
 
 
 def _outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:

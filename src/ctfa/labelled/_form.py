@@ -123,7 +123,8 @@ def predict_rows(fit: Any, data: Any) -> Any:
     predicted = np.full(len(frame), np.nan)
     if complete.any():
         ids = frame[task].to_numpy()[complete]
-        predicted[complete] = fit.estimator.predict(X[complete], tasks=ids)
+        inputs = need("pandas").DataFrame(X[complete], columns=[s.name for s in fit.plan.slots])
+        predicted[complete] = fit.estimator.predict(inputs, tasks=ids)
     return _column_back(fit.form, predicted, fit.plan.target, frame)
 
 

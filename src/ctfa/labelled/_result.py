@@ -11,7 +11,7 @@ import numpy as np
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.labelled import _form, _maps
-from ctfa.labelled._arrays import table
+from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._baseline import Baseline
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import Form
@@ -303,7 +303,8 @@ class LabelledFit:
         rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
         if rows.any():
             options = {name: value[rows] for name, value in options.items()}
-            predicted = np.asarray(self.estimator.predict(X[rows], **options))
+            inputs = named_inputs(X[rows], self.plan)
+            predicted = np.asarray(self.estimator.predict(inputs, **options))
             whole[np.ix_(rows, self.tasks.kept)] = predicted.reshape(-1, self.tasks.n_tasks)
         return whole.reshape(n_rows, *self.tasks.shape)
 

@@ -18,7 +18,7 @@ from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._tables import as_pandas, column, library_of
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import several
-from ctfa.report import Given, Material
+from ctfa.report import Given, Material, complete
 
 #: What a row of such a table is called.
 ROW = "row"
@@ -39,19 +39,17 @@ def fit_rows(
     y = column(frame, target)
     names = _features(frame, target, features, task)
     X = np.column_stack([column(frame, name) for name in names])
-    complete = ~(np.isnan(X).any(axis=1) | np.isnan(y) | frame[task].isna().to_numpy())
+    whole = ~(np.isnan(X).any(axis=1) | np.isnan(y) | frame[task].isna().to_numpy())
     notes = []
-    if not complete.all():
-        count = int((~complete).sum())
+    if not whole.all():
+        count = int((~whole).sum())
         notes.append(f"{several(count, 'row')} lacking a value, left out")
-    X, y, ids = X[complete], y[complete], frame[task].to_numpy()[complete]
+    y, ids = y[whole], frame[task].to_numpy()[whole]
+    X = need("pandas").DataFrame(X[whole], columns=names)
     labels = np.unique(ids)
     coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
     tasks = Tasks((task,), coords, np.arange(labels.size))
     model = _model(options, read_neighbours(neighbours, tasks)).fit(X, y, tasks=ids)
-    for aggregator in model.features_:
-        aggregator.feature_names_in_ = np.array(names, dtype=object)
-    model.feature_names_in_ = np.array(names, dtype=object)
     known = complete(Material(model), Given(X, y, ids, held_out=held_out))
     return LabelledFit(
         model,

@@ -23,10 +23,10 @@ class Rings:
 
     @classmethod
     def of(cls, corners: IntArray, sizes: IntArray, owner: IntArray) -> Rings:
-        """Drop corners that repeat the one before, as those that close a ring do."""
+        """Drop corners that the next repeats, as those that close a ring are."""
         starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
         rings = cls(corners, starts, owner)
-        again = (corners == corners[rings.preceding]).all(axis=1)
+        again = (corners == corners[rings.following]).all(axis=1)
         # An area smaller than the grid is a point, and stays one.
         alone = np.bincount(rings.ring, weights=~again, minlength=sizes.size) == 0
         again[starts[:-1][alone & (sizes > 0)]] = False

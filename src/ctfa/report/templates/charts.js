@@ -120,12 +120,19 @@ function columnsText(columns) {
 // Members, those made worse first: the error by themselves and in the group, or what is predicted.
 const MOST_MEMBERS = 80;
 
+let shownMembers = [];
+
+function startMembers() {
+  arrowKeys(byId("panel-members").querySelector(".chart"), () => shownMembers, () => state.target, selectTarget);
+}
+
 function membersChart(box, members) {
   const { gain, gain_error: spread, errors } = page.targets;
   const held = fare && fare.id === "held-out";
   const worth = (i) => (fare && Number.isFinite(fare.values[i]) ? fare.values[i] : Infinity);
   const order = Array.from(members).sort((a, b) => worth(a) - worth(b) || a - b);
   const shown = order.slice(0, MOST_MEMBERS);
+  shownMembers = shown;
   let rows;
   if (held) {
     const ours = errors[page.held_out.methods[0]], alone = errors[page.held_out.single];
@@ -143,7 +150,7 @@ function membersChart(box, members) {
 
 function memberRow(i, marks, gain, text) {
   const turned = page.targets.signs[i] < 0 ? " (turned round)" : "";
-  const name = element("button", { type: "button", class: `bar-label plain${i === state.target ? " here" : ""}`, dir: "auto",
+  const name = element("button", { type: "button", class: `bar-label plain${i === state.target ? " here" : ""}`, dir: "auto", tabindex: -1,
     onclick: () => selectTarget(i) }, page.names[i] + turned);
   return [name, ...marks, element("div", { class: `bar-value${gain < 0 ? " loss" : ""}` }, text)];
 }

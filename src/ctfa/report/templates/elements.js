@@ -81,6 +81,19 @@ function quantile(values, share) {
   return known.length ? known[Math.min(known.length - 1, Math.floor(share * known.length))] : NaN;
 }
 
+// A box of many entries is one stop for the tab key: inside it arrows go from entry to entry.
+function arrowKeys(box, entries, current, select) {
+  box.addEventListener("keydown", (event) => {
+    const all = entries(), at = all.indexOf(current());
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1,
+      PageDown: at + 8, PageUp: at - 8 }[event.key];
+    if (to === undefined || !all.length) return;
+    event.preventDefault();
+    const next = Math.max(0, Math.min(all.length - 1, to));
+    select(all[next], next);
+  });
+}
+
 // Rows of one height of which only those in sight are in the page; all of them on paper.
 function virtualRows(box, height, draw) {
   let n = 0, queued = false;

@@ -36,15 +36,9 @@ function startList() {
   };
   search.addEventListener("input", arrange);
   sort.addEventListener("change", arrange);
-  box.addEventListener("keydown", (event) => {
-    const at = shownGroups.indexOf(selectedGroup());
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: shownGroups.length - 1,
-      PageDown: at + 8, PageUp: at - 8 }[event.key];
-    if (to === undefined || !shownGroups.length) return;
-    event.preventDefault();
-    const next = Math.max(0, Math.min(shownGroups.length - 1, to));
-    selectTarget(state.groups.members(shownGroups[next])[0]);
-    rows.reveal(next);
+  arrowKeys(box, () => shownGroups, selectedGroup, (group, at) => {
+    selectTarget(state.groups.members(group)[0]);
+    rows.reveal(at);
   });
   let revealed = -1;
   onChange((what) => {

@@ -6,6 +6,7 @@ function caption(id, letter, title, note) {
 }
 
 function startPanel() {
+  startMembers();
   onChange((what) => {
     if (what.size === 1 && what.has("colour")) return;
     drawPanel();

@@ -53,6 +53,10 @@ function startTable() {
     box.scrollTop = 0;
     rows.update(order.length);
   };
+  arrowKeys(box, () => order, () => state.target, (target, at) => {
+    selectTarget(target);
+    rows.reveal(at);
+  });
   search.addEventListener("input", arrange);
   byId("table-title").textContent = `All ${page.tasks}`;
   arrange();
@@ -101,7 +105,7 @@ function tableRow(i, r, columns, judge) {
     const value = column.of(i);
     if (column.text) {
       return element("th", { scope: "row", class: "text" }, swatch(groupColour(state.groups.labels[i])),
-        element("button", { type: "button", class: "plain", dir: "auto", title: value, onclick: () => selectTarget(i) }, value));
+        element("button", { type: "button", class: "plain", tabindex: -1, dir: "auto", title: value, onclick: () => selectTarget(i) }, value));
     }
     const text = column.show ? column.show(value, i) : String(value);
     return element("td", { class: column === judge && worse ? "loss" : null }, text);
