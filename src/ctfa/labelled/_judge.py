@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from joblib import Parallel, delayed
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import RidgeCV
 from sklearn.pipeline import make_pipeline
