@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import KFold, cross_val_score
 
 from ctfa import (
     CTFARegressor,
@@ -445,6 +447,17 @@ def test_bad_baselines_are_refused_in_words(kind):
         model.compare(X, Y)
     with pytest.raises(ValueError, match="fit has seen none"):
         make(targets=fixed()).fit(X, Y).predict(X, baseline=B)
+
+
+def test_scikit_learn_routes_a_baseline_to_its_folds():
+    X, Y, B = shared()
+    with config_context(enable_metadata_routing=True):
+        model = CTFARegressor(targets=fixed()).set_fit_request(baseline=True)
+        model.set_score_request(baseline=True)
+        scores = cross_val_score(model, X, Y, cv=KFold(4), params={"baseline": B})
+    for score, (train, test) in zip(scores, KFold(4).split(X), strict=True):
+        alone = CTFARegressor(targets=fixed()).fit(X[train], Y[train], baseline=B[train])
+        assert score == pytest.approx(alone.score(X[test], Y[test], baseline=B[test]))
 
 
 def test_a_search_over_both_limits_says_that_it_takes_none():

@@ -16,11 +16,13 @@ pd = pytest.importorskip("pandas", reason="tables need pandas")
 xr = pytest.importorskip("xarray", reason="arrays need xarray")
 geopandas = pytest.importorskip("geopandas", reason="maps need geopandas")
 pytest.importorskip("h5netcdf", reason="NetCDF needs h5netcdf")
-pytest.importorskip("zarr", reason="Zarr needs zarr")
+zarr = pytest.importorskip("zarr", reason="Zarr needs zarr")
 pytest.importorskip("pyarrow", reason="Parquet needs pyarrow")
 from shapely.geometry import MultiPolygon, box  # noqa: E402
 
 ARRAYS = ("nc", "h5", "zarr", "zarr.zip")
+#: Before, xarray made nanoseconds of every time.
+UNITS = ("ns", "us", "ms", "s") if xr.__version__ >= "2025" else ("ns",)
 SOME = settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=8)
@@ -45,7 +47,7 @@ def labels(draw, n):
         found = draw(st.lists(words, min_size=n, max_size=n, unique=True))
         return np.array(found, dtype=kind)
     if kind == "M8":
-        unit = draw(st.sampled_from(["s", "ms", "us", "ns"]))
+        unit = draw(st.sampled_from(UNITS))
         moments = st.integers(-(2**40), 2**40) if unit == "s" else st.integers(-(2**60), 2**60)
         found = draw(st.lists(moments, min_size=n, max_size=n, unique=True))
         return np.array(found, dtype="i8").astype(f"M8[{unit}]")
@@ -123,7 +125,7 @@ def test_durations_gaps_in_dates_and_the_reference_system_are_kept(tmp_path, suf
     data = xr.Dataset(
         {
             "since": ("basin", dates),
-            "lag": ("basin", np.array([90, 25], dtype="m8[m]").astype("m8[s]")),
+            "lag": ("basin", np.array([90, 25], dtype="m8[m]").astype(f"m8[{UNITS[-1]}]")),
             "wet_days": ("basin", [3.0, 4.0], {"units": "days"}),
             "area": ("basin", [1.0, 2.0], {"grid_mapping": "spatial_ref", "units": "km2"}),
         },
@@ -161,6 +163,52 @@ def test_classic_netcdf_is_read(tmp_path):
     data.to_netcdf(tmp_path / "old.nc", engine="scipy", format="NETCDF3_64BIT")
     with read(tmp_path / "old.nc") as back:
         xr.testing.assert_equal(back.load(), data)
+
+
+@pytest.mark.parametrize("units", ["months since 2000-01-01", "days since the flood"])
+def test_times_that_cannot_be_read_are_left_as_numbers_with_a_warning(tmp_path, units):
+    data = xr.Dataset({"v": ("time", [1.0, 2.0])}, coords={"time": ("time", [5, 6])})
+    data.time.attrs["units"] = units
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with pytest.warns(UserWarning, match=rf"left as numbers \(time: {units}"):
+        opened = read(tmp_path / "a.nc")
+    with opened as back:
+        assert back.time.values.tolist() == [5, 6]
+        assert back.time.attrs["units"] == units
+
+
+@pytest.mark.parametrize("suffix", ARRAYS)
+def test_dates_of_other_calendars_come_back(tmp_path, suffix):
+    pytest.importorskip("cftime", reason="other calendars need cftime")
+    times = xr.date_range("2000-02-27", periods=4, calendar="360_day", use_cftime=True)
+    data = xr.Dataset({"v": ("time", np.arange(4.0))}, coords={"time": times})
+    write(data, tmp_path / f"a.{suffix}")
+    with read(tmp_path / f"a.{suffix}") as back:
+        assert list(back.time.values) == list(times)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("consolidated", [True, False])
+@pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
+def test_stores_of_others_are_read(tmp_path, version, consolidated):
+    if version == 3 and zarr.__version__ < "3":
+        pytest.skip("zarr before 3 does not know the format")
+    values = {"v": ("x", np.arange(4)), "w": ("x", [0.0, np.nan, 1, 2])}
+    data = xr.Dataset(values, coords={"x": [3, 1, 2, 0]})
+    data.to_zarr(tmp_path / "a.zarr", consolidated=consolidated, zarr_format=version)
+    with read(tmp_path / "a.zarr") as back:
+        xr.testing.assert_identical(back.load(), data)
+
+
+def test_a_plain_hdf5_file_and_a_group_of_a_file_are_read(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["v"] = np.arange(6.0).reshape(2, 3)
+        file["inner/w"] = np.arange(3)
+    with read(tmp_path / "a.h5") as back:
+        np.testing.assert_array_equal(back.v, np.arange(6.0).reshape(2, 3))
+    with read(tmp_path / "a.h5", layer="inner") as back:
+        np.testing.assert_array_equal(back.w, [0, 1, 2])
 
 
 def test_arrays_are_read_when_they_are_used_or_in_pieces(tmp_path):
@@ -270,6 +318,7 @@ def test_whole_columns_of_iso_dates_are_dates_and_others_are_text(tmp_path):
 def test_a_byte_order_mark_and_semicolons_are_understood(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfbasin;vhi\na;0.5\n")
     assert read(tmp_path / "a.csv").to_dict("list") == {"basin": ["a"], "vhi": [0.5]}
+    assert csv(tmp_path, "basin;vhi\na;0,5\nb;1\n").vhi.tolist() == [0.5, 1.0]
 
 
 def test_polars_frames_are_written(tmp_path):

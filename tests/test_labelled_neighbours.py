@@ -1,5 +1,10 @@
 """Who may merge with whom, from whatever says so."""
 
+import gzip
+import io
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -81,6 +86,18 @@ def test_longitudes_close_only_where_they_go_round_the_globe():
     assert len(edges(read_neighbours("rook", in_metres))) == 35
     # Both ends are the same meridian.
     assert len(edges(read_neighbours("rook", cells(rows, np.arange(0, 361, 10.0))))) == 36
+
+
+def test_a_dimension_is_longitude_by_its_name_or_by_what_is_said_of_it():
+    import xarray as xr
+
+    from ctfa.labelled._coordinates import Coordinates
+    from ctfa.labelled._tasks import Tasks
+
+    for attrs, n_edges in (({}, 3), ({"units": "degrees_east"}, 4)):
+        data = xr.Dataset(coords={"j": [0.0], "i": ("i", [0.0, 90.0, 180.0, 270.0], attrs)})
+        tasks = Tasks(("j", "i"), Coordinates.of(data, ("j", "i")), np.arange(4))
+        assert len(edges(read_neighbours("queen", tasks))) == n_edges
 
 
 def test_a_map_across_the_meridian_is_not_torn():
@@ -368,3 +385,19 @@ def test_islands_and_components_are_counted():
     graph = read_neighbours([("a", "b"), ("c", "b")], tasks_along("basin", [*ABC, "e"]))
     np.testing.assert_array_equal(islands(graph), [3, 4])
     np.testing.assert_array_equal(components(graph), [3, 1, 1])
+
+
+@pytest.mark.data
+def test_borders_of_european_regions_are_those_that_plain_intersections_find():
+    file = Path(os.environ.get("CTFA_DATA", "")) / "maps" / "nuts_2016_60M.geojson.gz"
+    if "CTFA_DATA" not in os.environ or not file.exists():
+        pytest.skip("CTFA_DATA names no folder with the maps")
+    frame = geopandas.read_file(io.BytesIO(gzip.decompress(file.read_bytes())))
+    frame = frame[frame.LEVL_CODE == 3]
+    shapes = np.asarray(frame.geometry.array)
+    first, second = shapely.STRtree(shapes).query(shapes, predicate="intersects")
+    shared = shapely.length(shapely.intersection(shapes[first], shapes[second])) > 0
+    expected = set(zip(first[shared].tolist(), second[shared].tolist(), strict=True))
+    found = read_neighbours(frame, tasks_along("NUTS_ID", list(frame.NUTS_ID)))
+    assert edges(found) == {(i, j) for i, j in expected if i < j}
+    assert len(frame) > 1000

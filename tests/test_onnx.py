@@ -165,6 +165,12 @@ def test_only_fitted_models_have_a_table():
         collapse(TargetAggregator().fit(X, Y))
 
 
+def test_a_model_with_a_baseline_has_no_table():
+    model = CTFARegressor().fit(X, Y, baseline=np.arange(120.0)[:, None])
+    with pytest.raises(ValueError, match="fitted with a baseline"):
+        collapse(model)
+
+
 def test_a_table_that_would_be_too_large_is_refused(monkeypatch):
     monkeypatch.setattr(_collapsed, "LARGEST", 59)
     with pytest.raises(ValueError, match=r"6 targets of 10 columns .* 60 coefficients"):

@@ -24,8 +24,14 @@ from ctfa import (
     TargetAggregator,
 )
 from ctfa.datasets import make_basins, make_paper_synthetic
+from ctfa.labelled import LabelledFit
+from ctfa.labelled._coordinates import Coordinate, Coordinates
+from ctfa.labelled._form import Form
+from ctfa.labelled._geometry import Geometry
+from ctfa.labelled._tasks import Tasks
 from ctfa.persistence import PersistenceError, load, save
 from ctfa.persistence._file import from_stream, to_bytes
+from ctfa.report import HeldOut
 
 X, Y = make_paper_synthetic(n_samples=60, n_features=4, n_targets=3, random_state=0)
 MODEL = CTFARegressor(head="shrink").fit(X, Y)
@@ -475,6 +481,34 @@ def test_a_class_of_labelled_results_joins_by_a_mark(monkeypatch):
         named = {"object": {"class": f"ctfa.labelled._example:{other.__name__}", "state": {}}}
         with pytest.raises(PersistenceError, match="does not know"):
             loaded(with_model(named))
+
+
+PLACES = Coordinates({"lat": Coordinate(("cell",), np.arange(3.0), {})}, {}, {"cell": 3})
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("tasks", Tasks(("cell",), PLACES, np.array([0, 3]))),
+        ("tasks", Tasks(("cell",), PLACES, np.array([0.0, 1.0]))),
+        ("tasks", Tasks(("cell",), Coordinates(PLACES.variables, {}, {"cell": 4}), np.arange(3))),
+        ("geometry", Geometry(np.zeros(4, np.uint8), np.array([0, 9]))),
+        ("geometry", Geometry(np.zeros(4, np.uint8), np.array([0, 3, 2, 4]))),
+        ("form", Form("long", "os")),
+        ("series", HeldOut),
+    ],
+)
+def test_labelled_results_that_cannot_be_are_refused(part, value):
+    sound = {
+        "tasks": Tasks(("cell",), PLACES, np.array([0, 2])),
+        "geometry": Geometry(np.zeros(4, np.uint8), np.array([0, 3, 4])),
+        "form": Form("long", "pandas"),
+    }
+    empty = dict.fromkeys(field.name for field in dataclasses.fields(LabelledFit))
+    fit = LabelledFit(**{**empty, "estimator": MODEL, **sound})
+    np.testing.assert_array_equal(loaded(to_bytes(fit)).tasks.kept, [0, 2])
+    with pytest.raises(PersistenceError):
+        loaded(to_bytes(dataclasses.replace(fit, **{part: value})))
 
 
 def test_positions_beyond_a_sparse_matrix_are_refused():

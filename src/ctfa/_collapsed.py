@@ -111,6 +111,11 @@ def collapse(model: Any) -> Collapsed:
             "MultiInputCTFARegressor or PooledCTFARegressor."
         )
     check_is_fitted(model, "targets_")
+    if getattr(model.targets_, "baseline_means_", None) is not None:
+        raise ValueError(
+            "the model was fitted with a baseline, so that its predictions depend on more than the "
+            "columns of X: use predict, or take the baseline off the data before fit."
+        )
     n_targets, n_features = model.partition_.n_variables, int(model.n_features_in_)
     if n_targets * n_features > LARGEST:
         raise ValueError(
@@ -158,6 +163,8 @@ def _own_inputs(model: MultiInputCTFARegressor, width: int) -> _Affine:
     has, layout, partition = models.has, model.layout_, model.partition_
     n_targets, n_slots = layout.shape
     coef, intercept = np.zeros((n_targets, width)), np.zeros(n_targets)
+    weights = getattr(model.targets_, "target_weight_", None)
+    present = has * 1.0 if weights is None else has * weights[:, None]
     # A column in the units of its series, which its coefficient is to be divided by.
     scale, shift = 1.0 / units.scales[:, :-1], -units.offsets[:, :-1] / units.scales[:, :-1]
     for at, members in enumerate(partition.groups):
@@ -167,9 +174,9 @@ def _own_inputs(model: MultiInputCTFARegressor, width: int) -> _Affine:
         slopes[models.slots[at]] = group.coef[0]
         intercept[members] = group.intercept[0]
         if models.aggregate == "mean":
-            count = np.maximum(has[members].sum(axis=0), 1)
             # Every member is predicted from the mean inputs of all.
-            shares = np.where(has[members], slopes / count, 0.0)
+            total = present[members].sum(axis=0)
+            shares = present[members] * (slopes / np.where(total > 0.0, total, 1.0))
             row = np.zeros(width)
             _add(row, layout[members], shares * scale[members])
             coef[members] += row

@@ -150,7 +150,9 @@ class EvidenceMixin:
         splits = check.read_folds(cv, sample, targets.values, groups)
         self._require_observed(sample, targets, splits)
         models = (self._anew(), single)
-        error, alone = held_out_errors(models, sample, targets.values, splits, labels)
+        error, alone = held_out_errors(
+            models, sample, targets.values, splits, labels, targets.weights
+        )
         # Of the targets as they are, in the units of the gains that were predicted.
         variance = np.nanvar(self.targets_._to_units(targets.values), axis=0)
         columns = {

@@ -71,6 +71,7 @@ def held_out_errors(
     values: FloatArray,
     splits: Sequence[Split],
     groups: Any = None,
+    target_weight: FloatArray | None = None,
 ) -> list[FloatArray]:
     """Mean squared error of each target on held-out rows, in units of its variance, by model.
 
@@ -83,6 +84,8 @@ def held_out_errors(
         labels = None if groups is None else groups[train]
         known = {} if sample.baseline is None else {"baseline": sample.baseline[train]}
         other = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
+        if target_weight is not None:
+            known["target_weight"] = target_weight
         gaps = []
         for model in models:
             fitted = clone(model).fit(

@@ -159,6 +159,7 @@ class MultiInputCTFARegressor(
         *,
         groups: Any = None,
         baseline: Any = None,
+        target_weight: Any = None,
     ) -> Self:
         """Group the targets and fit the regressors.
 
@@ -177,12 +178,17 @@ class MultiInputCTFARegressor(
             Seasons (indicators or harmonics), a trend: what every input and every target is
             regressed on first, with an intercept, on the training rows alone, in every fold too.
             The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
+        target_weight : array of shape (n_targets,), default=None
+            How much each target counts in the means of its group and in the total risk: areas of
+            basins, say. Only ratios matter; a weight of two is a target given twice. Members that
+            share coefficients (``"pool"``) have no mean: rows of all say as much about these, and
+            weights count in the risk alone, of merges and on held-out rows.
 
         Returns
         -------
         self
         """
-        sample, targets = self._read(X, Y, sample_weight, baseline)
+        sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
         template = check.read_phase(self.targets, TargetAggregator, "targets")
         features = None
         if self.features is not None:
@@ -218,7 +224,8 @@ class MultiInputCTFARegressor(
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         columns = self.targets_._read_baseline(baseline, inputs.shape[0])
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
-        rows = Series.of(inputs, self.layout_, unknown, baseline=columns)
+        weights = self.targets_.target_weight_
+        rows = Series.of(inputs, self.layout_, unknown, baseline=columns, task_weights=weights)
         rows = rows.in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
@@ -240,7 +247,13 @@ class MultiInputCTFARegressor(
         columns = None
         if baseline is not None:
             columns = self.targets_._read_baseline(baseline, inputs.shape[0])
-        series = Series.of(inputs, self.layout_, targets.values, baseline=columns)
+        series = Series.of(
+            inputs,
+            self.layout_,
+            targets.values,
+            baseline=columns,
+            task_weights=targets.weights,
+        )
         if columns is not None:
             series = series.in_units(self._units._replace(scales=np.ones(series.values.shape[:2])))
         grouped = mean_series(series, self.targets_.partition_)
@@ -255,13 +268,19 @@ class MultiInputCTFARegressor(
         return tasks
 
     def _read(
-        self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any,
+        baseline: Any = None,
+        target_weight: Any = None,
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         check.require(self.head, HEADS, "head")
         check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
         sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        targets = check.read_target_weight(target_weight, targets)
         names = getattr(self, "feature_names_in_", None)
         self.layout_ = check.read_layout(
             self.layout, sample.inputs.shape[1], targets.values.shape[1], names
@@ -275,7 +294,12 @@ class MultiInputCTFARegressor(
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""
         return Series.of(
-            sample.inputs, self.layout_, targets.values, sample.weights, sample.baseline
+            sample.inputs,
+            self.layout_,
+            targets.values,
+            sample.weights,
+            sample.baseline,
+            targets.weights,
         )
 
     def _read_again(
@@ -300,6 +324,7 @@ class MultiInputCTFARegressor(
         check.copy_input_names(self, aggregator)
         rule = self._rule(aggregator, targets.values, passthrough=template is None)
         check.require_levels(sample.baseline, rule.scale)
+        check.refuse_for_target_weight(targets, aggregator, self.aggregate)
         if template is None:
             return self._keep_apart(aggregator, rule, targets, series)
         limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
@@ -319,14 +344,15 @@ class MultiInputCTFARegressor(
         self._keep(rule, judged, targets.names)
         return _Found(scaled, choice.temper)
 
-    def _pose(self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None) -> MergeProblem:
-        """Check everything and make the problem of Phase I, to be scanned for any limit."""
-        sample, targets = self._read(X, Y, sample_weight, baseline)
+    def _pose(self, *data: Any) -> MergeProblem:
+        """Check everything, as ``_read`` takes it, and make the problem of Phase I."""
+        sample, targets = self._read(*data)
         series = self._series(sample, targets)
         check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
         check.require_varying(targets.values, targets.names)
         rule = self._rule(self.targets, targets.values, passthrough=False)
         check.require_levels(sample.baseline, rule.scale)
+        check.refuse_for_target_weight(targets, self.targets, self.aggregate)
         scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows()
         return rule.problem(rule.space(scaled, self.aggregate, overwrite=True))
 

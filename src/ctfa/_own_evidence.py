@@ -204,7 +204,10 @@ def _merges(
         each = gains_along(rule.fit(series, aggregate), history)
     if rule.solver == "ridge":
         # No F: what a merge gains is what its members do, as cross-validation judges them.
-        return [_summary(Gain(_sum(gains), _UNKNOWN), who, gains) for who, gains in each]
+        shares = np.ones(series.n_tasks) if series.task_weights is None else series.task_weights
+        return [
+            _summary(Gain(_sum(gains * shares[who]), _UNKNOWN), who, gains) for who, gains in each
+        ]
     replayed = replay(rule.space(series, aggregate), history)
     return [
         _summary(

@@ -62,9 +62,14 @@ class OwnModels(NamedTuple):
         if members.size == 1:
             return np.asarray(inputs[0])
         gaps = np.isnan(inputs) | ~self.has[members][:, :, None]
-        counts = (~gaps).sum(axis=0)
-        sums = np.where(gaps, 0.0, inputs).sum(axis=0)
-        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        known = np.where(gaps, 0.0, inputs)
+        if rows.task_weights is None:
+            counts = (~gaps).sum(axis=0)
+            return np.where(counts > 0, known.sum(axis=0) / np.maximum(counts, 1), np.nan)
+        share = np.where(gaps, 0.0, rows.task_weights[members][:, None, None])
+        total = share.sum(axis=0)
+        mean = (share * known).sum(axis=0) / np.where(total > 0.0, total, 1.0)
+        return np.where(total > 0.0, mean, np.nan)
 
     def _predict_rows(self, group: int, inputs: FloatArray) -> FloatArray:
         inputs = inputs[:, self.slots[group]]

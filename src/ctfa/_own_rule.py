@@ -57,12 +57,18 @@ class OwnRule:
         """A fresh space of these tasks."""
         if aggregate == "pool":
             return self._pooled(series)
-        if self.solver == "ridge":
-            return PenalisedPairedSpace.of_series(series, overwrite=overwrite)
-        if series.is_complete:
-            return PairedSpace.of_series(series, overwrite=overwrite)
-        every_column = self.criterion is mse
-        return GappyPairedSpace.of_series(series, every_column=every_column, overwrite=overwrite)
+        sizes = series.task_weights
+        if self.solver != "ridge" and series.is_complete:
+            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
+        kind = PenalisedPairedSpace if self.solver == "ridge" else GappyPairedSpace
+        every_column = self.solver != "ridge" and self.criterion is mse
+        counts = None
+        if sizes is not None:
+            # Means are over counts of one or more where anybody is observed.
+            counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
+        return kind.of_series(
+            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
+        )
 
     def problem(self, space: Any) -> MergeProblem:
         """The space, ready to be scanned."""
@@ -84,8 +90,9 @@ class OwnRule:
         rows = [task[:, kept].T for task, kept in zip(values, complete, strict=True)]
         targets = [task[kept] for task, kept in zip(target, complete, strict=True)]
         own = None if series.weights is None else [weights[kept] for kept in complete]
-        kind = PenalisedPooledSpace if self.solver == "ridge" else PooledSpace
-        return kind.of(rows, targets, row_weights=own)
+        if self.solver == "ridge":
+            return PenalisedPooledSpace.of(rows, targets, row_weights=own)
+        return PooledSpace.of(rows, targets, row_weights=own, weights=series.task_weights)
 
 
 class OwnChoice(NamedTuple):
@@ -217,8 +224,11 @@ def held_out_errors(
     """
     target = other.values[:, -1]
     weights = np.ones(other.n_rows) if other.weights is None else other.weights
-    weight = np.where(np.isnan(target), 0.0, weights) * relative[:, None] ** 2
-    total = max(float(np.where(np.isnan(target), 0.0, weights).sum()), np.finfo(float).tiny)
+    counted = np.where(np.isnan(target), 0.0, weights)
+    if other.task_weights is not None:
+        counted *= other.task_weights[:, None]
+    weight = counted * relative[:, None] ** 2
+    total = max(float(counted.sum()), np.finfo(float).tiny)
     level = fit.own.centre[:, -1:]  # not zero where series keep their levels
     found: dict[bytes, list[float]] = {}
     for point in points:

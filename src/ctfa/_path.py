@@ -21,6 +21,7 @@ def target_path(
     *,
     sample_weight: Any = None,
     baseline: Any = None,
+    target_weight: Any = None,
     layout: Any = None,
     aggregate: str = "mean",
     **options: Any,
@@ -29,7 +30,7 @@ def target_path(
 
     Parameters
     ----------
-    X, Y, sample_weight, baseline
+    X, Y, sample_weight, baseline, target_weight
         As in ``TargetAggregator.fit``.
     max_losses : iterable of float
         Values to answer for, in any order.
@@ -58,10 +59,11 @@ def target_path(
     if layout is not None:
         check.require(aggregate, AGGREGATES, "aggregate")
         model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
-        problem = model._pose(X, Y, sample_weight, baseline)
+        problem = model._pose(X, Y, sample_weight, baseline, target_weight)
         return solve_path(problem, check.read_losses(max_losses))
     sample = check.read_sample(aggregator, X, sample_weight, baseline=baseline)
     targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+    targets = check.read_target_weight(target_weight, targets)
     problem = aggregator._pose(Anomalies.of(sample, targets.values), targets).problem
     return solve_path(problem, check.read_losses(max_losses))
 

@@ -115,6 +115,7 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         *,
         groups: Any = None,
         baseline: Any = None,
+        target_weight: Any = None,
     ) -> Self:
         """Run both phases and fit the regressors.
 
@@ -132,12 +133,16 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
             Seasons (indicators or harmonics), a trend: what every feature and every target is
             regressed on first, with an intercept, on the training rows alone, in every fold too.
             The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
+        target_weight : array of shape (n_targets,), default=None
+            How much each target counts in its group's mean and in the total risk: areas, say. Only
+            ratios matter; a weight of two is a target given twice. Not with missing values.
 
         Returns
         -------
         self
         """
         sample, targets = self._read(X, Y, sample_weight, baseline)
+        targets = check.read_target_weight(target_weight, targets)
         phases = (
             check.read_phase(self.targets, TargetAggregator, "targets"),
             check.read_phase(self.features, FeatureAggregator, "features"),
@@ -188,7 +193,7 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
             inputs = self._residual(inputs, columns)
             values = values - self.targets_._level(columns)
         turned = values * self.targets_.signs_
-        means = observed_mean(self.targets_.partition_, turned)
+        means = observed_mean(self.targets_.partition_, turned, targets.weights)
         names = self.targets_.get_group_names_out()
         library = check.library_of(X)
         return [

@@ -94,6 +94,7 @@ class CTFARegressorCV(CTFARegressor):
         *,
         groups: Any = None,
         baseline: None = None,
+        target_weight: None = None,
     ) -> Self:
         """Choose the limits, then fit to all rows.
 
@@ -105,15 +106,16 @@ class CTFARegressorCV(CTFARegressor):
             Analytic weights, used in both phases and by the regressor; scores are not weighted.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``.
-        baseline : None
+        baseline, target_weight : None
             Not available here: ``CTFARegressor(targets=TargetAggregator(max_loss="auto"))`` takes
-            one.
+            them.
 
         Returns
         -------
         self
         """
-        check.refuse_baseline(baseline, "CTFARegressorCV", "CTFARegressor with max_loss='auto'")
+        check.refuse_in_search("baseline", baseline)
+        check.refuse_in_search("target_weight", target_weight)
         sample, targets = self._read(X, Y, sample_weight)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)

@@ -94,6 +94,8 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     baseline_slopes_, baseline_means_ : ndarray of shape (n_targets, n_columns) and (n_columns,)
         What a target has in a row is ``offsets_`` and ``(baseline - baseline_means_)`` by its
         slopes, before its group is asked; None without a baseline.
+    target_weight_ : ndarray of shape (n_targets,) or None
+        How much each target counts, of mean one; None where all count alike.
     target_names_in_ : ndarray of str
         Column names, where the targets came as a data frame.
 
@@ -152,6 +154,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         *,
         groups: Any = None,
         baseline: Any = None,
+        target_weight: Any = None,
     ) -> Self:
         """Find the groups.
 
@@ -168,6 +171,9 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         baseline : array of shape (n_samples, n_columns), default=None
             Seasons, a trend: what inputs and targets are regressed on first, with an intercept, in
             every fold anew. Groups are those of the residuals.
+        target_weight : array of shape (n_targets,), default=None
+            How much each target counts in its group's mean and in the total risk. Only ratios
+            matter; a weight of two is a target given twice.
 
         Returns
         -------
@@ -175,6 +181,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         """
         sample = check.read_sample(self, X, sample_weight, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        targets = check.read_target_weight(target_weight, targets)
         self._fit_sample(sample, targets, groups)
         return self
 
@@ -242,7 +249,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     def _pose(self, left: Anomalies, targets: check.Targets) -> PosedTargets:
         """Check everything and factor the inputs once."""
         sample, values = left.judged, left.judged_values
-        rule = self._rule(values.shape[1])
+        rule = self._rule(targets)
         graph = check.read_graph(self.connectivity, targets.values, "targets")
         self._remember(targets)
         self._require_complete_enough(rule, left, targets)
@@ -281,7 +288,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         needed = left.judged.design.rank + left.n_spent + 3
         check.require_observed(targets.values, targets.names, needed, "least squares")
 
-    def _rule(self, n_targets: int) -> TargetRule:
+    def _rule(self, targets: check.Targets) -> TargetRule:
         """Check the options."""
         criterion = check.read_criterion(self.criterion, TARGET_CRITERIA)
         check.require(self.scan, SCANS, "scan")
@@ -290,11 +297,19 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         check.require_flag(self.flip, "flip")
         if self.guard is not None:
             check.require(self.guard, ["member"], "guard")
-            check.require_matrix_size(n_targets, "guard='member'")
+            check.require_matrix_size(targets.values.shape[1], "guard='member'")
         if self.solver == "ridge":
             check.require_risk(self.criterion, "solver='ridge'")
+        check.refuse_for_target_weight(targets, self)
+        check.refuse_weighed_gaps(targets)
         return TargetRule(
-            criterion, self.scan, self.scale, bool(self.flip), self.guard is not None, self.solver
+            criterion,
+            self.scan,
+            self.scale,
+            bool(self.flip),
+            self.guard is not None,
+            self.solver,
+            targets.weights,
         )
 
     def _choose_cut(
@@ -304,7 +319,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         values = targets.values
         if values.shape[1] == 1:
             return None
-        rule = self._rule(values.shape[1])
+        rule = self._rule(targets)
         splits = check.read_cut_folds(self.cv, sample, values, groups)
         parts = (Anomalies.of_rows(sample, values, train).judged for train, _ in splits)
         designs = [rule.factor(part.inputs, part.weights) for part in parts]
@@ -347,13 +362,14 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
     def _mean_of_units(self, units: FloatArray) -> FloatArray:
         units = units * self.signs_
         mean = observed_mean if np.isnan(units).any() else Partition.mean
-        return np.asarray(mean(self.partition_, units))
+        return np.asarray(mean(self.partition_, units, self.target_weight_))
 
     def _spread(self, means: FloatArray, columns: FloatArray | None = None) -> FloatArray:
         """Each target from its group's mean, in its own units."""
         return self._from_units(np.asarray(self.partition_.spread(means)) * self.signs_, columns)
 
     def _remember(self, targets: check.Targets) -> None:
+        self.target_weight_ = targets.weights
         self._names = targets.names
         self._labels = targets.names if targets.labels is None else targets.labels
         if targets.labels is not None:
@@ -367,4 +383,4 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         targets = check.read_targets(Y, n_samples, used=used, gaps=True)
         named = hasattr(self, "target_names_in_")
         check.require_same_targets(targets, self._names, named=named)
-        return targets
+        return targets._replace(weights=self.target_weight_)

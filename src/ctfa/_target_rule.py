@@ -30,6 +30,7 @@ class PosedTargets:
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
     seen: BoolArray  # targets with a row to learn from; the others are not judged
+    weights: FloatArray | None = None  # how much each target counts
 
     def errors(
         self,
@@ -44,6 +45,8 @@ class PosedTargets:
         observed, relative = (values - self.offsets) / units, self.scales / units
         judges = np.ones(len(values)) if weights is None else weights
         weight = np.where(np.isnan(observed) | ~self.seen, 0.0, judges[:, None])
+        if self.weights is not None:
+            weight *= self.weights
         observed = np.where(np.isnan(observed), 0.0, observed)
         predict = self.fit.predictor(rows)
         found: dict[bytes, float] = {}
@@ -51,7 +54,7 @@ class PosedTargets:
             key = _key(point)
             if key not in found:
                 signs = np.ones(values.shape[1]) if point.signs is None else point.signs
-                level = point.partition.mean((self.intercepts * signs)[None])
+                level = point.partition.mean((self.intercepts * signs)[None], self.weights)
                 means = predict(point.partition, signs) + level
                 gap = observed - point.partition.spread(means) * (signs * relative)
                 found[key] = float((weight * gap**2).sum() / max(weight.sum(), TINY))
@@ -68,6 +71,7 @@ class TargetRule:
     flip: bool
     guarded: bool
     solver: str
+    target_weight: FloatArray | None = None
 
     def factor(self, inputs: FloatArray, weights: FloatArray | None) -> Design | None:
         """Inputs factored for least squares; a penalised fit is factored with its targets."""
@@ -106,9 +110,10 @@ class TargetRule:
         if gaps.any():
             fit = GappyFit(inputs, centred, None if weights is None else row_scale)
         elif design is not None:
-            fit = LeastSquaresFit(design, centred, flip=self.flip)
+            fit = LeastSquaresFit(design, centred, flip=self.flip, weights=self.target_weight)
         else:
-            fit = RidgeFit(Ridge.of(inputs, centred, weights), centred, flip=self.flip)
+            ridge = Ridge.of(inputs, centred, weights)
+            fit = RidgeFit(ridge, centred, flip=self.flip, weights=self.target_weight)
         space: Any = fit.space()
         if self.guarded:
             space.protect(fit.members)
@@ -121,9 +126,8 @@ class TargetRule:
             graph,
             tolerance=TIE * loss_unit(criterion, space.total_variance),
         )
-        return PosedTargets(
-            problem, fit, offsets, scales, intercepts, np.asarray(~gaps.all(axis=0))
-        )
+        seen = np.asarray(~gaps.all(axis=0))
+        return PosedTargets(problem, fit, offsets, scales, intercepts, seen, self.target_weight)
 
     def _criterion(self) -> Criterion:
         """Return the risk of the solver; other criteria are those of least squares."""

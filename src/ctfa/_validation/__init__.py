@@ -2,7 +2,7 @@
 
 from ctfa._validation.baseline import (
     read_baseline_again,
-    refuse_baseline,
+    refuse_in_search,
     require_in_sample,
     require_levels,
     require_more_than_baseline,
@@ -83,6 +83,11 @@ from ctfa._validation.sufficiency import (
     require_varying,
     warn_if_doubtful,
 )
+from ctfa._validation.target_weight import (
+    read_target_weight,
+    refuse_for_target_weight,
+    refuse_weighed_gaps,
+)
 from ctfa._validation.tasks import (
     Tasks,
     as_ids,
@@ -139,15 +144,18 @@ __all__ = [
     "read_scorer",
     "read_target",
     "read_target_limit",
+    "read_target_weight",
     "read_targets",
     "read_task",
     "read_task_sample",
     "read_tasks",
     "read_vector",
     "read_weights",
-    "refuse_baseline",
     "refuse_for_own_inputs",
+    "refuse_for_target_weight",
+    "refuse_in_search",
     "refuse_option",
+    "refuse_weighed_gaps",
     "require",
     "require_any_score",
     "require_columns_freedom",

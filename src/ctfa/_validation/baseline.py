@@ -70,10 +70,13 @@ def read_baseline_again(
     return columns
 
 
-def refuse_baseline(baseline: Any, estimator: str, instead: str) -> None:
-    """Refuse a baseline where it is not available."""
-    if baseline is not None:
-        raise ValueError(f"{estimator} takes no baseline: use {instead}.")
+def refuse_in_search(name: str, given: Any) -> None:
+    """Refuse what a search over the limits of both phases does not know."""
+    if given is not None:
+        raise ValueError(
+            f"CTFARegressorCV takes no {name}: use CTFARegressor, whose max_loss='auto' is chosen "
+            "with it."
+        )
 
 
 def require_levels(baseline: Any, scale: str) -> None:

@@ -62,6 +62,7 @@ class Targets(NamedTuple):
     labels: Any  # column labels as they were given; None without any
     library: str | None  # "pandas", "polars", or None for arrays
     is_vector: bool
+    weights: FloatArray | None = None  # (L,): how much each target counts, of mean one
 
 
 def read_sample(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -58,6 +58,8 @@ class Series:
         Whether every series is known to have mean zero over what it has.
     baseline : array of shape (rows, columns), optional
         What every series is regressed on before anything else (``standardised``).
+    task_weights : array of shape (tasks,), optional
+        How much each task counts in a mean of tasks and in their total risk, of mean one.
     """
 
     values: FloatArray
@@ -65,6 +67,7 @@ class Series:
     weights: FloatArray | None = None
     is_centred: bool = False
     baseline: FloatArray | None = None
+    task_weights: FloatArray | None = None
 
     @classmethod
     def of(
@@ -74,6 +77,7 @@ class Series:
         Y: AnyArray,
         weights: FloatArray | None = None,
         baseline: FloatArray | None = None,
+        task_weights: FloatArray | None = None,
     ) -> Series:
         """Gather from a table of inputs ``(rows, columns)`` and targets ``(rows, tasks)``.
 
@@ -106,7 +110,8 @@ class Series:
                 values[part, :-1] = X.T[layout[part]]  # the last column where there is none
             values[part, :-1][~has[part]] = np.nan
             values[part, -1] = Y.T[part]
-        return cls(values, has & _seen(values), _normalised(weights), baseline=baseline)
+        known, row_weights = has & _seen(values), _normalised(weights)
+        return cls(values, known, row_weights, baseline=baseline, task_weights=task_weights)
 
     @property
     def n_tasks(self) -> int:
@@ -137,12 +142,19 @@ class Series:
         values = np.take(self.values, np.arange(self.n_rows)[rows], axis=2)
         weights = None if self.weights is None else _normalised(self.weights[rows])
         baseline = None if self.baseline is None else self.baseline[rows]
-        return Series(values, self.has & _seen(values), weights, baseline=baseline)
+        return replace(
+            self,
+            values=values,
+            has=self.has & _seen(values),
+            weights=weights,
+            is_centred=False,
+            baseline=baseline,
+        )
 
     def of_tasks(self, tasks: IntArray) -> Series:
         """Return some of the tasks."""
-        values, has = self.values[tasks], self.has[tasks]
-        return Series(values, has, self.weights, self.is_centred, self.baseline)
+        own = None if self.task_weights is None else self.task_weights[tasks]
+        return replace(self, values=self.values[tasks], has=self.has[tasks], task_weights=own)
 
     def standardised(self, scale: str, *, overwrite: bool = False) -> tuple[Series, Units]:
         """Bring every series to its own units, over the values it has (by their weights).
@@ -180,7 +192,7 @@ class Series:
             if scale == "standard":
                 scales[part] = np.where(spread > 0.0, spread, 1.0)
                 rows /= scales[part][:, :, None]
-        found = Series(values, self.has, self.weights, is_centred=True, baseline=self.baseline)
+        found = replace(self, values=values, is_centred=True)
         middle = None if factored is None else factored.centre
         return found, Units(offsets, scales, slopes, middle)
 
@@ -190,13 +202,13 @@ class Series:
         if units.slopes is None or units.centre is None:
             values -= units.offsets[:, :, None]
             values /= units.scales[:, :, None]
-            return Series(values, self.has, self.weights)
+            return replace(self, values=values, is_centred=False)
         assert self.baseline is not None
         about = (self.baseline - units.centre).T
         for part in _chunks(values):
             values[part] -= units.offsets[part][:, :, None] + units.slopes[part] @ about
             values[part] /= units.scales[part][:, :, None]
-        return Series(values, self.has, self.weights, baseline=self.baseline)
+        return replace(self, values=values, is_centred=False)
 
     @cached_property
     def factored_baseline(self) -> Baseline | None:
@@ -224,7 +236,8 @@ class Series:
         factored = self.factored_baseline
         if factored is None or not self.n_spent:
             return self
-        return Series(factored.free_rows(self.values), self.has, is_centred=True)
+        free = factored.free_rows(self.values)
+        return Series(free, self.has, is_centred=True, task_weights=self.task_weights)
 
 
 SCALES = ("standard", "center", "none")

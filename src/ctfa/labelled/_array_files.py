@@ -136,6 +136,8 @@ def _encoded(data: Any, netcdf: bool) -> Any:
 def _encoded_variable(variable: Any, netcdf: bool) -> Any:
     xarray = need("xarray")
     kind = variable.dtype.kind
+    if kind == "O" and variable.size and hasattr(variable.values.reshape(-1)[0], "calendar"):
+        return variable  # dates of cftime, which xarray writes by itself
     mark: dict[str, Any] = {}
     encoding: dict[str, Any] = {}
     taken = (*_TAKEN, *_OF_TIME) if kind in "mM" else _TAKEN
@@ -240,8 +242,7 @@ def _decoded(raw: Any, lazy: bool) -> Any:
         variable = raw.variables[name].copy(deep=False)
         marks[name] = _mark_of(variable.attrs)
         variables[name] = _restored(xarray, variable, str(marks[name].get("dtype", "")))
-    # Numbers of days are numbers: a count of wet days is no duration.
-    data = xarray.decode_cf(xarray.Dataset(variables, attrs=attrs), decode_timedelta=False)
+    data = _by_conventions(xarray, xarray.Dataset(variables, attrs=attrs))
     data.set_close(raw.close)
     for name, held in marks.items():
         if name in data.variables:
@@ -253,6 +254,27 @@ def _decoded(raw: Any, lazy: bool) -> Any:
         if set(levels) <= set(data.coords):
             data = data.set_index({dim: levels})
     return _in_chunks(data) if lazy else data
+
+
+def _by_conventions(xarray: Any, raw: Any) -> Any:
+    """Decoded by the CF conventions; times that cannot be are left as numbers, with a warning."""
+    # Numbers of days are numbers: a count of wet days is no duration.
+    try:
+        return xarray.decode_cf(raw, decode_timedelta=False)
+    except (ValueError, OverflowError, ImportError):
+        data = xarray.decode_cf(raw, decode_times=False, decode_timedelta=False)
+    times = {
+        str(name): f"{v.attrs['units']}, calendar {v.attrs.get('calendar', 'standard')}"
+        for name, v in data.variables.items()
+        if " since " in str(v.attrs.get("units", ""))
+    }
+    warnings.warn(
+        f"times are left as numbers ({'; '.join(f'{n}: {said}' for n, said in times.items())}): "
+        f"the unit cannot be read, or its calendar needs cftime (pip install cftime).",
+        UserWarning,
+        stacklevel=6,
+    )
+    return data
 
 
 def _restored(xarray: Any, variable: Any, dtype: str) -> Any:

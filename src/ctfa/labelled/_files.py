@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path

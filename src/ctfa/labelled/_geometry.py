@@ -57,7 +57,7 @@ class Geometry:
             wkb=np.frombuffer(b"".join(parts), dtype=np.uint8).copy(),
             offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
             crs=None if crs is None else crs.to_wkt(),
-            column=None if name is None else str(name),
+            column=str(name) if name not in (None, "") else None,
         )
 
     def __len__(self) -> int:

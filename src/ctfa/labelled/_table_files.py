@@ -27,10 +27,10 @@ def read_csv(path: Path) -> Any:
     A column is one of dates where every value in it that is not missing reads like 2020-01-31,
     with or without a time (2020-01-31T12:00:00Z); text like 01/02/2020 stays text, because nobody
     knows which is the month. Columns are separated by what the first line has most of: a comma, a
-    semicolon or a tab.
+    semicolon or a tab; with the last two, decimals may follow a comma.
     """
     pandas = need("pandas", "A table")
-    how = {"sep": _separator(path), "encoding": "utf-8-sig"}
+    how = {"encoding": "utf-8-sig", **_marks(path)}
     table = pandas.read_csv(path, low_memory=False, **how, **_exactly(pandas))
     whole = [column for column in table.columns if _may_be_codes(table[column])]
     if whole:  # read once more as text: as numbers they have lost their zeros
@@ -50,13 +50,16 @@ def _exactly(pandas: Any) -> dict[str, str]:
     return {"float_precision": "round_trip"} if version < (3, 1) else {}
 
 
-def _separator(path: Path) -> str:
+def _marks(path: Path) -> dict[str, str]:
+    """What separates columns, and what stands before the decimals."""
     if ".tsv" in path.suffixes:
-        return "\t"
+        return {"sep": "\t"}
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rt", encoding="utf-8-sig") as file:
-        line = file.readline()
-    return max((",", ";", "\t"), key=line.count)
+        head, row = file.readline(), file.readline()
+    separator = max((",", ";", "\t"), key=head.count)
+    comma = separator != "," and re.search(r"\d,\d", row) is not None
+    return {"sep": separator, "decimal": "," if comma else "."}
 
 
 def _may_be_codes(column: Any) -> bool:

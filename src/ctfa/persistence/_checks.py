@@ -100,6 +100,11 @@ def _aggregator(value: Any) -> None:
         _require(name not in known or _is_vector(known[name], n, "f"), f"{name} has a wrong length")
     for name in ("_names", "_labels", "target_names_in_"):
         _require(name not in known or len(known[name]) == n, f"{name} has a wrong length")
+    weights, means = known.get("target_weight_"), known.get("baseline_means_")
+    _require(weights is None or _is_vector(weights, n, "f"), "target_weight_ has a wrong length")
+    if means is not None:
+        shape = (n, np.size(means))
+        _require(_has_shape(known["baseline_slopes_"], shape), "a baseline has a wrong shape")
 
 
 def _regressor(value: Any) -> None:
@@ -192,6 +197,34 @@ def _own_rows(value: Any) -> None:
     _one_a_group(value.features_, value.regressors_, value.targets_.partition_.n_groups)
 
 
+def _coordinates(value: Any) -> None:
+    for coordinate in value.variables.values():
+        shape = tuple(value.sizes[dim] for dim in coordinate.dims)
+        _require(np.shape(coordinate.values) == shape, "a coordinate has a wrong shape")
+
+
+def _tasks(value: Any) -> None:
+    n_cells = 1
+    for dim in value.dims:
+        n_cells *= value.coords.sizes[dim]
+    kept = value.kept
+    inside = _is_vector(kept, None, "i") and kept.min(initial=0) >= 0
+    _require(inside and kept.max(initial=-1) < n_cells, "tasks lie outside of their grid")
+
+
+def _geometry(value: Any) -> None:
+    bounds, size = value.offsets, np.size(value.wkb)
+    shaped = _is_vector(bounds, None, "i") and _is_vector(value.wkb, None, "u") and bounds.size
+    _require(shaped, "a map has no outlines")
+    ordered = bounds[0] == 0 and bounds[-1] == size and (np.diff(bounds) >= 0).all()
+    _require(ordered, "the outlines of a map do not follow each other")
+
+
+def _form(value: Any) -> None:
+    known = value.library in ("xarray", "pandas", "polars") and isinstance(value.kind, str)
+    _require(known, "labelled data are of no known library")
+
+
 _CHECKS: dict[str, Callable[[Any], None]] = {
     "Partition": _partition,
     "MergeHistory": _history,
@@ -203,5 +236,9 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "CTFARegressorCV": _regressor,
     "MultiInputCTFARegressor": _own_inputs,
     "PooledCTFARegressor": _own_rows,
+    "Coordinates": _coordinates,
+    "Tasks": _tasks,
+    "Geometry": _geometry,
+    "Form": _form,
     "sklearn.pipeline.Pipeline": _pipeline,
 }

@@ -99,7 +99,7 @@ def headline(fitted: Fitted, material: Material, found: Mapping[str, Any] | None
         return text
     ours, single = found["methods"][0], found["single"]
     errors = found["error"]
-    numbers = f"({errors[ours]:.3g} against {errors[single]:.3g} of a {task}'s variance)"
+    numbers = f"({errors[ours]:.3f} against {errors[single]:.3f} of a {task}'s variance)"
     change = found["change"]
     if abs(change) < 0.0005:
         text += f" On held-out rows the error is that of one model a {task} {numbers}"

@@ -104,11 +104,12 @@ function barRow(own, most, colour) {
   if (Number.isFinite(own.error)) {
     parts.push(svg("line", { x1: at(own.value - own.error), x2: at(own.value + own.error), y1: 10, y2: 10, class: "whisker" }));
   }
-  const about = Number.isFinite(own.error) ? ` \u00b1 ${number(own.error, 2)}` : "";
+  const decimals = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(most))));
+  const about = Number.isFinite(own.error) ? ` \u00b1 ${fixed(own.error, decimals)}` : "";
   return [
     label,
     svg("svg", { viewBox: "0 0 100 20", preserveAspectRatio: "none", class: "bar-svg", "aria-hidden": "true" }, ...parts),
-    element("div", { class: "bar-value" }, signed(number(own.value), own.value), element("span", { class: "quiet" }, about)),
+    element("div", { class: "bar-value" }, signed(fixed(own.value, decimals), own.value), element("span", { class: "quiet" }, about)),
   ];
 }
 

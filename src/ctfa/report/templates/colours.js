@@ -13,11 +13,11 @@ const LOW_TO_HIGH = {
   dark: ["#262c33", "#29435e", "#2d608c", "#3f83b8", "#79aed6", "#cfe4f5"],
 };
 
-const theme = { dark: false, ink: "", paper: "", quiet: "", line: "", alone: "", accent: "" };
+const theme = { dark: false, ink: "", paper: "", quiet: "", line: "", alone: "", accent: "", edge: "" };
 
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["ink", "paper", "quiet", "line", "alone", "accent", "loss"]) {
+  for (const name of ["ink", "paper", "quiet", "line", "alone", "accent", "edge"]) {
     theme[name] = style.getPropertyValue(`--${name}`).trim();
   }
   theme.dark = style.getPropertyValue("--is-dark").trim() === "1";

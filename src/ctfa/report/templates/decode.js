@@ -27,13 +27,24 @@ const nTargets = page.n_targets;
 
 // What is shown: the number of merges done, the target selected, what colours mean.
 const state = { step: 0, target: 0, colour: "group", feature: 0, groups: null };
-const watchers = [];
+const watchers = { at_once: [], soon: [] };
+const MANY = 5000;
+let waiting = null;
 
-function onChange(watcher) {
-  watchers.push(watcher);
+// What is looked at while the slider moves is drawn at once, of many targets the rest a little later.
+function onChange(watcher, when = "soon") {
+  watchers[nTargets > MANY ? when : "at_once"].push(watcher);
 }
 
 // Tell everybody what changed: "groups", "selection", "colour" or "size".
 function changed(...what) {
-  for (const watcher of watchers) watcher(new Set(what));
+  for (const watcher of watchers.at_once) watcher(new Set(what));
+  if (!watchers.soon.length) return;
+  if (waiting) clearTimeout(waiting.timer);
+  const all = new Set([...(waiting ? waiting.what : []), ...what]);
+  const tell = () => {
+    waiting = null;
+    for (const watcher of watchers.soon) watcher(all);
+  };
+  waiting = { what: all, timer: setTimeout(tell, 90) };
 }

@@ -16,10 +16,10 @@ function drawFigures() {
   }
   if (found && found.change !== undefined && found.change !== null) {
     figures.push(figure(percent(found.change), `held-out error against one model a ${page.task}`,
-      `${number(found.error[found.methods[0]])} against ${number(found.error[found.single])}`, found.change > 0 ? "bad" : "good"));
+      `${fixed(found.error[found.methods[0]], 3)} against ${fixed(found.error[found.single], 3)} of a variance`, found.change > 0 ? "bad" : "good"));
     if (found.rival && found.rival_change !== null) {
       figures.push(figure(percent(found.rival_change), `against the best rival, ${found.rival}`,
-        `${number(found.error[found.rival])}`, found.rival_change > 0 ? "bad" : "good"));
+        `${fixed(found.error[found.methods[0]], 3)} against ${fixed(found.error[found.rival], 3)}`, found.rival_change > 0 ? "bad" : "good"));
     }
     figures.push(figure(count(found.helped), `${page.tasks} helped`,
       `${count(found.hurt)} made worse`, ""));

@@ -57,8 +57,8 @@ function drawMap() {
     if (area > 90) strokeTargets(context, at);
     context.beginPath();
     addBorders(context, state.groups.labels, at);
-    context.strokeStyle = theme.ink;
-    context.lineWidth = area > 30 ? 1.1 : 0.6;
+    context.strokeStyle = theme.edge;
+    context.lineWidth = area > 30 ? 1.2 : 0.5;
     context.stroke();
   }
   writeLabels(context, at, area);
@@ -83,7 +83,7 @@ function strokeTargets(context, at) {
   for (let i = 0; i < nTargets; i++) addTarget(context, i, at, 0);
   context.strokeStyle = theme.paper;
   context.lineWidth = 0.5;
-  context.globalAlpha = 0.7;
+  context.globalAlpha = theme.dark ? 0.35 : 0.7;
   context.stroke();
   context.globalAlpha = 1;
 }
@@ -208,10 +208,16 @@ function keepInSight() {
   view.y = Math.max(0, Math.min(1, view.y));
 }
 
+// Rows of tiles; those of few targets need not fill the page.
+const tileRows = () => drawing.box[3] - drawing.box[1];
+
 function measureMap() {
+  const shape = extent.height / extent.width, stage = document.querySelector(".stage");
+  // Beside a map that is tall there is room for the slider.
+  stage.classList.toggle("tall", shape > 0.8 && stage.clientWidth > 760);
   view.width = mapWrap.clientWidth;
-  const shape = extent.height / extent.width;
-  const room = Math.max(340, Math.min(window.innerHeight * 0.62, 640));
+  const room = Math.max(340, Math.min(window.innerHeight * 0.68, 640));
   view.height = Math.round(Math.max(200, Math.min(room, view.width * shape + 2 * MARGIN)));
+  if (drawing.kind === "tiles") view.height = Math.min(view.height, Math.round(tileRows() * 84) + 2 * MARGIN);
   mapWrap.style.height = `${view.height}px`;
 }

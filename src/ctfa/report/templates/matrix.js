@@ -1,5 +1,5 @@
 // Coefficients of the groups side by side: a table whose cells are coloured.
-const MOST_GROUPS = 40, MOST_FEATURES = 30;
+const MOST_GROUPS = 24, MOST_FEATURES = 30;
 
 function startMatrix() {
   if (!page.features || !page.features.value) {

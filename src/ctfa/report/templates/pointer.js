@@ -175,5 +175,5 @@ function startMap() {
     overlay.setAttribute("aria-label", `${drawing.kind === "tiles" ? "Tiles" : "Map"} of ${
       plural(nTargets, page.task, page.tasks)} in ${plural(state.groups.n, "group", "groups")}; group ${
       group} selected, ${plural(state.groups.size(group), page.task, page.tasks)}`);
-  });
+  }, "at_once");
 }

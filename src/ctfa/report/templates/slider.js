@@ -48,10 +48,16 @@ function startSlider() {
   const input = byId("limit");
   byId("limit-unit").textContent = page.rule.criterion === "risk"
     ? "max_loss: bias paid for each unit of variance saved, 1 breaks even" : "max_loss";
+  let queued = false;
   input.addEventListener("input", () => {
-    const place = Number(input.value) / TRACK;
-    if (page.rule.nested) showLimit(limitAt(place));
-    else showStep(Math.round(place * merges.n));
+    // A hand moves faster than a large map is drawn: the last position counts.
+    if (!queued) requestAnimationFrame(() => {
+      queued = false;
+      const place = Number(input.value) / TRACK;
+      if (page.rule.nested) showLimit(limitAt(place));
+      else showStep(Math.round(place * merges.n));
+    });
+    queued = true;
   });
   byId("limit-reset").addEventListener("click", () => showStep(chosenStep));
   byId("merge-back").addEventListener("click", () => showStep(state.step - 1));
@@ -77,7 +83,7 @@ function startSlider() {
     byId("merge-on").disabled = state.step === merges.n;
     drawReadout();
     drawCurve(place);
-  });
+  }, "at_once");
 }
 
 function drawReadout() {
@@ -88,16 +94,16 @@ function drawReadout() {
   const tried = nearestTried();
   if (tried >= 0) {
     const { error, limit } = page.curve;
-    said.push(["held-out error", number(error[tried]), `at the limit ${number(limit[tried])} tried`]);
+    said.push(["held-out error", fixed(error[tried], 3), `at the limit ${number(limit[tried])} tried`]);
   }
   if (page.evidence) {
     let total = 0;
     const known = Math.min(state.step, page.evidence.gain.length);
     for (let i = 0; i < known; i++) total += page.evidence.gain[i] || 0;
     const more = state.step - known;
-    said.push(["predicted gain", page.standardised ? `${signed(fixed(total), total)}` : number(total),
-      more > 0 ? `without the last ${plural(more, "merge", "merges")}`
-        : page.standardised ? `variances, over all ${page.tasks}` : `over all ${page.tasks}`]);
+    said.push(["predicted gain", gainText(total / nTargets), more > 0
+      ? `a ${page.task}, without the last ${plural(more, "merge", "merges")}`
+      : page.standardised ? `of its variance, a ${page.task} on average` : `a ${page.task} on average`]);
   }
   put(byId("readout"), ...said.map(([name, value, note]) =>
     element("div", {}, element("dt", {}, name), element("dd", {}, value),
@@ -117,7 +123,8 @@ function nearestTried() {
 
 function drawCurve(place) {
   const box = byId("curve");
-  const width = box.clientWidth || 600, height = page.curve ? 132 : 74, base = height - 22, top = 8;
+  const width = box.clientWidth || 600, base = (page.curve ? 110 : 64) + (isTall() ? 70 : 0), top = 8;
+  const height = base + 22;
   const x = (p) => EDGE + p * (width - 2 * EDGE);
   const parts = [];
   const logOf = (n) => base - (Math.log(n) / Math.log(Math.max(nTargets, 2))) * (base - top);
@@ -130,9 +137,6 @@ function drawCurve(place) {
     line += `H${x(p).toFixed(1)}V${logOf(nTargets - step).toFixed(1)}`;
   }
   parts.push(svg("path", { d: `${line}H${x(1)}`, class: "count-line" }));
-  parts.push(svg("text", { x: x(0), y: logOf(nTargets) + 12, class: "axis quiet" }, `${count(nTargets)} groups`));
-  parts.push(svg("text", { x: x(1), y: logOf(Math.max(1, nTargets - merges.n)) - 5, class: "axis quiet end" },
-    count(nTargets - merges.n)));
   if (page.curve) parts.push(...errorLine(x, base, top));
   for (const [limit, label] of ticks()) {
     parts.push(svg("line", { x1: x(placeOf(limit)), x2: x(placeOf(limit)), y1: base, y2: base + 4, class: "rule" }));
@@ -142,9 +146,15 @@ function drawCurve(place) {
   const chosen = page.rule.nested ? placeOf(page.rule.limit) : chosenStep / (merges.n || 1);
   parts.push(svg("line", { x1: x(chosen), x2: x(chosen), y1: 0, y2: base, class: "chosen" }));
   parts.push(svg("line", { x1: x(place), x2: x(place), y1: 0, y2: base, class: "current" }));
+  const key = (kind, text) => element("span", {}, element("i", { class: kind }), text);
   put(box, svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": "Number of groups and held-out error for each limit" }, ...parts));
+    "aria-label": "Number of groups and held-out error for each limit" }, ...parts),
+  element("div", { class: "curve-key" }, page.curve ? key("of-error", "held-out error") : null,
+    key("of-count", `groups, from ${count(nTargets)} to ${count(nTargets - merges.n)}, in ratios`),
+    key("of-chosen", page.rule.chosen ? "limit chosen" : "limit given")));
 }
+
+const isTall = () => document.querySelector(".stage").classList.contains("tall");
 
 function errorLine(x, base, top) {
   const { limit, error, standard_error: spread } = page.curve;
@@ -152,7 +162,8 @@ function errorLine(x, base, top) {
   const least = Math.min(...known.map((i) => error[i])), middle = quantile(error, 0.5);
   // What is far worse than half of the limits would press the rest flat.
   const most = Math.min(Math.max(...known.map((i) => error[i])), middle + 2.5 * (middle - least) + 1e-9);
-  const y = (e) => base - 6 - (Math.min(1.15, (e - least) / (most - least || 1))) * (base - top - 22);
+  const share = (e) => Math.max(-0.06, Math.min(1.1, (e - least) / (most - least || 1)));
+  const y = (e) => base - 8 - share(e) * (base - top - 24);
   const at = (i) => x(placeOf(limit[i])).toFixed(1);
   const line = known.map((i) => `${at(i)},${y(error[i]).toFixed(1)}`).join("L");
   const band = [...known.map((i) => `${at(i)},${y(error[i] + 2 * spread[i]).toFixed(1)}`),

@@ -34,7 +34,7 @@ function startTable() {
     } }, column.name)));
   const body = element("tbody");
   put(box, element("table", { "aria-rowcount": nTargets + 1 },
-    element("colgroup", {}, ...columns.map((c) => element("col", { class: c.text ? "wide" : null }))),
+    element("colgroup", {}, ...columns.map((c) => element("col", { class: c.text ? "wide" : c.name === "predicted gain" ? "broad" : null }))),
     element("thead", {}, element("tr", {}, ...heads)), body));
   const rows = virtualRows(box, TABLE_ROW, (first, end, n) => {
     const shown = [spacer(first, columns.length)];
