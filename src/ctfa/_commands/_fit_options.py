@@ -68,7 +68,7 @@ def add_data(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
         "--places", type=Path, metavar="FILE",
         help="polygons for the map, where --neighbours is not that file",
     )  # fmt: skip
-    group.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")
+    group.add_argument("--layer", metavar="NAME", help="the layer of a polygon file with several")
 
 
 def add_treatment(parser: argparse.ArgumentParser) -> None:

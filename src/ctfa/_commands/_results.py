@@ -31,7 +31,7 @@ def write_results(fitted: Any, draft: Path, run: RunFile, folder: Path) -> None:
         if hasattr(fitted.coef, "dims"):
             both = fitted.coef.to_dataset(name="coef").assign(coef_error=fitted.coef_error)
             write(both, draft / "coefficients.nc")
-    write(fitted.merges, draft / "merges.csv")
+    write(merge_table(fitted), draft / "merges.csv")
     if fitted.held_out is not None:
         write(error_table(fitted), draft / "errors.csv")
     fitted.report(draft / "report.html")
@@ -50,6 +50,14 @@ def coefficient_table(fitted: Any) -> Any:
         if found.standard_error is not None:
             columns[f"{name}_error"] = found.standard_error[:, number]
     return need("pandas").DataFrame(columns)
+
+
+def merge_table(fitted: Any) -> Any:
+    """One row a merge, with its evidence; names of tasks as text."""
+    table = fitted.merges.copy()
+    for name in ("group", "joined", "losers"):
+        table[name] = ["; ".join(map(str, members)) for members in table[name]]
+    return table
 
 
 def error_table(fitted: Any) -> Any:

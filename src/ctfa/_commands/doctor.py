@@ -50,6 +50,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "doctor",
         help="what is in a file, what is wrong with it, and how to fit it",
+        usage="ctfa doctor FILE [options of ctfa fit]",
         description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -49,6 +49,8 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "fit",
         help="find regions in a file of data, and write maps, models and a report",
+        usage="ctfa fit FILE -t NAME [-f A,B,...] [--task NAME] [--neighbours FILE|WAY] [...] "
+        "-o FOLDER",
         description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

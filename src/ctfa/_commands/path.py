@@ -32,6 +32,13 @@ examples:
 
 The table of a file of data is that of ctfa fit with the same options; nothing is written.
 """
+#: Columns of the table, and what they are called there.
+COLUMNS = {
+    "max_loss": "max_loss",
+    "n_groups": "regions",
+    "error": "held-out error",
+    "standard_error": "+-",
+}
 #: Longest table that is printed whole.
 MOST_ROWS = 40
 
@@ -41,6 +48,7 @@ def add_to(commands: Any) -> None:
     parser = commands.add_parser(
         "path",
         help="regions and held-out error for every limit",
+        usage="ctfa path RUN|FILE [--csv FILE] [options of ctfa fit]",
         description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -92,14 +100,18 @@ def _print(rows: list[dict[str, Any]], chosen: float, fitted: Any) -> None:
     shown = rows
     if len(rows) > MOST_ROWS:
         shown = [rows[round(i * (len(rows) - 1) / (MOST_ROWS - 1))] for i in range(MOST_ROWS)]
-    best = min(shown, key=lambda row: abs(row["max_loss"] - chosen), default=None)
-    names = [str(name) for name in (rows[0] if rows else ("max_loss", "n_groups"))]
+    best = min(shown, key=lambda row: _distance(row["max_loss"], chosen), default=None)
+    names = [name for name in COLUMNS if rows and name in rows[0]]
     cells = [
         [*(_cell(row[name]) for name in names), "<- chosen" if row is best else ""] for row in shown
     ]
-    print_table([*names, ""], cells, words=[""])
+    print_table([*(COLUMNS[name] for name in names), ""], cells, words=[""])
     if len(shown) < len(rows):
         print(f"{len(shown)} of {len(rows):,} rows; --csv writes all.")
+
+
+def _distance(limit: float, chosen: float) -> float:
+    return 0.0 if limit == chosen else abs(limit - chosen)
 
 
 def _cell(value: Any) -> str:

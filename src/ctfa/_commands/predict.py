@@ -54,14 +54,12 @@ def run(options: argparse.Namespace) -> int:
         predicted = _predict(fitted, options, steps)
         steps(f"writing {options.output}")
         write(predicted, options.output)
-    shape = {str(k): int(v) for k, v in predicted.sizes.items()} if hasattr(
-        predicted, "sizes"
-    ) else {"row": len(predicted)}  # fmt: skip
+    sizes = dict(predicted.sizes) if hasattr(predicted, "sizes") else {"rows": len(predicted)}
     if options.json:
-        print_json({"output": str(options.output), "target": fitted.plan.target, "sizes": shape})
+        print_json({"output": str(options.output), "target": fitted.plan.target, "sizes": sizes})
     else:
-        sizes = " x ".join(f"{size:,} {dim}" for dim, size in shape.items())
-        print_styled(f"Written: {path_text(options.output)}", "bold", rest=f", {sizes}")
+        shape = " x ".join(f"{size:,} {dim}" for dim, size in sizes.items())
+        print_styled(f"Written: {path_text(options.output)}", "bold", rest=f", {shape}")
     return 0
 
 
@@ -75,7 +73,10 @@ def _for(path: Path, fitted: Any, data: Any, predicted: Any) -> Any:
     """Predictions in a form that the file holds: a table says whose and when each row is."""
     if hasattr(predicted, "to_dataframe"):
         is_table = path.name.lower().endswith(TABLES)
-        return predicted.to_dataframe().reset_index() if is_table else predicted
+        if not is_table:
+            return predicted
+        # Without coordinates such as elevation, which would stand in every row.
+        return predicted.reset_coords(drop=True).to_dataframe().reset_index()
     labels = [name for name in (fitted.plan.sample, *fitted.tasks.dims) if name in data.columns]
     table = data[labels].copy()
     if predicted.ndim == 1:
