@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from command_data import content, pd, xr
 from ctfa._commands import _reading
@@ -17,8 +18,12 @@ from ctfa._commands._findings import HARMS, NOTE, STOPS, look_over
 from ctfa._commands._folder import FILES, OutputFolder
 from ctfa._commands._guess import guess_roles
 from ctfa._commands._run_file import RunFile, checksum, read_run_file
+from ctfa._commands._running import in_words
 from ctfa._commands._terminal import plain, table_text
+from ctfa._commands._timing import extrapolated, spoken, together
 from ctfa._commands._values import values_of
+from ctfa.labelled._coordinates import Coordinates
+from ctfa.labelled._tasks import Tasks
 
 # ------------------------------------------------------------------------------- the folder
 
@@ -407,11 +412,38 @@ def test_the_process_may_write_where_it_says(tmp_path):
 
 
 def test_an_identifier_that_is_nearly_right_is_no_task():
-    from ctfa.labelled._coordinates import Coordinates
-    from ctfa.labelled._tasks import Tasks
-
     ids = xr.Dataset(coords={"basin": [2080012340, 2080012350]})
     tasks = Tasks(("basin",), Coordinates.of(ids, ("basin",)), np.arange(2))
     assert tasks.position(2080012350) == 1
     with pytest.raises(KeyError, match="no basin 2080012351"):
         tasks.position(2080012351)
+
+
+def test_an_estimate_goes_on_by_the_power_it_is_told():
+    assert extrapolated([20, 60], [1.2, 1.6], 600, 1.0) == pytest.approx(1.0 + 0.01 * 600)
+    assert extrapolated([20, 60], [1.04, 1.36], 600, 2.0) == pytest.approx(1.0 + 0.0001 * 600**2)
+    assert extrapolated([60], [3.0], 600, 1.0) == pytest.approx(30.0)
+    # A few tasks that took longer than more of them tell nothing, and the estimate stays positive.
+    assert extrapolated([20, 60], [2.0, 1.0], 600, 1.0) == pytest.approx(10.0)
+
+
+def test_tasks_that_are_timed_lie_together():
+    ring = sparse.csr_array(np.roll(np.eye(30), 1, axis=1) + np.roll(np.eye(30), -1, axis=1))
+    chosen = together(ring, 30, 7)
+    assert list(chosen) == list(range(12, 19))
+    assert together(None, 30, 7).size == 7
+    assert together(sparse.csr_array((30, 30)), 30, 7).size == 7
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "1 s"), (42.0, "40 s"), (600.0, "10 min"), (9000.0, "2.5 h")]
+)
+def test_a_time_is_said_no_more_exactly_than_it_is_known(seconds, words):
+    assert spoken(seconds) == words
+
+
+def test_an_error_that_nobody_wrote_for_people_says_where_to_look():
+    assert in_words(ZeroDivisionError("x")).endswith("--debug shows where.")
+    assert in_words(KeyError("there is no such basin.")) == "there is no such basin."
+    assert in_words(FileNotFoundError(2, "No such file", "a.nc")) == "a.nc: No such file"
+    assert "memory" in in_words(MemoryError())

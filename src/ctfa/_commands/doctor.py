@@ -163,9 +163,10 @@ def show(
         print(f"  {role:9s} {value or '-'}{guessed}")
     print()
     print_heading("What was found" if seen.findings else "Nothing wrong was found")
-    for finding, following in zip(seen.findings, [*seen.findings[1:], None], strict=True):
+    for number, finding in enumerate(seen.findings):
         # The same advice for one thing after another is given once, under the last.
-        _show_finding(finding, advise=following is None or following.do != finding.do)
+        following = seen.findings[number + 1 : number + 2]
+        _show_finding(finding, advise=[f.do for f in following] != [finding.do])
     print()
     if seen.estimate is not None:
         print(f"A fit takes {seen.estimate.words}.")

@@ -37,7 +37,7 @@ COLUMNS = {
     "max_loss": "max_loss",
     "n_groups": "regions",
     "error": "held-out error",
-    "standard_error": "+-",
+    "standard_error": "+- from best",
 }
 #: Longest table that is printed whole.
 MOST_ROWS = 40
