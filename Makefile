@@ -14,7 +14,7 @@ FIND_BROWSER := { command -v chromium || command -v chromium-browser || command 
 IN_BROWSER := tests/test_report_browser.py
 NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
 
-.PHONY: help demo test check lint backends lowest browser networks bench basins rivals reproduce own-inputs evidence clean
+.PHONY: help demo test check lint backends lowest browser networks bench basins rivals reproduce own-inputs evidence figures clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -33,6 +33,7 @@ help:
 	@echo "make evidence every method on synthetic families and on the real sets in the folder named by"
 	@echo "              CTFA_DATA (those that are there); minutes, resumable; tables and plots go to"
 	@echo "              results/evidence/. EVIDENCE='--quick' for a short form, '--help' for options"
+	@echo "make figures  the pictures of README and docs from generated data, into docs/img/"
 	@echo "make clean    remove the environments and caches"
 
 $(READY): pyproject.toml
@@ -114,6 +115,9 @@ own-inputs: $(READY)
 EVIDENCE ?=
 evidence: .venv/.study
 	$(ONE_THREAD) $(BIN)/python benchmarks/evidence $(EVIDENCE)
+
+figures: $(READY)
+	$(ONE_THREAD) $(BIN)/python docs/figures.py
 
 clean:
 	rm -rf .venv .venv-lowest .pytest_cache .hypothesis .mypy_cache .ruff_cache demo_output

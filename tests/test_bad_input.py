@@ -333,14 +333,6 @@ def test_unknown_options_of_the_phases_are_refused():
         fit_feature(solver="ridge", criterion="r2", max_loss=0.0)
 
 
-@pytest.mark.parametrize("name", ["report"])
-def test_planned_names_cannot_be_imported(name):
-    if name in ctfa.__all__:
-        pytest.skip("no longer planned")
-    with refused(ImportError, name, "planned"):
-        getattr(ctfa, name)
-
-
 # -- Graphs ----------------------------------------------------------------------------------------
 
 

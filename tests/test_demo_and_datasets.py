@@ -10,6 +10,8 @@ import pytest
 
 from ctfa import cli
 from ctfa.datasets import make_gauges, make_paper_synthetic
+from ctfa.labelled import read
+from real_data import real
 
 
 def test_the_synthetic_setting_is_the_paper_s():
@@ -43,6 +45,8 @@ def test_the_demo_mixes_no_regions_and_writes_its_result(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "Phase I: 12 gauges -> " in printed
     assert "mean(rain_sep, rain_oct, rain_nov)" in printed
+    assert "160 basins on a map" in printed
+    assert "River flow of 160 basins" in (folder / "report.html").read_text()
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["mse_grouped"] < summary["mse_single_task"]
     with (folder / "targets.csv").open() as file:
@@ -57,8 +61,11 @@ def test_the_demo_mixes_no_regions_and_writes_its_result(tmp_path, capsys):
         summary["mse_grouped"]
     )
     assert sorted(path.name for path in folder.iterdir()) == [
+        "basins.gpkg",
+        "basins.nc",
         "features.csv",
         "merges.csv",
+        "report.html",
         "summary.json",
         "targets.csv",
     ]
@@ -71,6 +78,17 @@ def test_a_folder_that_cannot_be_written_is_one_sentence_and_exit_code_1(tmp_pat
     assert "cannot write to" in capsys.readouterr().err
     assert (tmp_path / "file").read_text() == "in the way"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.data
+def test_sets_of_places_are_written_to_files_for_a_fit(tmp_path, capsys):
+    real("cru_iberia")
+    assert cli.main(["datasets", "cru_iberia", "--export", str(tmp_path / "iberia.nc")]) == 0
+    assert "lat 16, lon 26" in capsys.readouterr().out
+    iberia = read(tmp_path / "iberia.nc")
+    assert iberia.precipitation.dims == ("time", "lat", "lon")
+    assert cli.main(["datasets", "sarcos", "--export", str(tmp_path / "sarcos.nc")]) == 1
+    assert "no set of places" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["demo", "--seed", "x"], ["nothing"]])

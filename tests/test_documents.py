@@ -20,10 +20,13 @@ def blocks(name):
 
 # Basins with gaps are predicted where their inputs are there, and the others are counted.
 @pytest.mark.filterwarnings("ignore:.*predictions are NaN because inputs are missing")
-@pytest.mark.parametrize("name", ["README.md", "docs/baselines.md"])
-def test_the_examples_run(name, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/baselines.md", "docs/plots.md", "docs/labelled.md"]
+)
+def test_the_examples_run(name, capsys, monkeypatch, tmp_path):
     pytest.importorskip("pandas", reason="some examples show data frames")
-    if name == "docs/baselines.md":
+    monkeypatch.chdir(tmp_path)  # some write files
+    if name in ("docs/baselines.md", "docs/plots.md"):
         pytest.importorskip("matplotlib", reason="the example draws")
         monkeypatch.setenv("MPLBACKEND", "Agg")
     # What a reader has of their own.

@@ -18,8 +18,10 @@ from ctfa import (
 from ctfa.core.partition import Partition
 from ctfa.datasets import make_basins, make_paper_synthetic, make_task_groups
 from ctfa.plotting import plot_data_flow, plot_groups_map
+from ctfa.plotting._axes import COLOURS
 from ctfa.plotting._data_flow import SHOWN, collect
-from ctfa.plotting._groups_map import COLOURS, _colours, _outlines, _touching
+from ctfa.plotting._groups_map import _colours
+from ctfa.plotting._places import outlines_of, read_places, touching
 
 BASINS = make_basins(40, 60, 4, n_regions=3, random_state=0)
 X, Y = make_paper_synthetic(80, 12, 6, random_state=0)
@@ -117,10 +119,11 @@ def test_a_map_has_the_colours_of_the_groups(ax):
 
 
 def test_outlines_that_share_a_side_are_the_neighbours_of_the_map():
-    pairs = _touching(BASINS.polygons, _outlines(BASINS.polygons))
-    touching = {frozenset(pair) for pair in pairs.tolist()}
+    where = read_places(BASINS.polygons, 40)
+    pairs = touching(where, outlines_of(where.rings))
+    found = {frozenset(pair) for pair in pairs.tolist()}
     wanted = zip(*BASINS.connectivity.nonzero(), strict=True)
-    assert touching == {frozenset(map(int, pair)) for pair in wanted}
+    assert found == {frozenset(map(int, pair)) for pair in wanted}
 
 
 def test_borders_are_the_sides_between_groups_and_of_the_map(ax):

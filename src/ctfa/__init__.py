@@ -18,7 +18,17 @@ from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.progress import ScanProgress, SearchStopped
 
 if TYPE_CHECKING:
-    from ctfa import baselines, comparison, datasets, plotting, report, testing, theory
+    from ctfa import (
+        baselines,
+        comparison,
+        datasets,
+        labelled,
+        persistence,
+        plotting,
+        report,
+        testing,
+        theory,
+    )
 
 __version__ = "0.1.0"
 
@@ -35,8 +45,10 @@ __all__ = [
     "comparison",
     "datasets",
     "feature_path",
+    "labelled",
     "multi_input_layout",
     "nonlinctfa",
+    "persistence",
     "plotting",
     "progress",
     "report",
@@ -50,24 +62,19 @@ _MODULES = (
     "baselines",
     "comparison",
     "datasets",
+    "labelled",
+    "persistence",
     "plotting",
     "report",
     "reproduction",
     "testing",
     "theory",
 )
-#: Names the interface reserves; asking for one says so instead of failing obscurely.
-_NOT_YET = (
-    "labelled",
-    "persistence",
-)
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"ctfa.{name}")
-    if name in _NOT_YET:
-        raise ImportError(f"ctfa.{name} is planned but not in version {__version__} yet.")
     raise AttributeError(f"module 'ctfa' has no attribute {name!r}")
 
 

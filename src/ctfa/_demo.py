@@ -1,4 +1,4 @@
-"""Both phases on the generated gauges, in words and files."""
+"""Both phases on generated gauges in words and files, then a report page on generated basins."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,11 +15,17 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.utils import Bunch
 
+from ctfa import labelled
+from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
+from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
-from ctfa.datasets import make_gauges
+from ctfa.datasets import make_basins, make_gauges
+from ctfa.report import write
 
 N_TRAIN = 60
+#: Basins, months and inputs of the map.
+BASINS = (160, 96, 5)
 
 
 class Comparison(NamedTuple):
@@ -44,6 +51,43 @@ def run_demo(output: Path, *, seed: int = 0) -> str:
     )
     _write(output, model, gauges, errors)
     return "\n".join(_summary(model, gauges, errors, output))
+
+
+def write_page(output: Path, *, seed: int = 0) -> str:
+    """Group the basins of a map, write the report page, and return what came out."""
+    basins = make_basins(*BASINS, n_regions=8, random_state=seed)
+    neighbours = TargetAggregator(connectivity=basins.connectivity)
+    model = MultiInputCTFARegressor(basins.layout, targets=neighbours, aggregate="pool")
+    model.fit(basins.data, basins.target)
+    page = write(
+        model,
+        output / "report.html",
+        data=(basins.data, basins.target),
+        places=basins.polygons,
+        title=f"River flow of {BASINS[0]} basins",
+        target="flow",
+        task="basin",
+        sample="month",
+        names=basins.target_names,
+        source="generated with ctfa.datasets.make_basins",
+    )
+    found = (
+        f"{BASINS[0]} basins on a map, each with its own weather -> {model.n_groups_} regions that "
+        f"share coefficients\nThe page that tells why: {page}"
+    )
+    return f"{found}{_files(output, basins)}"
+
+
+def _files(output: Path, basins: Bunch) -> str:
+    """Write the basins as files, where the libraries are there, and say what to do with them."""
+    if any(find_spec(name) is None for name in ("xarray", "h5netcdf", "geopandas")):
+        return ""
+    labelled.write(basins.to_xarray(), output / "basins.nc")
+    labelled.write(basins.to_geopandas(), output / "basins.gpkg")
+    return (
+        f"\nThe same from files: ctfa fit {output / 'basins.nc'} -t flow --sample time "
+        f"--task basin --neighbours {output / 'basins.gpkg'} -o run"
+    )
 
 
 def _summary(

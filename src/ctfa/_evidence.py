@@ -11,6 +11,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
+from ctfa._anomalies import Anomalies
 from ctfa._explanation import Explanation, MergeEvidence, co_clustering, explain
 from ctfa._held_out import Split, align, held_out_errors, regroup, together
 from ctfa._target_aggregator import TargetAggregator
@@ -47,7 +48,9 @@ class EvidenceMixin:
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
     ) -> None:
         """Refuse folds that leave a target too few rows."""
-        check.require_observed_in_folds(targets, splits, sample.design.rank + 3)
+        left = Anomalies.of(sample, targets.values[:, :0])
+        needed = left.judged.design.rank + left.n_spent + 3
+        check.require_observed_in_folds(targets, splits, needed)
 
     def why(self, target: Any) -> Explanation:
         """Say why a target is in its group: print the answer.
@@ -70,14 +73,21 @@ class EvidenceMixin:
         return check.as_pandas(columns, "merges_")
 
     def stability(
-        self, X: Any, Y: Any, *, cv: Any = None, sample_weight: Any = None, random_state: Any = None
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        cv: Any = None,
+        sample_weight: Any = None,
+        random_state: Any = None,
+        baseline: Any = None,
     ) -> FloatArray:
         """Group the targets again on subsamples of rows, with the same limit; sets ``stability_``.
 
         Parameters
         ----------
-        X, Y, sample_weight
-            The data of fit.
+        X, Y, sample_weight, baseline
+            The data of fit; the baseline is found anew on each subsample.
         cv : splitter or list of (train, test), default=None
             Whose training rows are taken; None draws 50 times 80 % of the rows. For series give
             one that leaves out blocks, such as ``KFold(20)``.
@@ -91,7 +101,7 @@ class EvidenceMixin:
             holds the groups of each subsample, numbered to overlap with ``labels_``.
         """
         check_is_fitted(self)
-        sample, targets = self._read_again(X, Y, sample_weight)
+        sample, targets = self._read_again(X, Y, sample_weight, baseline)
         if cv is None:
             cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
         splits = check.read_folds(cv, sample, targets.values)
@@ -103,7 +113,14 @@ class EvidenceMixin:
         return self.stability_
 
     def compare(
-        self, X: Any, Y: Any, *, cv: Any = 5, sample_weight: Any = None, groups: Any = None
+        self,
+        X: Any,
+        Y: Any,
+        *,
+        cv: Any = 5,
+        sample_weight: Any = None,
+        groups: Any = None,
+        baseline: Any = None,
     ) -> Any:
         """Compare with single-task models on rows that neither has seen.
 
@@ -112,8 +129,9 @@ class EvidenceMixin:
 
         Parameters
         ----------
-        X, Y, sample_weight
-            The data of fit, or others of the same kind.
+        X, Y, sample_weight, baseline
+            The data of fit, or others of the same kind; the baseline is found on the training rows
+            of each fold.
         cv : int, splitter or list of folds, default=5
             An integer gives contiguous folds.
         groups : array of shape (n_samples,), default=None
@@ -126,13 +144,16 @@ class EvidenceMixin:
             units of the target's variance, the gain, and the gain that was predicted.
         """
         check_is_fitted(self)
-        sample, targets = self._read_again(X, Y, sample_weight)
+        sample, targets = self._read_again(X, Y, sample_weight, baseline)
         single = self._single_task()
         labels = check.read_labels(groups, sample)
         splits = check.read_folds(cv, sample, targets.values, groups)
         self._require_observed(sample, targets, splits)
         models = (self._anew(), single)
-        error, alone = held_out_errors(models, sample, targets.values, splits, labels)
+        error, alone = held_out_errors(
+            models, sample, targets.values, splits, labels, targets.weights
+        )
+        # Of the targets as they are, in the units of the gains that were predicted.
         variance = np.nanvar(self.targets_._to_units(targets.values), axis=0)
         columns = {
             "target": list(self.targets_._names),
@@ -145,10 +166,13 @@ class EvidenceMixin:
         }
         return check.as_pandas(columns, "compare")
 
-    def _read_again(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+    def _read_again(
+        self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
+    ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
-        check.read_inputs(self, X, reset=False)
-        sample = check.read_sample(clone(self), X, sample_weight)
+        inputs = check.read_inputs(self, X, reset=False)
+        self.targets_._read_baseline(baseline, inputs.shape[0])
+        sample = check.read_sample(clone(self), X, sample_weight, baseline=baseline)
         return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
 
     def _forget_stability(self) -> None:

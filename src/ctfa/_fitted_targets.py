@@ -67,17 +67,22 @@ class FittedGroups:
 class FittedTargets(FittedGroups):
     """Scores of regressors whose targets are columns."""
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None) -> float:
         """Mean over the targets of the R2 of each; over those observed in two rows or more."""
-        return float(np.nanmean(self.score_per_target(X, y, sample_weight)))
+        scores = self.score_per_target(X, y, sample_weight, baseline=baseline)
+        return float(np.nanmean(scores))
 
-    def score_per_target(self, X: Any, Y: Any, sample_weight: Any = None) -> FloatArray:
+    def score_per_target(
+        self, X: Any, Y: Any, sample_weight: Any = None, *, baseline: Any = None
+    ) -> FloatArray:
         """R2 of each target, in the order of the columns of ``Y``.
 
         On the rows where it is observed (and, where inputs may be missing, can be predicted); NaN
-        for a target with fewer than two of them.
+        for a target with fewer than two of them. ``baseline`` as in ``predict``; what it explains
+        counts.
         """
-        predicted = np.asarray(self.predict(X))
+        extra = {} if baseline is None else {"baseline": baseline}
+        predicted = np.asarray(self.predict(X, **extra))
         true = self.targets_._read_again(Y, predicted.shape[0]).values
         check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])

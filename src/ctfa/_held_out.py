@@ -14,6 +14,7 @@ from sklearn.metrics import r2_score
 
 from ctfa import _validation as check
 from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.baseline import Baseline
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 
@@ -71,30 +72,59 @@ def held_out_errors(
     values: FloatArray,
     splits: Sequence[Split],
     groups: Any = None,
+    target_weight: FloatArray | None = None,
+    n_jobs: int | None = None,
 ) -> list[FloatArray]:
     """Mean squared error of each target on held-out rows, in units of its variance, by model.
 
-    Over the rows where a target is observed and every model predicts it.
+    Over the rows where a target is observed and every model predicts it; with a baseline in units
+    of the variance of what that leaves.
     """
+    fixed = {} if target_weight is None else {"target_weight": target_weight}
+    wrong = Parallel(n_jobs=n_jobs)(
+        delayed(_wrong)(model, sample, values, split, groups, fixed)
+        for split in splits
+        for model in models
+    )
     errors: list[list[Any]] = [[] for _ in models]
-    for train, test in splits:
-        learn = None if sample.weights is None else sample.weights[train]
+    for fold, (_, test) in enumerate(splits):
         judge = None if sample.weights is None else sample.weights[test]
-        labels = None if groups is None else groups[train]
-        gaps = []
-        for model in models:
-            fitted = clone(model).fit(sample.inputs[train], values[train], learn, groups=labels)
-            with warnings.catch_warnings():
-                # Where inputs are missing nobody is judged.
-                warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
-                predicted = np.asarray(fitted.predict(sample.inputs[test]))
-            gaps.append(values[test] - predicted.reshape(test.size, -1))
+        gaps = wrong[fold * len(models) : (fold + 1) * len(models)]
         unknown = np.any([~np.isfinite(gap) for gap in gaps], axis=0)
         for found, gap in zip(errors, gaps, strict=True):
             squares = np.ma.masked_array(np.where(unknown, 0.0, gap) ** 2, unknown)
             found.append(np.ma.average(squares, axis=0, weights=judge))
-    unit = np.ma.masked_invalid(values).var(axis=0)
-    return [np.asarray(np.ma.mean(np.ma.array(found), axis=0) / unit) for found in errors]
+    left = values
+    if sample.baseline is not None:
+        rows = values.T.copy()
+        Baseline.of(sample.baseline, None).take_off(rows)
+        left = rows.T
+    unit = np.ma.masked_invalid(left).var(axis=0)
+    return [np.ma.filled(np.ma.mean(np.ma.array(found), axis=0) / unit, np.nan) for found in errors]
+
+
+def _wrong(
+    model: Any,
+    sample: check.Sample,
+    values: FloatArray,
+    split: Split,
+    groups: Any,
+    fixed: dict[str, Any],
+) -> FloatArray:
+    """Errors of a model on the held-out rows of one fold."""
+    train, test = split
+    learn = None if sample.weights is None else sample.weights[train]
+    labels = None if groups is None else groups[train]
+    known = {} if sample.baseline is None else {"baseline": sample.baseline[train]}
+    other = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
+    fitted = clone(model).fit(
+        sample.inputs[train], values[train], learn, groups=labels, **known, **fixed
+    )
+    with warnings.catch_warnings():
+        # Where inputs are missing nobody is judged.
+        warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
+        predicted = np.asarray(fitted.predict(sample.inputs[test], **other))
+    return np.asarray(values[test] - predicted.reshape(test.size, -1))
 
 
 def r2_of_each(true: FloatArray, predicted: FloatArray, weights: FloatArray | None) -> FloatArray:

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._evidence import EvidenceMixin
-from ctfa._explanation import MergeEvidence
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
 from ctfa._heads import HEADS
-from ctfa._held_out import Split
 from ctfa._merging import MergeProblem, settle
-from ctfa._own_choice import choose_on_folds, fewest_rows, group_rows, read_rule
-from ctfa._own_evidence import (
-    Kept,
-    OwnExplanation,
-    SharedExplanation,
-    evidence_of,
-    in_words_of_sharing,
-)
+from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
+from ctfa._own_evidence import OwnEvidenceMixin
 from ctfa._own_models import fit_groups, fit_steps, slot_names
-from ctfa._own_rule import AGGREGATES, OwnRule, in_units
+from ctfa._own_rule import AGGREGATES, OwnRule
 from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.own_fits import mean_series
-from ctfa.core.partition import Partition
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray
 
 
 class MultiInputCTFARegressor(
     FittedTargets,
-    EvidenceMixin,
+    OwnEvidenceMixin,
     MultiOutputMixin,  # type: ignore[misc]
     RegressorMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
@@ -123,6 +111,10 @@ class MultiInputCTFARegressor(
     the mean is over those that have it, and shared coefficients of it are learned from those.
     Predictions that lack an input are NaN, with a warning.
 
+    With a ``baseline`` residuals take the place of centred series, and the baseline's degrees of
+    freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
+    over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
+
     Examples
     --------
     >>> from ctfa import MultiInputCTFARegressor
@@ -159,7 +151,16 @@ class MultiInputCTFARegressor(
         tags.target_tags.required = True
         return tags
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        baseline: Any = None,
+        target_weight: Any = None,
+    ) -> Self:
         """Group the targets and fit the regressors.
 
         Parameters
@@ -173,18 +174,28 @@ class MultiInputCTFARegressor(
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters that choose ``max_loss="auto"``, such as
             ``GroupKFold``.
+        baseline : array of shape (n_samples, n_columns), default=None
+            Seasons (indicators or harmonics), a trend: what every input and every target is
+            regressed on first, with an intercept, on the training rows alone, in every fold too.
+            The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
+        target_weight : array of shape (n_targets,), default=None
+            How much each target counts in the means of its group and in the total risk: areas of
+            basins, say. Only ratios matter; a weight of two is a target given twice. Members that
+            share coefficients (``"pool"``) have no mean: rows of all say as much about these, and
+            weights count in the risk alone, of merges and on held-out rows.
 
         Returns
         -------
         self
         """
-        sample, targets = self._read(X, Y, sample_weight)
+        sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
         template = check.read_phase(self.targets, TargetAggregator, "targets")
         features = None
         if self.features is not None:
             features = check.read_phase(self.features, FeatureAggregator, "features")
+            check.require_in_sample(baseline, features)
         self._forget_stability()
-        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
+        series = self._series(sample, targets)
         check.require_series(series, targets.names, fewest=fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
@@ -203,44 +214,49 @@ class MultiInputCTFARegressor(
         self._singles = self._steps if self.head == "shrink" else None
         return self
 
-    def predict(self, X: Any) -> Any:
+    def predict(self, X: Any, *, baseline: Any = None) -> Any:
         """Predict every target, in the kind of container the targets of fit came in.
 
-        NaN, with a warning, where an input that is needed is missing.
+        NaN, with a warning, where an input that is needed is missing. ``baseline`` holds the
+        columns of ``fit`` for these rows, where it had any.
         """
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
+        columns = self.targets_._read_baseline(baseline, inputs.shape[0])
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
-        rows = in_units(Series.of(inputs, self.layout_, unknown), self._units, overwrite=True)
+        weights = self.targets_.target_weight_
+        rows = Series.of(inputs, self.layout_, unknown, baseline=columns, task_weights=weights)
+        rows = rows.in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
-        values = self.targets_._from_units(predicted.T)
+        values = self.targets_._from_units(predicted.T, columns)
         check.warn_if_unpredictable(values, self.targets_._names)
         return check.hand_back(
             values, self.targets_._labels, self._library, X, is_vector=self._is_vector
         )
 
-    def why(self, target: Any) -> OwnExplanation:
-        """Say why a target is in its group: print the answer.
-
-        A target is given by name, or by position where that is not a name.
-        """
-        known = vars(super().why(target))
-        if self.aggregate_ == "mean":
-            return OwnExplanation(**known)
-        return SharedExplanation(**known | {"refusal": in_words_of_sharing(known["refusal"])})
-
-    def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
+    def reduce(self, X: Any, Y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return each group's mean target and its table of mean inputs, in raw units.
 
-        Row by row the mean of the members observed there; Phase II's means where it ran.
+        Row by row the mean of the members observed there; Phase II's means where it ran. With the
+        ``baseline`` of these rows, where fit had one, the means are of what is left of it.
         """
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         targets = self.targets_._read_again(Y, inputs.shape[0])
-        grouped = mean_series(
-            Series.of(inputs, self.layout_, targets.values), self.targets_.partition_
+        columns = None
+        if baseline is not None:
+            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        series = Series.of(
+            inputs,
+            self.layout_,
+            targets.values,
+            baseline=columns,
+            task_weights=targets.weights,
         )
+        if columns is not None:
+            series = series.in_units(self._units._replace(scales=np.ones(series.values.shape[:2])))
+        grouped = mean_series(series, self.targets_.partition_)
         names = self.targets_.get_group_names_out()
         tasks = []
         for values, name, slots, features in zip(
@@ -251,12 +267,20 @@ class MultiInputCTFARegressor(
             tasks.append(ReducedTask(check.as_series(targets.library, values[-1], name, Y), frame))
         return tasks
 
-    def _read(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+    def _read(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any,
+        baseline: Any = None,
+        target_weight: Any = None,
+    ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         check.require(self.head, HEADS, "head")
         check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
-        sample = check.read_sample(self, X, sample_weight, gaps=True)
+        sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        targets = check.read_target_weight(target_weight, targets)
         names = getattr(self, "feature_names_in_", None)
         self.layout_ = check.read_layout(
             self.layout, sample.inputs.shape[1], targets.values.shape[1], names
@@ -267,10 +291,24 @@ class MultiInputCTFARegressor(
         self._library, self._is_vector = targets.library, targets.is_vector
         return sample, targets
 
-    def _read_again(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+    def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
+        """The series of every target, as they were given."""
+        return Series.of(
+            sample.inputs,
+            self.layout_,
+            targets.values,
+            sample.weights,
+            sample.baseline,
+            targets.weights,
+        )
+
+    def _read_again(
+        self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
+    ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
-        check.read_inputs(self, X, reset=False, gaps=True)
-        sample = check.read_sample(clone(self), X, sample_weight, gaps=True)
+        inputs = check.read_inputs(self, X, reset=False, gaps=True)
+        self.targets_._read_baseline(baseline, inputs.shape[0])
+        sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)
         return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
 
     def _fit_targets(
@@ -285,6 +323,8 @@ class MultiInputCTFARegressor(
         aggregator = TargetAggregator() if template is None else clone(template)
         check.copy_input_names(self, aggregator)
         rule = self._rule(aggregator, targets.values, passthrough=template is None)
+        check.require_levels(sample.baseline, rule.scale)
+        check.refuse_for_target_weight(targets, aggregator, self.aggregate)
         if template is None:
             return self._keep_apart(aggregator, rule, targets, series)
         limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
@@ -292,41 +332,29 @@ class MultiInputCTFARegressor(
             rule, sample, series, limit, self.aggregate, (aggregator.cv, groups)
         )
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
-        scaled, self._units = series.standardised(rule.scale, overwrite=True)
-        space = rule.space(scaled, choice.aggregate)
+        scaled = self._in_units(series, rule.scale, targets.names)
+        judged = scaled.free_rows()
+        space = rule.space(judged, choice.aggregate)
         aggregator._remember(targets)
-        aggregator._set_units(self._units.offsets[:, -1], self._units.scales[:, -1])
+        aggregator._set_units(*self._units.of_targets())
         names = None if targets.labels is None else targets.names
         settle(aggregator, rule.problem(space), choice.max_loss, names)
         aggregator.cv_curve_ = choice.curve
         self.targets_ = aggregator
-        self._keep(rule, scaled, targets.names)
+        self._keep(rule, judged, targets.names)
         return _Found(scaled, choice.temper)
 
-    def _pose(self, X: Any, Y: Any, sample_weight: Any) -> MergeProblem:
-        """Check everything and make the problem of Phase I, to be scanned for any limit."""
-        sample, targets = self._read(X, Y, sample_weight)
-        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
+    def _pose(self, *data: Any) -> MergeProblem:
+        """Check everything, as ``_read`` takes it, and make the problem of Phase I."""
+        sample, targets = self._read(*data)
+        series = self._series(sample, targets)
         check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
         check.require_varying(targets.values, targets.names)
         rule = self._rule(self.targets, targets.values, passthrough=False)
-        scaled, _ = series.standardised(rule.scale, overwrite=True)
+        check.require_levels(sample.baseline, rule.scale)
+        check.refuse_for_target_weight(targets, self.targets, self.aggregate)
+        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows()
         return rule.problem(rule.space(scaled, self.aggregate, overwrite=True))
-
-    def _keep(self, rule: OwnRule, scaled: Series, names: Sequence[str]) -> None:
-        """Remember what the evidence is worked out from, when it is first asked for.
-
-        The series and not what was given, which may change after fit.
-        """
-        self.__dict__.pop("_evidence", None)
-        self._kept: Kept | None = Kept(rule, scaled, names)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave the data behind: the evidence is worked out before it goes."""
-        if getattr(self, "_kept", None) is not None:
-            self._evidence  # noqa: B018  # a cached property
-        state: dict[str, Any] = super().__getstate__()
-        return state
 
     def _rule(
         self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool
@@ -343,60 +371,23 @@ class MultiInputCTFARegressor(
         series: Series,
     ) -> _Found:
         """Leave every target by itself."""
-        scaled, self._units = series.standardised("none")
+        scale = "none" if series.baseline is None else "center"
+        scaled = self._in_units(series, scale, targets.names)
         self.aggregate_ = "pool" if self.aggregate == "pool" else "mean"
         self.aggregate_errors_ = {}
-        aggregator.set_params(scale="none")
+        aggregator.set_params(scale=scale)
         self.targets_ = aggregator._fit_identity(targets)
-        self._keep(rule, scaled, targets.names)
+        aggregator._set_units(*self._units.of_targets())
+        self._keep(rule, scaled.free_rows(), targets.names)
         return _Found(scaled, 0.0)
 
-    @cached_property
-    def _evidence(self) -> MergeEvidence:  # type: ignore[override]
-        """What is known of every merge, and of every target's group.
-
-        Worked out when first asked for: at 30,000 targets it takes as long as the fit.
-        """
-        check_is_fitted(self, "targets_")
-        assert self._kept is not None
-        evidence = evidence_of(self._kept, self.targets_, self.aggregate_)
-        self._kept = None
-        return evidence
-
-    def _single_task(self) -> MultiInputCTFARegressor:
-        """The same regressor for each target by itself, not fitted, in the same units."""
-        targets = self.targets
-        if not isinstance(targets, str):
-            scale, solver = self.targets_.scale, self.targets_.solver
-            targets = TargetAggregator(max_loss=-np.inf, scale=scale, solver=solver)
-        return MultiInputCTFARegressor(self.layout_, self.regressor, targets=targets)
-
-    def _anew(self) -> Any:
-        """The same regressor, not fitted, for the same data as arrays without names."""
-        return clone(self).set_params(layout=self.layout_)
-
-    def _regroup(
-        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
-    ) -> list[Partition]:
-        """Groups found on the training rows of each split, with the limit that was used."""
-        rule = self._rule(self.targets_, targets.values, passthrough=False)
-        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        return list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
-                for rows, _ in splits
-            )
-        )
-
-    def _require_observed(
-        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
-    ) -> None:
-        """Refuse folds that leave a target too few rows."""
-        series = Series.of(sample.inputs, self.layout_, targets.values, sample.weights)
-        fewest = fewest_rows(check.read_phase(self.targets, TargetAggregator, "targets"), series)
-        for fold, (train, _) in enumerate(splits):
-            where = f"the training rows of fold {fold} of cv"
-            check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
+    def _in_units(self, series: Series, scale: str, names: Sequence[str]) -> Series:
+        """Bring series, whose array is taken over, to units that are kept for predictions."""
+        scaled, self._units = series.standardised(scale, overwrite=True)
+        if series.baseline is not None:
+            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
+            check.require_more_than_baseline(left.any(axis=1), names)
+        return scaled
 
 
 class _Found(NamedTuple):

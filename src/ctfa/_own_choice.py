@@ -94,7 +94,7 @@ def group_rows(
     rule: OwnRule, series: Series, rows: IntArray, aggregate: str, max_loss: float
 ) -> Partition:
     """Groups that some of the rows give."""
-    scaled, _ = series.take(rows).standardised(rule.scale, overwrite=True)
+    scaled = series.take(rows).standardised(rule.scale, overwrite=True)[0].free_rows()
     return rule.problem(rule.space(scaled, aggregate, overwrite=True)).solve(max_loss).partition()
 
 

@@ -62,9 +62,14 @@ class OwnModels(NamedTuple):
         if members.size == 1:
             return np.asarray(inputs[0])
         gaps = np.isnan(inputs) | ~self.has[members][:, :, None]
-        counts = (~gaps).sum(axis=0)
-        sums = np.where(gaps, 0.0, inputs).sum(axis=0)
-        return np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
+        known = np.where(gaps, 0.0, inputs)
+        if rows.task_weights is None:
+            counts = (~gaps).sum(axis=0)
+            return np.where(counts > 0, known.sum(axis=0) / np.maximum(counts, 1), np.nan)
+        share = np.where(gaps, 0.0, rows.task_weights[members][:, None, None])
+        total = share.sum(axis=0)
+        mean = (share * known).sum(axis=0) / np.where(total > 0.0, total, 1.0)
+        return np.where(total > 0.0, mean, np.nan)
 
     def _predict_rows(self, group: int, inputs: FloatArray) -> FloatArray:
         inputs = inputs[:, self.slots[group]]
@@ -140,9 +145,10 @@ def fit_groups(
     fresh = copy.copy if plain else clone
     results = Parallel(n_jobs=1 if plain else n_jobs)(
         # A clone looks through every parameter; least squares has none worth it.
-        delayed(_fit_group)(rows, feature_template, fresh(template), names)
-        for rows, names in zip(
+        delayed(_fit_group)(rows, judged, feature_template, fresh(template), names)
+        for rows, judged, names in zip(
             _rows_of_groups(series, own, partition, slots),
+            _judged_rows(series, aggregate, partition, slots, feature_template),
             ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
             strict=True,
         )
@@ -169,7 +175,8 @@ def fit_steps(
     known = np.nan_to_num(fitted - own.centre[together, -1:]) * weight
     level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1e-300)
     left = own.target[together] - (known - level[:, None] * weight)
-    moments = RowMoments.of(own.inputs[together], left, own.n_rows[together])
+    n_rows = own.n_rows[together] - series.n_spent
+    moments = RowMoments.of(own.inputs[together], left, n_rows)
     (steps,) = shrink(moments, [temper])
     coef[together], trust[together] = steps.coef, steps.trust
     return OwnSteps(coef, trust, own.centre[:, :-1], series.has)
@@ -197,8 +204,21 @@ def _rows_of_groups(
         yield GroupRows(rows, target, stacked)
 
 
+def _judged_rows(
+    series: Series, aggregate: str, partition: Partition, slots: BoolArray, template: Any
+) -> Iterator[GroupRows | None]:
+    """What Phase II is judged on, where it is not the rows of the regressor; None where it is."""
+    free = series if template is None else series.free_rows()
+    if free is series:
+        yield from (None for _ in range(partition.n_groups))
+        return
+    own = OwnRows.of(free) if aggregate == "pool" else None
+    yield from _rows_of_groups(free, own, partition, slots)
+
+
 def _fit_group(
     rows: GroupRows,
+    judged: GroupRows | None,
     template: FeatureAggregator | None,
     regressor: Any,
     slot_names: Sequence[str],
@@ -207,8 +227,10 @@ def _fit_group(
     extra = {} if rows.weights is None else {"sample_weight": rows.weights}
     if template is None:
         features._fit_identity(len(slot_names)).n_features_in_ = len(slot_names)
-    else:
+    elif judged is None:
         features.fit(rows.inputs, rows.target, **extra)
+    else:
+        features.fit(judged.inputs, judged.target)  # their weights are used up
     features.feature_names_in_ = np.array(slot_names, dtype=object)
     columns = reduced(features, rows.inputs)
     if _is_plain(regressor):

@@ -16,7 +16,7 @@ from ctfa.core import progress
 from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
 from ctfa.core.cut import GRID, CutCurve, preferred_limit
 from ctfa.core.own_fits import TEMPERS, AveragedFit, OwnFit, SharedFit
-from ctfa.core.series import Series, Units
+from ctfa.core.series import Series
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
@@ -57,12 +57,18 @@ class OwnRule:
         """A fresh space of these tasks."""
         if aggregate == "pool":
             return self._pooled(series)
-        if self.solver == "ridge":
-            return PenalisedPairedSpace.of_series(series, overwrite=overwrite)
-        if series.is_complete:
-            return PairedSpace.of_series(series, overwrite=overwrite)
-        every_column = self.criterion is mse
-        return GappyPairedSpace.of_series(series, every_column=every_column, overwrite=overwrite)
+        sizes = series.task_weights
+        if self.solver != "ridge" and series.is_complete:
+            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
+        kind = PenalisedPairedSpace if self.solver == "ridge" else GappyPairedSpace
+        every_column = self.solver != "ridge" and self.criterion is mse
+        counts = None
+        if sizes is not None:
+            # Means are over counts of one or more where anybody is observed.
+            counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
+        return kind.of_series(
+            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
+        )
 
     def problem(self, space: Any) -> MergeProblem:
         """The space, ready to be scanned."""
@@ -84,8 +90,9 @@ class OwnRule:
         rows = [task[:, kept].T for task, kept in zip(values, complete, strict=True)]
         targets = [task[kept] for task, kept in zip(target, complete, strict=True)]
         own = None if series.weights is None else [weights[kept] for kept in complete]
-        kind = PenalisedPooledSpace if self.solver == "ridge" else PooledSpace
-        return kind.of(rows, targets, row_weights=own)
+        if self.solver == "ridge":
+            return PenalisedPooledSpace.of(rows, targets, row_weights=own)
+        return PooledSpace.of(rows, targets, row_weights=own, weights=series.task_weights)
 
 
 class OwnChoice(NamedTuple):
@@ -190,7 +197,8 @@ def _one_fold(
     aggregates: Sequence[str],
 ) -> dict[str, tuple[FloatArray, list[int]]]:
     known, own_units = series.take(train).standardised(rule.scale, overwrite=True)
-    other = in_units(series.take(test), own_units, overwrite=True)
+    known = known.free_rows()
+    other = series.take(test).in_units(own_units, overwrite=True)
     # In units of all rows: a target may be constant over those of one fold.
     relative = own_units.scales[:, -1] / spread
     results = {}
@@ -216,8 +224,11 @@ def held_out_errors(
     """
     target = other.values[:, -1]
     weights = np.ones(other.n_rows) if other.weights is None else other.weights
-    weight = np.where(np.isnan(target), 0.0, weights) * relative[:, None] ** 2
-    total = max(float(np.where(np.isnan(target), 0.0, weights).sum()), np.finfo(float).tiny)
+    counted = np.where(np.isnan(target), 0.0, weights)
+    if other.task_weights is not None:
+        counted *= other.task_weights[:, None]
+    weight = counted * relative[:, None] ** 2
+    total = max(float(counted.sum()), np.finfo(float).tiny)
     level = fit.own.centre[:, -1:]  # not zero where series keep their levels
     found: dict[bytes, list[float]] = {}
     for point in points:
@@ -231,17 +242,11 @@ def held_out_errors(
     return np.array([found[point.partition.labels.tobytes()] for point in points])
 
 
-def in_units(series: Series, units: Units, *, overwrite: bool = False) -> Series:
-    """Series in units that were found on other rows."""
-    values = series.values if overwrite else series.values.copy()
-    values -= units.offsets[:, :, None]
-    values /= units.scales[:, :, None]
-    return Series(values, series.has, series.weights)
-
-
 def _target_spread(series: Series, scale: str) -> FloatArray:
     """Units of the targets over all rows."""
-    alone = Series(series.values[:, -1:], series.has[:, :0], series.weights)
+    alone = Series(
+        series.values[:, -1:], series.has[:, :0], series.weights, baseline=series.baseline
+    )
     return alone.standardised(scale)[1].scales[:, -1]
 
 

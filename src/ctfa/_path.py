@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ctfa import _validation as check
+from ctfa._anomalies import Anomalies
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._merging import PathPoint, solve_path
 from ctfa._multi_input import MultiInputCTFARegressor
@@ -19,6 +20,8 @@ def target_path(
     max_losses: Iterable[float],
     *,
     sample_weight: Any = None,
+    baseline: Any = None,
+    target_weight: Any = None,
     layout: Any = None,
     aggregate: str = "mean",
     **options: Any,
@@ -27,7 +30,7 @@ def target_path(
 
     Parameters
     ----------
-    X, Y, sample_weight
+    X, Y, sample_weight, baseline, target_weight
         As in ``TargetAggregator.fit``.
     max_losses : iterable of float
         Values to answer for, in any order.
@@ -56,10 +59,12 @@ def target_path(
     if layout is not None:
         check.require(aggregate, AGGREGATES, "aggregate")
         model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
-        return solve_path(model._pose(X, Y, sample_weight), check.read_losses(max_losses))
-    sample = check.read_sample(aggregator, X, sample_weight)
+        problem = model._pose(X, Y, sample_weight, baseline, target_weight)
+        return solve_path(problem, check.read_losses(max_losses))
+    sample = check.read_sample(aggregator, X, sample_weight, baseline=baseline)
     targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
-    problem = aggregator._pose(sample, targets).problem
+    targets = check.read_target_weight(target_weight, targets)
+    problem = aggregator._pose(Anomalies.of(sample, targets.values), targets).problem
     return solve_path(problem, check.read_losses(max_losses))
 
 

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
+from ctfa._anomalies import Anomalies
 from ctfa._evidence import EvidenceMixin
 from ctfa._explanation import (
     MergeEvidence,
@@ -73,6 +74,12 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
     n_features_in_, feature_names_in_, target_names_in_
         What was seen in fit.
 
+    Notes
+    -----
+    With a ``baseline`` (see ``fit``) residuals take the place of centred series, and its degrees
+    of freedom are counted in F and break-even of both phases; where targets have gaps, and each is
+    regressed over its own rows, they are not.
+
     Examples
     --------
     >>> from ctfa import CTFARegressor
@@ -100,7 +107,16 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         self.head = head
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        baseline: Any = None,
+        target_weight: Any = None,
+    ) -> Self:
         """Run both phases and fit the regressors.
 
         Parameters
@@ -113,22 +129,35 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters that choose ``max_loss="auto"``, such as
             ``GroupKFold``.
+        baseline : array of shape (n_samples, n_columns), default=None
+            Seasons (indicators or harmonics), a trend: what every feature and every target is
+            regressed on first, with an intercept, on the training rows alone, in every fold too.
+            The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
+        target_weight : array of shape (n_targets,), default=None
+            How much each target counts in its group's mean and in the total risk: areas, say. Only
+            ratios matter; a weight of two is a target given twice. Not with missing values.
 
         Returns
         -------
         self
         """
-        sample, targets = self._read(X, Y, sample_weight)
+        sample, targets = self._read(X, Y, sample_weight, baseline)
+        targets = check.read_target_weight(target_weight, targets)
         phases = (
             check.read_phase(self.targets, TargetAggregator, "targets"),
             check.read_phase(self.features, FeatureAggregator, "features"),
         )
         return self._fit_read(sample, targets, *phases, groups)
 
-    def predict(self, X: Any) -> Any:
-        """Predict every target, in the kind of container the targets of fit came in."""
+    def predict(self, X: Any, *, baseline: Any = None) -> Any:
+        """Predict every target, in the kind of container the targets of fit came in.
+
+        ``baseline`` holds the columns of ``fit`` for these rows, where it had any.
+        """
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False)
+        columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        inputs = self._residual(inputs, columns)
         means = np.column_stack(
             [
                 np.asarray(regressor.predict(reduced(features, inputs))).reshape(-1)
@@ -141,24 +170,30 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
             units = self._singles.mix(units, self.trust_, inputs)
             check.require_finite_own(units, self.targets_._names)
         return check.hand_back(
-            self.targets_._from_units(units),
+            self.targets_._from_units(units, columns),
             self.targets_._labels,
             self._library,
             X,
             is_vector=self._is_vector,
         )
 
-    def reduce(self, X: Any, Y: Any) -> list[ReducedTask]:
+    def reduce(self, X: Any, Y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
 
         In raw units, targets that joined with a minus turned round; a data frame gives series and
-        frames named after the members of each mean.
+        frames named after the members of each mean. With the ``baseline`` of these rows, where fit
+        had one, the means are of what is left of it.
         """
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False)
         targets = self.targets_._read_again(Y, inputs.shape[0])
-        turned = targets.values * self.targets_.signs_
-        means = observed_mean(self.targets_.partition_, turned)
+        values = targets.values
+        if baseline is not None:
+            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+            inputs = self._residual(inputs, columns)
+            values = values - self.targets_._level(columns)
+        turned = values * self.targets_.signs_
+        means = observed_mean(self.targets_.partition_, turned, targets.weights)
         names = self.targets_.get_group_names_out()
         library = check.library_of(X)
         return [
@@ -171,10 +206,18 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
             for mean, name, features in zip(means.T, names, self.features_, strict=True)
         ]
 
-    def _read(self, X: Any, Y: Any, sample_weight: Any) -> tuple[check.Sample, check.Targets]:
+    def _residual(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
+        """Inputs less what the baseline says of them."""
+        if columns is None or self._input_lines is None:
+            return inputs
+        return inputs - self._input_lines.at(columns)
+
+    def _read(
+        self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
+    ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         check.require(self.head, HEADS, "head")
-        sample = check.read_sample(self, X, sample_weight)
+        sample = check.read_sample(self, X, sample_weight, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
         check.require_regressor(self._template)
         if sample.weights is not None:
@@ -192,17 +235,23 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
     ) -> Self:
         """Fit to data that have been read."""
         self._forget_stability()
-        self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups)
-        means = self.targets_._mean(targets.values)
-        self.features_ = self._fit_features(feature_aggregator, sample, means)
+        check.require_in_sample(sample.baseline, feature_aggregator)
+        left = Anomalies.of(sample, targets.values)
+        self._input_lines = left.inputs
+        self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups, left)
+        units = self.targets_._to_units(targets.values, sample.baseline)
+        means = self.targets_._mean_of_units(units)
+        judged = means
+        if left.judged is not left.sample:
+            judged = self.targets_._mean_of_units(left.judged_values / self.targets_.scales_)
+        self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
         self.regressors_ = fit_regressors(
-            self._template, self.features_, sample, means, self.n_jobs
+            self._template, self.features_, left.sample, means, self.n_jobs
         )
         self._singles = None
         if self.head == "shrink":
-            own = self.targets_._to_units(targets.values)
             self._singles = fit_singles(
-                self._template, sample.inputs, own, sample.weights, self.trust_, self.n_jobs
+                self._template, left.sample.inputs, units, sample.weights, self.trust_, self.n_jobs
             )
         return self
 
@@ -212,16 +261,21 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         sample: check.Sample,
         targets: check.Targets,
         groups: Any,
+        left: Anomalies,
     ) -> TargetAggregator:
-        aggregator = TargetAggregator(scale="none") if template is None else clone(template)
+        units = "none" if left.targets is None else "center"
+        aggregator = TargetAggregator(scale=units) if template is None else clone(template)
         check.copy_input_names(self, aggregator)
         if template is None:
-            aggregator._fit_identity(targets)
+            if left.n_spent:
+                something = np.nan_to_num(left.values) != 0.0
+                check.require_more_than_baseline(something.any(axis=0), targets.names)
+            aggregator._fit_identity(targets, left.targets)
             n_targets = len(targets.names)
             merges: list[MergeSummary] = []
             gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
         else:
-            risk = aggregator._fit_sample(sample, targets, groups).fit.members
+            risk = aggregator._fit_sample(sample, targets, groups, left).fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
             merges = [MergeSummary.of(merge) for merge in risk.along(aggregator.history_)]

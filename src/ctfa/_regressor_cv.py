@@ -11,6 +11,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from ctfa import _validation as check
+from ctfa._anomalies import Anomalies
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._heads import SingleModels, fit_singles
 from ctfa._merging import PathPoint, solve_path
@@ -85,7 +86,16 @@ class CTFARegressorCV(CTFARegressor):
         self.cv = cv
         self.scoring = scoring
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        baseline: None = None,
+        target_weight: None = None,
+    ) -> Self:
         """Choose the limits, then fit to all rows.
 
         Parameters
@@ -96,11 +106,16 @@ class CTFARegressorCV(CTFARegressor):
             Analytic weights, used in both phases and by the regressor; scores are not weighted.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``.
+        baseline, target_weight : None
+            Not available here: ``CTFARegressor(targets=TargetAggregator(max_loss="auto"))`` takes
+            them.
 
         Returns
         -------
         self
         """
+        check.refuse_in_search("baseline", baseline)
+        check.refuse_in_search("target_weight", target_weight)
         sample, targets = self._read(X, Y, sample_weight)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)
@@ -292,7 +307,8 @@ def _score_fold(
         points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
         risk = None
     else:
-        posed = aggregator._pose(learn, targets._replace(values=values[train]))
+        part = targets._replace(values=values[train])
+        posed = aggregator._pose(Anomalies.of(learn, part.values), part)
         offsets, scales, risk = posed.offsets, posed.scales, posed.fit.members
         points = solve_path(posed.problem, phases.target_losses)
     rows = sample.inputs[test]

@@ -12,8 +12,10 @@ from sklearn.utils import TransformerTags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
+from ctfa._anomalies import Anomalies
 from ctfa._merging import group_names, settle, settle_history
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
+from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
 from ctfa.core.cut import PREFERRED, CutCurve
 from ctfa.core.gaps import observed_mean
@@ -89,6 +91,11 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         Held-out error for each limit that ``max_loss="auto"`` tried; None for a number.
     signs_, offsets_, scales_ : ndarray of shape (n_targets,)
         How each target enters its group's mean.
+    baseline_slopes_, baseline_means_ : ndarray of shape (n_targets, n_columns) and (n_columns,)
+        What a target has in a row is ``offsets_`` and ``(baseline - baseline_means_)`` by its
+        slopes, before its group is asked; None without a baseline.
+    target_weight_ : ndarray of shape (n_targets,) or None
+        How much each target counts, of mean one; None where all count alike.
     target_names_in_ : ndarray of str
         Column names, where the targets came as a data frame.
 
@@ -139,7 +146,16 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         tags.transformer_tags = TransformerTags(preserves_dtype=[])
         return tags
 
-    def fit(self, X: Any, Y: Any, sample_weight: Any = None, *, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        baseline: Any = None,
+        target_weight: Any = None,
+    ) -> Self:
         """Find the groups.
 
         Parameters
@@ -152,32 +168,41 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
             Analytic weights, normalised to sum to the number of rows with a positive one.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``.
+        baseline : array of shape (n_samples, n_columns), default=None
+            Seasons, a trend: what inputs and targets are regressed on first, with an intercept, in
+            every fold anew. Groups are those of the residuals.
+        target_weight : array of shape (n_targets,), default=None
+            How much each target counts in its group's mean and in the total risk. Only ratios
+            matter; a weight of two is a target given twice.
 
         Returns
         -------
         self
         """
-        sample = check.read_sample(self, X, sample_weight)
+        sample = check.read_sample(self, X, sample_weight, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        targets = check.read_target_weight(target_weight, targets)
         self._fit_sample(sample, targets, groups)
         return self
 
-    def transform(self, Y: Any) -> Any:
+    def transform(self, Y: Any, *, baseline: Any = None) -> Any:
         """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``.
 
-        Of the observed members where some are missing; NaN where all are.
+        Of the observed members where some are missing; NaN where all are. ``baseline`` holds the
+        columns of ``fit`` for these rows, where it had any.
         """
         check_is_fitted(self)
         targets = self._read_again(Y)
-        means = self._mean(targets.values)
+        means = self._mean(targets.values, self._read_baseline(baseline, len(targets.values)))
         return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
-    def inverse_transform(self, Z: Any) -> Any:
+    def inverse_transform(self, Z: Any, *, baseline: Any = None) -> Any:
         """Give each target its group's column, in its own units: ``(n, n_groups) -> (n, L)``."""
         check_is_fitted(self)
         groups = check.read_targets(Z, what="Z")
         check.require_width(groups.values, self.n_groups_, "Z", "groups")
-        return check.as_frame(groups.library, self._spread(groups.values), self._labels, Z)
+        columns = self._read_baseline(baseline, len(groups.values))
+        return check.as_frame(groups.library, self._spread(groups.values, columns), self._labels, Z)
 
     def get_group_names_out(self) -> list[str]:
         """Names of the groups, such as ``mean(basin_1, -basin_7)`` where one was turned round."""
@@ -187,10 +212,15 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         return group_names(self.partition_, names)
 
     def _fit_sample(
-        self, sample: check.Sample, targets: check.Targets, groups: Any = None
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any = None,
+        left: Anomalies | None = None,
     ) -> PosedTargets:
-        """Find the groups in data that have been read."""
-        posed = self._pose(sample, targets)
+        """Find the groups in data that have been read, and perhaps freed of their baseline."""
+        left = Anomalies.of(sample, targets.values) if left is None else left
+        posed = self._pose(left, targets)
         limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
         curve = None
         if limit is None:
@@ -200,32 +230,41 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         settle(self, posed.problem, limit, names)
         self.cv_curve_ = curve
         signs = posed.problem.signs(self.partition_)
-        self.signs_ = np.ones(posed.offsets.size) if signs is None else signs
-        self.offsets_, self.scales_ = posed.offsets, posed.scales
+        offsets = posed.offsets if left.targets is None else posed.offsets + left.targets.levels
+        self._set_units(offsets, posed.scales, left.targets)
+        if signs is not None:
+            self.signs_ = signs
         return posed
 
-    def _fit_identity(self, targets: check.Targets) -> Self:
+    def _fit_identity(self, targets: check.Targets, lines: Lines | None = None) -> Self:
         """Leave every target by itself, in its own units."""
         check.require_observed(targets.values, targets.names, 2, "a fit")
         self._remember(targets)
         n_targets = targets.values.shape[1]
-        self._set_units(np.zeros(n_targets), np.ones(n_targets))
+        offsets = np.zeros(n_targets) if lines is None else lines.levels
+        self._set_units(offsets, np.ones(n_targets), lines)
         settle_history(self, Ledger(n_targets).close(), -np.inf)
         return self
 
-    def _pose(self, sample: check.Sample, targets: check.Targets) -> PosedTargets:
+    def _pose(self, left: Anomalies, targets: check.Targets) -> PosedTargets:
         """Check everything and factor the inputs once."""
-        values = targets.values
-        rule = self._rule(values.shape[1])
-        graph = check.read_graph(self.connectivity, values, "targets")
+        sample, values = left.judged, left.judged_values
+        rule = self._rule(targets)
+        graph = check.read_graph(self.connectivity, targets.values, "targets")
         self._remember(targets)
-        self._require_complete_enough(rule, sample, targets)
-        check.require_varying(values, targets.names)
+        self._require_complete_enough(rule, left, targets)
+        check.require_varying(targets.values, targets.names)
+        if left.targets is not None:
+            check.require_levels(left.targets, self.scale)
+            check.require_more_than_baseline(
+                (np.nan_to_num(values) != 0.0).any(axis=0), targets.names
+            )
         design = None
         if rule.solver == "ols":
             design = sample.design
             if values.shape[1] > 1:
-                check.require_freedom(design, "TargetAggregator(solver='ridge') for Phase I")
+                ridge = "TargetAggregator(solver='ridge') for Phase I"
+                check.require_freedom(design, ridge, left.n_spent)
                 if rule.criterion is mse:
                     check.require_columns_freedom(design)
         posed = rule.pose(design, sample.inputs, sample.weights, values, graph)
@@ -234,7 +273,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         return replace(posed, problem=replace(posed.problem, order=order))
 
     def _require_complete_enough(
-        self, rule: TargetRule, sample: check.Sample, targets: check.Targets
+        self, rule: TargetRule, left: Anomalies, targets: check.Targets
     ) -> None:
         """Refuse gaps that the options cannot work with, and targets of too few rows."""
         if not np.isnan(targets.values).any():
@@ -247,10 +286,10 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         ):
             if not simple:
                 check.require_complete(targets.values, option, PLAIN)
-        needed = sample.design.rank + 3
+        needed = left.judged.design.rank + left.n_spent + 3
         check.require_observed(targets.values, targets.names, needed, "least squares")
 
-    def _rule(self, n_targets: int) -> TargetRule:
+    def _rule(self, targets: check.Targets) -> TargetRule:
         """Check the options."""
         criterion = check.read_criterion(self.criterion, TARGET_CRITERIA)
         check.require(self.scan, SCANS, "scan")
@@ -259,11 +298,19 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         check.require_flag(self.flip, "flip")
         if self.guard is not None:
             check.require(self.guard, ["member"], "guard")
-            check.require_matrix_size(n_targets, "guard='member'")
+            check.require_matrix_size(targets.values.shape[1], "guard='member'")
         if self.solver == "ridge":
             check.require_risk(self.criterion, "solver='ridge'")
+        check.refuse_for_target_weight(targets, self)
+        check.refuse_weighed_gaps(targets)
         return TargetRule(
-            criterion, self.scan, self.scale, bool(self.flip), self.guard is not None, self.solver
+            criterion,
+            self.scan,
+            self.scale,
+            bool(self.flip),
+            self.guard is not None,
+            self.solver,
+            targets.weights,
         )
 
     def _choose_cut(
@@ -273,42 +320,59 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         values = targets.values
         if values.shape[1] == 1:
             return None
-        rule = self._rule(values.shape[1])
-        inputs, weights = sample.inputs, sample.weights
+        rule = self._rule(targets)
         splits = check.read_cut_folds(self.cv, sample, values, groups)
-        designs = [
-            rule.factor(inputs[train], None if weights is None else weights[train])
-            for train, _ in splits
-        ]
+        parts = (Anomalies.of_rows(sample, values, train).judged for train, _ in splits)
+        designs = [rule.factor(part.inputs, part.weights) for part in parts]
         sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
-        rank = sample.design.rank if sizes else 0
+        rank = max((rank for _, rank in sizes), default=0)
+        if sizes and sample.baseline is None:
+            rank = sample.design.rank
         if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
             return None
         graph = posed.problem.graph
-        return choose_cut(rule, inputs, weights, values, posed.scales, graph, splits, designs)
+        return choose_cut(rule, sample, values, posed.scales, graph, splits, designs)
 
-    def _set_units(self, offsets: FloatArray, scales: FloatArray) -> None:
+    def _set_units(
+        self, offsets: FloatArray, scales: FloatArray, lines: Lines | None = None
+    ) -> None:
         self.signs_, self.offsets_, self.scales_ = np.ones(offsets.size), offsets, scales
+        self.baseline_slopes_ = None if lines is None else lines.slopes
+        self.baseline_means_ = None if lines is None else lines.centre
 
-    def _to_units(self, values: FloatArray) -> FloatArray:
+    def _read_baseline(self, baseline: Any, n_samples: int) -> FloatArray | None:
+        """Columns of the baseline of fit for other rows."""
+        return check.read_baseline_again(baseline, n_samples, self.baseline_means_)
+
+    def _level(self, columns: FloatArray | None) -> FloatArray:
+        """What each target has in its own units where in those of merging it has zero."""
+        if columns is None or self.baseline_slopes_ is None or self.baseline_means_ is None:
+            return self.offsets_
+        return Lines(self.offsets_, self.baseline_slopes_, self.baseline_means_).at(columns)
+
+    def _to_units(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
         """Targets in the units they are merged in."""
-        return np.asarray((values - self.offsets_) / self.scales_)
+        return np.asarray((values - self._level(columns)) / self.scales_)
 
-    def _from_units(self, values: FloatArray) -> FloatArray:
+    def _from_units(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
         """Targets in their own units."""
-        return np.asarray(values * self.scales_ + self.offsets_)
+        return np.asarray(values * self.scales_ + self._level(columns))
 
-    def _mean(self, values: FloatArray) -> FloatArray:
+    def _mean(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
         """Mean of each group, in the units of ``scale``; of its observed members in a row."""
-        units = self._to_units(values) * self.signs_
-        mean = observed_mean if np.isnan(units).any() else Partition.mean
-        return np.asarray(mean(self.partition_, units))
+        return self._mean_of_units(self._to_units(values, columns))
 
-    def _spread(self, means: FloatArray) -> FloatArray:
+    def _mean_of_units(self, units: FloatArray) -> FloatArray:
+        units = units * self.signs_
+        mean = observed_mean if np.isnan(units).any() else Partition.mean
+        return np.asarray(mean(self.partition_, units, self.target_weight_))
+
+    def _spread(self, means: FloatArray, columns: FloatArray | None = None) -> FloatArray:
         """Each target from its group's mean, in its own units."""
-        return self._from_units(np.asarray(self.partition_.spread(means)) * self.signs_)
+        return self._from_units(np.asarray(self.partition_.spread(means)) * self.signs_, columns)
 
     def _remember(self, targets: check.Targets) -> None:
+        self.target_weight_ = targets.weights
         self._names = targets.names
         self._labels = targets.names if targets.labels is None else targets.labels
         if targets.labels is not None:
@@ -322,4 +386,4 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         targets = check.read_targets(Y, n_samples, used=used, gaps=True)
         named = hasattr(self, "target_names_in_")
         check.require_same_targets(targets, self._names, named=named)
-        return targets
+        return targets._replace(weights=self.target_weight_)

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._anomalies import Anomalies
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
+from ctfa._validation import Sample
 from ctfa.core import progress
 from ctfa.core.criteria import TINY, Criterion, cross_validated_risk, target_risk
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit
@@ -28,6 +30,7 @@ class PosedTargets:
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
     seen: BoolArray  # targets with a row to learn from; the others are not judged
+    weights: FloatArray | None = None  # how much each target counts
 
     def errors(
         self,
@@ -42,6 +45,8 @@ class PosedTargets:
         observed, relative = (values - self.offsets) / units, self.scales / units
         judges = np.ones(len(values)) if weights is None else weights
         weight = np.where(np.isnan(observed) | ~self.seen, 0.0, judges[:, None])
+        if self.weights is not None:
+            weight *= self.weights
         observed = np.where(np.isnan(observed), 0.0, observed)
         predict = self.fit.predictor(rows)
         found: dict[bytes, float] = {}
@@ -49,7 +54,7 @@ class PosedTargets:
             key = _key(point)
             if key not in found:
                 signs = np.ones(values.shape[1]) if point.signs is None else point.signs
-                level = point.partition.mean((self.intercepts * signs)[None])
+                level = point.partition.mean((self.intercepts * signs)[None], self.weights)
                 means = predict(point.partition, signs) + level
                 gap = observed - point.partition.spread(means) * (signs * relative)
                 found[key] = float((weight * gap**2).sum() / max(weight.sum(), TINY))
@@ -66,6 +71,7 @@ class TargetRule:
     flip: bool
     guarded: bool
     solver: str
+    target_weight: FloatArray | None = None
 
     def factor(self, inputs: FloatArray, weights: FloatArray | None) -> Design | None:
         """Inputs factored for least squares; a penalised fit is factored with its targets."""
@@ -104,9 +110,10 @@ class TargetRule:
         if gaps.any():
             fit = GappyFit(inputs, centred, None if weights is None else row_scale)
         elif design is not None:
-            fit = LeastSquaresFit(design, centred, flip=self.flip)
+            fit = LeastSquaresFit(design, centred, flip=self.flip, weights=self.target_weight)
         else:
-            fit = RidgeFit(Ridge.of(inputs, centred, weights), centred, flip=self.flip)
+            ridge = Ridge.of(inputs, centred, weights)
+            fit = RidgeFit(ridge, centred, flip=self.flip, weights=self.target_weight)
         space: Any = fit.space()
         if self.guarded:
             space.protect(fit.members)
@@ -119,9 +126,8 @@ class TargetRule:
             graph,
             tolerance=TIE * loss_unit(criterion, space.total_variance),
         )
-        return PosedTargets(
-            problem, fit, offsets, scales, intercepts, np.asarray(~gaps.all(axis=0))
-        )
+        seen = np.asarray(~gaps.all(axis=0))
+        return PosedTargets(problem, fit, offsets, scales, intercepts, seen, self.target_weight)
 
     def _criterion(self) -> Criterion:
         """Return the risk of the solver; other criteria are those of least squares."""
@@ -131,8 +137,7 @@ class TargetRule:
 
 def choose_cut(
     rule: TargetRule,
-    inputs: FloatArray,
-    weights: FloatArray | None,
+    sample: Sample,
     values: FloatArray,
     units: FloatArray,
     graph: Any,
@@ -141,20 +146,24 @@ def choose_cut(
 ) -> CutCurve | None:
     """Held-out error of every limit, the groups found anew from the training rows of each fold.
 
-    Asked to stop, the folds finished by then decide; None if there are none.
+    A baseline is found on these rows alone, too. Asked to stop, the folds finished by then decide;
+    None if there are none.
     """
     grid = GRID.tolist()
     errors, n_groups = [], []
     for fold, ((train, test), design) in enumerate(zip(splits, designs, strict=True)):
-        kept = None if weights is None else weights[train]
+        left = Anomalies.of_rows(sample, values, train)
         with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):
-            posed = rule.pose(design, inputs[train], kept, values[train], graph)
+            posed = rule.pose(
+                design, left.judged.inputs, left.judged.weights, left.judged_values, graph
+            )
             points = solve_path(posed.problem, grid)
         if search.stopped:
             warn_that_folds_were_stopped(fold, len(splits))
             break
-        judges = None if weights is None else weights[test]
-        errors.append(posed.errors(inputs[test], values[test], judges, units, points))
+        judges = None if sample.weights is None else sample.weights[test]
+        inputs, targets = left.elsewhere(sample, values, test)
+        errors.append(posed.errors(inputs, targets, judges, units, points))
         n_groups.append([point.n_groups for point in points])
     if not errors:
         return None

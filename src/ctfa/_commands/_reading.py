@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import math
+from pathlib import Path
 
 
 def seed(text: str) -> int:
@@ -40,3 +42,49 @@ def _whole(text: str, low: int, high: int) -> int:
         bound = "2**32 - 1" if high == 2**32 - 1 else str(high)
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {bound}")
     return value
+
+
+def names(text: str) -> list[str]:
+    """Names with commas between them."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name")
+    return found
+
+
+def neighbours(text: str) -> str | Path:
+    """A file, or a way to be a neighbour that needs none."""
+    way, _, number = text.partition(":")
+    if text in ("rook", "queen", "border", "touch"):
+        return text
+    if way == "nearest":
+        _whole(number, 1, 10**6)
+        return text
+    if not Path(text).suffix and not Path(text).exists():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a file nor one of rook, queen, border, touch, nearest:K"
+        )
+    return Path(text)
+
+
+def max_loss(text: str) -> str | float:
+    """A limit, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if math.isnan(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, and not auto")
+    return value
+
+
+def held_out(text: str) -> str | int:
+    """A number of blocks, "auto" or "none"."""
+    return text if text in ("auto", "none") else _whole(text, 2, 1000)
+
+
+def blocks(text: str) -> int:
+    """A number of blocks of rows."""
+    return _whole(text, 2, 1000)

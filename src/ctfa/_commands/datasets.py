@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ctfa import datasets
 from ctfa.datasets import describe_dataset
-from ctfa.datasets._catalogue import dataset_table
+from ctfa.datasets._catalogue import RECORDS, dataset_table
+from ctfa.labelled import write
 
 
 def add_to(commands: Any) -> None:
@@ -22,6 +24,12 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--data-home", type=Path, metavar="FOLDER", help="where to look (default: CTFA_DATA)"
     )
+    parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="FILE",
+        help="write a set of places with series of their own to a file for ctfa fit (.nc, .zarr)",
+    )
     parser.set_defaults(run=run)
 
 
@@ -31,8 +39,30 @@ def run(options: argparse.Namespace) -> int:
         print(dataset_table(options.data_home))
         return 0
     try:
-        print(describe_dataset(options.name))
-    except ValueError as error:
+        if options.export is None:
+            print(describe_dataset(options.name))
+        else:
+            print(_export(options.name, options.data_home, options.export))
+    except (ValueError, OSError, ImportError) as error:
         print(f"ctfa datasets: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _export(name: str, data_home: Path | None, path: Path) -> str:
+    """Write a set as labelled arrays, a grid where its places are cells of one."""
+    describe_dataset(name)  # says which names there are
+    places = [known for known, record in RECORDS.items() if record.kind == "own inputs"]
+    if name not in places:
+        raise ValueError(
+            f"{name} is no set of places with series of their own: load it in Python. Those that "
+            f"can be written to a file are {', '.join(places)}."
+        )
+    loader = getattr(datasets, RECORDS[name].loader.partition("(")[0])
+    loaded = loader(data_home=data_home)
+    dataset = loaded.to_xarray()
+    if loaded.get("words", ("", ""))[1] == "cell":
+        dataset = dataset.set_index(cell=["lat", "lon"]).unstack("cell")
+    write(dataset, path)
+    dims = ", ".join(f"{dim} {size:,}" for dim, size in dataset.sizes.items())
+    return f"{path}: {', '.join(map(str, dataset.data_vars))} ({dims})"

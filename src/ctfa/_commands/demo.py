@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from ctfa._commands import _reading as read
-from ctfa._demo import run_demo
+from ctfa._demo import run_demo, write_page
 
 
 def add_to(commands: Any) -> None:
     """Describe the command."""
     parser = commands.add_parser(
         "demo",
-        help="both phases on a generated example: what was merged, and what it gained",
-        description="Run both phases on generated river gauges and write the result to a folder.",
+        help="both phases on generated examples: what was merged, what it gained, a report page",
+        description=(
+            "Run both phases on generated river gauges and write the result to a folder; then "
+            "group the basins of a generated map and write a report page on them."
+        ),
     )
     parser.add_argument("-o", "--output", type=Path, default=Path("demo_output"), metavar="FOLDER")
     parser.add_argument("--seed", type=read.seed, default=0, help="seed of the example (default 0)")
@@ -26,7 +29,8 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     try:
-        print(run_demo(options.output, seed=options.seed))
+        print(run_demo(options.output, seed=options.seed), flush=True)
+        print(f"\n{write_page(options.output, seed=options.seed)}")
     except OSError as error:
         print(f"ctfa demo: cannot write to {options.output}: {error.strerror}", file=sys.stderr)
         return 1

@@ -1,5 +1,12 @@
 """User input into what the core accepts. All error text about data and options lives here."""
 
+from ctfa._validation.baseline import (
+    read_baseline_again,
+    refuse_in_search,
+    require_in_sample,
+    require_levels,
+    require_more_than_baseline,
+)
 from ctfa._validation.containers import (
     as_frame,
     as_pandas,
@@ -76,6 +83,11 @@ from ctfa._validation.sufficiency import (
     require_varying,
     warn_if_doubtful,
 )
+from ctfa._validation.target_weight import (
+    read_target_weight,
+    refuse_for_target_weight,
+    refuse_weighed_gaps,
+)
 from ctfa._validation.tasks import (
     Tasks,
     as_ids,
@@ -109,6 +121,7 @@ __all__ = [
     "is_column",
     "is_varying",
     "library_of",
+    "read_baseline_again",
     "read_correlation",
     "read_criterion",
     "read_cut_folds",
@@ -131,6 +144,7 @@ __all__ = [
     "read_scorer",
     "read_target",
     "read_target_limit",
+    "read_target_weight",
     "read_targets",
     "read_task",
     "read_task_sample",
@@ -138,7 +152,10 @@ __all__ = [
     "read_vector",
     "read_weights",
     "refuse_for_own_inputs",
+    "refuse_for_target_weight",
+    "refuse_in_search",
     "refuse_option",
+    "refuse_weighed_gaps",
     "require",
     "require_any_score",
     "require_columns_freedom",
@@ -149,9 +166,12 @@ __all__ = [
     "require_flag",
     "require_foldable",
     "require_freedom",
+    "require_in_sample",
     "require_judged",
     "require_judges",
+    "require_levels",
     "require_matrix_size",
+    "require_more_than_baseline",
     "require_no_limit",
     "require_not_one_id",
     "require_observed",

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from ctfa._validation.baseline import read_baseline
 from ctfa._validation.containers import container_of
 from ctfa._validation.explained import explained
 from ctfa._validation.sufficiency import warn_if_doubtful
@@ -27,6 +28,7 @@ class Sample:
     inputs: FloatArray  # (n, D)
     weights: FloatArray | None  # positive, of sum n; None where all are equal
     used: BoolArray | None  # which of the rows given these are; None for all
+    baseline: FloatArray | None = None  # (n, p): what every series is regressed on first
 
     @property
     def n_samples(self) -> int:
@@ -41,7 +43,8 @@ class Sample:
     def take(self, rows: IntArray) -> Sample:
         """Some of the rows, as a sample of their own."""
         weights = None if self.weights is None else _normalised(self.weights[rows])
-        return Sample(self.inputs[rows], weights, None)
+        baseline = None if self.baseline is None else self.baseline[rows]
+        return Sample(self.inputs[rows], weights, None, baseline)
 
     @cached_property
     def design(self) -> Design:
@@ -59,18 +62,23 @@ class Targets(NamedTuple):
     labels: Any  # column labels as they were given; None without any
     library: str | None  # "pandas", "polars", or None for arrays
     is_vector: bool
+    weights: FloatArray | None = None  # (L,): how much each target counts, of mean one
 
 
-def read_sample(estimator: Any, X: Any, sample_weight: Any, *, gaps: bool = False) -> Sample:
+def read_sample(
+    estimator: Any, X: Any, sample_weight: Any, *, gaps: bool = False, baseline: Any = None
+) -> Sample:
     """Features and weights of a fit; rows of weight zero are left out, as if never given."""
     inputs = read_inputs(estimator, X, reset=True, gaps=gaps)
     weights = read_weights(sample_weight, inputs.shape[0])
+    columns = read_baseline(baseline, inputs.shape[0])
     if weights is None:
-        return Sample(inputs, None, None)
+        return Sample(inputs, None, None, columns)
     used = weights > 0.0
     if used.all():
-        return Sample(inputs, _normalised(weights), None)
-    return Sample(inputs[used], _normalised(weights[used]), used)
+        return Sample(inputs, _normalised(weights), None, columns)
+    columns = None if columns is None else columns[used]
+    return Sample(inputs[used], _normalised(weights[used]), used, columns)
 
 
 def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> FloatArray:

@@ -109,7 +109,8 @@ def require_series(
     inputs = series.has.sum(axis=1)
     _require_inputs(inputs, names)
     _require_any_value(series, names, where)
-    needed = np.full(rows.size, 2) if fewest is None else inputs + fewest
+    spent = _spent_on_baseline(series)
+    needed = np.full(rows.size, 2 + spent) if fewest is None else inputs + fewest + spent
     short = np.flatnonzero(rows < needed)
     if not short.size:
         return
@@ -133,7 +134,13 @@ def enough_rows(series: Series, fewest: int | None) -> bool:
     """Whether every task has as many complete rows as its fit needs."""
     rows = complete_rows(series).sum(axis=1)
     needed = 2 if fewest is None else series.has.sum(axis=1) + fewest
-    return bool((rows >= needed).all())
+    return bool((rows >= needed + _spent_on_baseline(series)).all())
+
+
+def _spent_on_baseline(series: Series) -> int:
+    """Rows that a baseline uses up: with gaps, too, where fits do not count them."""
+    factored = series.factored_baseline
+    return 0 if factored is None else factored.rank
 
 
 def complete_rows(series: Series) -> BoolArray:

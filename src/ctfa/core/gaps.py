@@ -23,14 +23,16 @@ class ColumnFits(NamedTuple):
     coef: FloatArray  # (n_inputs, m)
 
 
-def observed_mean(partition: Partition, values: FloatArray) -> FloatArray:
+def observed_mean(
+    partition: Partition, values: FloatArray, weights: FloatArray | None = None
+) -> FloatArray:
     """Average the observed members of each group row by row: ``(n, L) -> (n, n_groups)``.
 
-    NaN where no member is observed.
+    By their ``weights`` (L,), if these are given. NaN where no member is observed.
     """
     observed = ~np.isnan(values)
-    share = partition.mean(observed.astype(float))
-    filled = partition.mean(np.where(observed, values, 0.0))
+    share = partition.mean(observed.astype(float), weights)
+    filled = partition.mean(np.where(observed, values, 0.0), weights)
     return np.where(share > 0.0, filled / np.where(share > 0.0, share, 1.0), np.nan)
 
 

@@ -50,6 +50,7 @@ class MemberRisk:
     weight: FloatArray  # (q,)
     n_samples: int
     rank: int | None  # None: left out, row by row
+    share: FloatArray | None = None  # (L,): how much a target counts in means and totals
 
     @classmethod
     def in_sample(cls, design: Design, fitted: FloatArray, left: FloatArray) -> MemberRisk:
@@ -69,6 +70,10 @@ class MemberRisk:
         """Squared error as if each row were left out, of targets about their mean."""
         n = target.shape[0]
         return cls(target.T / n, (target - residual).T, np.full(n, 1.0 / n), n, None)
+
+    def weighed(self, share: FloatArray | None) -> MemberRisk:
+        """The same for targets that count for so much each; all alike for None."""
+        return replace(self, share=share)
 
     def flipped(self, signs: FloatArray) -> MemberRisk:
         """The same for targets of which some are turned round."""
@@ -97,7 +102,7 @@ class MemberRisk:
 
     def groups(self, partition: Partition) -> FloatArray:
         """Models of the groups' means, one row a group."""
-        return partition.mean(self.model.T).T
+        return partition.mean(self.model.T, self.share).T
 
     def trust(self, partition: Partition) -> FloatArray:
         """Weight on the group's model that minimises each target's predicted risk, in [0, 1].
@@ -133,25 +138,32 @@ class MemberRisk:
         order = history.leaf_order()
         start = np.argsort(order)
         members = self.own[order]
-        own, model, sizes = self.own.copy(), self.model.copy(), np.ones(self.n_targets, np.intp)
+        share_of = np.ones(self.n_targets) if self.share is None else self.share
+        own, model = self.own * share_of[:, None], self.model * share_of[:, None]
+        counts, sizes = np.ones(self.n_targets, np.intp), share_of.copy()
         for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
-            a, b, low = int(sizes[block]), int(sizes[other]), int(start[block])
+            low, n_first = int(start[block]), int(counts[block])
+            high = low + n_first + int(counts[other])
+            a, b = float(sizes[block]), float(sizes[other])
             first, second = model[block] / a, model[other] / b
             step = self._settled(second - first, first)
             apart = own[other] / b - own[block] / a
             # The block's model moves by a share of the step, the other's by the rest of it back.
             share = b / (a + b)
-            change = 2.0 * (members[low : low + a + b] @ step)
+            change = 2.0 * (members[low:high] @ step)
             bend = (2.0 * np.stack((first, second)) + np.outer((share, share - 1.0), step)) @ (
                 self.weight * step
             )
             gain = np.concatenate(
-                (share * (change[:a] - bend[0]), (share - 1.0) * (change[a:] - bend[1]))
+                (
+                    share * (change[:n_first] - bend[0]),
+                    (share - 1.0) * (change[n_first:] - bend[1]),
+                )
             )
             total = self._total(step, apart, a * share)
             f = self._f_statistic(step)
-            yield MergeGain(order[low : low + a + b], a, gain, total, f, self.f_star)
-            for sums in (own, model, sizes):
+            yield MergeGain(order[low:high], n_first, gain, total, f, self.f_star)
+            for sums in (own, model, sizes, counts):
                 sums[block] += sums[other]
 
     @property

@@ -208,22 +208,29 @@ class _MeanModel(NamedTuple):
 
 
 def mean_series(series: Series, partition: Partition) -> Series:
-    """Series of the groups: row by row the mean of the members observed there."""
+    """Series of the groups: row by row the mean of the members observed there, by weight."""
     shape = (partition.n_groups, series.n_slots + 1, series.n_rows)
     values = np.empty(shape)
     for slot in range(shape[1]):
-        values[:, slot] = _observed_mean(series.values[:, slot], partition)
+        values[:, slot] = _observed_mean(series.values[:, slot], partition, series.task_weights)
     has = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(has, partition.labels, series.has)
     return Series(values, has, series.weights)
 
 
-def _observed_mean(values: FloatArray, partition: Partition) -> FloatArray:
+def _observed_mean(
+    values: FloatArray, partition: Partition, weights: FloatArray | None
+) -> FloatArray:
     """Mean over the observed members of each group, ``(L, n) -> (groups, n)``; NaN without any."""
     order = np.argsort(partition.labels, kind="stable")
     starts = np.concatenate(([0], np.cumsum(partition.sizes)[:-1])).astype(np.intp)
     sorted_values = values[order]
     gaps = np.isnan(sorted_values)
+    if weights is not None:
+        own = weights[order, None]
+        sums = np.add.reduceat(np.where(gaps, 0.0, sorted_values * own), starts, axis=0)
+        counts = np.add.reduceat(np.where(gaps, 0.0, own), starts, axis=0)
+        return np.where(counts > 0.0, sums / np.where(counts > 0.0, counts, 1.0), np.nan)
     if not gaps.any():
         return np.asarray(np.add.reduceat(sorted_values, starts, axis=0) / partition.sizes[:, None])
     sums = np.add.reduceat(np.where(gaps, 0.0, sorted_values), starts, axis=0)
@@ -238,7 +245,8 @@ def _inputs_of(rows: Series, has: BoolArray, partition: Partition) -> Series:
     if (rows.has & ~has).any():
         known = np.concatenate((has, np.ones((rows.n_tasks, 1), dtype=bool)), axis=1)
         values = np.where(known[:, :, None], values, np.nan)
-    return mean_series(Series(values, rows.has & has, rows.weights), partition)
+    known_rows = Series(values, rows.has & has, rows.weights, task_weights=rows.task_weights)
+    return mean_series(known_rows, partition)
 
 
 def _about(rows: Series, has: BoolArray, centre: FloatArray) -> FloatArray:

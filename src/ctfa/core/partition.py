@@ -68,13 +68,19 @@ class Partition:
         order = np.argsort(self.labels, kind="stable")
         return tuple(np.split(order, np.cumsum(self.sizes)[:-1])) if self.labels.size else ()
 
-    def mean(self, columns: FloatArray) -> FloatArray:
-        """Average the columns of each group: ``(n, n_variables) -> (n, n_groups)``."""
+    def mean(self, columns: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+        """Average the columns of each group: ``(n, n_variables) -> (n, n_groups)``.
+
+        With ``weights`` (n_variables,) each member counts by its own.
+        """
         # Sorted by group once and summed by slices: no n_variables x n_groups matrix, so 30,000
         # targets cost one pass over the data.
         order = np.argsort(self.labels, kind="stable")
         starts = np.concatenate(([0], np.cumsum(self.sizes)[:-1])).astype(np.intp)
-        return np.asarray(np.add.reduceat(columns[:, order], starts, axis=1) / self.sizes)
+        if weights is None:
+            return np.asarray(np.add.reduceat(columns[:, order], starts, axis=1) / self.sizes)
+        sums = np.add.reduceat(columns[:, order] * weights[order], starts, axis=1)
+        return np.asarray(sums / np.bincount(self.labels, weights))
 
     def spread(self, columns: AnyArray) -> AnyArray:
         """Hand each member its group's column: ``(n, n_groups) -> (n, n_variables)``."""

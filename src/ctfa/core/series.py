@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from ctfa.core.baseline import Baseline, Lines
 from ctfa.core.design import EPS, row_scales
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -23,12 +24,22 @@ NO_COLUMN = -1
 class Units(NamedTuple):
     """Offset and scale of every series, ``(tasks, slots + 1)``, the target last.
 
-    A standardised value is ``(value - offset) / scale``. A series that a task lacks has offset 0
-    and scale 1.
+    A standardised value is ``(value - offset) / scale``, with a baseline
+    ``(value - offset - (columns - centre) @ slopes) / scale``. A series that a task lacks has
+    offset 0 and scale 1.
     """
 
     offsets: FloatArray
     scales: FloatArray
+    slopes: FloatArray | None = None  # (tasks, slots + 1, columns of the baseline)
+    centre: FloatArray | None = None  # (columns,)
+
+    def of_targets(self) -> tuple[FloatArray, FloatArray, Lines | None]:
+        """Offsets and scales of the targets, and what a baseline says of them."""
+        offsets, lines = self.offsets[:, -1], None
+        if self.slopes is not None and self.centre is not None:
+            lines = Lines(offsets, self.slopes[:, -1], self.centre)
+        return offsets, self.scales[:, -1], lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,12 +56,18 @@ class Series:
         How much each row counts, summing to the number of rows.
     is_centred : bool
         Whether every series is known to have mean zero over what it has.
+    baseline : array of shape (rows, columns), optional
+        What every series is regressed on before anything else (``standardised``).
+    task_weights : array of shape (tasks,), optional
+        How much each task counts in a mean of tasks and in their total risk, of mean one.
     """
 
     values: FloatArray
     has: BoolArray
     weights: FloatArray | None = None
     is_centred: bool = False
+    baseline: FloatArray | None = None
+    task_weights: FloatArray | None = None
 
     @classmethod
     def of(
@@ -59,6 +76,8 @@ class Series:
         layout: IntArray,
         Y: AnyArray,
         weights: FloatArray | None = None,
+        baseline: FloatArray | None = None,
+        task_weights: FloatArray | None = None,
     ) -> Series:
         """Gather from a table of inputs ``(rows, columns)`` and targets ``(rows, tasks)``.
 
@@ -91,7 +110,8 @@ class Series:
                 values[part, :-1] = X.T[layout[part]]  # the last column where there is none
             values[part, :-1][~has[part]] = np.nan
             values[part, -1] = Y.T[part]
-        return cls(values, has & _seen(values), _normalised(weights))
+        known, row_weights = has & _seen(values), _normalised(weights)
+        return cls(values, known, row_weights, baseline=baseline, task_weights=task_weights)
 
     @property
     def n_tasks(self) -> int:
@@ -121,36 +141,103 @@ class Series:
         """Return some of the rows; a slot without a value there is one that the task lacks."""
         values = np.take(self.values, np.arange(self.n_rows)[rows], axis=2)
         weights = None if self.weights is None else _normalised(self.weights[rows])
-        return Series(values, self.has & _seen(values), weights)
+        baseline = None if self.baseline is None else self.baseline[rows]
+        return replace(
+            self,
+            values=values,
+            has=self.has & _seen(values),
+            weights=weights,
+            is_centred=False,
+            baseline=baseline,
+        )
 
     def of_tasks(self, tasks: IntArray) -> Series:
         """Return some of the tasks."""
-        return Series(self.values[tasks], self.has[tasks], self.weights, self.is_centred)
+        own = None if self.task_weights is None else self.task_weights[tasks]
+        return replace(self, values=self.values[tasks], has=self.has[tasks], task_weights=own)
 
     def standardised(self, scale: str, *, overwrite: bool = False) -> tuple[Series, Units]:
         """Bring every series to its own units, over the values it has (by their weights).
 
         ``"standard"`` takes off the mean and divides by the standard deviation (that of the rows,
-        not of a population), ``"center"`` takes off the mean, ``"none"`` does nothing. A constant
-        series, whose spread is rounding beside its values, becomes zeros with scale 1, so that its
-        own units give the constant back. The mean is taken in two sweeps, the second about the
-        first, so that a large offset costs no digits. With ``overwrite`` the array is changed.
+        not of a population), ``"center"`` takes off the mean, ``"none"`` does nothing. With a
+        baseline its fit takes the place of the mean, the residuals that of the centred series. A
+        constant series, whose spread is rounding beside its values, becomes zeros with scale 1, so
+        that its own units give the constant back. The mean is taken in two sweeps, the second about
+        the first, so that a large offset costs no digits. With ``overwrite`` the array is changed.
         """
         if scale not in SCALES:
             raise ValueError(f"scale is {scale!r}: use one of {', '.join(map(repr, SCALES))}.")
         shape = self.values.shape[:2]
         offsets, scales = np.zeros(shape), np.ones(shape)
         if scale == "none":
+            if self.baseline is not None:
+                raise ValueError("scale is 'none', and a baseline takes levels off: use 'center'.")
             return self, Units(offsets, scales)
         values = self.values if overwrite else self.values.copy()
         weights = np.ones(self.n_rows) if self.weights is None else self.weights
+        factored, slopes = self.factored_baseline, None
+        if factored is not None:
+            slopes = np.zeros((*shape, factored.centre.size))
         for part in _chunks(values):
             rows = values[part]
-            offsets[part], spread = centre(rows, weights)
+            if factored is None or slopes is None or not factored.rank:
+                offsets[part], spread = centre(rows, weights)
+            else:
+                flat = rows.reshape(-1, self.n_rows)  # a view: the array is changed
+                lines, left = factored.take_off(flat)
+                offsets[part] = lines.levels.reshape(rows.shape[:2])
+                slopes[part] = lines.slopes.reshape(*rows.shape[:2], -1)
+                spread = left.reshape(rows.shape[:2])
             if scale == "standard":
                 scales[part] = np.where(spread > 0.0, spread, 1.0)
                 rows /= scales[part][:, :, None]
-        return Series(values, self.has, self.weights, is_centred=True), Units(offsets, scales)
+        found = replace(self, values=values, is_centred=True)
+        middle = None if factored is None else factored.centre
+        return found, Units(offsets, scales, slopes, middle)
+
+    def in_units(self, units: Units, *, overwrite: bool = False) -> Series:
+        """Return the same in units that were found on other rows."""
+        values = self.values if overwrite else self.values.copy()
+        if units.slopes is None or units.centre is None:
+            values -= units.offsets[:, :, None]
+            values /= units.scales[:, :, None]
+            return replace(self, values=values, is_centred=False)
+        assert self.baseline is not None
+        about = (self.baseline - units.centre).T
+        for part in _chunks(values):
+            values[part] -= units.offsets[part][:, :, None] + units.slopes[part] @ about
+            values[part] /= units.scales[part][:, :, None]
+        return replace(self, values=values, is_centred=False)
+
+    @cached_property
+    def factored_baseline(self) -> Baseline | None:
+        """The baseline over the rows that count; None without one."""
+        if self.baseline is None:
+            return None
+        return Baseline.of(self.baseline, self.weights)
+
+    @property
+    def n_spent(self) -> int:
+        """Degrees of freedom that the baseline takes of every series, beside the mean.
+
+        Zero with gaps, where rows are counted as they are: each series has rows of its own.
+        """
+        factored = self.factored_baseline
+        return 0 if factored is None or not self.is_complete else factored.rank
+
+    def free_rows(self) -> Series:
+        """Return the same, standardised, with as many rows as the baseline leaves free.
+
+        Whoever counts rows then counts the baseline's degrees of freedom (``Baseline.free_rows``);
+        every inner product is what it was, by the weights, which are used up. As they are where
+        there is no baseline, or a gap.
+        """
+        factored = self.factored_baseline
+        if factored is None or not self.n_spent:
+            return self
+        free = factored.free_rows(self.values)
+        return Series(free, self.has, is_centred=True, task_weights=self.task_weights)
 
 
 SCALES = ("standard", "center", "none")

@@ -60,33 +60,46 @@ class TargetFit(Protocol):
 class LeastSquaresFit:
     """Ordinary least squares; the risk is the unbiased one for random inputs."""
 
-    def __init__(self, design: Design, centred: FloatArray, *, flip: bool = False) -> None:
-        self.design, self._flip = design, flip
+    def __init__(
+        self,
+        design: Design,
+        centred: FloatArray,
+        *,
+        flip: bool = False,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.design, self._flip, self._weights = design, flip, weights
         self._coordinates = design.coordinates(centred)
 
     def space(self) -> TargetSpace:
         """Inner products of fitted values and of residuals."""
         design = self.design
         reading = InSample(design.n_samples, design.n_inputs, design.rank)
-        gram = gram_of(self._coordinates)
-        return TargetSpace(gram, np.ones(gram.diagonal.shape[1]), reading, flip=self._flip)
+        return _space(self._coordinates, self._weights, reading, flip=self._flip)
 
     def predictor(self, rows: FloatArray) -> GroupPredictor:
         """By the coefficients of the full fit, the shortest ones where some are not determined."""
         coef = self.design.root.T @ self._coordinates[0]
-        return _mean_of_members((rows - self.design.mean) @ coef)
+        return _mean_of_members((rows - self.design.mean) @ coef, self._weights)
 
     @cached_property
     def members(self) -> MemberRisk:
         """Unbiased for random inputs with an intercept."""
-        return MemberRisk.in_sample(self.design, *self._coordinates)
+        return MemberRisk.in_sample(self.design, *self._coordinates).weighed(self._weights)
 
 
 class RidgeFit:
     """Ridge regression; the risk is the squared error of generalised cross-validation."""
 
-    def __init__(self, ridge: Ridge, centred: FloatArray, *, flip: bool = False) -> None:
-        self.ridge, self._flip = ridge, flip
+    def __init__(
+        self,
+        ridge: Ridge,
+        centred: FloatArray,
+        *,
+        flip: bool = False,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.ridge, self._flip, self._weights = ridge, flip, weights
         self._centred = centred
         self._judged = ridge.about_mean(centred), ridge.cross_validated(centred)
 
@@ -94,17 +107,17 @@ class RidgeFit:
         """Inner products of targets and of residuals as if left out."""
         ridge = self.ridge
         reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
-        gram = gram_of(self._judged)
-        return TargetSpace(gram, np.ones(self._centred.shape[1]), reading, flip=self._flip)
+        return _space(self._judged, self._weights, reading, flip=self._flip)
 
     def predictor(self, rows: FloatArray) -> GroupPredictor:
         """By the penalised coefficients."""
-        return _mean_of_members((rows - self.ridge.mean) @ self.ridge.coefficients(self._centred))
+        predicted = (rows - self.ridge.mean) @ self.ridge.coefficients(self._centred)
+        return _mean_of_members(predicted, self._weights)
 
     @cached_property
     def members(self) -> MemberRisk:
         """Squared error as if each row were left out."""
-        return MemberRisk.cross_validated(*self._judged)
+        return MemberRisk.cross_validated(*self._judged).weighed(self._weights)
 
 
 class GappyFit:
@@ -140,6 +153,20 @@ class GappyFit:
         return GappyMembers(self._inputs, self._values, self._row_scale)
 
 
-def _mean_of_members(predicted: FloatArray) -> GroupPredictor:
+def _space(
+    columns: tuple[FloatArray, FloatArray],
+    weights: FloatArray | None,
+    reading: InSample | CrossValidated,
+    *,
+    flip: bool,
+) -> TargetSpace:
+    """Targets that count for so much are means of so many."""
+    if weights is None:
+        return TargetSpace(gram_of(columns), np.ones(columns[0].shape[1]), reading, flip=flip)
+    sums = columns[0] * weights, columns[1] * weights
+    return TargetSpace(gram_of(sums), weights.copy(), reading, flip=flip)
+
+
+def _mean_of_members(predicted: FloatArray, weights: FloatArray | None) -> GroupPredictor:
     """Where fits are linear in the target, a group's model is the mean of its members'."""
-    return lambda partition, signs: np.asarray(partition.mean(predicted * signs))
+    return lambda partition, signs: np.asarray(partition.mean(predicted * signs, weights))

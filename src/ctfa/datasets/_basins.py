@@ -32,6 +32,24 @@ SLOTS = (
     ("vapour_pressure", 10.0, 2.0),
 )
 SNOW = ("snow", 40.0, 25.0)
+UNITS = {
+    "temperature": "degC",
+    "precipitation": "mm",
+    "evaporation": "mm",
+    "radiation": "W m-2",
+    "humidity": "%",
+    "pressure": "hPa",
+    "wind_east": "m s-1",
+    "wind_north": "m s-1",
+    "cloud_cover": "%",
+    "dew_point": "degC",
+    "soil_moisture": "m3 m-3",
+    "soil_temperature": "degC",
+    "runoff": "mm",
+    "sunshine": "h",
+    "vapour_pressure": "hPa",
+    "snow": "mm",
+}
 #: Waves that make a smooth field, and its correlation length in units of the map. Longer than a
 #: region is wide, as for monthly weather: with a shorter one a mean over a region is nobody's
 #: weather, and averaging does not pay even within the truth.
@@ -93,13 +111,16 @@ def make_basins(
           ``layout`` (n_basins, n_features), the column of each basin's inputs, -1 for none;
           ``inputs``, the same as (n_samples, n_basins, n_features);
         - ``target`` (n_samples, n_basins);
-        - ``target_names``, ``slot_names``, and ``kind``, which is "own inputs";
+        - ``target_names``, ``slot_names``, ``units`` by name, and ``kind``, which is "own inputs";
         - ``lon``, ``lat``, ``elevation`` (n_basins,);
         - ``connectivity``, a sparse symmetric matrix: one where two basins share a border, about
           six for each basin, as on any map; ``polygons``, the corners of each basin, or None;
         - ``regions`` (n_basins,), the truth; ``coefficients`` (n_regions, n_features), the response
           to one unit of each input, where ``slot_units`` (n_features,) and ``target_units``
           (n_basins,) are the units.
+
+        ``to_xarray()`` gives the series as a Dataset on (time, basin), ``to_geopandas()`` the
+        outlines.
 
     Examples
     --------
@@ -157,6 +178,8 @@ def make_basins(
         target_names=[f"basin_{basin:0{digits}d}" for basin in range(1, n_basins + 1)],
         slot_names=[name for name, *_ in slots],
         kind="own inputs",
+        words=("flow", "basin"),
+        units=_units(slots),
         lon=lon,
         lat=lat,
         elevation=elevation,
@@ -167,6 +190,11 @@ def make_basins(
         slot_units=np.array([unit for *_, unit in slots]),
         target_units=target_units,
     )
+
+
+def _units(slots: list[tuple[str, float, float]]) -> dict[str, str]:
+    """Units of the inputs that have a name, and of the target."""
+    return {name: UNITS[name] for name, *_ in slots if name in UNITS} | {"flow": "m3 s-1"}
 
 
 def _slots(n_features: int) -> list[tuple[str, float, float]]:

@@ -27,6 +27,53 @@ class InputsBunch(Bunch):  # type: ignore[misc]
         cube[:, layout >= 0] = table[:, layout[layout >= 0]]
         return cube
 
+    def to_xarray(self, *, target: str | None = None, task: str | None = None) -> Any:
+        """The same as an xarray Dataset on (time, task): the target and each input a variable.
+
+        An input that all targets share lies along time alone. Longitude, latitude and elevation are
+        coordinates of the tasks, where they are known. ``ctfa.labelled.fit`` takes it.
+        """
+        xarray = _library("xarray", "to_xarray")
+        target, task = self._words(target, task)
+        layout, table = np.asarray(self.layout), np.asarray(self.data, dtype=np.float64)
+        held: dict[str, Any] = {target: (("time", task), np.asarray(self.target))}
+        for slot, name in enumerate(self.slot_names):
+            columns = layout[:, slot]
+            if len(columns) > 1 and (columns == columns[0]).all():
+                held[name] = (("time",), table[:, columns[0]])
+                continue
+            values = np.full((len(table), len(columns)), np.nan)
+            values[:, columns >= 0] = table[:, columns[columns >= 0]]
+            held[name] = (("time", task), values)
+        months = np.datetime64("2000-01") + np.arange(len(table))
+        times = self.get("time")
+        times = np.asarray(months if times is None else times).astype("datetime64[ns]")
+        coords: dict[str, Any] = {"time": times, task: list(self.target_names)}
+        for name, units in (("lon", "degrees_east"), ("lat", "degrees_north"), ("elevation", "m")):
+            if name in self:
+                coords[name] = (task, np.asarray(self[name]), {"units": units})
+        dataset = xarray.Dataset(held, coords=coords)
+        for name, units in self.get("units", {}).items():
+            dataset[name].attrs["units"] = units
+        return dataset
+
+    def to_geopandas(self, *, task: str | None = None) -> Any:
+        """Outlines of the targets, or their positions, as a GeoDataFrame; needs geopandas."""
+        geopandas = _library("geopandas", "to_geopandas")
+        shapely = _library("shapely", "to_geopandas")
+        _, task = self._words(None, task)
+        if self.get("polygons") is not None:
+            shapes = [shapely.Polygon(corners) for corners in self.polygons]
+        else:
+            shapes = list(shapely.points(np.column_stack([self.lon, self.lat])))
+        columns = {task: list(self.target_names)}
+        return geopandas.GeoDataFrame(columns, geometry=shapes, crs="EPSG:4326")
+
+    def _words(self, target: str | None, task: str | None) -> tuple[str, str]:
+        """What a target is, and what it is of."""
+        own = self.get("words", ("target", "task"))
+        return target or own[0], task or own[1]
+
 
 class Form:
     """Which form of the data the caller of a loader asked for.
@@ -176,6 +223,14 @@ def _column_names(
 
 def _known(**entries: Any) -> dict[str, Any]:
     return {name: value for name, value in entries.items() if value is not None}
+
+
+def _library(name: str, what: str) -> Any:
+    extra = {"xarray": "xarray"}.get(name, "geo")
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{what} needs {name}: pip install 'ctfa[{extra}]'") from error
 
 
 def _pandas() -> Any:

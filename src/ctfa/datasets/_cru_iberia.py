@@ -123,6 +123,7 @@ def load_cru_iberia(
             for y, x in zip(lat, lon, strict=True)
         ],
         time=months[n_lags:],
+        words=("precipitation", "cell"),
         lat=lat,
         lon=lon,
         connectivity=sparse.csr_array(near.astype(np.float64)),

@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
-INK, CHOSEN = "#1b4965", "#c8553d"
+import numpy as np
+
+from ctfa.core.types import FloatArray
+
+INK, CHOSEN, FAINT = "#1b4965", "#c8553d", "#9aa5ad"
+#: Told apart by people who see few colours, and most of them by their greys.
+COLOURS = (
+    "#56b4e9", "#e69f00", "#f0e442", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#bbbbbb",
+)  # fmt: skip
+#: Of these, those that are seen as thin lines on white; grey is for who is alone.
+LINE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
+#: Scales of one hue order, and of two about zero, that people who see few colours can read.
+SEQUENTIAL, DIVERGING, NOTHING = "cividis", "RdBu_r", "#c4c4c4"
 
 
 def inches(ax: Any, side: str) -> float:
@@ -28,3 +41,76 @@ def axes(ax: Any, *, width: float = 8.0, height: float = 4.5) -> Any:
     except ImportError as error:
         raise ImportError("ctfa.plotting needs matplotlib: pip install 'ctfa[plot]'") from error
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
+
+
+def bare(ax: Any, *sides: str) -> None:
+    """Take off lines around an axis."""
+    for side in sides or ("top", "right"):
+        ax.spines[side].set_visible(False)
+
+
+def say(ax: Any, text: str) -> None:
+    """Write where a picture would be, when there is nothing to draw."""
+    ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color=INK)
+
+
+def colour_scale(values: FloatArray, *, diverging: bool | None = None) -> tuple[Any, Any]:
+    """Colours and the norm for numbers: about zero where signs differ, else from low to high."""
+    colours = importlib.import_module("matplotlib.colors")
+    found = importlib.import_module("matplotlib").colormaps
+    known = values[np.isfinite(values)]
+    low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
+    if diverging is None:
+        diverging = low < 0.0 < high
+    name = DIVERGING if diverging else SEQUENTIAL
+    if diverging:
+        # As far to both sides: equal colours are equal amounts.
+        high = max(-low, high) or 1.0
+        low = -high
+    elif low == high:
+        low, high = low - 0.5, high + 0.5
+    return found[name].with_extremes(bad=NOTHING), colours.Normalize(low, high)
+
+
+def shortened(name: str, letters: int = 22) -> str:
+    """A name of at most so many letters, its end kept: names of one kind differ there."""
+    if len(name) <= letters:
+        return name
+    tail = max(4, letters // 3)
+    return f"{name[: letters - tail - 1].rstrip()}\u2026{name[-tail:].lstrip()}"
+
+
+def listed(names: Sequence[str], letters: int = 30) -> str:
+    """As many names as a line holds, and one at least."""
+    text = shortened(names[0], letters - 2)
+    for number, name in enumerate(names[1:], start=2):
+        longer = f"{text}, {name}"
+        if len(longer) > letters - (2 if number < len(names) else 0):
+            return f"{text} \u2026"
+        text = longer
+    return text
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun, one or many."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def label_places(ax: Any, side: str, labels: Sequence[str], *, letters: int = 22) -> None:
+    """Labels along an axis: every one where there is room, else one in so many.
+
+    ``side`` is "x", where long labels stand upright, or "y".
+    """
+    places = np.arange(len(labels))
+    room = inches(ax, "width" if side == "x" else "height")
+    texts = [shortened(str(label), letters) for label in labels]
+    apart = room / max(len(texts), 1)
+    # Inches of a letter of the small font: across 0.085, in height 0.135.
+    upright = side == "x" and max(map(len, texts), default=0) * 0.085 > apart
+    needed = 0.135 if side == "y" or upright else 0.0
+    step = max(1, int(np.ceil(needed / apart))) if apart > 0.0 else 1
+    setter = ax.set_xticks if side == "x" else ax.set_yticks
+    setter(places[::step], texts[::step], fontsize="small")
+    if upright:
+        ax.tick_params(axis="x", labelrotation=90)
+    ax.tick_params(axis=side, length=0 if step == 1 else 2)

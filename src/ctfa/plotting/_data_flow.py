@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ctfa.plotting._axes import CHOSEN, INK, axes, inches, make_room
+from ctfa.plotting._reading import require
 
 #: Groups that are drawn each by itself, the largest; one more block stands for the others.
 SHOWN = 4
@@ -102,16 +102,7 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
 
 def collect(model: Any, n_rows: str) -> Flow:
     """What there is to be drawn of a fitted model."""
-    if hasattr(model, "fit"):  # anything else is named below
-        check_is_fitted(model)
-    missing = [
-        name for name in ("partition_", "features_", "regressors_") if not hasattr(model, name)
-    ]
-    if missing:
-        raise TypeError(
-            f"{type(model).__name__} has no {missing[0]}: give a fitted CTFARegressor, "
-            "MultiInputCTFARegressor or PooledCTFARegressor."
-        )
+    require(model, ("partition_", "features_", "regressors_"))
     if hasattr(model, "layout_"):
         return _own_inputs(model, n_rows)
     return _own_rows(model, n_rows) if hasattr(model, "tasks_") else _shared(model, n_rows)

@@ -1,37 +1,31 @@
-"""Groups of places on a map, neighbouring groups in different colours."""
+"""Groups of places on a map, neighbouring groups in different colours; or any number of each."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.spatial import Delaunay, QhullError
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.plotting._axes import INK, axes, make_room
-
-#: Told apart by people who see few colours, and most of them by their greys.
-COLOURS = (
-    "#56b4e9", "#e69f00", "#f0e442", "#009e73", "#cc79a7", "#0072b2", "#d55e00", "#bbbbbb",
-)  # fmt: skip
-#: Corners nearer than this share of the map are one.
-SAME = 1e-9
+from ctfa.plotting._axes import COLOURS, INK, axes, colour_scale, make_room
+from ctfa.plotting._places import Where, areas, is_border, outlines_of, read_places, touching
 
 
-class Outlines(NamedTuple):
-    """Sides of all polygons."""
-
-    ends: FloatArray  # (sides, 2, 2)
-    owner: IntArray  # (sides,)
-    side: IntArray  # (sides,): the same number where two polygons share it
-
-
-def plot_groups_map(groups: Any, places: Any, *, connectivity: Any = None, ax: Any = None) -> Any:
-    """Draw places in the colour of their group, with the borders of groups.
+def plot_groups_map(
+    groups: Any,
+    places: Any,
+    *,
+    values: Any = None,
+    label: str = "",
+    connectivity: Any = None,
+    geographic: bool | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw places in the colour of their group, or of a number, with the borders of groups.
 
     There are fewer colours than groups: a colour comes again, and not in groups that touch unless
     so many touch each other that eight colours do not suffice.
@@ -40,11 +34,22 @@ def plot_groups_map(groups: Any, places: Any, *, connectivity: Any = None, ax: A
     ----------
     groups : fitted model, Partition or array of shape (n_targets,)
         Anything with ``labels_``, groups, or the group of each target.
-    places : list of arrays of shape (n_corners, 2), or array of shape (n_targets, 2)
-        The outline of each target's area; or its position, drawn as a dot.
+    places : where each target lies, in the order of the targets
+        A list of outlines, arrays of shape (n_corners, 2), or an array of positions of shape
+        (n_targets, 2), drawn as dots; polygons, multipolygons or points of geopandas; or an object
+        with ``positions``, ``outlines`` (the rings of each target, holes among them) and ``cell``
+        (width and height, where positions are those of a grid), such as ``ctfa.report.Places``.
+    values : array of shape (n_targets,), default=None
+        Colour by these numbers (a gain, a coefficient, trust) instead of by group, with a bar:
+        about zero where signs differ. NaN is grey.
+    label : str, default=""
+        What the numbers are, written at the bar.
     connectivity : sparse matrix, array or pairs, default=None
-        Who touches whom. None: outlines that share a side; positions that share one of their
-        Delaunay triangulation.
+        Who touches whom. None: outlines that share a side, geometries that meet; positions that
+        share a side of their Delaunay triangulation.
+    geographic : bool or None, default=None
+        Whether places are longitude and latitude: degrees are then as wide as they are in the
+        middle of the map, and a cartopy axis projects them. None asks the places.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure.
 
@@ -62,35 +67,95 @@ def plot_groups_map(groups: Any, places: Any, *, connectivity: Any = None, ax: A
     >>> model = MultiInputCTFARegressor(basins.layout, targets=neighbours)
     >>> model = model.fit(basins.data, basins.target)
     >>> ax = plot_groups_map(model, basins.polygons)  # doctest: +SKIP
+    >>> ax = plot_groups_map(model, basins.polygons, values=model.trust_)  # doctest: +SKIP
     """
     partition = _read_groups(groups)
-    are_points, where = _read_places(places, partition.n_variables)
-    outlines = None if are_points else _outlines(where)
-    known = np.zeros((1, partition.n_variables))  # only their number is looked at
-    graph = check.read_graph(connectivity, known, "targets")
-    pairs = np.column_stack(graph.nonzero()) if graph is not None else _touching(where, outlines)
-    colour = np.array(COLOURS)[_colours(partition, pairs) % len(COLOURS)][partition.labels]
+    where = read_places(places, partition.n_variables)
+    numbers = None if values is None else _read_values(values, partition.n_variables)
+    outlines = None if where.points is not None else outlines_of(where.rings)
+    if geographic is None:
+        geographic = where.geographic
     ax = axes(ax, height=6.0)
     make_room(ax.figure)
-    if outlines is None:
-        dots = ax.scatter(*np.asarray(where).T, c=colour, edgecolors=INK, linewidths=0.3)
-        dots.set_sizes([max(6.0, 12000.0 / partition.n_variables)])
+    if numbers is None:
+        known = np.zeros((1, partition.n_variables))  # only their number is looked at
+        graph = check.read_graph(connectivity, known, "targets")
+        pairs = np.column_stack(graph.nonzero()) if graph is not None else touching(where, outlines)
+        paint = {"facecolors": _paint(partition, pairs)}
     else:
+        scale, norm = colour_scale(numbers)
+        paint = {"cmap": scale, "norm": norm, "array": np.ma.masked_invalid(numbers)}
+    projected = _projection(ax) if geographic else {}
+    drawn = _draw(ax, where, paint, projected, partition.n_variables)
+    if outlines is not None:
         collections = importlib.import_module("matplotlib.collections")
-        areas = collections.PolyCollection(
-            where, facecolors=colour, edgecolors="white", linewidths=0.3
+        borders = outlines.ends[is_border(outlines, partition.labels)]
+        ax.add_collection(
+            collections.LineCollection(borders, colors=INK, linewidths=0.8, **projected)
         )
-        ax.add_collection(areas)
-        borders = outlines.ends[_is_border(outlines, partition.labels)]
-        ax.add_collection(collections.LineCollection(borders, colors=INK, linewidths=0.8))
-        ax.autoscale_view()
-    ax.set_aspect("equal")
+    ax.autoscale_view()
+    if not projected:
+        ax.set_aspect(_aspect(where) if geographic else "equal")
     ax.set_xticks([])
     ax.set_yticks([])
     ax.set_title(_title(partition))
     for side in ax.spines.values():
         side.set_visible(False)
+    if numbers is not None:
+        bar = ax.figure.colorbar(drawn, ax=ax, shrink=0.75, pad=0.02)
+        bar.set_label(label)
     return ax
+
+
+def _draw(
+    ax: Any, where: Where, paint: dict[str, Any], projected: dict[str, Any], n_targets: int
+) -> Any:
+    """Areas or dots."""
+    collections = importlib.import_module("matplotlib.collections")
+    if where.points is None:
+        drawn = collections.PathCollection(
+            areas(where.rings), edgecolors="white", linewidths=0.3, **projected, **paint
+        )
+        return ax.add_collection(drawn)
+    plain = {"c": paint["facecolors"]} if "facecolors" in paint else {"c": paint.pop("array")}
+    paint.pop("facecolors", None)
+    dots = ax.scatter(
+        *where.points.T, edgecolors=INK, linewidths=0.3, plotnonfinite=True, **plain, **paint,
+        **projected,
+    )  # fmt: skip
+    dots.set_sizes([float(np.clip(12000.0 / n_targets, 6.0, 300.0))])
+    return dots
+
+
+def _paint(partition: Partition, pairs: IntArray) -> Any:
+    """The colour of each target's group."""
+    return np.array(COLOURS)[_colours(partition, pairs) % len(COLOURS)][partition.labels]
+
+
+def _projection(ax: Any) -> dict[str, Any]:
+    """What a cartopy axis has to be told of longitude and latitude; nothing for others."""
+    if not hasattr(ax, "projection"):
+        return {}
+    return {"transform": importlib.import_module("cartopy.crs").PlateCarree()}
+
+
+def _aspect(where: Where) -> float:
+    """Height of a degree of latitude in degrees of longitude, in the middle of the map."""
+    corners = where.points
+    if corners is None:
+        corners = np.concatenate([ring for own in where.rings for ring in own])
+    middle = float((corners[:, 1].min() + corners[:, 1].max()) / 2.0)
+    return 1.0 / max(float(np.cos(np.deg2rad(middle))), 0.1)
+
+
+def _read_values(values: Any, n_targets: int) -> FloatArray:
+    numbers = np.asarray(values, dtype=float)
+    if numbers.shape != (n_targets,):
+        raise ValueError(
+            f"values has shape {numbers.shape} and there are {n_targets} targets: give one number "
+            "for each target, NaN where there is none."
+        )
+    return numbers
 
 
 def _title(partition: Partition) -> str:
@@ -113,77 +178,6 @@ def _read_groups(groups: Any) -> Partition:
             "each target as an array of one dimension."
         )
     return Partition(labels)
-
-
-def _read_places(places: Any, n_targets: int) -> tuple[bool, Any]:
-    """Whether they are points, and the places as arrays."""
-    if hasattr(places, "to_numpy"):  # a data frame, which would be gone through by its columns
-        places = places.to_numpy()
-    if len(places) != n_targets:
-        raise ValueError(
-            f"there are {len(places)} places and {n_targets} targets: give one outline or one "
-            "position for each target, in the order of the targets."
-        )
-    each = [np.asarray(place, dtype=np.float64) for place in places]
-    lost = [number for number, place in enumerate(each) if not np.isfinite(place).all()]
-    if lost:
-        raise ValueError(
-            f"place {lost[0]} holds NaN or infinity ({len(lost)} such): leave those targets out, "
-            "or say where they lie."
-        )
-    if all(place.shape == (2,) for place in each):
-        return True, np.stack(each)
-    for number, place in enumerate(each):
-        if place.ndim != 2 or place.shape[1] != 2 or len(place) < 3:
-            raise ValueError(
-                f"place {number} has shape {place.shape}: an outline has three corners or more, "
-                "each a pair of numbers; a position is one pair."
-            )
-    return False, each
-
-
-def _outlines(polygons: list[FloatArray]) -> Outlines:
-    """Every side of every polygon, the same one of two polygons by one number."""
-    # A corner that closes an outline is not one more corner.
-    opened = [p[:-1] if len(p) > 3 and np.array_equal(p[0], p[-1]) else p for p in polygons]
-    sizes = np.array([len(p) for p in opened])
-    corners = np.concatenate(opened)
-    following = np.concatenate([np.roll(p, -1, axis=0) for p in opened])
-    grain = SAME * max(float(np.ptp(corners, axis=0).max()), np.finfo(float).tiny)
-    _, number = np.unique(np.rint(corners / grain), axis=0, return_inverse=True)
-    number = np.asarray(number).reshape(-1)
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    place = np.arange(len(corners)) - starts
-    after = starts + (place + 1) % np.repeat(sizes, sizes)
-    sides = np.sort(np.column_stack((number, number[after])), axis=1)
-    _, side = np.unique(sides, axis=0, return_inverse=True)
-    owner = np.repeat(np.arange(len(opened)), sizes)
-    return Outlines(np.stack((corners, following), axis=1), owner, np.asarray(side).reshape(-1))
-
-
-def _is_border(outlines: Outlines, labels: IntArray) -> Any:
-    """Sides with one group only on one of their hands: of the map, or of two groups."""
-    n_sides = int(outlines.side.max()) + 1
-    group = labels[outlines.owner]
-    low, high = np.full(n_sides, labels.size), np.full(n_sides, -1)
-    np.minimum.at(low, outlines.side, group)
-    np.maximum.at(high, outlines.side, group)
-    alone = np.bincount(outlines.side, minlength=n_sides) == 1
-    return ((low != high) | alone)[outlines.side]
-
-
-def _touching(places: Any, outlines: Outlines | None) -> IntArray:
-    """Pairs of places that touch."""
-    if outlines is not None:
-        order = np.argsort(outlines.side, kind="stable")
-        same = np.flatnonzero(np.diff(outlines.side[order]) == 0)
-        return outlines.owner[np.column_stack((order[same], order[same + 1]))]
-    try:
-        corners = Delaunay(places).simplices
-    except (QhullError, ValueError):  # fewer than three, or all in one line
-        line = np.lexsort(places.T[::-1])
-        return np.column_stack((line[:-1], line[1:]))
-    return np.concatenate((corners[:, :2], corners[:, 1:], corners[:, ::2]))
 
 
 def _colours(partition: Partition, pairs: IntArray) -> IntArray:

@@ -1,17 +1,21 @@
 """A page that tells why targets were merged: one file, without a network or a plotting library."""
 
 from ctfa.report._collect import collect
+from ctfa.report._from_data import complete
+from ctfa.report._given import Given
 from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material, Places
 from ctfa.report._render import render
 from ctfa.report._write import write
 
 __all__ = [
     "Coefficients",
+    "Given",
     "GroupSeries",
     "HeldOut",
     "Material",
     "Places",
     "collect",
+    "complete",
     "render",
     "write",
 ]

@@ -10,11 +10,13 @@ from sklearn.linear_model import LinearRegression
 
 from ctfa._group_models import reduced
 from ctfa._multi_input import MultiInputCTFARegressor
+from ctfa._pooled import PooledCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.report._fitted import Fitted
+from ctfa.report._given import Given
 from ctfa.report._material import Coefficients
 
 
@@ -24,6 +26,7 @@ class GroupRows(NamedTuple):
     inputs: FloatArray  # (rows, features of the group)
     target: FloatArray  # (rows,)
     sample: IntArray  # (rows,): sample that a row is of
+    n_levels: int = 1  # means that were taken off: of the group, or of each of its members
 
 
 #: Rows of each group.
@@ -44,7 +47,8 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
     n_groups, n_features = fitted.partition.n_groups, len(fitted.features)
     value = np.full((n_groups, n_features), np.nan)
     error = np.full((n_groups, n_features), np.nan)
-    scaled = isinstance(fitted.model, MultiInputCTFARegressor)
+    # Of features that all targets share in the spread of each, as targets are: they compare then.
+    scaled = isinstance(fitted.model, CTFARegressor) and fitted.aggregator.scale == "standard"
     for group, coef in enumerate(known):
         columns = fitted.columns(group)
         aggregator = fitted.model.features_[group]
@@ -52,7 +56,7 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
         spread = np.ones(columns.size)
         if rows is not None:
             own = rows(group)
-            if not scaled:
+            if scaled:
                 spread = own.inputs.std(axis=0)
             columns_of = reduced(aggregator, own.inputs)
             errors = _standard_errors(fitted.model.regressors_[group], columns_of, own)
@@ -64,23 +68,49 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
     )
 
 
-def rows_of(fitted: Fitted, X: Any, Y: Any) -> Rows | None:
+def rows_of(fitted: Fitted, given: Given) -> Rows | None:
     """Rows that each group's model was fitted to, from the data of fit."""
     model = fitted.model
+    if isinstance(model, PooledCTFARegressor):
+        return _rows_of_tasks(fitted, given)
     if isinstance(model, MultiInputCTFARegressor):
-        sample, targets = model._read_again(X, Y, None)
-        series = Series.of(sample.inputs, model.layout_, targets.values)
-        return _rows_of_own(fitted, series.standardised(fitted.aggregator.scale)[0])
+        sample, targets = model._read_again(given.X, given.Y, None, given.baseline)
+        series = Series.of(
+            sample.inputs,
+            model.layout_,
+            targets.values,
+            baseline=sample.baseline,
+            task_weights=targets.weights,
+        )
+        return _rows_of_own(fitted, series.in_units(model._units, overwrite=True))
     if isinstance(model, CTFARegressor):
-        sample, targets = model._read_again(X, Y, None)
-        means = model.targets_._mean(targets.values)
+        sample, targets = model._read_again(given.X, given.Y, None, given.baseline)
+        inputs = model._residual(sample.inputs, sample.baseline)
+        means = model.targets_._mean(targets.values, sample.baseline)
 
         def of(group: int) -> GroupRows:
             seen = np.flatnonzero(~np.isnan(means[:, group]))
-            return GroupRows(sample.inputs[seen], means[seen, group], seen)
+            return GroupRows(inputs[seen], means[seen, group], seen)
 
         return of
     return None
+
+
+def _rows_of_tasks(fitted: Fitted, given: Given) -> Rows:
+    """Rows of the tasks of a group, about the means of each."""
+    X, y = np.asarray(given.X, dtype=np.float64), np.asarray(given.Y, dtype=np.float64)
+    position = np.searchsorted(fitted.model.tasks_, np.asarray(given.tasks))
+
+    def stacked(group: int) -> GroupRows:
+        members = fitted.partition.groups[group]
+        rows = np.flatnonzero(np.isin(position, members))
+        both = np.column_stack([X[rows], y[rows]])
+        for member in members.tolist():
+            own = position[rows] == member
+            both[own] -= both[own].mean(axis=0)
+        return GroupRows(both[:, :-1], both[:, -1], rows, members.size)
+
+    return stacked
 
 
 def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
@@ -101,7 +131,8 @@ def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
         members = groups[group]
         inputs = own.inputs[members][:, slots[group]].transpose(0, 2, 1)
         complete = own.complete[members]
-        return GroupRows(inputs[complete], own.target[members][complete], np.nonzero(complete)[1])
+        sample = np.nonzero(complete)[1]
+        return GroupRows(inputs[complete], own.target[members][complete], sample, members.size)
 
     return stacked
 
@@ -120,22 +151,24 @@ def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> Flo
     n, k = inputs.shape
     unknown = np.full(k, np.nan)
     plain = type(regressor) is LinearRegression and regressor.fit_intercept
-    if not plain or regressor.positive or n <= k + 1:
+    spare = n - k - rows.n_levels
+    if not plain or regressor.positive or spare < 1:
         return unknown
     centred = inputs - inputs.mean(axis=0)
     _, singular, turned = np.linalg.svd(centred, full_matrices=False)
     if singular[-1] <= singular[0] * n * np.finfo(float).eps:
         return unknown
-    left = rows.target - np.asarray(regressor.predict(inputs)).reshape(-1)
+    left = rows.target - inputs @ np.asarray(regressor.coef_).reshape(-1)
+    left -= left.mean()
     root = turned / singular[:, None]
     samples, draw = np.unique(rows.sample, return_inverse=True)
     if samples.size == n:
-        return np.asarray(np.sqrt(left @ left / (n - k - 1) * (root**2).sum(axis=0)))
+        return np.asarray(np.sqrt(left @ left / spare * (root**2).sum(axis=0)))
     if samples.size < 2:
         return unknown
     scores = np.zeros((samples.size, k))
     np.add.at(scores, np.asarray(draw).reshape(-1), centred * left[:, None])
-    factor = samples.size / (samples.size - 1.0) * (n - 1.0) / (n - k - 1.0)
+    factor = samples.size / (samples.size - 1.0) * (n - 1.0) / spare
     return np.asarray(np.sqrt(factor * ((scores @ root.T @ root) ** 2).sum(axis=0)))
 
 
@@ -144,8 +177,6 @@ def _units(fitted: Fitted, with_data: bool) -> str:
     if fitted.shares == "slopes":
         return "units of the target for one unit of the feature"
     target = "standard deviations of the target" if standard else "units of the target"
-    if isinstance(fitted.model, MultiInputCTFARegressor):
-        feature = "standard deviation" if standard else "unit"
-    else:
-        feature = "standard deviation" if with_data else "unit"
+    known = isinstance(fitted.model, MultiInputCTFARegressor) or with_data
+    feature = "standard deviation" if standard and known else "unit"
     return f"{target} for one {feature} of the feature"

@@ -53,7 +53,7 @@ def collect(
     known = read_material(model, places=places, title=title, **material)
     fitted = Fitted(known.model)
     if data is not None:
-        known = complete(known, fitted, data)
+        known = complete(known, data)
     return _page(fitted, known)
 
 

@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ctfa.core.history import MergeHistory
-from ctfa.core.types import FloatArray
+from ctfa.core.types import BoolArray, FloatArray
+
+#: Errors that differ by less than this share of a target's variance are the same.
+SAME = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +51,22 @@ class HeldOut:
 
     errors: Mapping[str, FloatArray]
     how: str
+
+    @property
+    def gain(self) -> FloatArray:
+        """What each target gains over a model of its own; NaN where it was not judged."""
+        mine, alone = list(self.errors.values())[:2]
+        return np.asarray(alone - mine)
+
+    @property
+    def helped(self) -> BoolArray:
+        """Targets that gain by more than nothing to speak of."""
+        return np.asarray(self.gain > SAME)
+
+    @property
+    def hurt(self) -> BoolArray:
+        """Targets that lose by more than nothing to speak of."""
+        return np.asarray(self.gain < -SAME)
 
 
 @dataclass(frozen=True, eq=False)

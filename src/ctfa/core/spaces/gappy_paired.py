@@ -90,7 +90,7 @@ class GappyPairedSpace:
         cls,
         series: Series,
         *,
-        sizes: IntArray | None = None,
+        sizes: AnyArray | None = None,
         counts: AnyArray | None = None,
         every_column: bool = False,
         overwrite: bool = False,
@@ -98,8 +98,8 @@ class GappyPairedSpace:
         """Build from series with NaN where missing; with ``overwrite`` their array is taken over.
 
         Tasks that are means of several already come with ``sizes``, their members, and ``counts``
-        ``(tasks, slots + 1, rows)``, how many of these were observed. Rows of weight zero are left
-        out.
+        ``(tasks, slots + 1, rows)``, how many of these were observed. Both may be weights instead;
+        counts are then one or more where anything is observed. Rows of weight zero are left out.
         """
         weights = series.weights
         if weights is not None and not weights.all():
@@ -109,6 +109,8 @@ class GappyPairedSpace:
         sums = series.values if overwrite else series.values.copy()
         members = np.ones(series.n_tasks) if sizes is None else np.array(sizes, dtype=float)
         kind = np.min_scalar_type(int(members.sum()))  # a group of everybody must fit
+        if (members != np.round(members)).any():
+            kind = np.dtype(float)
         if counts is None:
             tally = np.empty(sums.shape, dtype=kind)
             for task, rows in enumerate(sums):

@@ -19,7 +19,7 @@ from ctfa.core.spaces.joint import (
     residual_of,
     squares_left,
 )
-from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray, Number
 
 #: Numbers handled at once: two megabytes.
 CACHED_NUMBERS = 1 << 18
@@ -98,13 +98,13 @@ class PairedSpace:
 
     @classmethod
     def of_series(
-        cls, series: Series, *, sizes: IntArray | None = None, overwrite: bool = False
+        cls, series: Series, *, sizes: AnyArray | None = None, overwrite: bool = False
     ) -> PairedSpace:
         """Build from complete series; with ``overwrite`` their array becomes that of the space.
 
         Rows of weight zero are left out, so that the samples are those that count; the others are
         centred by their weights, then scaled by the roots of these. With ``sizes``, each task is
-        the mean of so many already.
+        the mean of so many already, or counts for so much.
         """
         if not series.is_complete:
             raise ValueError(

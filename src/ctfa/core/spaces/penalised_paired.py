@@ -74,7 +74,7 @@ class PenalisedPairedSpace(GappyPairedSpace):
         cls,
         series: Series,
         *,
-        sizes: IntArray | None = None,
+        sizes: AnyArray | None = None,
         counts: AnyArray | None = None,
         every_column: bool = False,
         overwrite: bool = False,

@@ -1,0 +1,173 @@
+"""Draw the pictures of the documents from generated data: ``make figures``.
+
+``python docs/figures.py`` draws all of them into ``docs/img``; names draw some; ``--output`` draws
+elsewhere. The same versions of the libraries give the same files, byte by byte.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+
+from ctfa import CTFARegressor, MultiInputCTFARegressor, TargetAggregator
+from ctfa.datasets import make_basins, make_gauges
+from ctfa.plotting import (
+    plot_coefficients,
+    plot_cv_curve,
+    plot_data_flow,
+    plot_gains,
+    plot_groups_map,
+    plot_merge_tree,
+    plot_merges,
+    plot_path,
+    plot_stability,
+)
+
+HERE = Path(__file__).parent
+#: Dots an inch: sharp enough on a page, and a small file.
+DPI = 100
+
+
+@cache
+def gauges() -> tuple[Any, Any]:
+    """Twelve river gauges with the same 24 monthly features, and their model."""
+    made = make_gauges(random_state=0, as_frame=True)
+    return made, CTFARegressor().fit(made.data, made.target)
+
+
+@cache
+def basins() -> tuple[Any, Any]:
+    """Sixty basins on a map, each with inputs of its own, and their model."""
+    made = make_basins(60, 60, 8, n_regions=5, within=0.1, random_state=1)
+    model = MultiInputCTFARegressor(
+        made.layout,
+        targets=TargetAggregator(connectivity=made.connectivity),
+        aggregate="pool",
+    )
+    made.named = pd.DataFrame(made.target, columns=made.target_names)
+    return made, model.fit(made.data, made.named)
+
+
+def groups_map() -> Any:
+    """Groups of basins on their map."""
+    made, model = basins()
+    return plot_groups_map(model, made.polygons)
+
+
+def values_map() -> Any:
+    """What each basin gains, on the same map."""
+    made, model = basins()
+    gain = compared()["gain"]
+    return plot_groups_map(model, made.polygons, values=gain, label="gain on held-out rows")
+
+
+@cache
+def compared() -> Any:
+    """Held-out errors of the basins beside those of models of their own."""
+    made, model = basins()
+    return model.compare(made.data, made.named)
+
+
+def merge_tree() -> Any:
+    """Every merge of the basins, up to the limit."""
+    return plot_merge_tree(basins()[1])
+
+
+def path() -> Any:
+    """Groups and held-out error by limit."""
+    return plot_path(basins()[1])
+
+
+def cv_curve() -> Any:
+    """The same errors, to judge a limit by."""
+    return plot_cv_curve(basins()[1])
+
+
+def merges() -> Any:
+    """What each merge of basins saved and paid."""
+    return plot_merges(basins()[1])
+
+
+def coefficients() -> Any:
+    """Effects of monthly features on groups of gauges."""
+    return plot_coefficients(gauges()[1])
+
+
+def gains() -> Any:
+    """Predicted gains of the basins."""
+    return plot_gains(basins()[1])
+
+
+def held_out_gains() -> Any:
+    """Gains on held-out rows beside those predicted."""
+    return plot_gains(compared())
+
+
+def stability() -> Any:
+    """Basins found together on subsamples."""
+    made, model = basins()
+    model.stability(made.data, made.named, random_state=0)
+    return plot_stability(model)
+
+
+def data_flow() -> Any:
+    """The model of the gauges as blocks."""
+    made, model = gauges()
+    return plot_data_flow(model, n_samples=len(made.data))
+
+
+FIGURES: dict[str, Callable[[], Any]] = {
+    each.__name__: each
+    for each in (
+        groups_map,
+        values_map,
+        merge_tree,
+        path,
+        cv_curve,
+        merges,
+        coefficients,
+        gains,
+        held_out_gains,
+        stability,
+        data_flow,
+    )
+}
+
+
+def draw(name: str, folder: Path) -> Path:
+    """Draw one picture into a folder."""
+    from matplotlib import pyplot  # noqa: PLC0415  # after the backend is chosen
+
+    with mpl.rc_context({"savefig.dpi": DPI, "font.family": "DejaVu Sans"}):
+        figure = FIGURES[name]().figure
+        file = folder / f"{name}.png"
+        # The name of the library's version would change the file and say nothing.
+        figure.savefig(file, metadata={"Software": None})
+        pyplot.close(figure)
+    return file
+
+
+def main(given: list[str] | None = None) -> None:
+    """Draw what is asked for, and say where it lies."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(FIGURES)}; all for none")
+    parser.add_argument("--output", type=Path, default=HERE / "img", help="folder to draw into")
+    asked = parser.parse_args(given)
+    unknown = sorted(set(asked.names) - set(FIGURES))
+    if unknown:
+        parser.error(f"no picture is called {unknown[0]!r}: choose from {', '.join(FIGURES)}")
+    mpl.use("Agg")
+    asked.output.mkdir(parents=True, exist_ok=True)
+    for name in asked.names or FIGURES:
+        file = draw(name, asked.output)
+        print(f"{file} ({file.stat().st_size / 1024:.0f} kB)")
+
+
+if __name__ == "__main__":
+    main()

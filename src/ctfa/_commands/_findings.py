@@ -1,0 +1,369 @@
+"""What is wrong with data, how much that matters, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ctfa._commands._contents import Contents, period_of
+from ctfa._commands._values import Values
+from ctfa.core.types import BoolArray
+
+#: How much a finding matters: the fit is refused; it runs and is worse; good to know.
+STOPS, HARMS, NOTE = "stops", "harms", "note"
+#: Numbers that stand for a missing value in files that do not say so.
+FILLS = (-9999.0, -999.0, -99999.0, -9999.9, -999.9, -99.9, -32768.0, 1e20, 9.969209968386869e36)
+#: A fill is far out: this many times the usual distance from the middle.
+FAR_OUT = 20.0
+#: Correlation from which two features are one, and the condition number that doubts a design.
+SAME, DOUBTFUL = 0.999, 1e6
+#: Tasks whose features are compared with each other, spread over all.
+N_LOOKED_AT = 200
+#: Rows a parameter, below which a fit is mostly noise.
+FEW_ROWS = 5
+
+
+class Finding(NamedTuple):
+    """One thing that is wrong, or good to know."""
+
+    severity: str
+    what: str
+    do: str = ""
+
+
+def look_over(contents: Contents, values: Values, masked: str = "auto") -> list[Finding]:
+    """Everything found in the series, what stops a fit first."""
+    leaves = masked == "leave" or (masked == "auto" and values.is_grid)
+    found = [
+        *_text(values),
+        *_infinite(values),
+        *_times(values),
+        *_labels(values),
+        *_fills(values),
+        *_empty(values, leaves),
+        *_constant(values),
+        *_gaps(values),
+        *_rows(values),
+        *_collinear(values),
+        *_units(contents, values),
+    ]
+    order = (STOPS, HARMS, NOTE)
+    return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+def _text(values: Values) -> Iterator[Finding]:
+    for name, (count, first) in values.text.items():
+        yield Finding(
+            STOPS,
+            f"{name} holds text where numbers should be: {count:,} value{_s(count)}, the first "
+            f"{first!r}",
+            f"leave {name} out, or write its missing values as empty cells",
+        )
+
+
+def _infinite(values: Values) -> Iterator[Finding]:
+    for name, series in values.series.items():
+        infinite = np.isinf(series)
+        count = int(infinite.sum())
+        if count:
+            yield Finding(
+                STOPS,
+                f"{name} has {count:,} infinite value{_s(count)}, {_where(infinite, values)}",
+                "replace infinite values by missing ones (NaN)",
+            )
+
+
+def _times(values: Values) -> Iterator[Finding]:
+    if values.own_rows:
+        return
+    samples = values.samples
+    if values.n_twice:
+        yield Finding(
+            STOPS,
+            f"{values.n_twice:,} row{_s(values.n_twice)} come twice, the first {values.twice}",
+            "drop or average the copies: every task has one row a time",
+        )
+    labels, counts = np.unique(samples.astype(str), return_counts=True)
+    again = labels[counts > 1]
+    if again.size:
+        yield Finding(
+            STOPS,
+            f"{again.size:,} time{_s(again.size)} more than once, the first {_short(again[0])}",
+            "drop or average the copies",
+        )
+    ordered = samples.dtype.kind in "fiuM"
+    if ordered and samples.size > 1:
+        back = np.flatnonzero(samples[1:] < samples[:-1])
+        if back.size:
+            yield Finding(
+                STOPS,
+                f"times are not sorted: {_short(samples[back[0] + 1])} comes after "
+                f"{_short(samples[back[0]])}",
+                "sort the rows by time: blocks of rows are held out, so their order matters",
+            )
+    period = period_of(samples)
+    if period is not None and period.step == "irregular":
+        yield Finding(
+            HARMS,
+            "the step of time is irregular",
+            "bring the series to one step, such as monthly means",
+        )
+    elif period is not None and period.n_missing:
+        yield Finding(
+            NOTE,
+            f"{period.n_missing:,} {period.step}{_s(period.n_missing)} between the first and the "
+            f"last are not in the file, the first after {period.first_missing}",
+            "rows that are not there count as missing; nothing need be done",
+        )
+
+
+def _labels(values: Values) -> Iterator[Finding]:
+    if values.task_labels is None:
+        return
+    labels, counts = np.unique(values.task_labels.astype(str), return_counts=True)
+    again = labels[counts > 1]
+    if again.size:
+        yield Finding(
+            STOPS,
+            f"{again.size:,} task{_s(again.size)} come more than once, the first {again[0]}",
+            "give every task a label of its own",
+        )
+
+
+def _fills(values: Values) -> Iterator[Finding]:
+    for name, series in values.series.items():
+        for fill in FILLS:
+            is_fill = np.isclose(series, fill, rtol=1e-6, atol=0.0)
+            count = int(is_fill.sum())
+            if not count:
+                continue
+            rest = series[np.isfinite(series) & ~is_fill]
+            if rest.size:
+                middle = np.median(rest)
+                usual = np.median(np.abs(rest - middle)) or np.abs(middle) or 1.0
+                if abs(fill - middle) < FAR_OUT * usual:
+                    continue
+            yield Finding(
+                HARMS,
+                f"{name} has {fill:g} {count:,} time{_s(count)}, which looks like a missing value "
+                "that the file does not declare",
+                f"turn {fill:g} into NaN, or set _FillValue in the file",
+            )
+
+
+def _empty(values: Values, leaves: bool) -> Iterator[Finding]:
+    nothing = np.isnan(values.target).all(axis=0)
+    for name, series in values.features.items():
+        if series.shape[1] == 1 and np.isnan(series).all():
+            yield Finding(STOPS, f"{name} has no value at all", f"leave {name} out")
+        elif series.shape[1] == values.n_tasks:
+            lacking = np.isnan(series).all(axis=0) & ~nothing
+            if lacking.all():
+                yield Finding(STOPS, f"{name} has no value at all", f"leave {name} out")
+            elif lacking.any():
+                yield Finding(
+                    NOTE,
+                    f"{name} is missing altogether for {lacking.sum():,} of {values.n_tasks:,} "
+                    f"tasks, the first {values.tasks[int(np.argmax(lacking))]}",
+                    "these are fitted without it, apart from the others",
+                )
+    if nothing.all():
+        yield Finding(
+            STOPS, f"{values.target_name} has no value at all", "choose another target with -t"
+        )
+    elif nothing.any():
+        first = values.tasks[int(np.argmax(nothing))]
+        what = f"{nothing.sum():,} of {values.n_tasks:,} tasks have no {values.target_name}"
+        if leaves:
+            yield Finding(NOTE, f"{what}: masked", "they are left out of the fit")
+        else:
+            yield Finding(
+                STOPS, f"{what}, the first {first}",
+                "leave them out with --masked leave, or drop them from the file",
+            )  # fmt: skip
+
+
+def _constant(values: Values) -> Iterator[Finding]:
+    for name, series in values.series.items():
+        with np.errstate(invalid="ignore"):
+            seen = np.isfinite(series)
+            low = np.where(seen, series, np.inf).min(axis=0)
+            high = np.where(seen, series, -np.inf).max(axis=0)
+        constant = (low == high) & (seen.sum(axis=0) > 1)
+        if constant.any():
+            first = values.tasks[int(np.argmax(constant))] if series.shape[1] > 1 else "all tasks"
+            is_target = name == values.target_name
+            yield Finding(
+                STOPS if is_target else HARMS,
+                f"{name} never changes in {constant.sum():,} of {series.shape[1]:,} series, the "
+                f"first that of {first}",
+                "leave these tasks out: there is nothing to explain"
+                if is_target
+                else f"leave {name} out, or those tasks: it explains nothing there",
+            )
+
+
+def _gaps(values: Values) -> Iterator[Finding]:
+    for name, series in values.series.items():
+        here = ~np.isnan(series).all(axis=0)
+        if values.own_rows:
+            here &= ~np.isnan(values.target).all(axis=0)
+        gone = np.isnan(series[:, here])
+        if values.own_rows or not gone.any():
+            continue
+        share = float(gone.mean())
+        length, task = _longest(gone)
+        whose = np.flatnonzero(here)[task]
+        where = f" ({values.tasks[whose]})" if series.shape[1] > 1 else ""
+        yield Finding(
+            HARMS if share > 0.5 else NOTE,
+            f"{name} has gaps: {_percent(share)} of its values, the longest {length:,} "
+            f"row{_s(length)}{where}",
+            "gaps are left out, each pair of tasks compared on the rows both have",
+        )
+
+
+def _rows(values: Values) -> Iterator[Finding]:
+    """Complete rows of each task against the number of parameters."""
+    n_features = len(values.features)
+    if not n_features:
+        yield Finding(STOPS, "there are no features", "name some with -f")
+        return
+    complete = complete_rows(values)
+    has_target = ~np.isnan(values.target).all(axis=0)
+    counts = complete.sum(axis=0)[has_target]
+    if not counts.size:
+        return
+    least = n_features + 3
+    if not counts.any():
+        yield Finding(
+            STOPS,
+            f"{values.target_name} and the features have no row in common: where the one has "
+            "values the others have none",
+            "check the periods of target and features",
+        )
+        return
+    few = np.flatnonzero(counts < least)
+    first = values.tasks[int(np.flatnonzero(has_target)[few[0]])] if few.size else ""
+    if few.size:
+        yield Finding(
+            HARMS,
+            f"{few.size:,} of {counts.size:,} tasks have fewer than {least} complete rows for "
+            f"{n_features} feature{_s(n_features)}, the first {first} with {counts[few[0]]}",
+            "take fewer features, or use --solver ridge; these tasks lean on their neighbours",
+        )
+    middle = float(np.median(counts))
+    if few.size < counts.size and middle < FEW_ROWS * (n_features + 1):
+        yield Finding(
+            HARMS,
+            f"there are {middle:.0f} complete rows a task for {n_features + 1} parameters: "
+            f"{middle - n_features - 1:.0f} degrees of freedom",
+            "try --solver ridge, or fewer features",
+        )
+
+
+def _collinear(values: Values) -> Iterator[Finding]:
+    names = list(values.features)
+    if len(names) < 2:
+        return
+    same, conditions = _compared(values)
+    for (i, j), share in same.items():
+        yield Finding(
+            HARMS,
+            f"{names[i]} and {names[j]} are nearly the same (|r| > {SAME}) in {_percent(share)} of "
+            "the tasks looked at",
+            f"leave one of them out, or use --solver ridge: -f without {names[j]}",
+        )
+    worst = max(conditions, default=0.0)
+    if worst > DOUBTFUL and not same:
+        yield Finding(
+            HARMS,
+            f"features are nearly dependent: the condition number is up to {worst:.1g}",
+            "leave features out, or use --solver ridge",
+        )
+
+
+def _compared(values: Values) -> tuple[dict[tuple[int, int], float], list[float]]:
+    """Pairs of features that are one, with the share of tasks where; condition numbers."""
+    looked_at = np.unique(
+        np.linspace(0, values.n_tasks - 1, min(N_LOOKED_AT, values.n_tasks)).astype(int)
+    )
+    columns = list(values.features.values())
+    complete = complete_rows(values, target=False)
+    counts: dict[tuple[int, int], int] = {}
+    conditions, n_seen = [], 0
+    for task in looked_at:
+        rows = complete[:, task]
+        if rows.sum() <= len(columns):
+            continue
+        part = np.column_stack([c[rows, task if c.shape[1] > 1 else 0] for c in columns])
+        spread = part.std(axis=0)
+        if not np.isfinite(part).all() or (spread <= 1e-12 * np.abs(part).max(axis=0)).any():
+            continue  # reported elsewhere
+        scaled = (part - part.mean(axis=0)) / spread
+        n_seen += 1
+        related = np.abs(scaled.T @ scaled) / len(scaled)
+        for i, j in zip(*np.nonzero(np.triu(related > SAME, 1)), strict=True):
+            counts[(int(i), int(j))] = counts.get((int(i), int(j)), 0) + 1
+        sizes = np.linalg.svd(scaled, compute_uv=False)
+        conditions.append(float((sizes[0] / max(sizes[-1], np.finfo(float).tiny)) ** 2))
+    return {pair: count / n_seen for pair, count in counts.items()}, conditions
+
+
+def _units(contents: Contents, values: Values) -> Iterator[Finding]:
+    if contents.form != "arrays":
+        return
+    bare = [v.name for v in contents.variables if v.name in values.series and not v.units]
+    if bare:
+        yield Finding(
+            NOTE,
+            f"{_listed(bare)} ha{'s' if len(bare) == 1 else 've'} no units",
+            "set the attribute units, and results carry them",
+        )
+
+
+def complete_rows(values: Values, *, target: bool = True) -> BoolArray:
+    """Whether a task has everything in a row; features that it never has are not asked for."""
+    complete = np.ones(values.target.shape, dtype=bool)
+    if target:
+        complete &= np.isfinite(values.target)
+    for series in values.features.values():
+        never = np.isnan(series).all(axis=0)
+        complete &= np.isfinite(series) | never
+    return complete
+
+
+def _longest(gone: BoolArray) -> tuple[int, int]:
+    """The longest run of rows, and in which column."""
+    run = np.zeros(gone.shape[1], dtype=np.intp)
+    longest = run.copy()
+    for row in gone:
+        run = np.where(row, run + 1, 0)
+        longest = np.maximum(longest, run)
+    return int(longest.max()), int(np.argmax(longest))
+
+
+def _where(mask: BoolArray, values: Values) -> str:
+    row, column = (int(place[0]) for place in np.nonzero(mask))
+    task = f" of {values.tasks[column]}" if mask.shape[1] > 1 else ""
+    return f"the first at {_short(values.samples[row])}{task}"
+
+
+def _short(label: object) -> str:
+    text = str(label).partition(".")[0] if isinstance(label, np.datetime64) else str(label)
+    return text.removesuffix(" 00:00:00").removesuffix("T00:00:00")
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f}%" if share >= 0.095 else f"{100 * share:.2g}%"
+
+
+def _listed(names: list[str], at_most: int = 6) -> str:
+    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
+    return ", ".join(names[:at_most]) + more
+
+
+def _s(count: int | float) -> str:
+    return "" if count == 1 else "s"

@@ -1,0 +1,119 @@
+"""How a command ends: one sentence for what is wrong, an exit code, and nothing half said."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import threading
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ctfa.core.progress import SearchStopped
+
+#: Exit codes: a problem with the data, Ctrl-C, being told to end, and nobody left to read.
+PROBLEM, INTERRUPTED, TERMINATED, UNREAD = 1, 130, 143, 141
+#: Errors whose text is written for people; any other is ours to mend.
+TOLD = (ValueError, TypeError, KeyError, LookupError, OSError, ImportError, MemoryError)
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was told to end (SIGTERM): treated as Ctrl-C, so that nothing is left behind."""
+
+
+def guarded(
+    name: str, work: Callable[[argparse.Namespace], int | None]
+) -> Callable[[argparse.Namespace], int]:
+    """Run a command so that it ends in words: results on stdout, one sentence on stderr."""
+
+    def run(options: argparse.Namespace) -> int:
+        debug = wants_debug(options)
+        try:
+            with _warnings_in_words(name, show=not getattr(options, "quiet", False)), _endings():
+                return int(work(options) or 0)
+        except (KeyboardInterrupt, SearchStopped) as stop:
+            if debug:
+                traceback.print_exc()
+            complain(name, "stopped; nothing was written.")
+            return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
+        except BrokenPipeError:
+            raise  # whoever read the output has left: cli.main ends quietly
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            complain(name, in_words(error))
+            return PROBLEM
+
+    return run
+
+
+def wants_debug(options: argparse.Namespace) -> bool:
+    """Whether tracebacks are asked for."""
+    return bool(
+        getattr(options, "debug", False) or os.environ.get("CTFA_DEBUG", "") not in ("", "0")
+    )
+
+
+def complain(name: str, sentence: str) -> None:
+    """Print one line on standard error."""
+    print(f"ctfa {name}: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+
+
+def in_words(error: BaseException) -> str:
+    """What an error says, in one line without the name of its class."""
+    if isinstance(error, MemoryError):
+        return "there is not enough memory for this; take fewer tasks or fewer samples."
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror}"
+    # str() of a KeyError is the repr of its text.
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if isinstance(error, TOLD) and text.strip():
+        return text
+    return (
+        f"something went wrong that ctfa did not expect ({type(error).__name__}: {text}); "
+        "--debug shows where."
+    )
+
+
+@contextmanager
+def _warnings_in_words(name: str, *, show: bool) -> Iterator[None]:
+    """Print each warning that is meant for users as one line; a stopped search is an end."""
+    told: set[str] = set()
+
+    def tell(message: Any, category: Any, *_: Any, **__: Any) -> None:
+        text = str(message)
+        if show and text not in told:
+            told.add(text)
+            complain(name, f"note: {text}")
+
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("error", SearchStopped)
+        warnings.showwarning = tell
+        yield
+
+
+@contextmanager
+def _endings() -> Iterator[None]:
+    """Let a request to end unwind the command as Ctrl-C does, so that it tidies up."""
+    number = getattr(signal, "SIGTERM", None)
+    main = threading.current_thread() is threading.main_thread()
+    if number is None or not main or signal.getsignal(number) is not signal.SIG_DFL:
+        yield
+        return
+
+    def end(*_: Any) -> None:
+        raise Terminated
+
+    signal.signal(number, end)
+    try:
+        yield
+    finally:
+        signal.signal(number, signal.SIG_DFL)

@@ -1,0 +1,182 @@
+"""``ctfa doctor``: what is in a file, what is wrong with it, and how to fit it."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import Any
+
+from ctfa._commands._contents import Contents, contents_of
+from ctfa._commands._examination import Examination, examine
+from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding
+from ctfa._commands._fit_options import (
+    Asked,
+    add_common,
+    add_data,
+    add_method,
+    add_treatment,
+    asked_for,
+)
+from ctfa._commands._guess import Roles, guess_roles
+from ctfa._commands._inputs import read_data
+from ctfa._commands._running import guarded
+from ctfa._commands._terminal import (
+    path_text,
+    print_heading,
+    print_json,
+    print_styled,
+    print_table,
+    watched,
+)
+
+ABOUT = """\
+Read a file and say what is in it, what is wrong with it and what to do about that, how long a fit
+will take, and the command that would do it. Nothing is written."""
+EXAMPLES = """\
+examples:
+  ctfa doctor basins.nc
+  ctfa doctor basins.nc -t vhi -f t2m,tp --neighbours basins.gpkg
+
+What is not given is guessed, and said to be. The exit code is 1 where something stops a fit.
+"""
+#: Marks and colours of findings.
+MARKS = {STOPS: ("stops", "bold red"), HARMS: ("harms", "yellow"), NOTE: ("note ", "cyan")}
+#: Variables of a file that are listed.
+MOST_VARIABLES = 40
+
+
+def add_to(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "doctor",
+        help="what is in a file, what is wrong with it, and how to fit it",
+        usage="ctfa doctor FILE [options of ctfa fit]",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("data", metavar="FILE", help="NetCDF, Zarr, CSV, Parquet or GeoPackage")
+    add_data(parser)
+    add_treatment(parser)
+    add_method(parser)
+    parser.add_argument(
+        "--no-timing", dest="timing", action="store_false", help="do not fit a few tasks to time it"
+    )
+    add_common(parser)
+    parser.set_defaults(run=guarded("doctor", run))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; return the exit code."""
+    asked, _ = asked_for(options)
+    with watched("doctor", quiet=options.quiet or options.json) as steps:
+        data = read_data(asked.files["data"], steps)
+        contents = contents_of(data)
+        target = asked.options["target"]
+        roles = guess_roles(
+            contents,
+            target=target[0] if target is not None and len(target) == 1 else target,
+            features=asked.options["features"] or (),
+            sample=asked.options["sample"],
+            task=asked.options["task"] or (),
+        )
+        seen = examine(data, contents, roles, asked, steps, timing=options.timing)
+    command = suggestion(asked, roles, seen, data, shown=options.data)
+    if options.json:
+        print_json(document(options.data, contents, roles, seen, command))
+    else:
+        show(path_text(asked.files["data"]), contents, roles, seen, command)
+    return 1 if seen.stops else 0
+
+
+def suggestion(
+    asked: Asked, roles: Roles, seen: Examination, data: Any, *, shown: str
+) -> str | None:
+    """The command that fits this file; None where it is not known what to fit."""
+    if (
+        roles.target is None
+        or not roles.features
+        or not (roles.task or isinstance(roles.target, list))
+    ):
+        return None
+    targets = [roles.target] if isinstance(roles.target, str) else roles.target
+    words = ["ctfa", "fit", shown, "-t", ",".join(targets), "-f", ",".join(roles.features)]
+    if roles.sample:
+        words += ["--sample", roles.sample]
+    if roles.task:
+        words += ["--task", ",".join(roles.task)]
+    if "neighbours" in asked.files:
+        words += ["--neighbours", path_text(asked.files["neighbours"])]
+    elif asked.options["neighbours"]:
+        words += ["--neighbours", asked.options["neighbours"]]
+    elif seen.way:
+        words += ["--neighbours", seen.way]
+    if seen.masks:
+        words += ["--masked", "leave"]
+    return shlex.join([*words, "-o", "run"])
+
+
+def document(
+    file: str, contents: Contents, roles: Roles, seen: Examination, command: str | None
+) -> dict[str, Any]:
+    """Everything, for JSON."""
+    return {
+        "file": file,
+        "contents": contents.document(),
+        "period": None if seen.period is None else vars(seen.period),
+        "roles": roles.document(),
+        "findings": [finding._asdict() for finding in seen.findings],
+        "n_samples": seen.n_samples,
+        "n_tasks": seen.n_tasks,
+        "estimate": None if seen.estimate is None else vars(seen.estimate),
+        "command": command,
+        "stops": seen.stops,
+    }
+
+
+def show(
+    file: str, contents: Contents, roles: Roles, seen: Examination, command: str | None
+) -> None:
+    """Print it for people."""
+    sizes = ", ".join(f"{size:,} {dim}" for dim, size in contents.sizes.items())
+    print_heading(f"{file}: {contents.form} of {sizes}")
+    if seen.period is not None:
+        print(f"  {roles.sample}: {seen.period.words}")
+    rows = [
+        [v.name, " x ".join(v.dims), v.kind, v.units or "-", v.words or ""]
+        for v in contents.variables[:MOST_VARIABLES]
+    ]
+    columns = ["variable", "dimensions", "holds", "units", "what it is"]
+    print_table(columns, rows, words=columns)
+    if len(contents.variables) > MOST_VARIABLES:
+        print(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
+    print()
+    print_heading("What is what")
+    targets = roles.target if isinstance(roles.target, str) else ", ".join(roles.target or ())
+    for role, value in (
+        ("target", targets),
+        ("features", ", ".join(roles.features)),
+        ("sample", roles.sample or ""),
+        ("task", ", ".join(roles.task)),
+    ):
+        guessed = "  (guessed)" if role in roles.guessed else ""
+        print(f"  {role:9s} {value or '-'}{guessed}")
+    print()
+    print_heading("What was found" if seen.findings else "Nothing wrong was found")
+    for number, finding in enumerate(seen.findings):
+        # The same advice for one thing after another is given once, under the last.
+        following = seen.findings[number + 1 : number + 2]
+        _show_finding(finding, advise=[f.do for f in following] != [finding.do])
+    print()
+    if seen.estimate is not None:
+        print(f"A fit takes {seen.estimate.words}.")
+    if command is not None:
+        print_heading("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
+        print(f"  {command}")
+
+
+def _show_finding(finding: Finding, *, advise: bool) -> None:
+    mark, style = MARKS[finding.severity]
+    print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
+    if finding.do and advise:
+        print(f"         {finding.do[0].upper()}{finding.do[1:]}.")

@@ -1,0 +1,118 @@
+"""``ctfa path``: how many regions every limit gives, and what that does to the error."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ctfa._commands import _reading as read
+from ctfa._commands._fit_options import (
+    add_common,
+    add_data,
+    add_method,
+    add_treatment,
+    asked_for,
+)
+from ctfa._commands._inputs import fit_from
+from ctfa._commands._results import MODEL, load_run
+from ctfa._commands._running import guarded
+from ctfa._commands._terminal import number, path_text, print_json, print_table, watched
+from ctfa._commands.predict import refuse_existing
+from ctfa.labelled._files import write
+
+ABOUT = """\
+For every limit that was tried: how many regions it gives, and the error on held-out rows with its
+standard error. The limit that was chosen is marked."""
+EXAMPLES = """\
+examples:
+  ctfa path run
+  ctfa path run --csv path.csv
+  ctfa path basins.nc -t vhi -f t2m,tp --task basin --neighbours basins.gpkg
+
+The table of a file of data is that of ctfa fit with the same options; nothing is written.
+"""
+#: Columns of the table, and what they are called there.
+COLUMNS = {
+    "max_loss": "max_loss",
+    "n_groups": "regions",
+    "error": "held-out error",
+    "standard_error": "+- from best",
+}
+#: Longest table that is printed whole.
+MOST_ROWS = 40
+
+
+def add_to(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "path",
+        help="regions and held-out error for every limit",
+        usage="ctfa path RUN|FILE [--csv FILE] [options of ctfa fit]",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "data", metavar="RUN|FILE", help="the folder of a run, or data with the options of ctfa fit"
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table there")
+    parser.add_argument("--force", action="store_true", help="replace that file")
+    add_data(parser)
+    add_treatment(parser)
+    add_method(parser)
+    parser.add_argument("--jobs", type=read.count, metavar="N", help="processes (default 1)")
+    add_common(parser)
+    parser.set_defaults(run=guarded("path", run))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; return the exit code."""
+    if options.csv is not None:
+        refuse_existing(options.csv, force=options.force)
+    with watched("path", quiet=options.quiet or options.json) as steps:
+        given = Path(options.data)
+        if (given / MODEL).exists() or given.suffix == Path(MODEL).suffix:
+            fitted = load_run(given)
+        else:
+            asked, _ = asked_for(options)
+            asked.options["held_out"] = "none"  # the path has errors of its own
+            fitted = fit_from(asked, steps, n_jobs=options.jobs)
+    table = fitted.path()
+    if options.csv is not None:
+        write(table, options.csv)
+    chosen = float(fitted.estimator.max_loss_)
+    rows = table.to_dict("records")
+    if options.json:
+        print_json({"chosen": chosen, "n_regions": fitted.n_regions, "path": rows})
+        return 0
+    _print(rows, chosen, fitted)
+    if options.csv is not None:
+        print(f"Written: {path_text(options.csv)}")
+    return 0
+
+
+def _print(rows: list[dict[str, Any]], chosen: float, fitted: Any) -> None:
+    print(
+        f"{fitted.tasks.n_tasks:,} tasks ({fitted.tasks.what}); chosen: max_loss = {chosen:g}, "
+        f"{fitted.n_regions:,} regions"
+    )
+    shown = rows
+    if len(rows) > MOST_ROWS:
+        shown = [rows[round(i * (len(rows) - 1) / (MOST_ROWS - 1))] for i in range(MOST_ROWS)]
+    best = min(shown, key=lambda row: _distance(row["max_loss"], chosen), default=None)
+    names = [name for name in COLUMNS if rows and name in rows[0]]
+    cells = [
+        [*(_cell(row[name]) for name in names), "<- chosen" if row is best else ""] for row in shown
+    ]
+    print_table([*(COLUMNS[name] for name in names), ""], cells, words=[""])
+    if len(shown) < len(rows):
+        print(f"{len(shown)} of {len(rows):,} rows; --csv writes all.")
+
+
+def _distance(limit: float, chosen: float) -> float:
+    return 0.0 if limit == chosen else abs(limit - chosen)
+
+
+def _cell(value: Any) -> str:
+    return f"{int(value):,}" if float(value).is_integer() else number(float(value))

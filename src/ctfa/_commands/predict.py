@@ -1,0 +1,94 @@
+"""``ctfa predict``: a fitted run on other data."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ctfa._commands._fit_options import add_common
+from ctfa._commands._inputs import read_data
+from ctfa._commands._results import load_run
+from ctfa._commands._running import guarded
+from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
+from ctfa.labelled._files import write
+
+ABOUT = """\
+Predict the target of every task from other data, with the models of a run. The data must name the
+features as they were named in fit; tasks are matched by label."""
+EXAMPLES = """\
+examples:
+  ctfa predict run future.nc -o predicted.nc
+  ctfa predict run gauges_2025.csv -o predicted.csv      the ending decides the format
+"""
+#: Endings of files that hold tables.
+TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".feather", ".arrow")
+
+
+def add_to(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "predict",
+        help="predict from other data with the models of a run",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
+    parser.add_argument("data", type=Path, metavar="FILE", help="data with the features")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE",
+        help="where predictions go: .nc, .zarr, .csv or .parquet",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace the file that is there")
+    parser.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")
+    add_common(parser)
+    parser.set_defaults(run=guarded("predict", run))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; return the exit code."""
+    refuse_existing(options.output, force=options.force)
+    with watched("predict", quiet=options.quiet or options.json) as steps:
+        fitted = load_run(options.fitted)
+        predicted = _predict(fitted, options, steps)
+        steps(f"writing {options.output}")
+        write(predicted, options.output)
+    sizes = dict(predicted.sizes) if hasattr(predicted, "sizes") else {"rows": len(predicted)}
+    if options.json:
+        print_json({"output": str(options.output), "target": fitted.plan.target, "sizes": sizes})
+    else:
+        shape = " x ".join(f"{size:,} {dim}" for dim, size in sizes.items())
+        print_styled(f"Written: {path_text(options.output)}", "bold", rest=f", {shape}")
+    return 0
+
+
+def _predict(fitted: Any, options: argparse.Namespace, steps: Steps) -> Any:
+    data = read_data(options.data, steps, options.layer)
+    steps("predicting")
+    return _for(options.output, fitted, data, fitted.predict(data))
+
+
+def _for(path: Path, fitted: Any, data: Any, predicted: Any) -> Any:
+    """Predictions in a form that the file holds: a table says whose and when each row is."""
+    if hasattr(predicted, "to_dataframe"):
+        is_table = path.name.lower().endswith(TABLES)
+        if not is_table:
+            return predicted
+        # Without coordinates such as elevation, which would stand in every row.
+        return predicted.reset_coords(drop=True).to_dataframe().reset_index()
+    labels = [name for name in (fitted.plan.sample, *fitted.tasks.dims) if name in data.columns]
+    table = data[labels].copy()
+    if predicted.ndim == 1:
+        return table.assign(**{fitted.plan.target: predicted.to_numpy()})
+    return table.assign(**{str(name): predicted[name].to_numpy() for name in predicted.columns})
+
+
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """Say in one sentence that a file is there, or that it cannot be made."""
+    if path.is_dir() and path.suffix.lower() != ".zarr":
+        raise ValueError(f"{path} is a folder: name a file with -o.")
+    if path.exists() and not force:
+        raise ValueError(f"{path} exists: name another file, or add --force to replace it.")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{path} cannot be made: there is no folder {path.parent}.")

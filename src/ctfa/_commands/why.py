@@ -1,0 +1,91 @@
+"""``ctfa why``: the evidence that put a task into its region."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from ctfa._commands._fit_options import add_common
+from ctfa._commands._results import load_run
+from ctfa._commands._running import guarded
+from ctfa._commands._terminal import print_json
+
+ABOUT = """\
+Say why a task is in its region: the merges that brought it there, what each was predicted to gain,
+and the nearest merge that was refused."""
+EXAMPLES = """\
+examples:
+  ctfa why run 2080012345
+  ctfa why run basin_017 basin_018
+  ctfa why run 40.25,-3.75               a cell of a grid
+  ctfa why run -- -33.5,151.2            after -- where the first number is negative
+"""
+
+
+def add_to(commands: Any) -> None:
+    """Describe the command."""
+    parser = commands.add_parser(
+        "why",
+        help="why a task is in its region, and what was refused",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
+    parser.add_argument("labels", nargs="+", metavar="LABEL", help="a task, as the data names it")
+    add_common(parser, quiet=False)
+    parser.set_defaults(run=guarded("why", run))
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run it; return the exit code."""
+    fitted = load_run(options.fitted)
+    answers = []
+    for text in options.labels:
+        position = fitted.tasks.position(read_label(text, fitted.tasks.labels))
+        answers.append((fitted.tasks.names[position], fitted.why(fitted.tasks.labels[position])))
+    if options.json:
+        print_json({"tasks": [_document(name, answer) for name, answer in answers]})
+    else:
+        print("\n\n".join(str(answer) for _, answer in answers))
+    return 0
+
+
+def read_label(text: str, labels: list[Any]) -> Any:
+    """A label as the data has it: a number where labels are numbers, a tuple where they are."""
+    example = labels[0]
+    if isinstance(example, tuple):
+        parts = [part.strip() for part in text.split(",")]
+        if len(parts) != len(example):
+            raise ValueError(
+                f"{text!r} is not a task here: give {len(example)} values with a comma between "
+                f"them, such as {','.join(map(str, example))}."
+            )
+        return tuple(_typed(part, like) for part, like in zip(parts, example, strict=True))
+    return _typed(text, example)
+
+
+def _typed(text: str, like: Any) -> Any:
+    kind = type(like.item() if hasattr(like, "item") else like)
+    if kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            return text  # refused by who knows the labels, in a sentence
+    return text
+
+
+def _document(name: str, answer: Any) -> dict[str, Any]:
+    fields = {key: value for key, value in vars(answer).items() if not key.startswith("_")}
+    return {"task": name, "words": str(answer)} | {
+        key: _plain(value) for key, value in fields.items() if key not in ("terms",)
+    }
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "_asdict"):
+        return {key: _plain(item) for key, item in value._asdict().items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,108 @@
+"""What is given to be taken off every series first: columns of a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.types import BoolArray, FloatArray
+
+
+def read_baseline(baseline: Any, n_samples: int) -> FloatArray | None:
+    """Columns of a baseline as finite numbers ``(n_samples, p)``; None without one."""
+    if baseline is None:
+        return None
+    try:
+        columns = np.asarray(baseline, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"baseline holds something that is not a number ({error}): pass seasons as indicators "
+            "or harmonics, and time as a number."
+        ) from error
+    if np.asarray(baseline).dtype.kind in "mM":
+        raise ValueError(
+            "baseline contains dates or durations: turn them into numbers first, such as the year "
+            "for a trend and an indicator for each month."
+        )
+    if columns.ndim == 1:
+        columns = columns[:, None]
+    if columns.ndim != 2 or columns.shape[0] != n_samples:
+        raise ValueError(
+            f"baseline has shape {np.shape(baseline)} but X has {n_samples} rows: pass an array "
+            "(n_samples, n_columns), one row for each row of X."
+        )
+    if not columns.shape[1]:
+        raise ValueError("baseline has no columns: leave it out.")
+    bad = np.argwhere(~np.isfinite(columns))
+    if bad.size:
+        row, column = map(int, bad[0])
+        raise ValueError(
+            f"baseline contains NaN or infinity (first at row {row}, column {column}): it must be "
+            "known in every row; leave out the rows where it is not."
+        )
+    return columns
+
+
+def read_baseline_again(
+    baseline: Any, n_samples: int, seen: FloatArray | None
+) -> FloatArray | None:
+    """Columns for other rows; ``seen`` are the means of those of fit, None where it had none."""
+    if seen is None:
+        if baseline is not None:
+            raise ValueError(
+                "baseline was given but fit has seen none: leave it out, or pass it to fit too."
+            )
+        return None
+    if baseline is None:
+        raise ValueError(
+            f"fit has taken a baseline of {seen.size} columns off every series: pass baseline= for "
+            "these rows too, the same columns in the same order."
+        )
+    columns = read_baseline(baseline, n_samples)
+    assert columns is not None
+    if columns.shape[1] != seen.size:
+        raise ValueError(
+            f"baseline has {columns.shape[1]} columns but fit has seen {seen.size}: pass the same "
+            "columns in the same order."
+        )
+    return columns
+
+
+def refuse_in_search(name: str, given: Any) -> None:
+    """Refuse what a search over the limits of both phases does not know."""
+    if given is not None:
+        raise ValueError(
+            f"CTFARegressorCV takes no {name}: use CTFARegressor, whose max_loss='auto' is chosen "
+            "with it."
+        )
+
+
+def require_levels(baseline: Any, scale: str) -> None:
+    """Refuse a baseline where levels are to be kept."""
+    if baseline is not None and scale == "none":
+        raise ValueError(
+            "scale='none' keeps the levels of the targets, and a baseline takes them off: use "
+            "scale='standard' or 'center' with a baseline."
+        )
+
+
+def require_in_sample(baseline: Any, features: Any) -> None:
+    """Refuse folds of Phase II, which would judge by a baseline that has seen their test rows."""
+    if baseline is not None and features is not None and features.cv is not None:
+        raise ValueError(
+            f"features are judged on folds (cv={features.cv!r}), and the baseline of a fit is "
+            "found on all its rows: use FeatureAggregator(cv=None) with a baseline."
+        )
+
+
+def require_more_than_baseline(left: BoolArray, names: Sequence[str]) -> None:
+    """Refuse targets of which the baseline leaves nothing but rounding."""
+    told = np.flatnonzero(~left)
+    if told.size:
+        more = f" (and {told.size - 1} more)" if told.size > 1 else ""
+        raise ValueError(
+            f"target {names[int(told[0])]!r}{more} is told by the baseline alone: nothing is left "
+            "to predict. Leave it out, or use fewer columns in the baseline."
+        )

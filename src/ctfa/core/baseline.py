@@ -1,0 +1,157 @@
+"""What is known of every series before it is asked about: seasons, a trend, taken off first.
+
+Each series is regressed on the columns of a baseline with an intercept, over the rows given and
+where it is observed; the residuals are its anomalies. Columns may depend on each other (all twelve
+months beside the intercept, a month that some rows lack). Of all slopes that fit alike those are
+taken whose effects, slope times length of the column, are the least: for indicators of months the
+slopes then average to zero over the rows, and in a month that was never seen a series has its mean
+(and its trend).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from ctfa.core.design import EPS, column_lengths, row_scales, weighted_mean
+from ctfa.core.gaps import patterns
+from ctfa.core.types import BoolArray, FloatArray
+
+#: Singular values of unit columns below this share of the largest are rounding. Months, harmonics
+#: and trends are far from it; a tighter cut would take the rounding of a dependent column for one.
+RANK_CUTOFF = 1e-10
+#: Residuals that vary by less than this share of the largest value are rounding: the baseline says
+#: all there is to say of such a series.
+RESIDUE = 1e3 * EPS
+
+
+class Lines(NamedTuple):
+    """What a baseline says of series: ``level + (columns - centre) @ slopes``."""
+
+    levels: FloatArray  # (m,)
+    slopes: FloatArray  # (m, p)
+    centre: FloatArray  # (p,): means of the columns over the rows they were found on
+
+    def at(self, columns: FloatArray) -> FloatArray:
+        """Values in rows of these columns, ``(n, m)``."""
+        return np.asarray(self.levels + (columns - self.centre) @ self.slopes.T)
+
+
+@dataclass(frozen=True, eq=False)
+class Baseline:
+    """Columns ``(n, p)`` over some rows, centred (and weighted) and factored once."""
+
+    columns: FloatArray
+    weights: FloatArray | None
+    centre: FloatArray
+    row_scale: FloatArray  # roots of the weights, which sum to the number of rows that count
+    basis: FloatArray  # (n, rank): orthonormal, of the centred and weighted columns
+    to_slopes: FloatArray  # (p, rank): slopes of what has these coordinates
+
+    @classmethod
+    def of(cls, columns: FloatArray, weights: FloatArray | None = None) -> Baseline:
+        """Factor by singular values."""
+        used, scale = row_scales(columns.shape[0], weights)
+        row_scale = np.zeros(columns.shape[0])
+        row_scale[used] = scale
+        centre = weighted_mean(columns, row_scale)
+        centred = (columns - centre) * row_scale[:, None]
+        spread = column_lengths(centre, centred)
+        varying = np.flatnonzero(spread > 0.0)
+        left, values, _ = linalg.svd(centred[:, varying] / spread[varying], full_matrices=False)
+        rank = int(np.count_nonzero(values > RANK_CUTOFF * values.max(initial=0.0)))
+        basis = left[:, :rank]
+        to_slopes = np.zeros((columns.shape[1], rank))
+        if rank:
+            # Rank is decided on columns of unit spread, slopes are shortest by their lengths.
+            length = np.sqrt(spread[varying] ** 2 + (row_scale**2).sum() * centre[varying] ** 2)
+            u, s, v = linalg.svd(centred[:, varying] / length, full_matrices=False)
+            inverse = v[:rank].T / s[:rank] @ (u[:, :rank].T @ basis)
+            to_slopes[varying] = inverse / length[:, None]
+        return cls(columns, weights, centre, row_scale, basis, to_slopes)
+
+    @property
+    def rank(self) -> int:
+        """Degrees of freedom that a series spends on it, beside the intercept."""
+        return int(self.basis.shape[1])
+
+    def take_off(self, rows: FloatArray) -> tuple[Lines, FloatArray]:
+        """Leave the residuals of series ``(m, n)`` in place, NaN where missing.
+
+        Returns what was taken off and the standard deviations of what is left: zero, and the
+        residuals too, where that is rounding.
+        """
+        n_series = rows.shape[0]
+        levels, slopes = np.zeros(n_series), np.zeros((n_series, self.centre.size))
+        spread = np.zeros(n_series)
+        observed = ~np.isnan(rows)
+        if observed.all():
+            levels[:], slopes[:], spread[:] = self._take_off_whole(rows)
+            return Lines(levels, slopes, self.centre), spread
+        for kept, members in patterns(observed.T):
+            if not self.row_scale[kept].any():
+                continue
+            part = self if kept.all() else self._of_rows(kept)
+            some = rows[np.ix_(members, kept)]
+            level, slope, spread[members] = part._take_off_whole(some)
+            rows[np.ix_(members, kept)] = some
+            # Levels are those at one centre, whatever the rows a series was seen in.
+            levels[members] = level + slope @ (self.centre - part.centre)
+            slopes[members] = slope
+        return Lines(levels, slopes, self.centre), spread
+
+    def free_rows(self, residuals: FloatArray) -> FloatArray:
+        """Complete residuals ``(..., n)`` in coordinates ``(..., n - rank)`` of their own.
+
+        Residuals have only ``n - rank - 1`` dimensions. In an orthonormal basis of these, embedded
+        among the vectors of ``n - rank`` numbers with mean zero, every inner product is what it
+        was (weights included), and whoever counts rows counts the degrees of freedom that are left.
+        """
+        used = self.row_scale > 0.0
+        return np.asarray((residuals[..., used] * self.row_scale[used]) @ self._turn.T)
+
+    @cached_property
+    def _turn(self) -> FloatArray:
+        """``(n - rank, n)``: from weighted rows to coordinates, by few reflections."""
+        used = self.row_scale > 0.0
+        level = self.row_scale[used] / linalg.norm(self.row_scale)
+        taken = np.column_stack((level, self.basis[used]))
+        n_free = taken.shape[0] - self.rank
+        beyond = linalg.qr(taken)[0][:, self.rank + 1 :]
+        return np.asarray(linalg.qr(np.ones((n_free, 1)))[0][:, 1:] @ beyond.T)
+
+    def _of_rows(self, kept: BoolArray) -> Baseline:
+        return Baseline.of(self.columns[kept], None if self.weights is None else self.weights[kept])
+
+    def _take_off_whole(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        weight = self.row_scale**2
+        total = weight.sum()
+        counts = weight > 0.0
+        about = (self.columns - self.centre).T
+        largest = np.abs(rows[:, counts]).max(axis=1, initial=0.0)
+        levels, slopes = np.zeros(rows.shape[0]), np.zeros((rows.shape[0], self.centre.size))
+        for _ in range(2):  # twice: the first sweep leaves rounding of what it removed
+            step = rows @ weight / total
+            rows -= step[:, None]
+            levels += step
+            found = (rows * self.row_scale) @ self.basis @ self.to_slopes.T
+            rows -= found @ about
+            slopes += found
+        spread = np.sqrt(rows**2 @ weight / total)
+        nothing = spread <= RESIDUE * largest
+        rows[np.ix_(nothing, counts)] = 0.0
+        return levels, slopes, np.where(nothing, 0.0, spread)
+
+
+def take_off(
+    values: FloatArray, columns: FloatArray, weights: FloatArray | None
+) -> tuple[FloatArray, Lines, Baseline]:
+    """Residuals of the columns of a table ``(n, m)`` on a baseline, as a new table."""
+    baseline = Baseline.of(columns, weights)
+    rows = values.T.copy()
+    lines, _ = baseline.take_off(rows)
+    return rows.T, lines, baseline

@@ -1,0 +1,32 @@
+"""Libraries that labelled data stand on, imported where they are used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+#: Which extra of ctfa brings a library.
+EXTRAS = {
+    "xarray": "xarray",
+    "pandas": "xarray",
+    "dask": "dask",
+    "polars": "frames",
+    "geopandas": "geo",
+    "shapely": "geo",
+    "pyogrio": "geo",
+    "h5netcdf": "io",
+    "h5py": "io",
+    "zarr": "io",
+    "pyarrow": "io",
+}
+
+
+def need(library: str, what: str = "") -> Any:
+    """Import a library; where it is missing, say what brings it."""
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        extra = EXTRAS.get(library.partition(".")[0], "xarray")
+        raise ImportError(
+            f"{what or 'Labelled data'} needs {library}: pip install 'ctfa[{extra}]'"
+        ) from error

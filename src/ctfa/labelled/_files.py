@@ -1,0 +1,269 @@
+"""Read and write labelled data by the suffix of the file, whole or not at all."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ctfa.labelled import _array_files as arrays
+from ctfa.labelled import _table_files as tables
+
+
+class FileError(ValueError):
+    """A file that cannot be read or written; one sentence says why, and what to do."""
+
+
+class _Kind(NamedTuple):
+    """A format: what it is called, what it holds, and how it is read and written."""
+
+    name: str
+    holds: str  # "arrays", "tables" or "maps"
+    read: Callable[[Path, str | None, bool], Any]
+    write: Callable[[Any, Path], None]
+    begins: tuple[bytes, ...] = ()  # one of these, where the format has such
+
+
+_NETCDF = _Kind(
+    "NetCDF", "arrays", arrays.read_netcdf, arrays.write_netcdf, (b"\x89HDF\r\n\x1a\n", b"CDF")
+)
+_ZARR = _Kind("Zarr", "arrays", arrays.read_zarr, arrays.write_zarr, (b"PK",))
+_PARQUET = _Kind(
+    "Parquet", "tables", lambda p, *_: tables.read_parquet(p), tables.write_parquet, (b"PAR1",)
+)
+_FEATHER = _Kind(
+    "Feather",
+    "tables",
+    lambda p, *_: tables.read_feather(p),
+    tables.write_feather,
+    (b"ARROW1", b"FEA1"),
+)
+_CSV = _Kind("CSV", "tables", lambda p, *_: tables.read_csv(p), tables.write_csv)
+_GZIPPED = _CSV._replace(name="gzipped CSV", begins=(b"\x1f\x8b",))
+_GEOJSON = _Kind("GeoJSON", "maps", lambda p, layer, _: tables.read_map(p, layer), tables.write_map)
+_GPKG = _GEOJSON._replace(name="GeoPackage", begins=(b"SQLite format 3",))
+_SHP = _GEOJSON._replace(name="shapefile", begins=(b"\x00\x00\x27\x0a",))
+
+#: By suffix, longer ones first where one ends with the other.
+_KINDS: dict[str, _Kind] = {
+    ".nc": _NETCDF,
+    ".nc4": _NETCDF,
+    ".h5": _NETCDF,
+    ".hdf5": _NETCDF,
+    ".zarr": _ZARR,
+    ".zarr.zip": _ZARR,
+    ".parquet": _PARQUET,
+    ".feather": _FEATHER,
+    ".arrow": _FEATHER,
+    ".csv": _CSV,
+    ".csv.gz": _GZIPPED,
+    ".tsv": _CSV._replace(name="TSV"),
+    ".tsv.gz": _GZIPPED._replace(name="gzipped TSV"),
+    ".gpkg": _GPKG,
+    ".geojson": _GEOJSON,
+    ".json": _GEOJSON,
+    ".shp": _SHP,
+}
+_WRITTEN = {
+    "arrays": ".nc or .zarr",
+    "tables": ".parquet, .feather or .csv",
+    "maps": ".gpkg, .geojson, .shp or .parquet",
+}
+
+
+def read(path: str | os.PathLike[str], *, layer: str | None = None, lazy: bool = False) -> Any:
+    """Read labelled data by the suffix of its file.
+
+    Parameters
+    ----------
+    path : str or path
+        ``.nc``, ``.nc4``, ``.h5``, ``.hdf5`` (NetCDF), ``.zarr``, ``.zarr.zip``, ``.parquet``,
+        ``.feather``, ``.arrow``, ``.csv``, ``.tsv`` (``.gz`` too), ``.gpkg``, ``.geojson``,
+        ``.json``, ``.shp``.
+    layer : str, optional
+        Which layer of a GeoPackage, or which group of a NetCDF or Zarr file.
+    lazy : bool, default False
+        Whether arrays are dask's, in pieces. Without, they are read when they are used, and whole.
+
+    Returns
+    -------
+    xarray.Dataset, pandas.DataFrame or geopandas.GeoDataFrame
+        A table of text has dates where a whole column reads like 2020-01-31 or
+        2020-01-31T12:00:00, and text where numbers have leading zeros. What `write` has written
+        comes back with its labels, types, attributes and order; a table of text has the labels of
+        its rows as columns.
+
+    Raises
+    ------
+    FileError
+        One sentence: the file is not there, empty, cut short, not what its suffix says, or needs
+        a library that is not installed.
+
+    Examples
+    --------
+    >>> import tempfile, pandas as pd
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(pd.DataFrame({"basin": ["007", "008"], "vhi": [0.5, 0.25]}), f"{folder}/a.csv")
+    ...     read(f"{folder}/a.csv").basin.tolist()
+    ['007', '008']
+    """
+    path = Path(path)
+    kind = _there(path)
+    name = path.name
+    try:
+        return kind.read(path, layer, lazy)
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except ImportError as error:
+        raise FileError(f"{name} cannot be read: {_reason(error)}.") from None
+    except PermissionError:
+        raise FileError(f"{name} cannot be read: you have no permission to.") from None
+    except LookupError as error:
+        if error.args and str(error.args[0]).startswith("has "):
+            raise FileError(f"{name} {_reason(error)}.") from None
+        raise FileError(_no_such(name, kind, error)) from None
+    except Exception as error:
+        raise FileError(_no_such(name, kind, error)) from None
+
+
+def write(obj: Any, path: str | os.PathLike[str]) -> None:
+    """Write labelled data in the format of the suffix, whole or not at all.
+
+    Parameters
+    ----------
+    obj : xarray.Dataset, xarray.DataArray, DataFrame of pandas or polars, or GeoDataFrame
+        Arrays go to ``.nc`` and ``.zarr``; tables to ``.parquet``, ``.feather``, ``.csv``; maps to
+        ``.gpkg``, ``.geojson``, ``.shp`` and ``.parquet``.
+    path : str or path
+        What is there already is replaced once all is written.
+
+    Raises
+    ------
+    FileError
+        One sentence: what this format cannot hold, or why the place cannot be written to.
+    """
+    path = Path(path)
+    kind = _kind(path)
+    obj = _fitting(obj, path, kind)
+    if not path.parent.is_dir():
+        raise FileError(f"{path.name} cannot be written: there is no folder {path.parent}.")
+    if path.is_dir() and not _is_zarr(path, kind):
+        raise FileError(f"{path.name} is a folder, and would have to go: choose another name.")
+    try:
+        with tempfile.TemporaryDirectory(prefix=".ctfa-", dir=path.parent) as folder:
+            kind.write(obj, Path(folder) / path.name)
+            _put(Path(folder), path)
+    except (KeyboardInterrupt, MemoryError):
+        raise
+    except PermissionError:
+        raise FileError(f"{path} cannot be written: you have no permission to.") from None
+    except Exception as error:
+        raise FileError(f"{path.name} cannot be written: {_reason(error)}.") from None
+
+
+def _put(folder: Path, path: Path) -> None:
+    """Everything that was written to its place, what is named like the file last."""
+    if path.is_dir():  # a folder that is not empty cannot be replaced
+        old = folder / "replaced"
+        path.rename(old)
+        try:
+            (folder / path.name).rename(path)
+        except BaseException:
+            old.rename(path)
+            raise
+        return
+    for beside in sorted(folder.iterdir()):
+        if beside.name != path.name:
+            os.replace(beside, path.parent / beside.name)
+    os.replace(folder / path.name, path)
+
+
+def _is_zarr(path: Path, kind: _Kind) -> bool:
+    marks = (".zgroup", ".zmetadata", "zarr.json")
+    return kind is _ZARR and (
+        any((path / mark).exists() for mark in marks) or not any(path.iterdir())
+    )
+
+
+def _kind(path: Path) -> _Kind:
+    name = path.name.lower()
+    found = [suffix for suffix in _KINDS if name.endswith(suffix) and name != suffix]
+    if not found:
+        suffix = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        raise FileError(
+            f"{path.name} has {suffix}, which does not say what it is: known are "
+            f"{', '.join(_KINDS)}."
+        )
+    return _KINDS[max(found, key=len)]
+
+
+def _there(path: Path) -> _Kind:
+    """The kind of a file that is there, and not obviously another."""
+    if not path.exists():
+        raise FileError(_absent(path))
+    kind = _kind(path)
+    if path.is_dir():
+        if kind is _ZARR:
+            return kind
+        raise FileError(f"{path.name} is a folder: give a file in it.")
+    try:
+        with path.open("rb") as file:
+            begins = file.read(16)
+    except OSError as error:
+        raise FileError(f"{path.name} cannot be read: {_reason(error)}.") from None
+    if not begins:
+        raise FileError(f"{path.name} is empty (0 bytes): write or copy it once more.")
+    if kind.begins and not begins.startswith(kind.begins):
+        raise FileError(
+            f"{path.name} is no {kind.name} file, or only part of one: it begins with "
+            f"{begins[:8]!r}."
+        )
+    return kind
+
+
+def _absent(path: Path) -> str:
+    folder = path.parent
+    if not folder.is_dir():
+        return f"{path} does not exist: there is no folder {folder} either."
+    names = {entry.name.lower(): entry.name for entry in sorted(folder.iterdir())}
+    near = [names[n] for n in difflib.get_close_matches(path.name.lower(), names, 3, 0.6)]
+    same = [n for n in names.values() if Path(n).stem == path.stem and n not in near]
+    near = [n for n in (*near, *same) if not n.startswith(".")][:3]
+    advice = f": did you mean {' or '.join(near)}?" if near else f" in the folder {folder}."
+    return f"{path.name} does not exist{advice}"
+
+
+def _fitting(obj: Any, path: Path, kind: _Kind) -> Any:
+    """The object if this kind of file holds such."""
+    if hasattr(obj, "to_pandas") and hasattr(obj, "columns"):  # polars
+        obj = obj.to_pandas()
+    if hasattr(obj, "dims") and hasattr(obj, "coords"):
+        is_a, what = "arrays", type(obj).__name__
+    elif hasattr(obj, "active_geometry_name"):
+        is_a, what = "maps", "GeoDataFrame"
+    elif hasattr(obj, "to_parquet"):
+        is_a, what = "tables", type(obj).__name__
+    else:
+        raise FileError(
+            f"{path.name} cannot be written from {type(obj).__name__}: give a Dataset, a DataFrame "
+            f"or a GeoDataFrame."
+        )
+    holds_both = kind in (_PARQUET, _FEATHER) and is_a == "maps"
+    if kind.holds != is_a and not holds_both:
+        raise FileError(f"{path.name} cannot hold a {what}: write it to {_WRITTEN[is_a]} instead.")
+    return obj
+
+
+def _no_such(name: str, kind: _Kind, error: Exception) -> str:
+    return f"{name} is no {kind.name} file, or only part of one: {_reason(error)}."
+
+
+def _reason(error: BaseException) -> str:
+    """The first line of what a library says, as the end of a sentence."""
+    said = error.args[0] if isinstance(error, KeyError) and error.args else error
+    lines = str(said).strip().splitlines() or [type(error).__name__]
+    line = lines[0].split(". ")[0].rstrip(" .:")
+    return line if len(line) <= 200 else f"{line[:200]}..."

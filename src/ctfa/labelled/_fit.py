@@ -1,0 +1,270 @@
+"""Fit labelled data: find it, prepare it, group the tasks, judge the result on rows left out."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._multi_input import MultiInputCTFARegressor
+from ctfa._regressor import CTFARegressor
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.types import FloatArray
+from ctfa.labelled._arrays import Arrays, arrange, named_inputs
+from ctfa.labelled._baseline import Baseline
+from ctfa.labelled._extras import need
+from ctfa.labelled._form import Form
+from ctfa.labelled._gather import Gathered, gather
+from ctfa.labelled._geometry import Geometry, match_polygons
+from ctfa.labelled._maps import area_weights
+from ctfa.labelled._neighbours import read_neighbours
+from ctfa.labelled._plan import Plan
+from ctfa.labelled._result import LabelledFit
+from ctfa.labelled._rows import fit_rows
+from ctfa.labelled._tables import is_table, library_of, read_table
+from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._words import kind_of, word
+from ctfa.report import Given, Material, complete
+
+
+class Options(NamedTuple):
+    """How tasks are merged and served."""
+
+    regressor: Any
+    aggregate: str
+    head: str
+    max_loss: Any
+    solver: str
+    standardise: bool
+    merge_features: Any
+    cv: Any
+    n_jobs: int | None
+
+
+def fit(
+    data: Any,
+    *,
+    target: Any = None,
+    features: Any = None,
+    sample: str | None = None,
+    task: Any = None,
+    neighbours: Any = None,
+    places: Any = None,
+    anomalies: str | None = None,
+    detrend: bool = False,
+    standardise: bool = True,
+    weights: Any = None,
+    masked: str = "auto",
+    regressor: Any = None,
+    aggregate: str = "auto",
+    head: str = "mean",
+    max_loss: float | str = "auto",
+    solver: str = "ols",
+    merge_features: Any = None,
+    cv: Any = 10,
+    held_out: Any = "auto",
+    title: str | None = None,
+    n_jobs: int | None = None,
+) -> LabelledFit:
+    """Group the tasks of labelled data into regions, and fit one model a region.
+
+    Parameters
+    ----------
+    data : xarray Dataset or DataArray, pandas, polars or geopandas table
+        A table is long (a row for every sample and task), wide (``target`` names several columns,
+        which share the features), has columns in pairs (variable, task), or, without ``sample``,
+        holds rows of each task's own.
+    target : str, DataArray or list of columns
+        What is predicted.
+    features : str, list or DataArray(s), default=None
+        What it is predicted from; on the dimensions of the target (each task has its own) or along
+        ``sample`` alone (all tasks share it). None takes every other variable along ``sample``.
+    sample : str, default=None
+        Dimension or column of the rows, such as time; sorted, without duplicates. None takes one
+        that is called so. Blocks of consecutive samples are held out.
+    task : str or pair of str, default=None
+        Dimension or column of the tasks; two for the cells of a grid. None takes what is left.
+    neighbours : default=None
+        Who may be merged with whom; regions stay connected. ``"rook"`` or ``"queen"`` on a grid;
+        ``"border"`` for outlines, or a GeoDataFrame of them; ``"nearest:6"`` for positions; a
+        libpysal graph; pairs of labels; a matrix.
+    places : GeoDataFrame or GeoSeries, default=None
+        Outlines for maps, where ``neighbours`` does not bring them.
+    anomalies : {"month", "season", "hour", "dayofyear"}, default=None
+        Take the mean of each off every series; of the day of the year a smooth cycle.
+    detrend : bool, default=False
+        Take a linear trend off every series.
+    standardise : bool, default=True
+        Put every series in units of its own spread. Like anomalies and trends, learned on training
+        rows alone, in every fold too, and put back in predictions.
+    weights : "area" or one number a task, default=None
+        How much each task counts in the mean of its region and in the total error.
+    masked : {"auto", "leave", "error"}, default="auto"
+        Tasks without a single value: left out, missing in all results; or an error. "auto" leaves
+        them out on a grid (the ocean) and refuses them elsewhere.
+    regressor : estimator, default=None
+        Any scikit-learn regressor, cloned for each region; None is least squares.
+    aggregate : {"auto", "mean", "pool"}, default="auto"
+        Features of each task's own: averaged over a region, or kept, with shared coefficients;
+        "auto" compares both on held-out blocks, at the cost of both.
+    head : {"mean", "shrink"}, default="mean"
+        Whether a region's model serves its members alone, or each moves towards its own.
+    max_loss : float or "auto", default="auto"
+        Merge while the loss is at most this; 1 breaks even. "auto" is chosen on held-out blocks.
+    solver : {"ols", "ridge"}, default="ols"
+        How merges are judged; "ridge" for fewer samples than features.
+    merge_features : bool or FeatureAggregator, default=None
+        Whether Phase II merges features of a region. None: only features that all tasks share.
+    cv : int or splitter, default=10
+        Blocks on which ``max_loss``, ``aggregate`` and the shrinkage are chosen.
+    held_out : "auto", int, splitter or None, default="auto"
+        Rows on which the result is judged against single-task models: five blocks, each held out
+        once; the last fifth for more than 2,000 tasks. None skips it.
+    title : str, default=None
+        Of the report page.
+    n_jobs : int or None, default=None
+        Groups and folds worked on at the same time.
+
+    Returns
+    -------
+    LabelledFit
+        Print it; ``regions``, ``coef``, ``errors``, ``predict``, ``why``, ``report``, ``save``.
+
+    Examples
+    --------
+    >>> import ctfa
+    >>> basins = ctfa.datasets.make_basins(60, 100, 3, n_regions=3, random_state=0).to_xarray()
+    >>> fit = ctfa.labelled.fit(
+    ...     basins, target="flow", sample="time", task="basin", neighbours="nearest:5"
+    ... )
+    >>> fit.regions.dims
+    ('basin',)
+    >>> fit.predict(basins.isel(time=slice(90, None))).sizes["time"]
+    10
+    """
+    options = Options(
+        regressor, aggregate, head, max_loss, solver, standardise, merge_features, cv, n_jobs
+    )
+    if is_table(data) and sample is None and isinstance(task, str) and isinstance(target, str):
+        return fit_rows(data, target, features, task, neighbours, options, held_out, title)
+    gathered, form, geometry = _read(data, target, features, sample, task)
+    arrays = arrange(gathered, masked)
+    outlines = _outlines(places, neighbours, geometry, arrays.tasks)
+    graph = read_neighbours(neighbours, arrays.tasks, outlines)
+    weight = _weights(weights, arrays.tasks, outlines)
+    baseline = Baseline.of(anomalies, detrend, arrays.samples)
+    columns = None if baseline is None else baseline.columns(arrays.samples)
+    model = _model(options, arrays, graph)
+    inputs = named_inputs(arrays.X, gathered.plan)
+    given = Given(inputs, _named(arrays), None, columns, weight, held_out)
+    model.fit(given.X, given.Y, **given.options)
+    if arrays.layout is not None:
+        _name_slots(model, gathered.plan)
+    known = complete(Material(model), given)
+    notes = list(arrays.notes)
+    if baseline is not None:
+        notes.append(baseline.words(gathered.plan.sample))
+    if weight is not None:
+        notes.append("tasks count by their area" if weights == "area" else "tasks have weights")
+    return LabelledFit(
+        model,
+        gathered.plan,
+        arrays.tasks,
+        form,
+        baseline,
+        known.held_out,
+        known.history,
+        known.coefficients,
+        known.series,
+        outlines,
+        weight,
+        tuple(notes),
+        title or f"{gathered.plan.target_words}: {arrays.tasks.n_tasks:,} {arrays.tasks.what}s",
+        _span(arrays),
+    )
+
+
+def _read(
+    data: Any, target: Any, features: Any, sample: Any, task: Any
+) -> tuple[Gathered, Form, Any]:
+    if not is_table(data):
+        return gather(data, target, features, sample, task), Form("xarray"), None
+    table = read_table(data, target, features, sample, task)
+    gathered = gather(table.dataset, table.target, table.features, table.sample, table.task)
+    return gathered, Form(table.kind, library_of(data)), table.geometry
+
+
+def _model(options: Options, arrays: Arrays, graph: Any) -> Any:
+    """The estimator for these data, not fitted."""
+    targets = TargetAggregator(
+        max_loss=options.max_loss,
+        connectivity=graph,
+        scale="standard" if options.standardise else "center",
+        solver=options.solver,
+        cv=options.cv,
+    )
+    merge = options.merge_features
+    if merge is None:
+        merge = arrays.layout is None
+    features: Any = FeatureAggregator() if merge is True else merge or "passthrough"
+    shared = {"targets": targets, "features": features, "head": options.head}
+    if arrays.layout is None:
+        return CTFARegressor(options.regressor, n_jobs=options.n_jobs, **shared)
+    return MultiInputCTFARegressor(
+        arrays.layout,
+        options.regressor,
+        aggregate=options.aggregate,
+        n_jobs=options.n_jobs,
+        **shared,
+    )
+
+
+def _named(arrays: Arrays) -> Any:
+    """Targets with the names of their tasks, and rows with those of the samples."""
+    index = [word(value) for value in arrays.samples.values]
+    return need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
+
+
+def _name_slots(model: Any, plan: Plan) -> None:
+    """Call features of each task's own by their names in what each group says of them."""
+    names = np.array([slot.name for slot in plan.slots], dtype=object)
+    for features, slots in zip(model.features_, model._models.slots, strict=True):
+        features.feature_names_in_ = names[slots]
+
+
+def _outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
+    """Outlines of the tasks, wherever they were given."""
+    for given in (places, neighbours, geometry):
+        if hasattr(given, "geom_type") or hasattr(given, "geometry"):
+            return match_polygons(given, tasks)
+    if places is not None:
+        raise ValueError(
+            f"places is {kind_of(places)}: give a GeoDataFrame or a GeoSeries of outlines."
+        )
+    return None
+
+
+def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArray | None:
+    if weights is None:
+        return None
+    if isinstance(weights, str):
+        if weights != "area":
+            raise ValueError(f"weights={weights!r} is not known: use 'area' or one number a task.")
+        found = area_weights(tasks, outlines)
+    elif hasattr(weights, "dims"):
+        array = np.asarray(weights.transpose(*tasks.dims).values, dtype=np.float64)
+        found = tasks.gather(array)
+    else:
+        found = np.asarray(weights, dtype=np.float64)
+    if found.shape != (tasks.n_tasks,) or not (np.isfinite(found) & (found > 0.0)).all():
+        raise ValueError(
+            f"weights has shape {found.shape} for {tasks.n_tasks:,} tasks: give one positive "
+            "number for each."
+        )
+    return np.asarray(found / found.mean())
+
+
+def _span(arrays: Arrays) -> tuple[str, str, int]:
+    values = arrays.samples.values
+    return word(values[0]), word(values[-1]), len(values)

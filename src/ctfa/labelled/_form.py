@@ -1,0 +1,193 @@
+"""Results in the form the data came in: xarray's objects, or tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.types import AnyArray, FloatArray
+from ctfa.labelled._extras import need
+from ctfa.labelled._plan import Plan
+from ctfa.labelled._tables import as_pandas, column, is_table, pivot, read_table
+from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._words import listed, several
+from ctfa.report import Coefficients
+
+
+@dataclass(frozen=True)
+class Form:
+    """How the data came: the kind of object, and the library it is of."""
+
+    kind: str  # "xarray", "long", "wide", "pairs" or "rows"
+    library: str = "xarray"  # or "pandas", "polars"
+
+
+def array(
+    form: Form, tasks: Tasks, values: AnyArray, name: str, attrs: Mapping[str, Any], fill: Any
+) -> Any:
+    """One value a task, labelled."""
+    if form.kind == "xarray":
+        xarray = need("xarray")
+        spread = tasks.spread(values, fill)
+        coords = tasks.coords.to_xarray()
+        return xarray.DataArray(spread, dims=tasks.dims, coords=coords, name=name, attrs=attrs)
+    return _by_task(form, tasks, {name: values})[name]
+
+
+def dataset(
+    form: Form, tasks: Tasks, columns: Mapping[str, AnyArray], attrs: Mapping[str, Any]
+) -> Any:
+    """Several values a task, labelled."""
+    if form.kind == "xarray":
+        xarray = need("xarray")
+        held = {n: (tasks.dims, tasks.spread(v, np.nan)) for n, v in columns.items()}
+        return xarray.Dataset(held, coords=tasks.coords.to_xarray(), attrs=attrs)
+    return _by_task(form, tasks, columns)
+
+
+def coefficients(form: Form, plan: Plan, found: Coefficients, values: FloatArray, name: str) -> Any:
+    """Region by feature, labelled."""
+    features = list(found.names)
+    if form.kind != "xarray":
+        pandas = need("pandas")
+        frame = pandas.DataFrame(values, columns=features)
+        frame.index.name = "region"
+        return _native(form, frame.reset_index()) if form.library == "polars" else frame
+    xarray = need("xarray")
+    error = "standard error of the " if name == "coef_error" else ""
+    coords = {
+        "region": np.arange(len(values)),
+        "feature": features,
+        "feature_units": ("feature", [slot.units for slot in plan.slots]),
+    }
+    attrs = {"long_name": f"{error}coefficient of each region's model", "units": found.units}
+    return xarray.DataArray(
+        values, dims=("region", "feature"), coords=coords, name=name, attrs=attrs
+    )
+
+
+def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """The features in data of the kind of fit, and how predictions go back into that kind."""
+    form, plan, tasks = fit.form, fit.plan, fit.tasks
+    if form.kind == "xarray":
+        if is_table(data):
+            raise ValueError(
+                "the model was fitted to xarray data and is given a table: give a Dataset or a "
+                "DataArray."
+            )
+        return data, lambda found: found
+    if not is_table(data):
+        raise ValueError("the model was fitted to a table: give a table with the same columns.")
+    if form.kind == "long":
+        return _long_features(fit, data)
+    frame = as_pandas(data)
+    names = [slot.name for slot in plan.slots]
+    sample = plan.sample if _has_column(frame, plan.sample) else None
+    if form.kind == "pairs":
+        present = [name for name in names if name in frame.columns.get_level_values(0)]
+        first = present[0] if present else names[0]
+        read = read_table(frame, first, names, sample, tasks.dims[0])
+    else:
+        # Any column does for a target: only the features are looked at.
+        other = next((n for n in frame.columns if n not in names), None)
+        if other is None:
+            frame, other = frame.assign(**{"_none_": 0.0}), "_none_"
+        read = read_table(frame.assign(**{str(other): 0.0}), [other], names, sample, None)
+    renamed = read.dataset.rename({read.sample: plan.sample})
+
+    def hand_back(found: Any) -> Any:
+        values = found.transpose(plan.sample, *tasks.dims).values
+        pandas = need("pandas")
+        table = pandas.DataFrame(values, columns=tasks.coords.index(tasks.dims[0]))
+        table.index = frame.index
+        if form.kind == "wide":
+            table.columns.name = None
+        return _native(form, table)
+
+    return renamed, hand_back
+
+
+def predict_rows(fit: Any, data: Any) -> Any:
+    """Predict every row of a table, by the model of its task."""
+    if not is_table(data):
+        raise ValueError("the model was fitted to a table: give a table with the same columns.")
+    frame = as_pandas(data)
+    (task,) = fit.tasks.dims
+    if task not in frame.columns:
+        raise ValueError(f"there is no column {task!r}, which says whose each row is.")
+    X = np.column_stack([column(frame, slot.name) for slot in fit.plan.slots])
+    complete = ~np.isnan(X).any(axis=1)
+    predicted = np.full(len(frame), np.nan)
+    if complete.any():
+        ids = frame[task].to_numpy()[complete]
+        inputs = need("pandas").DataFrame(X[complete], columns=[s.name for s in fit.plan.slots])
+        predicted[complete] = fit.estimator.predict(inputs, tasks=ids)
+    return _column_back(fit.form, predicted, fit.plan.target, frame)
+
+
+def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
+    """Features of a long table on the tasks of fit; tasks that it lacks are missing."""
+    xarray, pandas = need("xarray"), need("pandas")
+    plan, tasks, frame = fit.plan, fit.tasks, as_pandas(data)
+    for dim in (plan.sample, *tasks.dims):
+        if dim not in frame.columns:
+            raise ValueError(
+                f"there is no column {dim!r}: the table has {listed(map(str, frame.columns))}."
+            )
+    code, labels = pandas.factorize(frame[plan.sample], sort=True)
+    indexes = [pandas.Index(labels), *(tasks.coords.index(dim) for dim in tasks.dims)]
+    codes = [np.asarray(code, dtype=np.intp)]
+    for dim, index in zip(tasks.dims, indexes[1:], strict=True):
+        places = np.asarray(index.get_indexer(frame[dim]), dtype=np.intp)
+        unknown = frame[dim][places < 0]
+        if len(unknown):
+            raise ValueError(
+                f"{several(unknown.nunique(), dim)} that fit has not seen: "
+                f"{listed(unknown.unique(), 3)}."
+            )
+        codes.append(places)
+    dims = [plan.sample, *tasks.dims]
+    twice = frame[dims].duplicated()
+    if twice.any():
+        raise ValueError(
+            f"{several(int(twice.sum()), 'row')} more than once for the same {' and '.join(dims)}."
+        )
+    shape = tuple(map(len, indexes))
+    held = {slot.name: (dims, pivot(column(frame, slot.name), codes, shape)) for slot in plan.slots}
+    built = xarray.Dataset(held, coords=dict(zip(dims, indexes, strict=True)))
+
+    def hand_back(found: Any) -> Any:
+        values = found.transpose(*dims).values[tuple(codes)]
+        return _column_back(fit.form, values, plan.target, frame)
+
+    return built, hand_back
+
+
+def _by_task(form: Form, tasks: Tasks, columns: Mapping[str, AnyArray]) -> Any:
+    """A table by task."""
+    pandas = need("pandas")
+    index = pandas.Index(tasks.labels, name=tasks.dims[0])
+    if len(tasks.dims) > 1:
+        index = pandas.MultiIndex.from_tuples(tasks.labels, names=tasks.dims)
+    frame = pandas.DataFrame(dict(columns), index=index)
+    return _native(form, frame.reset_index()) if form.library == "polars" else frame
+
+
+def _column_back(form: Form, values: FloatArray, name: str, frame: Any) -> Any:
+    if form.library == "polars":
+        return need("polars").Series(name, values)
+    return need("pandas").Series(values, index=frame.index, name=name)
+
+
+def _native(form: Form, frame: Any) -> Any:
+    """A pandas table in the library the data came from."""
+    if form.library != "polars":
+        return frame
+    return need("polars").DataFrame({str(n): frame[n].to_numpy() for n in frame.columns})
+
+
+def _has_column(frame: Any, name: str) -> bool:
+    return name in frame.columns or name in getattr(frame.columns, "levels", [[]])[0]

@@ -1,0 +1,343 @@
+"""Find the target and the features in xarray's objects, and refuse what cannot be meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa.labelled._extras import need
+from ctfa.labelled._plan import Plan, Slot
+from ctfa.labelled._words import hint, kind, kind_of, listed, word
+
+#: Dimensions that are rows when nothing is said.
+SAMPLES = ("time", "date", "valid_time", "sample", "year", "month", "day")
+
+
+class Gathered(NamedTuple):
+    """The target and the features on the same rows and tasks."""
+
+    target: Any  # DataArray
+    features: list[Any]  # DataArrays, one a slot
+    plan: Plan
+    notes: list[str]
+
+
+def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gathered:
+    """Find what is asked for.
+
+    Rows that only one of target and features has are left out, with a note; tasks that the features
+    lack are an error.
+    """
+    found = _find_target(data, target)
+    sample_dim, task_dims = _read_dims(found, sample, task)
+    require_labels(found, sample_dim, task_dims)
+    dims = tuple(str(dim) for dim in found.dims)
+    slots, feature_dim = _find_features(data, features, found, sample_dim, task_dims)
+    notes: list[str] = []
+    found, slots = _same_rows(found, slots, sample_dim, notes)
+    slots = [_same_tasks(slot, found, task_dims) for slot in slots]
+    plan = Plan(
+        str(found.name),
+        dict(found.attrs),
+        dims,
+        sample_dim,
+        tuple(
+            Slot(str(slot.name), dict(slot.attrs), set(slot.dims) == {sample_dim}) for slot in slots
+        ),
+        feature_dim,
+    )
+    return Gathered(found, slots, plan, notes)
+
+
+def gather_features(data: Any, plan: Plan, template: Any) -> list[Any]:
+    """Find the features of a fitted model in other data, on the tasks of a template."""
+    names = [slot.name for slot in plan.slots]
+    feature_dim, task_dims = plan.feature_dim, plan.task_dims
+    if _is_array(data) and feature_dim is not None:
+        if feature_dim not in data.dims:
+            raise ValueError(
+                f"the data to predict from has dimensions {listed(data.dims)}: the features of "
+                f"fit lay along {feature_dim!r}, and so must these."
+            )
+        split = {str(part.name): part for part in _split(data, feature_dim)}
+        missing = [name for name in names if name not in split]
+        if missing:
+            raise ValueError(f"{feature_dim} lacks {listed(missing)}, which the model needs.")
+        given = [split[name] for name in names]
+    else:
+        given = _named(_as_dataset(data), names)
+    for array, slot in zip(given, plan.slots, strict=True):
+        wanted = {plan.sample} if slot.shared else {plan.sample, *task_dims}
+        if set(array.dims) != wanted:
+            raise ValueError(
+                f"{slot.name} has dimensions {listed(array.dims)}, in fit it had "
+                f"{listed(sorted(wanted))}: give it the same."
+            )
+        require_numbers(array)
+    return [_same_tasks(array, template, task_dims) for array in given]
+
+
+def require_numbers(array: Any) -> None:
+    """Refuse text, dates and the like."""
+    if array.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{array.name} holds {kind(array.dtype)}, not numbers: leave it out, or turn it into "
+            "numbers first."
+        )
+
+
+def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
+    """Refuse rows and tasks that come twice, and times that run backwards."""
+    for dim in (sample, *tasks):
+        index = array.indexes.get(dim)
+        if index is None:
+            continue
+        twice = index[index.duplicated()]
+        if len(twice):
+            raise ValueError(
+                f"{dim} has {len(twice):,} value{'s' * (len(twice) > 1)} more than once, the first "
+                f"{word(twice[0])}: every {dim} must come once. Drop or average the copies "
+                f"(ds.groupby({dim!r}).mean(), or drop_duplicates({dim!r}))."
+            )
+    index = array.indexes.get(sample)
+    is_ordered = index is not None and index.dtype.kind in "fiuMm"
+    if is_ordered and not index.is_monotonic_increasing:
+        where = int(np.argmax(np.diff(index.asi8 if hasattr(index, "asi8") else index.values) < 0))
+        raise ValueError(
+            f"{sample} is not sorted: {word(index[where + 1])} comes after {word(index[where])}. "
+            f"Blocks of rows are held out, so order matters: use ds.sortby({sample!r})."
+        )
+
+
+def _find_target(data: Any, target: Any) -> Any:
+    if _is_array(target):
+        found = target
+    elif target is None and _is_array(data):
+        found = data
+    elif isinstance(target, str):
+        (found,) = _named(_as_dataset(data), [target])
+    else:
+        raise ValueError(
+            f"target is {kind_of(target)}: give the name of a variable, or a DataArray."
+        )
+    require_numbers(found)
+    return found if found.name is not None else found.rename("target")
+
+
+def _find_features(
+    data: Any, features: Any, target: Any, sample: str, tasks: Sequence[str]
+) -> tuple[list[Any], str | None]:
+    """One DataArray a slot, and the dimension they lay on where they came in one array."""
+    given = _given_features(data, features, target, sample)
+    slots: list[Any] = []
+    feature_dim = None
+    for array in given:
+        extra = [dim for dim in array.dims if dim not in (sample, *tasks)]
+        _require_feature_dims(array, extra, sample, tasks)
+        if extra:
+            feature_dim = str(extra[0])
+            slots += _split(array, feature_dim)
+        else:
+            slots.append(array if array.name is not None else array.rename(f"feature{len(slots)}"))
+    if not slots:
+        raise ValueError("there are no features: name one at least.")
+    for slot in slots:
+        require_numbers(slot)
+        require_labels(slot, sample, [dim for dim in tasks if dim in slot.dims])
+    names = [str(slot.name) for slot in slots]
+    again = next((name for name in names if names.count(name) > 1), None)
+    if again is not None:
+        raise ValueError(f"feature {again} is given twice: name each once.")
+    if any(slot is target for slot in slots) or (features is not None and target.name in names):
+        raise ValueError(f"{target.name} is the target and a feature too: leave it out of one.")
+    whole = [_whole_tasks(slot, target, tasks) for slot in slots]
+    return whole, feature_dim if len(given) == 1 else None
+
+
+def _given_features(data: Any, features: Any, target: Any, sample: str) -> list[Any]:
+    if features is None:
+        return _others(data, target, sample)
+    if isinstance(features, str):
+        return _named(_as_dataset(data), [features])
+    if _is_array(features):
+        return [features]
+    if hasattr(features, "data_vars"):
+        return list(features.data_vars.values())
+    given = []
+    for one in features:
+        given += [one] if _is_array(one) else _named(_as_dataset(data), [one])
+    return given
+
+
+def _require_feature_dims(
+    array: Any, extra: Sequence[Any], sample: str, tasks: Sequence[str]
+) -> None:
+    if sample not in array.dims:
+        raise ValueError(
+            f"{array.name} has dimensions {listed(array.dims)} and none along {sample!r}: what "
+            "does not change from row to row explains nothing here. Leave it out."
+        )
+    if len(extra) > 1:
+        raise ValueError(
+            f"{array.name} has dimensions {listed(array.dims)}: besides {sample} and "
+            f"{' and '.join(tasks)} one more may hold features, here are {len(extra)}. Select or "
+            "stack them first."
+        )
+
+
+def _whole_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
+    """A feature that varies along one side of a grid alone, on all of it."""
+    along = [dim for dim in tasks if dim in slot.dims]
+    if not along or len(along) == len(tasks):
+        return slot
+    lacking = [dim for dim in tasks if dim not in slot.dims]
+    return slot.expand_dims({dim: target[dim] for dim in lacking})
+
+
+def _others(data: Any, target: Any, sample: str) -> list[Any]:
+    dataset = _as_dataset(data)
+    return [
+        array
+        for name, array in dataset.data_vars.items()
+        if name != target.name and sample in array.dims and array.dtype.kind in "fiu"
+    ]
+
+
+def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...]]:
+    dims = [str(dim) for dim in target.dims]
+    tasks = [task] if isinstance(task, str) else None if task is None else list(map(str, task))
+    if sample is None:
+        left = [dim for dim in dims if dim not in (tasks or ())]
+        sample = next((dim for name in SAMPLES for dim in left if dim.lower() == name), None)
+        if sample is None and tasks is not None and len(left) == 1:
+            sample = left[0]
+        if sample is None:
+            raise ValueError(
+                f"{target.name} has dimensions {listed(dims)}: say which one is the rows "
+                "(sample=...)."
+            )
+    if tasks is None:
+        tasks = [dim for dim in dims if dim != sample]
+    for dim, what in [(sample, "sample"), *((dim, "task") for dim in tasks)]:
+        if dim not in dims:
+            raise ValueError(
+                f"{what} is {dim!r}, but {target.name} has dimensions {listed(dims)}"
+                f"{hint(str(dim), dims)}."
+            )
+    extra = [dim for dim in dims if dim not in (sample, *tasks)]
+    if extra:
+        raise ValueError(
+            f"{target.name} has dimensions {listed(dims)}: besides {sample} and "
+            f"{' and '.join(tasks)} there is {listed(extra)}. Select one value of it "
+            f"(ds.isel({extra[0]}=0)), or name it among the tasks."
+        )
+    if not 1 <= len(tasks) <= 2:
+        raise ValueError(
+            f"task names {len(tasks)} dimensions: give one, or the two of a grid; stack more into "
+            "one first."
+        )
+    # In the order of the target: labels of a grid are read in that order.
+    return str(sample), tuple(dim for dim in dims if dim in tasks)
+
+
+def _same_rows(
+    target: Any, slots: list[Any], sample: str, notes: list[str]
+) -> tuple[Any, list[Any]]:
+    """The rows that all have."""
+    xarray = need("xarray")
+    arrays = [target, *slots]
+    if any(sample not in array.indexes for array in arrays):
+        lengths = {array.sizes[sample] for array in arrays}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"target and features have {listed(sorted(lengths))} rows along {sample!r}, which "
+                "has no labels to match them by."
+            )
+        return target, slots
+    if all(array.indexes[sample].equals(target.indexes[sample]) for array in slots):
+        return target, slots
+    others = [dim for array in arrays for dim in array.dims if dim != sample]
+    aligned = xarray.align(*arrays, join="inner", exclude=set(others))
+    n_common, n_rows = aligned[0].sizes[sample], target.sizes[sample]
+    if not n_common:
+        spans = "; ".join(
+            f"{array.name} from {word(array.indexes[sample][0])} to "
+            f"{word(array.indexes[sample][-1])}"
+            for array in (target, slots[0])
+        )
+        raise ValueError(f"target and features have no {sample} in common: {spans}.")
+    if n_common < n_rows:
+        notes.append(f"{n_rows - n_common:,} of {n_rows:,} rows have no features and are left out")
+    return aligned[0], list(aligned[1:])
+
+
+def _same_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
+    """A feature on the tasks of the target, in their order."""
+    for dim in tasks:
+        if dim not in slot.dims:
+            continue
+        theirs, mine = slot.indexes.get(dim), target.indexes.get(dim)
+        if theirs is None or mine is None:
+            if slot.sizes[dim] != target.sizes[dim]:
+                raise ValueError(
+                    f"{slot.name} has {slot.sizes[dim]:,} values along {dim!r} and "
+                    f"{target.sizes[dim]:,} are needed."
+                )
+            continue
+        if theirs.equals(mine):
+            continue
+        places = theirs.get_indexer(mine)
+        missing = mine[places < 0]
+        if len(missing):
+            raise ValueError(
+                f"{slot.name} lacks {len(missing):,} of {len(mine):,} values of {dim}, the first "
+                f"{word(missing[0])} (it has {word(theirs[0])}, ...): the two must name the same."
+            )
+        slot = slot.isel({dim: places})
+    return slot
+
+
+def _named(dataset: Any, names: Iterable[str]) -> list[Any]:
+    found = []
+    known = [str(name) for name in dataset.variables]
+    for name in names:
+        if name not in dataset.variables:
+            there = listed([str(v) for v in dataset.data_vars]) or "nothing"
+            raise ValueError(
+                f"there is no variable {name!r}{hint(str(name), known)}: the data has {there}."
+            )
+        found.append(dataset[name])
+    return found
+
+
+def _as_dataset(data: Any) -> Any:
+    if hasattr(data, "data_vars"):
+        return data
+    if _is_array(data):
+        return data.to_dataset(name=data.name if data.name is not None else "target")
+    raise ValueError(
+        f"the data is {kind_of(data)}: give an xarray Dataset or DataArray, or a pandas, polars "
+        "or geopandas table."
+    )
+
+
+def _split(array: Any, dim: str) -> list[Any]:
+    """One array a label of a dimension, with units where a coordinate of that name gives them."""
+    parts = []
+    for number in range(array.sizes[dim]):
+        part = array.isel({dim: number})
+        label = part[dim].item() if dim in array.coords else number
+        attrs = dict(array.attrs)
+        if "units" in array.coords and array["units"].dims == (dim,):
+            attrs["units"] = str(part["units"].item())
+        extra = [c for c in part.coords if c not in part.dims and array[c].dims == (dim,)]
+        parts.append(part.drop_vars(extra).rename(str(label)).assign_attrs(attrs))
+    return parts
+
+
+def _is_array(thing: Any) -> bool:
+    return (
+        hasattr(thing, "dims") and hasattr(thing, "to_dataset") and not hasattr(thing, "data_vars")
+    )

@@ -1,0 +1,360 @@
+"""A fitted model of labelled data: what it found, as labelled objects, and what it says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.history import MergeHistory
+from ctfa.core.types import AnyArray, FloatArray
+from ctfa.labelled import _form, _maps
+from ctfa.labelled._arrays import named_inputs, table
+from ctfa.labelled._baseline import Baseline
+from ctfa.labelled._extras import need
+from ctfa.labelled._form import Form
+from ctfa.labelled._gather import gather_features
+from ctfa.labelled._geometry import Geometry
+from ctfa.labelled._plan import Plan
+from ctfa.labelled._summary import summarise
+from ctfa.labelled._tasks import Tasks
+from ctfa.persistence import save
+from ctfa.report import Coefficients, GroupSeries, HeldOut, Material, Places, write
+
+#: Dimension of the groups in what comes back.
+REGION = "region"
+#: The region of a task without data.
+NO_REGION = -1
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledFit:
+    """What ``ctfa.labelled.fit`` returns: print it.
+
+    Attributes
+    ----------
+    estimator : CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor
+        The fitted model.
+    tasks, plan, form
+        The tasks with their coordinates; where in the data the arrays were; how the data came.
+    held_out : HeldOut or None
+        Errors on rows left out, by method.
+    notes : tuple of str
+        What was done to the data: masked tasks, gaps, rows left out, baselines.
+    """
+
+    estimator: Any
+    plan: Plan
+    tasks: Tasks
+    form: Form
+    baseline: Baseline | None
+    held_out: HeldOut | None
+    history: MergeHistory | None
+    coefficients: Coefficients | None
+    series: GroupSeries | None
+    geometry: Geometry | None
+    weights: FloatArray | None  # of the tasks in means over a region
+    notes: tuple[str, ...]
+    title: str
+    span: tuple[str, str, int]  # the first and the last sample, and how many
+
+    @property
+    def n_regions(self) -> int:
+        """Number of groups."""
+        return int(self.estimator.n_groups_)
+
+    @property
+    def regions(self) -> Any:
+        """Region of each task, numbered from 0; -1 for a task without data.
+
+        A DataArray on the dimensions of the tasks, with all their coordinates; for tables a series
+        by task.
+        """
+        attrs = {
+            "long_name": f"region of each {self.tasks.what}, predicted by one model",
+            "n_regions": self.n_regions,
+        }
+        if self.tasks.n_masked:
+            attrs["masked"] = f"{NO_REGION}: no data"
+        return self._on_tasks(self.estimator.labels_.astype(np.int64), REGION, attrs, NO_REGION)
+
+    @property
+    def coef(self) -> Any:
+        """Coefficients of each region's model, by region and feature."""
+        return self._coefficients("coef")
+
+    @property
+    def coef_error(self) -> Any:
+        """Their standard errors, given the regions; NaN where the regressor has none."""
+        return self._coefficients("coef_error")
+
+    @property
+    def errors(self) -> Any:
+        """Held-out errors of each task by method, and the gain over a model of its own.
+
+        Mean squares in units of each task's variance. A Dataset on the dimensions of the tasks;
+        for tables a frame by task.
+        """
+        held_out = self._need_held_out()
+        columns = {f"{_slug(name)}_error": value for name, value in held_out.errors.items()}
+        columns["gain"] = held_out.gain
+        columns["trust"] = self.estimator.trust_
+        attrs = {"units": f"variance of {self.plan.target}", "held_out": held_out.how}
+        return _form.dataset(self.form, self.tasks, columns, attrs)
+
+    @property
+    def merges(self) -> Any:
+        """Every merge and its evidence, one row each, as a pandas DataFrame."""
+        return self.estimator.merges_
+
+    def predict(self, data: Any) -> Any:
+        """Predict the target of every task, labelled as it was in fit; lazy where the data are.
+
+        Parameters
+        ----------
+        data : as in fit
+            With the features; tasks are matched by label and may come in another order, or more
+            of them. A task that was masked in fit stays missing.
+        """
+        if self.form.kind == "rows":
+            return _form.predict_rows(self, data)
+        dataset, hand_back = _form.features_in(self, data)
+        template = self.tasks.coords.to_xarray()
+        arrays = gather_features(dataset, self.plan, _Template(template, self.tasks))
+        return hand_back(self._predict_arrays(arrays))
+
+    def why(self, task: Any) -> Any:
+        """Say why a task is in its region: print the answer.
+
+        Parameters
+        ----------
+        task : label
+            A value of the task's coordinate; a pair of them for a grid; or the task's name.
+        """
+        position = self.tasks.position(task)
+        if self.form.kind == "rows":
+            return self.estimator.why(self.estimator.tasks_[position])
+        return self.estimator.why(self.tasks.names[position])
+
+    def to_regions(self, values: Any) -> Any:
+        """Mean over each region, weighted as in fit: the tasks' dimensions become one of regions.
+
+        Parameters
+        ----------
+        values : DataArray on the tasks' dimensions (and others), or array (n_tasks, ...)
+            NaN is left out of the mean.
+        """
+        array, others = self._tasks_first(values)
+        weight = np.ones(self.tasks.n_tasks) if self.weights is None else self.weights
+        weight = weight.reshape(-1, *(1,) * (array.ndim - 1))
+        known = ~np.isnan(array)
+        labels = self.estimator.labels_
+        total = np.zeros((self.n_regions, *array.shape[1:]))
+        count = np.zeros_like(total)
+        np.add.at(total, labels, np.where(known, array * weight, 0.0))
+        np.add.at(count, labels, known * weight)
+        with np.errstate(invalid="ignore"):
+            mean = np.where(count > 0.0, total / count, np.nan)
+        if others is None:
+            return mean
+        xarray = need("xarray")
+        coords = {REGION: np.arange(self.n_regions)} | {
+            name: coord
+            for name, coord in values.coords.items()
+            if not set(coord.dims) & set(self.tasks.dims)
+        }
+        return xarray.DataArray(
+            mean, dims=(REGION, *others), coords=coords, name=values.name, attrs=values.attrs
+        )
+
+    def to_tasks(self, values: Any) -> Any:
+        """Give every task the value of its region: the inverse of ``to_regions`` for its means."""
+        if not hasattr(values, "dims"):
+            return np.asarray(values)[self.estimator.labels_]
+        others = [dim for dim in values.dims if dim != REGION]
+        array = np.asarray(values.transpose(REGION, *others).values, dtype=np.float64)
+        spread = self.tasks.spread(array[self.estimator.labels_], np.nan)
+        xarray = need("xarray")
+        built = xarray.DataArray(
+            spread,
+            dims=(*self.tasks.dims, *others),
+            coords=self.tasks.coords.to_xarray(),
+            name=values.name,
+            attrs=values.attrs,
+        )
+        built = built.assign_coords(
+            {name: coord for name, coord in values.coords.items() if REGION not in coord.dims}
+        )
+        same = set(built.dims) == set(self.plan.dims)
+        return built.transpose(*self.plan.dims) if same else built
+
+    def path(self) -> Any:
+        """Groups and held-out error for every limit that was tried, as a pandas DataFrame.
+
+        Without a limit chosen on held-out rows, the groups at every merge of the history.
+        """
+        pandas = need("pandas")
+        curve = self.estimator.cv_curve_
+        if curve is not None:
+            return pandas.DataFrame(curve.columns())
+        history = self.history if self.history is not None else self.estimator.history_
+        worst = np.maximum.accumulate(history.loss) if len(history) else history.loss
+        n_tasks = history.n_variables
+        return pandas.DataFrame(
+            {"max_loss": worst, "n_groups": n_tasks - 1 - np.arange(worst.size)}
+        )
+
+    def region_table(self) -> Any:
+        """One row a task: its label, place, region, gain, trust and held-out errors.
+
+        A GeoDataFrame where outlines are known, else a pandas DataFrame.
+        """
+        return _maps.region_table(self)
+
+    def region_outlines(self) -> Any:
+        """One row a region: its outline, number of tasks, coefficients, errors; a GeoDataFrame."""
+        return _maps.region_outlines(self)
+
+    def report_material(self) -> Material:
+        """What the report page is made of."""
+        return Material(
+            self.estimator,
+            title=self.title,
+            target=self.plan.target_words,
+            target_units=self.plan.target_units,
+            feature_units={slot.name: slot.units for slot in self.plan.slots},
+            task=self.tasks.what,
+            sample=self.plan.sample,
+            names=self.tasks.names,
+            places=self.places(),
+            held_out=self.held_out,
+            history=self.history,
+            series=self.series,
+            coefficients=self.coefficients,
+            notes=self.notes,
+        )
+
+    def places(self) -> Places | None:
+        """Where tasks lie, for maps: outlines, the cells of a grid, or positions."""
+        return _maps.places(self.tasks, self.geometry)
+
+    def report(self, path: Any) -> Path:
+        """Write the report page; the same as ``ctfa.report.write(fit, path)``."""
+        return write(self, path)
+
+    def save(self, path: Any) -> None:
+        """Write to a file that ``ctfa.labelled.load`` reads."""
+        save(self, path)
+
+    def summary(self) -> str:
+        """What came out, in words."""
+        return summarise(self)
+
+    def __repr__(self) -> str:
+        return self.summary()
+
+    def _predict_arrays(self, arrays: list[Any]) -> Any:
+        """Predict from DataArrays, one a slot, on the tasks of fit."""
+        xarray = need("xarray")
+        plan, dims = self.plan, self.tasks.dims
+        core = [[] if slot.shared else list(dims) for slot in plan.slots]
+        samples = arrays[0][plan.sample] if plan.sample in arrays[0].coords else None
+        given = list(arrays)
+        if self.baseline is not None:
+            if samples is None:
+                raise ValueError(
+                    f"the data to predict from has no {plan.sample!r} coordinate: seasons and "
+                    "trends were taken off in fit, and need it."
+                )
+            columns = xarray.DataArray(
+                self.baseline.columns(samples), dims=(plan.sample, "_baseline")
+            )
+            given.append(columns.assign_coords({plan.sample: samples}))
+            core.append(["_baseline"])
+        found = xarray.apply_ufunc(
+            self._predict_block,
+            *given,
+            input_core_dims=core,
+            output_core_dims=[list(dims)],
+            join="exact",
+            dask="parallelized",
+            output_dtypes=[np.float64],
+            dask_gufunc_kwargs={
+                "allow_rechunk": True,
+                "output_sizes": dict(zip(dims, self.tasks.shape, strict=True)),
+            },
+        )
+        found = found.drop_vars([n for n in found.coords if set(found[n].dims) & set(dims)])
+        found = found.assign_coords(self.tasks.coords.to_xarray())
+        return found.transpose(*plan.dims).rename(plan.target).assign_attrs(plan.target_attrs)
+
+    def _predict_block(self, *blocks: AnyArray) -> FloatArray:
+        """Predict some rows, ``(rows, *tasks)`` each."""
+        options = {}
+        if self.baseline is not None:
+            *blocks, columns = blocks  # type: ignore[assignment]
+            options = {"baseline": np.asarray(columns, dtype=np.float64)}
+        n_rows = blocks[0].shape[0]
+        slots = [np.asarray(block, dtype=np.float64).reshape(n_rows, -1) for block in blocks]
+        whole = np.full((n_rows, int(np.prod(self.tasks.shape))), np.nan)
+        X, layout = table(slots, self.plan, self.tasks)
+        rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
+        if rows.any():
+            options = {name: value[rows] for name, value in options.items()}
+            inputs = named_inputs(X[rows], self.plan)
+            predicted = np.asarray(self.estimator.predict(inputs, **options))
+            whole[np.ix_(rows, self.tasks.kept)] = predicted.reshape(-1, self.tasks.n_tasks)
+        return whole.reshape(n_rows, *self.tasks.shape)
+
+    def _tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
+        """Numbers with tasks along the first axis, and the names of the other dimensions."""
+        if not hasattr(values, "dims"):
+            array = np.asarray(values, dtype=np.float64)
+            if array.shape[:1] != (self.tasks.n_tasks,):
+                raise ValueError(
+                    f"values has shape {array.shape}: give one for each of the "
+                    f"{self.tasks.n_tasks:,} tasks along the first axis."
+                )
+            return array, None
+        missing = [dim for dim in self.tasks.dims if dim not in values.dims]
+        if missing:
+            raise ValueError(f"values has no dimension {missing[0]!r}, on which the tasks lie.")
+        others = tuple(dim for dim in values.dims if dim not in self.tasks.dims)
+        array = np.asarray(values.transpose(*self.tasks.dims, *others).values, dtype=np.float64)
+        return self.tasks.gather(array), others
+
+    def _on_tasks(self, values: AnyArray, name: str, attrs: dict[str, Any], fill: Any) -> Any:
+        return _form.array(self.form, self.tasks, values, name, attrs, fill)
+
+    def _coefficients(self, which: str) -> Any:
+        found = self.coefficients
+        if found is None:
+            kind = type(self.estimator.regressors_[0]).__name__
+            raise ValueError(
+                f"{which} is of linear models, and these are {kind}: look at "
+                "fit.estimator.regressors_, one a region."
+            )
+        values = found.value
+        if which == "coef_error":
+            empty = np.full_like(found.value, np.nan)
+            values = empty if found.standard_error is None else found.standard_error
+        return _form.coefficients(self.form, self.plan, found, values, which)
+
+    def _need_held_out(self) -> HeldOut:
+        if self.held_out is None:
+            raise ValueError("no rows were held out: fit with held_out=5, say, for errors.")
+        return self.held_out
+
+
+class _Template:
+    """The tasks of fit, for other data to be put in their order."""
+
+    def __init__(self, coords: Any, tasks: Tasks) -> None:
+        self.sizes = dict(zip(tasks.dims, tasks.shape, strict=True))
+        self.indexes = {dim: tasks.coords.index(dim) for dim in tasks.dims if dim in coords}
+
+
+def _slug(name: str) -> str:
+    return name.replace("-", "_").replace(" ", "_")

@@ -1,0 +1,99 @@
+"""Tables in which every task has rows of its own: pupils of schools, patients of clinics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._pooled import PooledCTFARegressor
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.labelled._coordinates import Coordinate, Coordinates
+from ctfa.labelled._extras import need
+from ctfa.labelled._form import Form
+from ctfa.labelled._neighbours import read_neighbours
+from ctfa.labelled._plan import Plan, Slot
+from ctfa.labelled._result import LabelledFit
+from ctfa.labelled._tables import as_pandas, column, library_of
+from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._words import several
+from ctfa.report import Given, Material, complete
+
+#: What a row of such a table is called.
+ROW = "row"
+
+
+def fit_rows(
+    data: Any,
+    target: str,
+    features: Any,
+    task: str,
+    neighbours: Any,
+    options: Any,
+    held_out: Any,
+    title: str | None,
+) -> LabelledFit:
+    """Group tasks that have rows of their own."""
+    frame = as_pandas(data)
+    y = column(frame, target)
+    names = _features(frame, target, features, task)
+    X = np.column_stack([column(frame, name) for name in names])
+    whole = ~(np.isnan(X).any(axis=1) | np.isnan(y) | frame[task].isna().to_numpy())
+    notes = []
+    if not whole.all():
+        count = int((~whole).sum())
+        notes.append(f"{several(count, 'row')} lacking a value, left out")
+    y, ids = y[whole], frame[task].to_numpy()[whole]
+    X = need("pandas").DataFrame(X[whole], columns=names)
+    labels = np.unique(ids)
+    coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
+    tasks = Tasks((task,), coords, np.arange(labels.size))
+    model = _model(options, read_neighbours(neighbours, tasks)).fit(X, y, tasks=ids)
+    known = complete(Material(model), Given(X, y, ids, held_out=held_out))
+    return LabelledFit(
+        model,
+        Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names)),
+        tasks,
+        Form("rows", library_of(data)),
+        None,
+        known.held_out,
+        known.history,
+        known.coefficients,
+        None,
+        None,
+        None,
+        tuple(notes),
+        title or f"{target}: {several(labels.size, task)}",
+        ("", "", len(y)),
+    )
+
+
+def _features(frame: Any, target: str, features: Any, task: str) -> list[str]:
+    if features is None:
+        numeric = need("pandas").api.types.is_numeric_dtype
+        features = [n for n in frame.columns if n not in (target, task) and numeric(frame[n])]
+    names = [features] if isinstance(features, str) else list(features)
+    if not names:
+        raise ValueError("there are no features: name one at least.")
+    if task not in frame.columns:
+        column(frame, task)  # says what there is
+    return list(map(str, names))
+
+
+def _model(options: Any, graph: Any) -> PooledCTFARegressor:
+    targets = TargetAggregator(
+        max_loss=options.max_loss,
+        connectivity=graph,
+        scale="standard" if options.standardise else "center",
+        cv=options.cv,
+    )
+    merge = options.merge_features
+    features: Any = FeatureAggregator() if merge is True else merge or "passthrough"
+    return PooledCTFARegressor(
+        options.regressor,
+        targets=targets,
+        features=features,
+        head=options.head,
+        n_jobs=options.n_jobs,
+    )

@@ -1,0 +1,90 @@
+"""What a fit of labelled data came to, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.types import FloatArray
+from ctfa.labelled._words import several
+
+#: Errors closer than this share are no difference worth words.
+EVEN = 0.005
+
+
+def summarise(fit: Any) -> str:
+    """A headline, the errors, who is helped and hurt, how the limit was found, and notes."""
+    return "\n".join(_lines(fit))
+
+
+def _lines(fit: Any) -> Iterator[str]:
+    tasks, model = fit.tasks, fit.estimator
+    first, last, n_samples = fit.span
+    yield (
+        f"{several(tasks.n_tasks, tasks.what)} -> {several(fit.n_regions, 'region')}"
+        f"{f', {tasks.n_masked:,} masked' if tasks.n_masked else ''}"
+    )
+    span = f"{first} to {last}" if first else ""
+    yield (
+        f"  {fit.plan.target} from {several(len(fit.plan.slots), 'feature')} "
+        f"({', '.join(slot.name for slot in fit.plan.slots[:6])}"
+        f"{', ...' if len(fit.plan.slots) > 6 else ''}); {several(n_samples, 'sample')}"
+        f"{f', {span}' if span else ''}"
+    )
+    if fit.held_out is not None:
+        yield from _errors(fit)
+    chosen = "chosen on held-out rows" if model.cv_curve_ is not None else "as given"
+    yield f"  limit max_loss = {model.max_loss_:g}, {chosen}; {_served(fit)}"
+    yield from (f"  note: {note}" for note in fit.notes)
+
+
+def _errors(fit: Any) -> Iterator[str]:
+    errors = fit.held_out.errors
+    mine = mean_error(errors["ctfa"], fit.weights)
+    against = []
+    for name, values in errors.items():
+        if name != "ctfa":
+            theirs = mean_error(values, fit.weights)
+            against.append(f"{theirs:.3f} {_rival(name)} ({_compared(mine, theirs)})")
+    yield f"  held-out error {mine:.3f} of the variance, against {' and '.join(against)}"
+    gain = fit.held_out.gain
+    helped, hurt = int(fit.held_out.helped.sum()), int(fit.held_out.hurt.sum())
+    line = f"  {helped:,} helped, {hurt:,} made worse than by a model of their own"
+    if hurt:
+        worst = int(np.nanargmin(gain))
+        line += f" (most: {fit.tasks.names[worst]}, {gain[worst]:+.3f})"
+    yield f"{line}; {fit.held_out.how}"
+
+
+def mean_error(errors: FloatArray, weights: FloatArray | None) -> float:
+    """Mean over the tasks that were judged, by their weights where they have any."""
+    known = np.isfinite(errors)
+    if not known.any():
+        return float("nan")
+    return float(np.average(errors[known], weights=None if weights is None else weights[known]))
+
+
+def _compared(mine: float, theirs: float) -> str:
+    change = mine / theirs - 1.0 if theirs else np.nan
+    if abs(change) < EVEN:
+        return "even"
+    return f"{100 * abs(change):.0f} % {'better' if change < 0 else 'worse'}"
+
+
+def _rival(name: str) -> str:
+    return "by single-task models" if name == "single-task" else f"by {name}"
+
+
+def _served(fit: Any) -> str:
+    aggregate = getattr(fit.estimator, "aggregate_", None)
+    if aggregate == "pool":
+        return f"members of a region share coefficients and keep their own {_inputs(fit)}"
+    if aggregate == "mean":
+        return f"a region is predicted by its mean {_inputs(fit)}"
+    return "one model a region"
+
+
+def _inputs(fit: Any) -> str:
+    return "features" if len(fit.plan.slots) > 1 else "feature"

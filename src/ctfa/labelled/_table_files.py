@@ -1,0 +1,193 @@
+"""Tables and maps in files, and back as they were."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ctfa.labelled._extras import need
+
+#: A date of ISO 8601, with or without a time of day and an offset.
+_ISO = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?", flags=re.ASCII
+)
+#: A number that begins with a zero it does not need: a code.
+_CODE = re.compile(r"\s*-?0\d+\s*", flags=re.ASCII)
+_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON", ".shp": "ESRI Shapefile"}
+
+
+def read_csv(path: Path) -> Any:
+    """A table of text: numbers, codes with leading zeros as text, ISO dates as dates.
+
+    A column is one of dates where every value in it that is not missing reads like 2020-01-31,
+    with or without a time (2020-01-31T12:00:00Z); text like 01/02/2020 stays text, because nobody
+    knows which is the month. Columns are separated by what the first line has most of: a comma, a
+    semicolon or a tab; with the last two, decimals may follow a comma.
+    """
+    pandas = need("pandas", "A table")
+    how = {"encoding": "utf-8-sig", **_marks(path)}
+    table = pandas.read_csv(path, low_memory=False, **how, **_exactly(pandas))
+    whole = [column for column in table.columns if _may_be_codes(table[column])]
+    if whole:  # read once more as text: as numbers they have lost their zeros
+        text = pandas.read_csv(path, usecols=whole, dtype=str, **how)
+        for column in whole:
+            if text[column].dropna().map(lambda v: bool(_CODE.fullmatch(v))).any():
+                table[column] = text[column]
+    for column in table.columns:
+        if table[column].dtype.kind == "O":
+            table[column] = _dates(pandas, table[column])
+    return table
+
+
+def _exactly(pandas: Any) -> dict[str, str]:
+    """How numbers are read to their last digit: pandas does so by itself since 3.1."""
+    version = tuple(map(int, pandas.__version__.split(".")[:2]))
+    return {"float_precision": "round_trip"} if version < (3, 1) else {}
+
+
+def _marks(path: Path) -> dict[str, str]:
+    """What separates columns, and what stands before the decimals."""
+    if ".tsv" in path.suffixes:
+        return {"sep": "\t"}
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig") as file:
+        head, row = file.readline(), file.readline()
+    separator = max((",", ";", "\t"), key=head.count)
+    comma = separator != "," and re.search(r"\d,\d", row) is not None
+    return {"sep": separator, "decimal": "," if comma else "."}
+
+
+def _may_be_codes(column: Any) -> bool:
+    if column.dtype.kind == "f":  # whole numbers with gaps
+        there = column.dropna()
+        return bool(len(there) and np.isfinite(there).all() and (there == np.rint(there)).all())
+    return bool(column.dtype.kind in "iu")
+
+
+def _dates(pandas: Any, column: Any) -> Any:
+    """The column as dates if all of it reads like dates."""
+    there = column.dropna()
+    if not len(there) or not all(isinstance(v, str) and _ISO.fullmatch(v) for v in there):
+        return column
+    zoned = [v.endswith("Z") or re.search(r"[T ].*[+-]", v) is not None for v in there]
+    if any(zoned) and not all(zoned):
+        return column
+    try:
+        return pandas.to_datetime(column, format="ISO8601", utc=any(zoned))
+    except ValueError:  # 2020-13-45 reads like a date and is none
+        return column
+
+
+def write_csv(table: Any, path: Path) -> None:
+    """A table of text; labels of the rows come first, as columns of their own."""
+    need("pandas", "A table")
+    index = table.index
+    labelled = index.nlevels > 1 or index.name is not None or not _is_counted(index)
+    table.to_csv(
+        path,
+        sep="\t" if ".tsv" in path.suffixes else ",",
+        index=labelled,
+        index_label=_labels(index) if labelled else None,
+        compression="gzip" if path.suffix == ".gz" else None,
+    )
+
+
+def _is_counted(index: Any) -> bool:
+    return not len(index) or (
+        index.dtype.kind in "iu" and bool((index.to_numpy() == np.arange(len(index))).all())
+    )
+
+
+def _labels(index: Any) -> list[str]:
+    if index.nlevels == 1:
+        return [str(index.name if index.name is not None else "index")]
+    return [str(n if n is not None else f"level_{i}") for i, n in enumerate(index.names)]
+
+
+def read_parquet(path: Path) -> Any:
+    """A table, or a map if the file says where its geometries are."""
+    parquet = need("pyarrow.parquet", "A Parquet file")
+    if b"geo" in (parquet.read_schema(path).metadata or {}):
+        return need("geopandas", "A map").read_parquet(path)
+    return need("pandas", "A table").read_parquet(path, engine="pyarrow")
+
+
+def write_parquet(table: Any, path: Path) -> None:
+    """A table or a map."""
+    need("pyarrow", "A Parquet file")
+    if hasattr(table, "active_geometry_name"):
+        table.to_parquet(path)
+    else:
+        table.to_parquet(path, engine="pyarrow")
+
+
+def read_feather(path: Path) -> Any:
+    """A table, or a map if the file says where its geometries are."""
+    feather = need("pyarrow.feather", "A Feather file")
+    held = feather.read_table(path)
+    if b"geo" in (held.schema.metadata or {}):
+        return need("geopandas", "A map").read_feather(path)
+    return held.to_pandas()
+
+
+def write_feather(table: Any, path: Path) -> None:
+    """A table or a map."""
+    arrow = need("pyarrow", "A Feather file")
+    if hasattr(table, "active_geometry_name"):
+        table.to_feather(path)
+    else:  # pandas' own way refuses labels of rows
+        need("pyarrow.feather").write_feather(arrow.Table.from_pandas(table), str(path))
+
+
+def read_map(path: Path, layer: str | None) -> Any:
+    """A map; of several layers one must be named."""
+    geopandas = need("geopandas", "A map")
+    pyogrio = need("pyogrio", "A map")
+    _whole(path)
+    layers = [str(name) for name, _ in pyogrio.list_layers(path)]
+    if layer is None and len(layers) > 1:
+        raise LookupError(f"has {len(layers)} layers ({', '.join(layers)}): say which by layer=")
+    if layer is not None and layer not in layers:
+        raise LookupError(f"has no layer {layer!r}: it has {', '.join(layers)}")
+    found = geopandas.read_file(path, layer=layer, engine="pyogrio")
+    if path.suffix.lower() in (".geojson", ".json"):  # whole numbers there have no size
+        short = [name for name, dtype in found.dtypes.items() if str(dtype) == "int32"]
+        found = found.astype(dict.fromkeys(short, np.int64))
+    return found
+
+
+def _whole(path: Path) -> None:
+    """Refuse files shorter than their own heads say: what is left of them would be read."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(100)
+    if path.suffix.lower() == ".gpkg" and head[:15] == b"SQLite format 3" and len(head) == 100:
+        (page,) = struct.unpack(">H", head[16:18])
+        (pages,) = struct.unpack(">I", head[28:32])
+        said = (65536 if page == 1 else page) * pages
+    elif path.suffix.lower() == ".shp" and len(head) == 100:
+        said = 2 * struct.unpack(">I", head[24:28])[0]
+    else:
+        return
+    if size < said:
+        raise ValueError(f"it has {size:,} bytes of {said:,}")
+
+
+def write_map(table: Any, path: Path) -> None:
+    """A map in one layer, named like the file."""
+    need("pyogrio", "A map")
+    suffix = path.suffix.lower()
+    if suffix == ".shp":
+        index = [str(name) for name in table.index.names if name is not None]
+        long = [str(c) for c in (*index, *table.columns) if len(str(c).encode()) > 10]
+        if long:
+            raise ValueError(
+                f"a shapefile cuts names to 10 characters, and there is {long[0]!r}; write a .gpkg"
+            )
+    named = {} if suffix == ".shp" else {"layer": path.stem}
+    table.to_file(path, driver=_DRIVERS[suffix], engine="pyogrio", **named)

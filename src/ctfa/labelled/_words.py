@@ -1,0 +1,50 @@
+"""Words for labels, names and kinds of things."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+KINDS = {"M": "dates", "m": "spans of time", "U": "text", "T": "text", "S": "text", "O": "text"}
+
+
+def word(label: Any) -> str:
+    """A label for people: numbers without a tail of digits, dates without a time of zero."""
+    if isinstance(label, float | np.floating):
+        return f"{label:.10g}"
+    if isinstance(label, np.datetime64):
+        return str(label).split(".", maxsplit=1)[0].removesuffix("T00:00:00")
+    return str(label).removesuffix(" 00:00:00")
+
+
+def listed(things: Iterable[Any], at_most: int = 8) -> str:
+    """The first of some things, and how many more there are."""
+    words = [word(thing) for thing in things]
+    more = f" and {len(words) - at_most:,} more" if len(words) > at_most else ""
+    return ", ".join(words[:at_most]) + more
+
+
+def hint(name: str, known: Sequence[str]) -> str:
+    """What may have been meant."""
+    close = difflib.get_close_matches(name, known, n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def kind(dtype: Any) -> str:
+    """What values of a type are, for people."""
+    return KINDS.get(dtype.kind, f"values of type {dtype}")
+
+
+def kind_of(thing: Any) -> str:
+    """What was given, for people."""
+    return "nothing" if thing is None else f"of type {type(thing).__name__}"
+
+
+def several(count: int, what: str) -> str:
+    """A count with its noun, in the plural where it is not one."""
+    if count != 1 and what.endswith("y") and what[-2:-1] not in "aeiou":
+        return f"{count:,} {what[:-1]}ies"
+    return f"{count:,} {what}{'s' * (count != 1)}"

@@ -1,0 +1,244 @@
+"""Whether what a file holds can be: groups that are groups, shapes that belong together.
+
+The state of an object is set without its constructor, so what that would see to is seen to here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.partition import Partition
+from ctfa.persistence._errors import damaged
+
+
+def check_state(name: str, value: Any) -> None:
+    """Refuse an object of ours that is inconsistent."""
+    if name in _CHECKS:
+        _CHECKS[name](value)
+
+
+def _require(holds: Any, what: str) -> None:
+    if not holds:
+        raise damaged(what)
+
+
+def _is_vector(values: Any, size: int | None, kinds: str) -> bool:
+    is_array = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in kinds
+    return is_array and (size is None or values.size == size)
+
+
+def _has_shape(values: Any, shape: tuple[int, ...], kinds: str = "f") -> bool:
+    is_array = isinstance(values, np.ndarray) and values.dtype.kind in kinds
+    return is_array and values.shape == shape
+
+
+def _partition(value: Any) -> None:
+    labels = value.labels
+    _require(_is_vector(labels, None, "i"), "the groups are not whole numbers, one a variable")
+    canonical = Partition(labels).labels
+    _require(np.array_equal(labels, canonical), "groups are not numbered by their first members")
+
+
+def _history(value: Any) -> None:
+    n, n_merges = value.n_variables, np.size(value.block)
+    whole = isinstance(n, int) and n >= 0 and isinstance(value.n_comparisons, int)
+    _require(whole, "a history of merges does not say of how many")
+    columns = (
+        _is_vector(value.block, n_merges, "i"),
+        _is_vector(value.other, n_merges, "i"),
+        _is_vector(value.size, n_merges, "i"),
+        _is_vector(value.loss, n_merges, "f"),
+        _is_vector(value.refused, n, "i"),
+        _is_vector(value.refused_loss, n, "f"),
+    )
+    _require(all(columns), "the columns of a history of merges are not of one length")
+    for slots, least in ((value.block, 0), (value.other, 0), (value.refused, -1)):
+        inside = slots.size == 0 or (slots.min() >= least and slots.max() < n)
+        _require(inside, "a history of merges names a variable that is not there")
+    sizes = [1] * n
+    merges = (value.block.tolist(), value.other.tolist(), value.size.tolist())
+    for block, other, size in zip(*merges, strict=True):
+        _require(block != other and sizes[block] and sizes[other], "something is merged twice")
+        sizes[block] += sizes[other]
+        sizes[other] = 0
+        _require(size == sizes[block], "a merge has not the size of its members")
+    _require(value.names is None or len(value.names) == n, "a history has names of others")
+    _require(
+        isinstance(value.loss_interval, tuple) and len(value.loss_interval) == 2,
+        "a history of merges has no interval of losses",
+    )
+
+
+def _curve(value: Any) -> None:
+    _require(_is_vector(value.max_loss, None, "f"), "a curve has no limits")
+    n_limits = value.max_loss.size
+    folds = value.fold_errors
+    shaped = isinstance(folds, np.ndarray) and folds.ndim == 2 and folds.shape[1] == n_limits
+    inside = isinstance(value.chosen, int) and 0 <= value.chosen < n_limits
+    _require(shaped and inside and np.size(value.n_groups) == n_limits, "a curve has wrong lengths")
+
+
+def _evidence(value: Any) -> None:
+    n = value.partition.n_variables
+    sizes = (value.history.n_variables, len(value.names), np.size(value.signs))
+    gains = (np.size(value.gain.value), np.size(value.gain.standard_error))
+    _require(set(sizes + gains) == {n}, "the evidence is of other targets than the groups")
+    _require(len(value.merges) == len(value.history), "the evidence is of other merges")
+
+
+def _aggregator(value: Any) -> None:
+    known = vars(value)
+    if "partition_" not in known:
+        return
+    partition, n = value.partition_, value.partition_.n_variables
+    same = np.array_equal(value.labels_, partition.labels) and value.n_groups_ == partition.n_groups
+    _require(same and value.history_.n_variables == n, "labels, groups and merges disagree")
+    for name in ("signs_", "offsets_", "scales_"):
+        _require(name not in known or _is_vector(known[name], n, "f"), f"{name} has a wrong length")
+    for name in ("_names", "_labels", "target_names_in_"):
+        _require(name not in known or len(known[name]) == n, f"{name} has a wrong length")
+    weights, means = known.get("target_weight_"), known.get("baseline_means_")
+    _require(weights is None or _is_vector(weights, n, "f"), "target_weight_ has a wrong length")
+    if means is not None:
+        shape = (n, np.size(means))
+        _require(_has_shape(known["baseline_slopes_"], shape), "a baseline has a wrong shape")
+
+
+def _regressor(value: Any) -> None:
+    _container(value)
+    known = vars(value)
+    if "targets_" not in known:
+        return
+    partition = value.targets_.partition_
+    n, n_groups = partition.n_variables, partition.n_groups
+    _one_a_group(value.features_, value.regressors_, n_groups)
+    _require(_is_vector(value.trust_, n, "f"), "trust_ has a wrong length")
+    for features in value.features_:
+        same = features.partition_.n_variables == value.n_features_in_
+        _require(same, "a group has other features than the model")
+    _single_models(known.get("_singles"), n)
+    if "stability_" in known:
+        _require(_has_shape(value.stability_, (n, n)), "stability_ has a wrong shape")
+
+
+def _container(value: Any) -> None:
+    """Refuse anything but a library of data frames: predictions import it by its name."""
+    library = vars(value).get("_library")
+    _require(library in (None, "pandas", "polars"), f"predictions cannot be handed to {library!r}")
+
+
+def _pipeline(value: Any) -> None:
+    """Refuse a folder of cached results: joblib would unpickle what lies there."""
+    _require(vars(value).get("memory") is None, "a pipeline wants to read results from a folder")
+
+
+def _one_a_group(features: Sequence[Any], regressors: Sequence[Any], n_groups: int) -> None:
+    _require(
+        len(features) == n_groups == len(regressors), "there is not one regressor for each group"
+    )
+    for reduced, regressor in zip(features, regressors, strict=True):
+        width = getattr(regressor, "n_features_in_", reduced.partition_.n_groups)
+        same = width == reduced.partition_.n_groups
+        _require(same, "a group's regressor has other features than the group")
+
+
+def _single_models(singles: Any, n_targets: int) -> None:
+    if singles is not None:
+        targets = singles.targets
+        inside = _is_vector(targets, None, "i") and all(0 <= t < n_targets for t in targets)
+        _require(inside, "a target that is not there has a model of its own")
+
+
+def _own_inputs(value: Any) -> None:
+    _container(value)
+    if "targets_" not in vars(value):
+        return
+    partition = value.targets_.partition_
+    n, n_groups = partition.n_variables, partition.n_groups
+    layout, models, steps = value.layout_, value._models, value._steps
+    shaped = isinstance(layout, np.ndarray) and layout.ndim == 2 and layout.dtype.kind == "i"
+    _require(shaped and layout.shape[0] == n, "layout_ is of other targets")
+    _require(
+        layout.min(initial=0) >= -1 and layout.max(initial=-1) < value.n_features_in_,
+        "layout_ names columns that are not there",
+    )
+    slots = layout.shape[1]
+    for array, shape, kinds in (
+        (models.slots, (n_groups, slots), "b"),
+        (models.has, (n, slots), "b"),
+        (models.centre, (n, slots + 1), "f"),
+        (steps.coef, (n, slots), "f"),
+        (steps.centre, (n, slots), "f"),
+        (steps.has, (n, slots), "b"),
+        (steps.trust, (n,), "f"),
+        (value._units.offsets, (n, slots + 1), "f"),
+        (value._units.scales, (n, slots + 1), "f"),
+    ):
+        _require(_has_shape(array, shape, kinds), "models of own inputs have wrong shapes")
+    _require(models.aggregate in ("mean", "pool"), "models of own inputs are of no known kind")
+    _one_a_group(models.features, models.regressors, n_groups)
+
+
+def _own_rows(value: Any) -> None:
+    if "targets_" not in vars(value):
+        return
+    n, width = value.targets_.partition_.n_variables, value.n_features_in_
+    _require(len(value._ids) == n == len(value._names), "there is not one id for each task")
+    for array, shape in (
+        (value.offsets_, (n,)),
+        (value.trust_, (n,)),
+        (value.coef_, (n, width)),
+        (value._centre, (n, width)),
+    ):
+        _require(_has_shape(array, shape), "tasks with their own rows have wrong shapes")
+    _one_a_group(value.features_, value.regressors_, value.targets_.partition_.n_groups)
+
+
+def _coordinates(value: Any) -> None:
+    for coordinate in value.variables.values():
+        shape = tuple(value.sizes[dim] for dim in coordinate.dims)
+        _require(np.shape(coordinate.values) == shape, "a coordinate has a wrong shape")
+
+
+def _tasks(value: Any) -> None:
+    n_cells = 1
+    for dim in value.dims:
+        n_cells *= value.coords.sizes[dim]
+    kept = value.kept
+    inside = _is_vector(kept, None, "i") and kept.min(initial=0) >= 0
+    _require(inside and kept.max(initial=-1) < n_cells, "tasks lie outside of their grid")
+
+
+def _geometry(value: Any) -> None:
+    bounds, size = value.offsets, np.size(value.wkb)
+    shaped = _is_vector(bounds, None, "i") and _is_vector(value.wkb, None, "u") and bounds.size
+    _require(shaped, "a map has no outlines")
+    ordered = bounds[0] == 0 and bounds[-1] == size and (np.diff(bounds) >= 0).all()
+    _require(ordered, "the outlines of a map do not follow each other")
+
+
+def _form(value: Any) -> None:
+    known = value.library in ("xarray", "pandas", "polars") and isinstance(value.kind, str)
+    _require(known, "labelled data are of no known library")
+
+
+_CHECKS: dict[str, Callable[[Any], None]] = {
+    "Partition": _partition,
+    "MergeHistory": _history,
+    "CutCurve": _curve,
+    "MergeEvidence": _evidence,
+    "TargetAggregator": _aggregator,
+    "FeatureAggregator": _aggregator,
+    "CTFARegressor": _regressor,
+    "CTFARegressorCV": _regressor,
+    "MultiInputCTFARegressor": _own_inputs,
+    "PooledCTFARegressor": _own_rows,
+    "Coordinates": _coordinates,
+    "Tasks": _tasks,
+    "Geometry": _geometry,
+    "Form": _form,
+    "sklearn.pipeline.Pipeline": _pipeline,
+}

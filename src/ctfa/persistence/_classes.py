@@ -1,0 +1,166 @@
+"""Which classes a file may name: a table, and a mark for the labelled results.
+
+A class joins by a line in the table. A class of ``ctfa.labelled`` may instead carry
+``__saved__ = True`` in its own body; its name in a file is then ``module:class``. In both cases its
+state must be of kinds that can be saved: the fields of a NamedTuple or a dataclass, the attributes
+of anything else. Nothing else is ever imported, called or looked up for a file.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from functools import cache
+from typing import Any
+
+from ctfa.persistence._errors import damaged
+
+#: Classes of ctfa, by the name that files call them: it stays when a class moves.
+OURS = {
+    "CTFARegressor": "ctfa._regressor:CTFARegressor",
+    "CTFARegressorCV": "ctfa._regressor_cv:CTFARegressorCV",
+    "MultiInputCTFARegressor": "ctfa._multi_input:MultiInputCTFARegressor",
+    "PooledCTFARegressor": "ctfa._pooled:PooledCTFARegressor",
+    "TargetAggregator": "ctfa._target_aggregator:TargetAggregator",
+    "FeatureAggregator": "ctfa._feature_aggregator:FeatureAggregator",
+    "Partition": "ctfa.core.partition:Partition",
+    "MergeHistory": "ctfa.core.history:MergeHistory",
+    "CutCurve": "ctfa.core.cut:CutCurve",
+    "Gain": "ctfa.core.gains:Gain",
+    "Lines": "ctfa.core.baseline:Lines",
+    "Units": "ctfa.core.series:Units",
+    "Pool": "ctfa.core.pooling:Pool",
+    "PooledSpace": "ctfa.core.spaces.pooled:PooledSpace",
+    "MergeEvidence": "ctfa._explanation:MergeEvidence",
+    "MergeSummary": "ctfa._explanation:MergeSummary",
+    "Terms": "ctfa._explanation:Terms",
+    "SingleModels": "ctfa._heads:SingleModels",
+    "OwnModels": "ctfa._own_models:OwnModels",
+    "OwnSteps": "ctfa._own_models:OwnSteps",
+    "PooledEvidence": "ctfa._pooled_evidence:PooledEvidence",
+    "Nearest": "ctfa._pooled_groups:Nearest",
+    # A layer above: named here, imported only when a file holds one.
+    "LabelledFit": "ctfa.labelled._result:LabelledFit",
+    "Plan": "ctfa.labelled._plan:Plan",
+    "Slot": "ctfa.labelled._plan:Slot",
+    "Tasks": "ctfa.labelled._tasks:Tasks",
+    "Coordinates": "ctfa.labelled._coordinates:Coordinates",
+    "Coordinate": "ctfa.labelled._coordinates:Coordinate",
+    "Form": "ctfa.labelled._form:Form",
+    "Baseline": "ctfa.labelled._baseline:Baseline",
+    "Geometry": "ctfa.labelled._geometry:Geometry",
+    "HeldOut": "ctfa.report._material:HeldOut",
+    "Coefficients": "ctfa.report._material:Coefficients",
+    "GroupSeries": "ctfa.report._material:GroupSeries",
+}
+#: Estimators and splitters of scikit-learn whose state is plain, by public module.
+OF_SKLEARN = {
+    "sklearn.linear_model": (
+        "ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars LarsCV Lasso "
+        "LassoCV LassoLars LassoLarsCV LassoLarsIC LinearRegression OrthogonalMatchingPursuit "
+        "OrthogonalMatchingPursuitCV QuantileRegressor RANSACRegressor Ridge RidgeCV "
+        "TheilSenRegressor"
+    ),
+    "sklearn.preprocessing": (
+        "FunctionTransformer MaxAbsScaler MinMaxScaler Normalizer OneHotEncoder OrdinalEncoder "
+        "PolynomialFeatures PowerTransformer QuantileTransformer RobustScaler SplineTransformer "
+        "StandardScaler"
+    ),
+    "sklearn.model_selection": (
+        "GroupKFold GroupShuffleSplit KFold LeaveOneGroupOut LeaveOneOut LeavePGroupsOut LeavePOut "
+        "PredefinedSplit ShuffleSplit TimeSeriesSplit"
+    ),
+    "sklearn.compose": "ColumnTransformer TransformedTargetRegressor",
+    "sklearn.cross_decomposition": "PLSRegression",
+    "sklearn.decomposition": "PCA TruncatedSVD",
+    "sklearn.dummy": "DummyRegressor",
+    "sklearn.feature_selection": "VarianceThreshold",
+    "sklearn.impute": "SimpleImputer",
+    "sklearn.kernel_approximation": "Nystroem RBFSampler",
+    "sklearn.kernel_ridge": "KernelRidge",
+    "sklearn.neighbors": "KNeighborsRegressor RadiusNeighborsRegressor",
+    "sklearn.pipeline": "FeatureUnion Pipeline",
+    # Not SVR: its predictions are computed in C from arrays that are trusted to fit together.
+    "sklearn.svm": "LinearSVR",
+}
+TABLE = OURS | {
+    f"{module}.{name}": f"{module}:{name}"
+    for module, names in OF_SKLEARN.items()
+    for name in names.split()
+}
+#: Functions that an estimator of ours may hold, by the name that files call them.
+FUNCTIONS = (
+    "target_risk",
+    "cross_validated_risk",
+    "mse",
+    "corollary",
+    "feature_risk",
+    "feature_mse",
+    "r2",
+)
+#: Where classes may carry the mark: modules without anything that runs at import.
+MARKED = re.compile(r"ctfa\.labelled\._[a-z_]+:[A-Za-z_]+")
+
+
+def classes() -> tuple[str, ...]:
+    """Names of the classes whose objects can be saved.
+
+    Returns
+    -------
+    tuple of str
+        Those of ctfa by their names, those of scikit-learn with their modules.
+
+    Examples
+    --------
+    >>> from ctfa.persistence import classes
+    >>> "sklearn.linear_model.Ridge" in classes()
+    True
+    """
+    return tuple(sorted(TABLE))
+
+
+def name_of(kind: type) -> str | None:
+    """What files call a class; None for one that they do not know."""
+    if kind not in _NAMES:
+        _NAMES[kind] = _find_name(kind)
+    return _NAMES[kind]
+
+
+_NAMES: dict[type, str | None] = {}
+
+
+def _find_name(kind: type) -> str | None:
+    for name, path in TABLE.items():
+        if path.rpartition(":")[2] == kind.__qualname__ and _resolved(path) is kind:
+            return name
+    marked = f"{kind.__module__}:{kind.__qualname__}"
+    return marked if _is_marked(marked, kind) else None
+
+
+@cache
+def class_named(name: str) -> type:
+    """The class that files call so; anything outside the table is refused unseen."""
+    if name in TABLE:
+        kind = _resolved(TABLE[name])
+        if isinstance(kind, type):
+            return kind
+    elif isinstance(name, str) and MARKED.fullmatch(name):
+        kind = _resolved(name)
+        if isinstance(kind, type) and _is_marked(name, kind):
+            return kind
+    raise damaged(f"it holds an object of the class {name!r}, which this version does not know")
+
+
+def _is_marked(name: str, kind: type) -> bool:
+    own = f"{kind.__module__}:{kind.__qualname__}" == name and bool(MARKED.fullmatch(name))
+    # Its own mark, not that of a class above it.
+    return own and vars(kind).get("__saved__") is True
+
+
+def _resolved(path: str) -> Any:
+    """What a path of the table leads to; None where this version has no such class."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return None

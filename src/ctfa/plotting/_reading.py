@@ -1,0 +1,34 @@
+"""What pictures ask of a model, and what they say where it has not got it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+#: What most pictures are of.
+REGRESSORS = "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor"
+
+
+def require(model: Any, needed: Sequence[str], give: str = REGRESSORS) -> Any:
+    """A fitted model with the attributes that a picture shows; else a sentence on what to give."""
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class: give {give}.")
+    if hasattr(model, "fit"):  # anything else is named below
+        check_is_fitted(model)
+    missing = [name for name in needed if not hasattr(model, name)]
+    if missing:
+        raise TypeError(f"{type(model).__name__} has no {missing[0]}: give {give}.")
+    return model
+
+
+def names_of(model: Any) -> list[str]:
+    """Names of the targets, or tasks, of a fitted model."""
+    holder = model if hasattr(model, "_names") else model.targets_
+    return [str(name) for name in holder._names]
+
+
+def is_standardised(model: Any) -> bool:
+    """Whether a unit of gain is a target's variance."""
+    return bool(getattr(model, "targets_", model).scale == "standard")

@@ -1,0 +1,475 @@
+"""A baseline (seasons, a trend) taken off every series first: laws, and what folds may see."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import config_context
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import KFold, cross_val_score
+
+from ctfa import (
+    CTFARegressor,
+    CTFARegressorCV,
+    FeatureAggregator,
+    MultiInputCTFARegressor,
+    TargetAggregator,
+    multi_input_layout,
+    target_path,
+)
+from ctfa.core.baseline import Baseline, take_off
+from ctfa.core.series import Series
+
+N = 96
+
+
+def seasons(n=N, *, first=0, trend=True):
+    """Indicators of all twelve months, which add up to the intercept, and the year."""
+    time = np.arange(first, first + n)
+    months = np.eye(12)[time % 12]
+    return np.column_stack((months, 1950.0 + time / 12.0)) if trend else months
+
+
+def shared(seed=0, n=N, D=4, L=6):
+    """Targets of two kinds on the same inputs, everything with a season of its own."""
+    rng = np.random.default_rng(seed)
+    B = seasons(n)
+    X = rng.normal(size=(n, D)) + B @ rng.normal(size=(13, D))
+    coef = np.where(np.arange(L) < L // 2, 1.0, -1.0) * rng.uniform(0.5, 1.5, size=(D, 1))
+    Y = X @ coef + rng.normal(size=(n, L)) + 3.0 * B @ rng.normal(size=(13, L))
+    return X, Y, B
+
+
+def own(seed=0, n=N, L=6, K=3):
+    """The same for targets with inputs of their own."""
+    rng = np.random.default_rng(seed)
+    B = seasons(n)
+    inputs = rng.normal(size=(n, 1, K)) + 0.4 * rng.normal(size=(n, L, K))
+    coef = np.where(np.arange(L)[:, None] < L // 2, 1.0, -1.0) * np.ones(K)
+    Y = np.einsum("nlk,lk->nl", inputs, coef) + rng.normal(size=(n, L))
+    inputs += np.einsum("np,plk->nlk", B, rng.normal(size=(13, L, K)))
+    X, layout = multi_input_layout(inputs)
+    return X, layout, Y + B @ rng.normal(size=(13, L)), B
+
+
+def regress(values, B, weights=None):
+    """Coefficients on an intercept and the baseline, the plain way."""
+    middle = B.mean(axis=0)
+    table = np.column_stack((np.ones(len(B)), B - middle))
+    root = np.ones(len(B)) if weights is None else np.sqrt(weights)
+    coef = np.linalg.lstsq(table * root[:, None], (values.T * root).T, rcond=1e-12)[0]
+    return lambda columns: np.column_stack((np.ones(len(columns)), columns - middle)) @ coef
+
+
+def fixed(max_loss=1.5, **options):
+    return TargetAggregator(max_loss=max_loss, **options)
+
+
+def kinds():
+    """Both estimators, as functions of what Phase I is to be, with their data."""
+    X, Y, B = shared()
+    X_own, layout, Y_own, B_own = own()
+    return {
+        "shared": (CTFARegressor, X, Y, B),
+        "mean": (lambda **k: MultiInputCTFARegressor(layout, **k), X_own, Y_own, B_own),
+        "pool": (
+            lambda **k: MultiInputCTFARegressor(layout, aggregate="pool", **k),
+            X_own,
+            Y_own,
+            B_own,
+        ),
+    }
+
+
+KINDS = ("shared", "mean", "pool")
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans(), st.booleans())
+def test_residuals_are_those_of_least_squares_on_the_rows_of_each_series(seed, weighted, gappy):
+    rng = np.random.default_rng(seed)
+    n, B = 60, seasons(60)
+    values = 100.0 + rng.normal(size=(n, 5)) + B @ rng.normal(size=(13, 5))
+    weights = rng.uniform(0.2, 3.0, size=n) if weighted else None
+    if gappy:
+        values[rng.uniform(size=values.shape) < 0.2] = np.nan
+    left, lines, _ = take_off(values, B, weights)
+    np.testing.assert_allclose(left + lines.at(B), values, atol=1e-9)
+    for column in range(5):
+        rows = ~np.isnan(values[:, column])
+        kept = None if weights is None else weights[rows]
+        expected = values[rows, column] - regress(values[rows, column], B[rows], kept)(B[rows])
+        np.testing.assert_allclose(left[rows, column], expected, atol=1e-8)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.booleans())
+def test_free_rows_keep_every_inner_product_and_have_mean_zero(seed, weighted):
+    rng = np.random.default_rng(seed)
+    B = seasons(40)
+    weights = rng.uniform(0.2, 3.0, size=40) if weighted else None
+    if weighted:
+        weights[:3] = 0.0
+    rows = rng.normal(size=(4, 40))
+    baseline = Baseline.of(B, weights)
+    assert baseline.rank == 12  # eleven months and the trend, beside the intercept
+    baseline.take_off(rows)
+    free = baseline.free_rows(rows)
+    n_used = 37 if weighted else 40
+    assert free.shape == (4, n_used - 12)
+    np.testing.assert_allclose(free.mean(axis=1), 0.0, atol=1e-12)
+    share = np.ones(40) if weights is None else weights * (n_used / weights.sum())
+    np.testing.assert_allclose(free @ free.T, (rows * share) @ rows.T, atol=1e-10)
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_a_month_that_was_never_seen_has_the_mean_and_the_trend(uneven):
+    rng = np.random.default_rng(0)
+    B = seasons(120)
+    kept = B[:, 4] == 0.0
+    if uneven:
+        kept &= rng.uniform(size=120) < 0.6
+    y = B @ np.append(rng.normal(size=12), 0.3) + 0.1 * rng.normal(size=120)
+    _, lines, _ = take_off(y[kept, None], B[kept], None)
+    unseen = seasons(12)[4:5]
+    unseen[0, -1] = 1955.0
+    slope = lines.slopes[0, -1]
+    assert slope == pytest.approx(0.3, abs=0.05)
+    expected = y[kept].mean() + slope * (1955.0 - B[kept, -1].mean())
+    np.testing.assert_allclose(lines.at(unseen), [[expected]])
+
+
+def test_a_series_that_the_baseline_tells_entirely_is_zero_and_comes_back():
+    B = seasons(48)
+    X = np.column_stack((B @ np.arange(13.0), np.random.default_rng(0).normal(size=48)))
+    Y = np.random.default_rng(1).normal(size=(48, 2))
+    series = Series.of(X, np.array([[0, 1], [1, 0]]), Y, baseline=B)
+    scaled, units = series.standardised("standard")
+    assert not scaled.values[0, 0].any()
+    assert units.scales[0, 0] == 1.0
+    again = series.in_units(units)
+    np.testing.assert_allclose(again.values, scaled.values, atol=1e-8)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_a_constant_column_changes_nothing(kind, head):
+    make, X, Y, _ = kinds()[kind]
+    ones = np.full((N, 1), 7.0)
+    plain = make(targets=TargetAggregator(cv=4), head=head).fit(X, Y)
+    constant = make(targets=TargetAggregator(cv=4), head=head).fit(X, Y, baseline=ones)
+    assert constant.history_.block.tolist() == plain.history_.block.tolist()
+    np.testing.assert_array_equal(constant.history_.loss, plain.history_.loss)
+    np.testing.assert_array_equal(constant.cv_curve_.fold_errors, plain.cv_curve_.fold_errors)
+    np.testing.assert_allclose(
+        constant.predict(X, baseline=ones), plain.predict(X), rtol=1e-10, atol=1e-10
+    )
+
+
+def partial_f(X, B, y):
+    """F of the inputs beside the baseline, from two regressions."""
+    whole = y - regress(y, np.column_stack((X, B)))(np.column_stack((X, B)))
+    alone = y - regress(y, B)(B)
+    rank = np.linalg.matrix_rank(B - B.mean(axis=0))
+    dof = len(y) - 1 - rank - X.shape[1]
+    return (alone @ alone - whole @ whole) / X.shape[1] / (whole @ whole / dof)
+
+
+def test_merges_are_judged_by_the_f_of_the_inputs_beside_the_baseline():
+    X, Y, B = shared()
+    model = CTFARegressor(targets=fixed(np.inf)).fit(X, Y, baseline=B)
+    units = (Y - regress(Y, B)(B)) / model.targets_.scales_
+    members = {i: [i] for i in range(Y.shape[1])}
+    merges = model.merges_
+    n = N - 12
+    pairs = zip(model.history_.block, model.history_.other, strict=True)
+    for step, (block, other) in enumerate(pairs):
+        gap = units[:, members[block]].mean(axis=1) - units[:, members[other]].mean(axis=1)
+        assert merges["f_statistic"][step] == pytest.approx(partial_f(X, B, gap), rel=1e-6)
+        assert merges["f_star"][step] == pytest.approx(1.0 + (n - 1) / (n - 4 - 2))
+        members[block] += members[other]
+
+
+def test_a_group_is_fitted_as_with_the_baseline_among_its_columns():
+    X, Y, B = shared()
+    model = CTFARegressor(targets=fixed(), features="passthrough").fit(
+        X[:72], Y[:72], baseline=B[:72]
+    )
+    assert 1 < model.n_groups_ < 6
+    predicted = model.predict(X[72:], baseline=B[72:])
+    both = np.column_stack((X, B))
+    scales = model.targets_.scales_
+    for members in model.partition_.groups:
+        mean = (Y[:72][:, members] / scales[members]).mean(axis=1)
+        expected = regress(mean, both[:72])(both[72:])
+        got = (predicted[:, members] / scales[members]).mean(axis=1)
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+def test_features_are_merged_as_beside_baseline_columns_that_never_are():
+    rng = np.random.default_rng(3)
+    B = seasons()
+    X = rng.normal(size=(N, 4)) + B @ rng.normal(size=(13, 4))
+    y = X @ [1.0, 1.0, -1.0, 0.5] + rng.normal(size=N) + B @ rng.normal(size=13)
+    features = FeatureAggregator(max_loss=np.inf, scan="best-first", min_correlation=-1.0)
+    model = CTFARegressor(features=features).fit(X, y, baseline=B)
+    history = model.features_[0].history_
+
+    def squares(columns):
+        columns = np.column_stack((columns, B))
+        left = y - regress(y, columns)(columns)
+        return left @ left
+
+    full = squares(X) / (N - 1 - 12 - 4)
+    first, second = int(history.block[0]), int(history.other[0])
+    others = [k for k in range(4) if k not in (first, second)]
+    joined = np.column_stack((X[:, others], X[:, first] + X[:, second]))
+    expected = (squares(joined) - squares(X)) / full
+    assert history.loss[0] == pytest.approx(expected, rel=1e-6, abs=1e-9)
+
+
+def test_targets_on_the_same_inputs_are_grouped_as_targets_with_their_own():
+    X, Y, B = shared()
+    layout = np.tile(np.arange(4), (6, 1))
+    one = CTFARegressor(targets=fixed(np.inf)).fit(X, Y, baseline=B)
+    two = MultiInputCTFARegressor(layout, targets=fixed(np.inf)).fit(X, Y, baseline=B)
+    assert one.history_.other.tolist() == two.history_.other.tolist()
+    for name in ("f_statistic", "f_star"):
+        np.testing.assert_allclose(one.merges_[name], two.merges_[name], rtol=1e-6)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from(["mean", "shrink"]),
+    st.sampled_from(["ols", "ridge"]),
+    st.integers(0, 2**32 - 1),
+)
+def test_multiples_of_baseline_columns_change_no_decision_and_move_predictions(
+    kind, head, solver, seed
+):
+    make, X, Y, B = kinds()[kind]
+    rng = np.random.default_rng(seed)
+    more_x = B @ rng.normal(size=(13, X.shape[1]))
+    more_y = B @ rng.normal(size=(13, Y.shape[1]))
+    train, test = slice(0, 72), slice(72, None)
+    fits = []
+    for inputs, targets in ((X, Y), (X + more_x, Y + more_y)):
+        model = make(targets=TargetAggregator(cv=3, solver=solver), head=head)
+        model.fit(inputs[train], targets[train], baseline=B[train])
+        fits.append((model, model.predict(inputs[test], baseline=B[test])))
+    (plain, before), (moved, after) = fits
+    assert moved.history_.block.tolist() == plain.history_.block.tolist()
+    assert moved.max_loss_ == plain.max_loss_
+    np.testing.assert_allclose(
+        moved.cv_curve_.fold_errors, plain.cv_curve_.fold_errors, rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_allclose(after, before + more_y[test], atol=1e-6)
+    np.testing.assert_allclose(moved.trust_, plain.trust_, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_shifts_change_nothing_with_gaps_either(kind):
+    make, X, Y, B = kinds()[kind]
+    rng = np.random.default_rng(0)
+    Y = Y.copy()
+    Y[rng.uniform(size=Y.shape) < 0.1] = np.nan
+    more = B @ rng.normal(size=(13, Y.shape[1]))
+    plain = make(targets=TargetAggregator(cv=3)).fit(X, Y, baseline=B)
+    moved = make(targets=TargetAggregator(cv=3)).fit(X, Y + more, baseline=B)
+    assert moved.labels_.tolist() == plain.labels_.tolist()
+    expected = plain.predict(X, baseline=B) + more
+    np.testing.assert_allclose(moved.predict(X, baseline=B), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_folds_learn_does_not_feel_their_test_rows(kind):
+    make, X, Y, B = kinds()[kind]
+    train, test = np.arange(24, N), np.arange(24)
+    grouped = []
+    for noise in (0.0, 100.0):
+        rng = np.random.default_rng(0)
+        X2, Y2 = X.copy(), Y.copy()
+        X2[test] += noise * rng.normal(size=(24, X.shape[1]))
+        Y2[test] += noise * rng.normal(size=(24, Y.shape[1]))
+        model = make(targets=TargetAggregator(cv=[(train, test)])).fit(X2, Y2, baseline=B)
+        model.stability(X2, Y2, baseline=B, cv=[(train, test)])
+        alone = make(targets=fixed(model.max_loss_)).fit(X2[train], Y2[train], baseline=B[train])
+        labels = model.stability_labels_[0]
+        together = labels[:, None] == labels
+        np.testing.assert_array_equal(together, alone.labels_[:, None] == alone.labels_)
+        grouped.append(model.cv_curve_.n_groups)
+    np.testing.assert_array_equal(*grouped)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("max_loss", [-np.inf, np.inf])
+def test_errors_on_folds_are_those_of_doing_it_by_hand(kind, max_loss):
+    make, X, Y, B = kinds()[kind]
+    splits = [(np.arange(24, N), np.arange(24)), (np.arange(60), np.arange(60, N))]
+    targets = fixed(max_loss, scale="center")
+    model = make(targets=targets, features="passthrough").fit(X, Y, baseline=B)
+    table = model.compare(X, Y, baseline=B, cv=splits)
+    expected, alone = [], []
+    for train, test in splits:
+        of_x, of_y = regress(X[train], B[train]), regress(Y[train], B[train])
+        left = X[train] - of_x(B[train]), Y[train] - of_y(B[train])
+        for found, phase in ((expected, targets), (alone, "passthrough")):
+            by_hand = make(targets=phase, features="passthrough").fit(*left)
+            guess = by_hand.predict(X[test] - of_x(B[test])) + of_y(B[test])
+            found.append(((Y[test] - guess) ** 2).mean(axis=0))
+    unit = Y.var(axis=0)
+    np.testing.assert_allclose(table["error"], np.mean(expected, axis=0) / unit, rtol=1e-6)
+    single = np.mean(alone, axis=0) / unit
+    np.testing.assert_allclose(table["single_task_error"], single, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_limits_are_judged_by_fits_of_the_training_rows_and_their_baseline(kind):
+    make, X, Y, B = kinds()[kind]
+    train, test = np.arange(24, N), np.arange(24)
+    model = make(targets=TargetAggregator(cv=[(train, test)])).fit(X, Y, baseline=B)
+    curve, unit = model.cv_curve_, model.targets_.scales_
+    for k in (0, curve.max_loss.size // 2, curve.max_loss.size - 1):
+        alone = make(targets=fixed(curve.max_loss[k]), features="passthrough")
+        alone.fit(X[train], Y[train], baseline=B[train])
+        gap = (Y[test] - alone.predict(X[test], baseline=B[test])) / unit
+        assert curve.fold_errors[0, k] == pytest.approx((gap**2).mean(), rel=1e-6)
+        assert curve.n_groups[k] == alone.n_groups_
+
+
+def test_seasons_that_differ_hide_targets_that_respond_alike():
+    rng = np.random.default_rng(1)
+    B = seasons(240, trend=False)
+    cycle = np.cos(2.0 * np.pi * np.arange(240) / 12.0)
+    X = rng.normal(size=(240, 1)) + cycle[:, None]
+    north, south = 5.0 * cycle[:, None], -5.0 * cycle[:, None]
+    Y = X + np.hstack((north, north, south, south)) + rng.normal(size=(240, 4))
+    assert CTFARegressor().fit(X, Y).n_groups_ > 1
+    model = CTFARegressor().fit(X, Y, baseline=B)
+    assert model.n_groups_ == 1
+    assert model.score(X, Y, baseline=B) > 0.85
+
+
+def test_weights_of_zero_are_rows_that_were_never_given():
+    for make, X, Y, B in kinds().values():
+        weights = np.ones(N)
+        weights[::7] = 0.0
+        used = weights > 0.0
+        one = make().fit(X, Y, weights, baseline=B)
+        two = make().fit(X[used], Y[used], baseline=B[used])
+        np.testing.assert_allclose(one.predict(X, baseline=B), two.predict(X, baseline=B))
+
+
+def test_any_regressor_serves_and_a_single_column_may_be_a_vector():
+    make, X, Y, _ = kinds()["mean"]
+    time = np.arange(float(N))
+    model = make(regressor=Ridge(1.0), features=FeatureAggregator()).fit(X, Y, baseline=time)
+    column = make(regressor=Ridge(1.0), features=FeatureAggregator()).fit(
+        X, Y, baseline=time[:, None]
+    )
+    np.testing.assert_array_equal(
+        model.predict(X, baseline=time), column.predict(X, baseline=time[:, None])
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_reduced_tasks_are_of_what_the_baseline_leaves(kind):
+    make, X, Y, B = kinds()[kind]
+    model = make(targets=fixed()).fit(X, Y, baseline=B)
+    left = Y - regress(Y, B)(B)
+    for members, task, raw in zip(
+        model.partition_.groups,
+        model.reduce(X, Y, baseline=B),
+        model.reduce(X, Y),
+        strict=True,
+    ):
+        np.testing.assert_allclose(task.target, left[:, members].mean(axis=1), atol=1e-7)
+        np.testing.assert_allclose(raw.target, Y[:, members].mean(axis=1))
+
+
+def test_an_aggregator_gives_means_of_residuals_and_takes_them_back():
+    X, Y, B = shared()
+    aggregator = TargetAggregator(max_loss=-np.inf).fit(X, Y, baseline=B)
+    means = aggregator.transform(Y, baseline=B)
+    np.testing.assert_allclose(means, (Y - regress(Y, B)(B)) / aggregator.scales_, atol=1e-8)
+    np.testing.assert_allclose(aggregator.inverse_transform(means, baseline=B), Y)
+
+
+def test_a_path_takes_a_baseline_and_ends_where_fits_do():
+    X, layout, Y, B = own()
+    for options in ({}, {"layout": layout}):
+        table = X if options else X[:, :3]
+        (point,) = target_path(table, Y, [1.5], baseline=B, **options)
+        kind = MultiInputCTFARegressor(layout) if options else CTFARegressor()
+        kind.set_params(targets=fixed(1.5)).fit(table, Y, baseline=B)
+        assert point.partition == kind.partition_
+
+
+def test_targets_left_by_themselves_are_regressions_with_the_baseline_among_their_columns():
+    X, Y, B = shared()
+    model = CTFARegressor(targets="passthrough", features="passthrough").fit(X, Y, baseline=B)
+    both = np.column_stack((X, B))
+    expected = LinearRegression().fit(both, Y).predict(both)
+    np.testing.assert_allclose(model.predict(X, baseline=B), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_baselines_are_refused_in_words(kind):
+    make, X, Y, B = kinds()[kind]
+    with pytest.raises(ValueError, match="one row for each row of X"):
+        make().fit(X, Y, baseline=B[:-1])
+    gap = B.copy()
+    gap[3, 2] = np.nan
+    with pytest.raises(ValueError, match=r"row 3, column 2.*known in every row"):
+        make().fit(X, Y, baseline=gap)
+    with pytest.raises(ValueError, match="not a number"):
+        make().fit(X, Y, baseline=np.full((N, 1), "January"))
+    with pytest.raises(ValueError, match="dates or durations"):
+        make().fit(X, Y, baseline=np.arange(N).astype("datetime64[D]"))
+    with pytest.raises(ValueError, match="no columns"):
+        make().fit(X, Y, baseline=np.empty((N, 0)))
+    words = "scale='center'" if kind == "pool" else "scale='standard' or 'center'"
+    with pytest.raises(ValueError, match=words):
+        make(targets=fixed(scale="none")).fit(X, Y, baseline=B)
+    with pytest.raises(ValueError, match="cv=None"):
+        make(features=FeatureAggregator("r2", cv=3)).fit(X, Y, baseline=B)
+    told = Y.copy()
+    told[:, 1] = 2.0 * B[:, 3]
+    for targets in (None, "passthrough"):
+        with pytest.raises(ValueError, match="'y1' is told by the baseline alone"):
+            make(targets=targets).fit(X, told, baseline=B)
+    model = make(targets=fixed()).fit(X, Y, baseline=B)
+    with pytest.raises(ValueError, match="pass baseline="):
+        model.predict(X)
+    with pytest.raises(ValueError, match="fit has seen 13"):
+        model.predict(X, baseline=B[:, :3])
+    with pytest.raises(ValueError, match="pass baseline="):
+        model.compare(X, Y)
+    with pytest.raises(ValueError, match="fit has seen none"):
+        make(targets=fixed()).fit(X, Y).predict(X, baseline=B)
+
+
+def test_scikit_learn_routes_a_baseline_to_its_folds():
+    X, Y, B = shared()
+    with config_context(enable_metadata_routing=True):
+        model = CTFARegressor(targets=fixed()).set_fit_request(baseline=True)
+        model.set_score_request(baseline=True)
+        scores = cross_val_score(model, X, Y, cv=KFold(4), params={"baseline": B})
+    for score, (train, test) in zip(scores, KFold(4).split(X), strict=True):
+        alone = CTFARegressor(targets=fixed()).fit(X[train], Y[train], baseline=B[train])
+        assert score == pytest.approx(alone.score(X[test], Y[test], baseline=B[test]))
+
+
+def test_a_search_over_both_limits_says_that_it_takes_none():
+    X, Y, B = shared()
+    with pytest.raises(ValueError, match="takes no baseline: use CTFARegressor"):
+        CTFARegressorCV().fit(X, Y, baseline=B)
+
+
+def test_rows_that_a_baseline_uses_up_are_missed():
+    X, layout, Y, B = own(n=17)
+    with pytest.raises(ValueError, match="17 rows"):
+        MultiInputCTFARegressor(layout).fit(X, Y, baseline=B)
+    with pytest.raises(ValueError, match=r"17 rows and 3 features beside .* rank 12.* 18 rows"):
+        CTFARegressor().fit(X[:, :3], Y, baseline=B)

@@ -1,0 +1,493 @@
+"""Commands on good files: a whole run, the same again, and everything asked of it afterwards."""
+
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+
+import numpy as np
+import pytest
+
+from command_data import FEATURES, basins, content, geopandas, pd, write_basins, xr
+from ctfa import cli, labelled
+from ctfa._commands import _results
+from ctfa._commands._fit_options import DEFAULTS
+
+FIT = ["-t", "flow", "-f", "temperature,precipitation,snow", "--sample", "time", "--task", "basin"]
+COMMAND = [sys.executable, "-m", "ctfa"]
+#: What a run writes, in the order in which it says so.
+WRITTEN = [
+    "model.ctfa", "regions.nc", "regions.gpkg", "regions.csv", "coefficients.csv",
+    "coefficients.nc", "merges.csv", "errors.csv", "report.html", "run.toml",
+]  # fmt: skip
+
+
+#: Fewer blocks than by default, and a fit without any.
+FEWER = ["--cv", "3", "--held-out", "2"]
+QUICK = ["--held-out", "none", "--max-loss", "1", "--aggregate", "mean", "-q"]
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A folder with data, polygons and a run of them."""
+    folder = tmp_path_factory.mktemp("here")
+    write_basins(folder)
+    given = [str(folder / "basins.nc"), *FIT, "--neighbours", str(folder / "basins.gpkg")]
+    assert cli.main(["fit", *given, *FEWER, "--quiet", "-o", str(folder / "run")]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(here):
+    return str(here / "run")
+
+
+@pytest.fixture(scope="module")
+def fit(here):
+    """The same in Python."""
+    return labelled.fit(
+        labelled.read(here / "basins.nc"),
+        target="flow",
+        features=FEATURES,
+        sample="time",
+        task="basin",
+        neighbours=labelled.read(here / "basins.gpkg"),
+        cv=3,
+        held_out=2,
+    )
+
+
+def printed_json(capsys):
+    """Exactly one document on standard output, and nothing else anywhere."""
+    printed = capsys.readouterr()
+    assert printed.err == ""
+
+    def refuse(word):
+        raise AssertionError(f"{word} is not JSON")
+
+    return json.loads(printed.out, parse_constant=refuse)
+
+
+def test_a_run_writes_all_its_files_and_says_so(here, tmp_path, capsys):
+    given = [str(here / "basins.nc"), *FIT, "--neighbours", str(here / "basins.gpkg")]
+    assert cli.main(["fit", *given, *FEWER, "-o", str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr()
+    assert re.match(r"24 basins -> \d+ regions", printed.out)
+    assert printed.out.rstrip().endswith(", ".join(WRITTEN))
+    assert printed.err == ""  # not a terminal: no progress
+    assert sorted(WRITTEN) == sorted(os.listdir(tmp_path / "run"))
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_the_files_of_a_run_are_those_of_the_fit_in_python(here, fit):
+    run = here / "run"
+    regions = labelled.read(run / "regions.nc")["region"]
+    np.testing.assert_array_equal(regions.values, fit.regions.values)
+    np.testing.assert_array_equal(regions["basin"].values, 1000 + np.arange(24))
+    table = pd.read_csv(run / "regions.csv")
+    np.testing.assert_array_equal(table["region"], fit.estimator.labels_)
+    map_of = geopandas.read_file(run / "regions.gpkg")
+    np.testing.assert_array_equal(map_of["region"], fit.estimator.labels_)
+    assert set(map_of.geom_type) == {"Polygon"}
+    coefficients = pd.read_csv(run / "coefficients.csv")
+    np.testing.assert_allclose(coefficients["precipitation"], fit.coef.sel(feature="precipitation"))
+    np.testing.assert_allclose(
+        coefficients["temperature_error"], fit.coef_error.sel(feature="temperature")
+    )
+    assert coefficients["n_tasks"].sum() == 24
+    errors = pd.read_csv(run / "errors.csv")
+    np.testing.assert_allclose(errors["ctfa_error"], fit.held_out.errors["ctfa"])
+    merges = pd.read_csv(run / "merges.csv")
+    assert len(merges) == 24 - fit.n_regions > 0
+    assert merges["group"].astype(str).str.fullmatch(r"\d{4}(; \d{4})*").all()
+    assert (run / "report.html").read_text(encoding="utf-8").lstrip().startswith("<")
+
+
+def test_the_same_run_again_is_the_same_to_the_byte(here, run, tmp_path):
+    again = tmp_path / "again"
+    assert cli.main(["fit", os.path.join(run, "run.toml"), "-q", "-o", str(again)]) == 0
+    first, second = content(run), content(again)
+    assert list(first) == list(second)
+    for name in first:
+        # A GeoPackage holds the time of its last change; run.toml the way to its inputs.
+        if name not in ("regions.gpkg", "run.toml"):
+            assert first[name] == second[name], name
+    one, other = (tomllib.loads(c["run.toml"].decode()) for c in (first, second))
+    assert one["options"] == other["options"]
+    assert one["sha256"] == other["sha256"]
+    assert one["files"] == {"data": "../basins.nc", "neighbours": "../basins.gpkg"}
+    a, b = (geopandas.read_file(os.path.join(f, "regions.gpkg")) for f in (run, again))
+    pd.testing.assert_frame_equal(pd.DataFrame(a), pd.DataFrame(b))
+
+
+def test_a_run_file_holds_every_option(run):
+    with open(os.path.join(run, "run.toml"), "rb") as file:
+        options = tomllib.load(file)["options"]
+    assert options["features"] == FEATURES
+    assert options["task"] == ["basin"]
+    assert set(options) == {k for k, v in DEFAULTS.items() if v is not None} | {
+        "target", "features", "sample", "task",
+    }  # fmt: skip
+
+
+def test_what_was_left_open_is_written_down(here, tmp_path):
+    given = [str(here / "basins.nc"), "-t", "flow", *QUICK, "-o", str(tmp_path / "run")]
+    assert cli.main(["fit", *given]) == 0
+    options = tomllib.loads((tmp_path / "run" / "run.toml").read_text())["options"]
+    assert options["features"] == FEATURES
+    assert (options["sample"], options["task"]) == ("time", ["basin"])
+    # Without held-out rows there is no file of errors; places come from the coordinates.
+    names = os.listdir(tmp_path / "run")
+    assert "errors.csv" not in names
+    points = geopandas.read_file(tmp_path / "run" / "regions.gpkg")
+    assert set(points.geom_type) == {"Point"}
+
+
+def test_options_come_before_those_of_a_run_file(run, tmp_path):
+    given = [*QUICK, "--max-loss", "0.5", "--no-standardise"]
+    assert cli.main(["fit", "--from", f"{run}/run.toml", *given, "-o", str(tmp_path / "b")]) == 0
+    options = tomllib.loads((tmp_path / "b" / "run.toml").read_text())["options"]
+    assert (options["max_loss"], options["held_out"]) == (0.5, "none")
+    assert options["standardise"] is False
+    assert options["features"] == FEATURES
+
+
+def test_a_changed_input_is_refused_unless_it_is_meant(here, tmp_path, capsys):
+    write_basins(tmp_path)
+    data = str(tmp_path / "basins.nc")
+    assert cli.main(["fit", data, *FIT, *QUICK, "-o", str(tmp_path / "run")]) == 0
+    write_basins(tmp_path, n_samples=50)
+    before = content(tmp_path)
+    again = ["fit", str(tmp_path / "run" / "run.toml"), "-q", "-o", str(tmp_path / "again")]
+    capsys.readouterr()
+    assert cli.main(again) == 1
+    assert re.match(r"ctfa fit: .*basins\.nc has changed since that run", capsys.readouterr().err)
+    assert content(tmp_path) == before
+    assert cli.main([*again, "--changed"]) == 0
+
+
+def test_force_replaces_a_run(here, tmp_path):
+    given = [str(here / "basins.nc"), *FIT, *QUICK, "-o", str(tmp_path / "run")]
+    assert cli.main(["fit", *given]) == 0
+    assert cli.main(["fit", *given, "--max-loss", "2", "--force"]) == 0
+    options = tomllib.loads((tmp_path / "run" / "run.toml").read_text())["options"]
+    assert options["max_loss"] == 2.0
+    assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize("where", ["fitting", "writing"])
+@pytest.mark.parametrize("there", [False, True])
+def test_an_interrupted_run_leaves_what_was_there(
+    where, there, here, run, tmp_path, capsys, monkeypatch
+):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    if there:
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run" / "run.toml").write_text("old")
+    before = content(tmp_path)
+    if where == "fitting":
+        monkeypatch.setattr(labelled, "fit", stop)
+    else:
+        monkeypatch.setattr(_results, "error_table", stop)
+    given = [str(here / "basins.nc"), *FIT, *FEWER, "-o", str(tmp_path / "run"), "--force"]
+    assert cli.main(["fit", *given]) == 130
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", "ctfa fit: stopped; nothing was written.\n")
+    assert content(tmp_path) == before
+
+
+def test_fit_in_json(here, tmp_path, capsys):
+    given = [str(here / "basins.nc"), *FIT, "--held-out", "2", "--max-loss", "1"]
+    assert cli.main(["fit", *given, "--json", "-o", str(tmp_path / "run")]) == 0
+    told = printed_json(capsys)
+    assert (told["n_tasks"], told["target"], told["max_loss"]) == (24, "flow", 1.0)
+    assert set(told["held_out"]["error"]) >= {"ctfa", "single-task"}
+    assert told["files"] == sorted(os.listdir(tmp_path / "run"), key=WRITTEN.index)
+
+
+# ---------------------------------------------------------------- after a run
+
+
+def test_predictions_are_those_of_python(run, fit, tmp_path, capsys):
+    later = basins()[0].isel(time=slice(40, None)).drop_vars("flow")
+    later.to_netcdf(tmp_path / "later.nc", engine="h5netcdf")
+    out = tmp_path / "predicted.nc"
+    assert cli.main(["predict", run, str(tmp_path / "later.nc"), "-o", str(out)]) == 0
+    assert "predicted.nc, 20 time x 24 basin" in capsys.readouterr().out
+    found = labelled.read(out)["flow"]
+    expected = fit.predict(labelled.read(tmp_path / "later.nc"))
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert found.attrs["units"] == "m3 s-1"
+
+
+def test_predictions_do_not_replace_a_file_unless_told(here, run, tmp_path, capsys):
+    out = tmp_path / "predicted.nc"
+    out.write_bytes(b"mine")
+    given = ["predict", run, str(here / "basins.nc"), "-o", str(out)]
+    assert cli.main(given) == 1
+    assert "exists" in capsys.readouterr().err
+    assert out.read_bytes() == b"mine"
+    assert cli.main([*given, "--force", "--json"]) == 0
+    assert printed_json(capsys)["sizes"] == {"time": 60, "basin": 24}
+    assert out.read_bytes() != b"mine"
+
+
+def test_the_ending_decides_the_format_of_predictions(here, run, tmp_path):
+    out = tmp_path / "predicted.csv"
+    assert cli.main(["predict", run, str(here / "basins.nc"), "-o", str(out)]) == 0
+    table = pd.read_csv(out)
+    assert list(table.columns) == ["time", "basin", "flow"]
+    assert len(table) == 60 * 24
+
+
+def test_a_report_is_written_again_or_elsewhere(here, run, tmp_path, capsys, monkeypatch):
+    page = tmp_path / "page.html"
+    assert cli.main(["report", run, "-o", str(page)]) == 0
+    assert page.stat().st_size > 0
+    assert cli.main(["report", run, "-o", str(page)]) == 1
+    capsys.readouterr()
+    opened = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    before = (here / "run" / "report.html").read_bytes()
+    assert cli.main(["report", run, "--open", "--json"]) == 0
+    assert printed_json(capsys)["output"].endswith("report.html")
+    assert opened == [(here / "run" / "report.html").as_uri()]
+    assert (here / "run" / "report.html").read_bytes() == before
+
+
+def test_why_says_what_python_says(run, fit, capsys):
+    assert cli.main(["why", run, "1003", "1004"]) == 0
+    assert capsys.readouterr().out == f"{fit.why(1003)}\n\n{fit.why(1004)}\n"
+    assert cli.main(["why", run, "1003", "--json"]) == 0
+    (told,) = printed_json(capsys)["tasks"]
+    assert told["task"] == "1003"
+    assert told["words"] == str(fit.why(1003))
+    assert "1003" in told["members"]
+
+
+def grid_file(path):
+    data, _ = basins()
+    south = -30.25 - 0.5 * np.repeat(np.arange(4), 6)
+    east = 10.0 + 0.5 * np.tile(np.arange(6), 4)
+    grid = data.drop_vars(["basin", "lon", "lat"]).assign_coords(
+        lat=("basin", south), lon=("basin", east)
+    )
+    grid = grid.set_index(basin=["lat", "lon"]).unstack("basin")
+    grid.to_netcdf(path, engine="h5netcdf")
+    return grid
+
+
+def test_a_grid_is_fitted_and_its_cells_are_asked_by_their_place(tmp_path, capsys):
+    grid = grid_file(tmp_path / "grid.nc")
+    given = ["-t", "flow", "-f", "temperature", "-f", "snow", "--task", "lat,lon", *QUICK]
+    out = str(tmp_path / "run")
+    assert cli.main(["fit", str(tmp_path / "grid.nc"), *given, "--neighbours", "queen",
+                     "--weights", "area", "--anomalies", "month", "-o", out]) == 0  # fmt: skip
+    capsys.readouterr()
+    assert labelled.read(tmp_path / "run" / "regions.nc")["region"].dims == ("lat", "lon")
+    assert set(geopandas.read_file(tmp_path / "run" / "regions.gpkg").geom_type) == {"Polygon"}
+    assert cli.main(["why", out, "-30.75,10.5"]) == 0
+    assert "lat=-30.75, lon=10.5" in capsys.readouterr().out
+    assert cli.main(["why", out, "-30.75"]) == 1
+    assert "2 values" in capsys.readouterr().err
+    assert grid.sizes == {"time": 60, "lat": 4, "lon": 6}
+
+
+def test_a_table_is_fitted_and_predicted_as_a_table(here, tmp_path, capsys):
+    table = basins()[0].to_dataframe().reset_index()
+    table.to_csv(tmp_path / "basins.csv", index=False)
+    out = str(tmp_path / "run")
+    given = [str(tmp_path / "basins.csv"), *FIT, *QUICK, "--neighbours", "nearest:4", "-o", out]
+    assert cli.main(["fit", *given]) == 0
+    assert "regions.csv" in os.listdir(out)
+    predicted = tmp_path / "p.csv"
+    assert cli.main(["predict", out, str(tmp_path / "basins.csv"), "-o", str(predicted)]) == 0
+    found = pd.read_csv(predicted)
+    assert list(found.columns) == ["time", "basin", "flow"]
+    np.testing.assert_array_equal(found["basin"], table["basin"])
+    assert cli.main(["fit", f"{out}/run.toml", "-q", "-o", str(tmp_path / "again")]) == 0
+    first, second = content(out), content(tmp_path / "again")
+    assert first["model.ctfa"] == second["model.ctfa"]
+    assert first["regions.csv"] == second["regions.csv"]
+
+
+def test_neighbours_may_be_pairs_in_a_table(here, tmp_path):
+    pairs = pd.DataFrame({"source": 1000 + np.arange(23), "target": 1001 + np.arange(23)})
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    given = ["--max-loss", "inf", "--neighbours", str(tmp_path / "pairs.csv")]
+    given += ["-o", str(tmp_path / "run")]
+    assert cli.main(["fit", str(here / "basins.nc"), *FIT, *QUICK, *given]) == 0
+    regions = labelled.read(tmp_path / "run" / "regions.nc")["region"].values
+    assert (regions == regions[0]).all()
+
+
+def test_path_is_a_table_with_the_chosen_limit(run, fit, tmp_path, capsys):
+    assert cli.main(["path", run, "--csv", str(tmp_path / "path.csv")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("<- chosen" in line for line in lines) == 1
+    assert len(pd.read_csv(tmp_path / "path.csv")) == len(fit.path())
+    assert cli.main(["path", run, "--json"]) == 0
+    told = printed_json(capsys)
+    assert told["n_regions"] == fit.n_regions
+    assert [row["n_groups"] for row in told["path"]] == list(fit.path()["n_groups"])
+
+
+def test_path_of_data_is_that_of_a_fit(here, run, capsys):
+    given = [str(here / "basins.nc"), *FIT, "--neighbours", str(here / "basins.gpkg")]
+    assert cli.main(["path", *given, "--cv", "3", "--json"]) == 0
+    told = printed_json(capsys)
+    assert cli.main(["path", run, "--json"]) == 0
+    assert printed_json(capsys) == told
+
+
+# ------------------------------------------------------------------------------- the doctor
+
+
+def test_the_doctor_says_what_is_there_and_how_to_fit_it(here, capsys, monkeypatch):
+    monkeypatch.chdir(here)
+    given = ["doctor", "basins.nc", "--neighbours", "basins.gpkg", *FEWER]
+    assert cli.main(given) == 0
+    printed = capsys.readouterr().out
+    assert "60 time, 24 basin" in printed
+    assert "2001-01-01 to 2005-12-01, by month" in printed
+    assert "m3 s-1" in printed
+    assert "an estimate" in printed
+    (command,) = [line.strip() for line in printed.splitlines() if "ctfa fit " in line]
+    assert command == (
+        "ctfa fit basins.nc -t flow -f temperature,precipitation,snow --sample time --task basin "
+        "--neighbours basins.gpkg -o run"
+    )
+
+
+def test_what_the_doctor_says_can_be_run(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    data, _ = basins(gaps=0.1)
+    data["flow"][:, 3] = np.nan
+    data.to_netcdf("my basins.nc", engine="h5netcdf")
+    assert cli.main(["doctor", "my basins.nc", "--json", "--masked", "leave", "--no-timing"]) == 0
+    command = printed_json(capsys)["command"]
+    words = shlex.split(command)
+    assert words[:3] == ["ctfa", "fit", "my basins.nc"]
+    assert cli.main([*words[1:], "--held-out", "none", "--max-loss", "1", "-q"]) == 0
+
+
+def test_the_doctor_in_json(here, capsys):
+    given = [str(here / "basins.nc"), "-t", "flow", "-f", "snow", "--no-timing", "--json"]
+    assert cli.main(["doctor", *given]) == 0
+    told = printed_json(capsys)
+    assert told["roles"]["guessed"] == ["sample", "task"]
+    assert (told["n_samples"], told["n_tasks"], told["estimate"]) == (60, 24, None)
+    assert told["stops"] is False
+
+
+def test_the_doctor_finds_islands_and_parts(here, tmp_path, capsys):
+    pairs = pd.DataFrame({"source": [1000, 1001, 1010], "target": [1001, 1002, 1011]})
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    given = ["--neighbours", str(tmp_path / "pairs.csv"), "--no-timing", "--json"]
+    assert cli.main(["doctor", str(here / "basins.nc"), *given]) == 0
+    found = " ".join(f["what"] for f in printed_json(capsys)["findings"])
+    assert "19 of 24 tasks have no neighbour" in found
+    assert "2 parts" in found
+
+
+def test_the_doctor_of_a_table(tmp_path, capsys):
+    basins()[0].to_dataframe().reset_index().to_csv(tmp_path / "b.csv", index=False)
+    assert cli.main(["doctor", str(tmp_path / "b.csv"), "--no-timing", "--json"]) == 0
+    told = printed_json(capsys)
+    assert told["roles"]["target"] == "flow"
+    assert told["roles"]["task"] == ["basin"]
+    assert "--neighbours nearest:6" in told["command"]
+
+
+# ------------------------------------------------------------------------------ in a shell
+
+
+def test_the_command_is_quiet_in_a_pipe_and_ends_with_its_reader(run):
+    done = subprocess.run(
+        [*COMMAND, "path", run], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    shell = f"{sys.executable} -m ctfa why {run} $(seq 1000 1023) --json | head -n 1"
+    done = subprocess.run(
+        ["bash", "-c", shell], capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.stdout == "{\n"
+    assert done.stderr == ""
+
+
+def in_a_terminal(command, *, press=None, seconds=120):
+    """Run a command in a terminal of its own; return what it showed there and its exit code.
+
+    Standard output is a pipe, so that what is shown is standard error alone. Ctrl-C is pressed
+    once something matches ``press``.
+    """
+    mine, its = pty.openpty()
+    process = subprocess.Popen(
+        command, stdin=its, stdout=subprocess.PIPE, stderr=its, close_fds=True,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"}, start_new_session=True,
+    )  # fmt: skip
+    os.close(its)
+    shown, end = b"", time.monotonic() + seconds
+    while time.monotonic() < end:
+        if select.select([mine], [], [], 0.1)[0]:
+            try:
+                part = os.read(mine, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            shown += part
+        if press is not None and re.search(press, shown):
+            process.send_signal(signal.SIGINT)
+            press = None
+    out = process.stdout.read()
+    code = process.wait(timeout=seconds)
+    process.stdout.close()
+    os.close(mine)
+    return shown.decode(), out.decode(), code
+
+
+def test_a_terminal_shows_what_is_going_on(here, tmp_path):
+    given = [str(here / "basins.nc"), *FIT, *FEWER, "--neighbours", "nearest:4"]
+    shown, out, code = in_a_terminal([*COMMAND, "fit", *given, "-o", str(tmp_path / "run")])
+    assert code == 0
+    assert "ctfa fit: reading" in shown
+    assert "groups of 24" in shown  # the bar of a search
+    assert "24 basins -> " in out
+    assert "\x1b" not in out  # no colours in a pipe
+
+
+def test_ctrl_c_ends_with_one_line_and_nothing_written(here, tmp_path):
+    write_basins(tmp_path, n_basins=200, n_samples=80)
+    before = content(tmp_path)
+    given = [str(tmp_path / "basins.nc"), *FIT, "-o", str(tmp_path / "run")]
+    shown, out, code = in_a_terminal([*COMMAND, "fit", *given], press=rb"groups of 200")
+    assert (code, out) == (130, "")
+    assert "ctfa fit: stopped; nothing was written." in shown
+    assert "Traceback" not in shown
+    assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["fit", "predict", "report", "path", "why", "doctor"])
+def test_help_is_a_page_with_an_example(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main([command, "--help"])
+    page = capsys.readouterr().out
+    assert stop.value.code == 0
+    assert f"  ctfa {command} " in page.partition("examples:")[2]
+    assert "--debug" in page
+    assert max(map(len, page.splitlines())) <= 100
+
+
+def test_xarray_is_what_results_are_read_with(here):
+    with xr.open_dataset(here / "run" / "coefficients.nc", engine="h5netcdf") as both:
+        assert set(both.data_vars) == {"coef", "coef_error"}

@@ -1,0 +1,449 @@
+"""Labelled data in, labelled results out: nothing is lost on the way."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import ctfa
+from ctfa import CTFARegressor, MultiInputCTFARegressor, PooledCTFARegressor
+
+xr = pytest.importorskip("xarray")
+pytest.importorskip("geopandas")
+
+FEATURES = ["temperature", "precipitation", "snow"]
+QUICK = {"held_out": None, "max_loss": 1.5, "aggregate": "mean"}
+
+
+def basins(n_basins=24, n_samples=96, **options):
+    return ctfa.datasets.make_basins(n_basins, n_samples, 3, n_regions=3, random_state=0, **options)
+
+
+@pytest.fixture(scope="module")
+def world():
+    return basins()
+
+
+@pytest.fixture(scope="module")
+def dataset(world):
+    found = world.to_xarray()
+    found.flow.attrs["long_name"] = "mean flow"
+    found.time.attrs["axis"] = "T"
+    return found
+
+
+@pytest.fixture(scope="module")
+def fit(dataset, world):
+    return ctfa.labelled.fit(
+        dataset,
+        target="flow",
+        sample="time",
+        task="basin",
+        neighbours=world.to_geopandas(),
+        aggregate="mean",
+    )
+
+
+def on_a_grid(seed=0, n_samples=80, masked=True):
+    """Four by five cells in two halves, with an ocean of two cells."""
+    rng = np.random.default_rng(seed)
+    heat = rng.normal(size=(n_samples, 1, 1)) + 0.3 * rng.normal(size=(n_samples, 4, 5))
+    rain = rng.normal(size=(n_samples, 1, 1)) + 0.3 * rng.normal(size=(n_samples, 4, 5))
+    west = np.arange(5) < 3
+    flow = np.where(west, heat - rain, -heat + 2 * rain) + rng.normal(size=heat.shape)
+    if masked:
+        flow[:, 0, 0] = flow[:, 3, 4] = np.nan
+    coords = {
+        "time": pd.date_range("1990-01-01", periods=n_samples, freq="MS"),
+        "lat": np.array([45.0, 44.0, 43.0, 42.0], dtype=np.float32),
+        "lon": np.array([-2.0, -1.0, 0.0, 1.0, 2.0]),
+    }
+    dims = ("time", "lat", "lon")
+    held = {"flow": (dims, flow), "heat": (dims, heat), "rain": (dims, rain)}
+    found = xr.Dataset(held, coords=coords)
+    return found.assign_coords(height=(("lat", "lon"), np.ones((4, 5)), {"units": "m"}))
+
+
+def test_the_same_as_the_estimator_by_hand(fit, world):
+    aggregator = ctfa.TargetAggregator(connectivity=world.connectivity)
+    model = MultiInputCTFARegressor(world.layout, targets=aggregator)
+    model.fit(world.data, world.target)
+    np.testing.assert_array_equal(fit.regions.values, model.labels_)
+    np.testing.assert_allclose(fit.predict(world.to_xarray()), model.predict(world.data))
+
+
+def test_regions_keep_every_coordinate_of_the_tasks(fit, dataset):
+    regions = fit.regions
+    assert regions.dims == ("basin",)
+    assert regions.dtype == np.int64
+    for name in ("basin", "lon", "lat", "elevation"):
+        xr.testing.assert_identical(regions[name].variable, dataset[name].variable)
+        assert regions[name].dtype == dataset[name].dtype
+
+
+def test_predictions_keep_name_units_order_and_coordinates(fit, dataset):
+    predicted = fit.predict(dataset)
+    assert predicted.name == "flow"
+    assert predicted.attrs == dataset.flow.attrs
+    assert predicted.dims == dataset.flow.dims
+    for name in dataset.coords:
+        xr.testing.assert_identical(predicted[name].variable, dataset[name].variable)
+    turned = dataset.transpose("basin", "time")
+    refit = ctfa.labelled.fit(turned, target="flow", sample="time", task="basin", **QUICK)
+    assert refit.predict(turned).dims == ("basin", "time")
+
+
+def test_lazy_in_lazy_out(fit, dataset):
+    dask = pytest.importorskip("dask.array")
+    lazy = fit.predict(dataset.chunk(time=10, basin=7))
+    assert isinstance(lazy.data, dask.Array)
+    xr.testing.assert_allclose(lazy.compute(), fit.predict(dataset))
+
+
+def test_tasks_are_matched_by_label_in_any_order(fit, dataset):
+    shuffled = dataset.isel(basin=np.random.default_rng(1).permutation(dataset.sizes["basin"]))
+    xr.testing.assert_allclose(fit.predict(shuffled), fit.predict(dataset))
+    with pytest.raises(ValueError, match=r"temperature lacks 4 of 24 values of basin"):
+        fit.predict(dataset.isel(basin=slice(4, None)))
+
+
+def test_a_grid_keeps_its_ocean_apart():
+    grid = on_a_grid()
+    found = ctfa.labelled.fit(
+        grid, target="flow", task=("lat", "lon"), neighbours="rook", max_loss=1.5
+    )
+    assert found.regions.dims == ("lat", "lon")
+    ocean = np.isnan(grid.flow).all("time")
+    np.testing.assert_array_equal(found.regions == -1, ocean)
+    assert found.regions.lat.dtype == np.float32
+    assert "height" in found.regions.coords
+    predicted = found.predict(grid)
+    np.testing.assert_array_equal(np.isnan(predicted).all("time"), ocean)
+    assert found.tasks.n_masked == 2
+    assert "2 cells of 20 without data" in str(found)
+
+
+def test_a_grid_and_its_stack_give_the_same_regions():
+    grid = on_a_grid()
+    options = {"target": "flow", "neighbours": "queen", **QUICK}
+    gridded = ctfa.labelled.fit(grid, task=("lat", "lon"), **options)
+    stacked = grid.stack(cell=("lat", "lon"))
+    listed = ctfa.labelled.fit(stacked, task="cell", masked="leave", **options)
+    assert listed.regions.indexes["cell"].equals(stacked.indexes["cell"])
+    xr.testing.assert_equal(
+        listed.regions.unstack("cell").sel(lat=grid.lat, lon=grid.lon).drop_vars("height"),
+        gridded.regions.drop_vars("height"),
+    )
+    assert str(listed.why((44.0, 1.0))) == str(gridded.why((44.0, 1.0)))
+
+
+def test_means_of_regions_and_back():
+    grid = on_a_grid()
+    found = ctfa.labelled.fit(grid, target="flow", task=("lat", "lon"), **QUICK)
+    means = found.to_regions(grid.flow)
+    assert means.dims == ("region", "time")
+    assert means.attrs == grid.flow.attrs
+    region = int(found.regions.sel(lat=44.0, lon=2.0))
+    by_hand = grid.flow.where(found.regions == region).mean(("lat", "lon"))
+    np.testing.assert_allclose(means.sel(region=region), by_hand)
+    back = found.to_tasks(means)
+    assert back.dims == grid.flow.dims
+    xr.testing.assert_allclose(found.to_regions(back), means)
+    assert np.isnan(back.sel(lat=45.0, lon=-2.0)).all()
+
+
+def test_an_all_nan_basin_is_refused_and_can_be_left():
+    data = basins().to_xarray()
+    data.flow[:, 5] = np.nan
+    with pytest.raises(ValueError, match=r"1 basin without a single value: basin_06"):
+        ctfa.labelled.fit(data, target="flow", **QUICK)
+    found = ctfa.labelled.fit(data, target="flow", masked="leave", **QUICK)
+    assert int(found.regions.sel(basin="basin_06")) == -1
+    assert np.isnan(found.predict(data).sel(basin="basin_06")).all()
+
+
+def test_gaps_are_gaps_and_no_mask():
+    data = basins(gaps=0.03).to_xarray()
+    with pytest.warns(RuntimeWarning, match="predictions are NaN"):
+        found = ctfa.labelled.fit(data, target="flow", **QUICK).predict(data)
+    assert 0.0 < float(np.isnan(found).mean()) < 0.5
+    summary = str(ctfa.labelled.fit(data, target="flow", **QUICK))
+    assert "of flow missing" in summary
+    assert "masked" not in summary
+
+
+def test_a_feature_without_tasks_is_shared(dataset):
+    data = dataset[["flow"]].assign(
+        heat=dataset.temperature.mean("basin"), rain=dataset.precipitation.mean("basin")
+    )
+    found = ctfa.labelled.fit(data, target="flow", **QUICK)
+    assert isinstance(found.estimator, CTFARegressor)
+    mixed = ctfa.labelled.fit(data.assign(snow=dataset.snow), target="flow", **QUICK)
+    assert isinstance(mixed.estimator, MultiInputCTFARegressor)
+    assert mixed.estimator.layout_.max() == 25
+    xr.testing.assert_allclose(
+        mixed.predict(data.assign(snow=dataset.snow).chunk(time=9)),
+        mixed.predict(data.assign(snow=dataset.snow)),
+    )
+
+
+def test_features_along_a_dimension_of_one_array(dataset):
+    drivers = dataset[FEATURES].to_dataarray("driver")
+    found = ctfa.labelled.fit(dataset.flow, features=drivers, **QUICK)
+    named = ctfa.labelled.fit(dataset, target="flow", features=FEATURES, **QUICK)
+    assert list(found.coef.feature.values) == FEATURES
+    xr.testing.assert_equal(found.regions, named.regions)
+    xr.testing.assert_equal(found.predict(drivers), named.predict(dataset))
+
+
+def test_only_common_rows_are_used_and_said(dataset):
+    later = dataset[FEATURES].isel(time=slice(10, None))
+    found = ctfa.labelled.fit(dataset.flow, features=later, **QUICK)
+    assert found.span[2] == 86
+    assert "10 of 96 rows have no features" in str(found)
+    other = later.assign_coords(time=later.time + np.timedelta64(40000, "D"))
+    with pytest.raises(ValueError, match="have no time in common"):
+        ctfa.labelled.fit(dataset.flow, features=other, **QUICK)
+
+
+def test_coefficients_are_those_of_the_regressors(fit):
+    coef, error = fit.coef, fit.coef_error
+    assert coef.dims == ("region", "feature")
+    assert list(coef.feature.values) == FEATURES
+    assert list(coef.feature_units.values) == ["degC", "mm", "mm"]
+    for group, regressor in enumerate(fit.estimator.regressors_):
+        np.testing.assert_allclose(coef.sel(region=group), regressor.coef_)
+    assert (error > 0.0).all()
+
+
+def test_standard_errors_are_those_of_least_squares():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 2))
+    y = X @ [1.0, -2.0] + rng.normal(size=60)
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
+    found = ctfa.labelled.fit(
+        frame, target=["y"], features=["a", "b"], held_out=None, standardise=False,
+        merge_features=False,
+    )  # fmt: skip
+    columns = np.column_stack([np.ones(60), X])
+    coef, rss, *_ = np.linalg.lstsq(columns, y, rcond=None)
+    covariance = rss[0] / 57 * np.linalg.inv(columns.T @ columns)
+    np.testing.assert_allclose(found.coef.to_numpy()[0], coef[1:])
+    np.testing.assert_allclose(found.coef_error.to_numpy()[0], np.sqrt(np.diag(covariance))[1:])
+
+
+def test_pooled_standard_errors_count_a_row_once(dataset):
+    """Copies of a basin add no information, and do not shrink the errors."""
+    one = dataset.isel(basin=[0])
+    copies = xr.concat([one.assign_coords(basin=[f"b{k}"]) for k in range(4)], "basin")
+    options = {"target": "flow", "aggregate": "pool", "held_out": None, "max_loss": np.inf}
+    alone = ctfa.labelled.fit(one, **options).coef_error.values[0]
+    many = ctfa.labelled.fit(copies, **options).coef_error.values[0]
+    np.testing.assert_allclose(many, alone, rtol=0.2)  # half of it, were copies draws
+
+
+def test_held_out_errors_are_of_models_that_saw_no_test_row(dataset):
+    """The ctfa errors equal those of fitting each training part by hand."""
+    found = ctfa.labelled.fit(dataset, target="flow", **QUICK | {"held_out": 4})
+    errors = np.zeros(24)
+    for rows in np.array_split(np.arange(96), 4):
+        train = dataset.isel(time=np.setdiff1d(np.arange(96), rows))
+        by_hand = ctfa.labelled.fit(train, target="flow", **QUICK)
+        gap = by_hand.predict(dataset.isel(time=rows)) - dataset.flow.isel(time=rows)
+        errors += (gap**2).sum("time").values / 96
+    np.testing.assert_allclose(found.errors.ctfa_error, errors / dataset.flow.var("time").values)
+    assert (found.errors.gain == found.errors.single_task_error - found.errors.ctfa_error).all()
+    assert "4 blocks" in found.errors.attrs["held_out"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"anomalies": "month"}, {"anomalies": "dayofyear"}, {"detrend": True},
+     {"anomalies": "season", "detrend": True, "aggregate": "pool"}],
+)  # fmt: skip
+def test_seasons_and_trends_change_no_decision_and_come_back(dataset, options):
+    options = QUICK | options
+    found = ctfa.labelled.fit(dataset, target="flow", **options)
+    season = 10.0 * np.cos(2 * np.pi * dataset.time.dt.dayofyear / 365.25)
+    trend = (dataset.time - dataset.time[0]) / np.timedelta64(1000, "D")
+    kind = options.get("anomalies")
+    added = trend if kind is None else (dataset.time.dt.month % 12 // 3) * 3.0
+    added = season if kind == "dayofyear" else added
+    moved = dataset.assign(flow=dataset.flow + added, snow=dataset.snow - 3.0 * added)
+    again = ctfa.labelled.fit(moved, target="flow", **options)
+    xr.testing.assert_equal(again.regions, found.regions)
+    back = again.predict(moved) - added
+    xr.testing.assert_allclose(back, found.predict(dataset), atol=1e-6)
+    xr.testing.assert_allclose(again.predict(moved.chunk(time=11)), again.predict(moved))
+
+
+def test_anomalies_without_dates_say_so(dataset):
+    counted = dataset.assign_coords(time=np.arange(96))
+    with pytest.raises(ValueError, match="need dates along 'time'"):
+        ctfa.labelled.fit(counted, target="flow", anomalies="month", **QUICK)
+    assert ctfa.labelled.fit(counted, target="flow", detrend=True, **QUICK).n_regions
+
+
+def test_long_tables_come_back_row_by_row(dataset):
+    table = dataset.to_dataframe().reset_index()
+    options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin", **QUICK}
+    by_table = ctfa.labelled.fit(table, **options)
+    by_array = ctfa.labelled.fit(dataset, **{**options, "features": FEATURES})
+    assert isinstance(by_table.regions, pd.Series)
+    np.testing.assert_array_equal(by_table.regions, by_array.regions)
+    shuffled = table.sample(frac=1.0, random_state=0)
+    predicted = by_table.predict(shuffled)
+    assert predicted.index.equals(shuffled.index)
+    expected = by_array.predict(dataset).to_series()
+    keys = pd.MultiIndex.from_frame(shuffled[["time", "basin"]])
+    np.testing.assert_allclose(predicted, expected.reindex(keys))
+    # Places of the tasks are found in the table too.
+    assert by_table.places() is not None
+    again = ctfa.labelled.fit(shuffled, **options)
+    assert again.n_regions == by_table.n_regions
+
+
+def test_polars_tables_give_polars_results(dataset):
+    table = pl.from_pandas(dataset.to_dataframe().reset_index())
+    options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
+    found = ctfa.labelled.fit(table, max_loss=1.5, held_out=3, **options)
+    assert isinstance(found.predict(table), pl.Series)
+    assert found.predict(table).len() == table.height
+    assert isinstance(found.errors, pl.DataFrame)
+    assert isinstance(found.coef, pl.DataFrame)
+
+
+def test_wide_tables_share_their_features():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(80, 3)), columns=["a", "b", "c"])
+    for name in ("one", "two"):
+        frame[name] = frame.a - frame.b + rng.normal(size=80)
+    frame["three"] = 5.0 * frame.c + rng.normal(size=80)
+    frame.index = pd.date_range("2000", periods=80, name="day")
+    found = ctfa.labelled.fit(frame, target=["one", "two", "three"], held_out=None)
+    assert isinstance(found.estimator, CTFARegressor)
+    assert found.regions.to_dict() == {"one": 0, "two": 0, "three": 1}
+    predicted = found.predict(frame[["a", "b", "c"]])
+    assert list(predicted.columns) == ["one", "two", "three"]
+    assert predicted.index.equals(frame.index)
+    assert "mean of one" not in str(found.why("two"))
+
+
+def test_columns_in_pairs_bring_inputs_of_their_own(dataset):
+    parts = {name: dataset[name].to_pandas() for name in ["flow", *FEATURES]}
+    table = pd.concat(parts, axis=1)
+    found = ctfa.labelled.fit(table, target="flow", **QUICK)
+    by_array = ctfa.labelled.fit(dataset, target="flow", **QUICK)
+    np.testing.assert_array_equal(found.regions, by_array.regions)
+    predicted = found.predict(table)
+    np.testing.assert_allclose(predicted, by_array.predict(dataset).values)
+    assert list(predicted.columns) == list(dataset.basin.values)
+
+
+def test_rows_of_their_own_are_pooled():
+    rng = np.random.default_rng(0)
+    school = np.repeat(["a", "b", "c"], [30, 12, 40])
+    x = rng.normal(size=82)
+    y = x * np.where(school == "c", -2.0, 2.0) + (school == "a") + rng.normal(size=82)
+    table = pd.DataFrame({"school": school, "x": x, "score": y})
+    found = ctfa.labelled.fit(table, target="score", features="x", task="school")
+    assert isinstance(found.estimator, PooledCTFARegressor)
+    assert found.regions.to_dict() == {"a": 0, "b": 0, "c": 1}
+    by_hand = PooledCTFARegressor().fit(x[:, None], y, tasks=school)
+    np.testing.assert_allclose(found.predict(table), by_hand.predict(x[:, None], tasks=school))
+    assert (found.coef_error > 0.0).all(axis=None)
+    assert "a" in str(found.why("b"))
+    assert found.errors.shape == (3, 5)
+
+
+def test_area_weights_come_from_latitude():
+    grid = on_a_grid()
+    options = {"target": "flow", "task": ("lat", "lon"), "held_out": None, "max_loss": np.inf}
+    found = ctfa.labelled.fit(grid, weights="area", neighbours="rook", **options)
+    cosine = np.cos(np.radians(grid.lat)) * xr.ones_like(grid.lon)
+    mean = grid.flow.weighted(cosine).mean(("lat", "lon"))
+    xr.testing.assert_allclose(found.to_regions(grid.flow).isel(region=0, drop=True), mean)
+
+
+def test_a_result_prints_what_matters(fit):
+    text = str(fit)
+    assert "24 basins -> " in text
+    assert "held-out error" in text
+    assert "single-task" in text
+    assert "helped" in text
+
+
+def test_why_takes_labels_and_refuses_others(fit):
+    assert "basin_03" in str(fit.why("basin_03"))
+    with pytest.raises(KeyError, match="there is no basin 'basin_99' among the 24"):
+        fit.why("basin_99")
+
+
+def test_a_saved_result_says_and_predicts_the_same(fit, dataset, tmp_path):
+    fit.save(tmp_path / "fit.ctfa")
+    loaded = ctfa.labelled.load(tmp_path / "fit.ctfa")
+    assert str(loaded) == str(fit)
+    xr.testing.assert_identical(loaded.predict(dataset), fit.predict(dataset))
+    xr.testing.assert_identical(loaded.regions, fit.regions)
+    xr.testing.assert_identical(loaded.coef, fit.coef)
+    xr.testing.assert_identical(loaded.errors, fit.errors)
+    assert str(loaded.why("basin_05")) == str(fit.why("basin_05"))
+    assert loaded.region_table().equals(fit.region_table())
+
+
+def test_regions_have_outlines(fit):
+    table, outlines = fit.region_table(), fit.region_outlines()
+    assert len(table) == 24
+    assert len(outlines) == fit.n_regions
+    assert table.crs == outlines.crs
+    assert outlines.n_tasks.sum() == 24
+    assert outlines.geometry.is_valid.all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: (d, {"target": "flo"}), r"no variable 'flo' \(did you mean 'flow'\?\)"),
+        (lambda d: (d, {"features": ["rain"]}), "no variable 'rain'"),
+        (lambda d: (d, {"sample": "day"}), "sample is 'day', but flow has dimensions"),
+        (lambda d: (d, {"task": "station"}), "task is 'station'"),
+        (lambda d: (d.expand_dims(level=2), {}), r"besides time and basin there is level"),
+        (lambda d: (d.isel(time=[0, 1, 1, 2]), {}), "time has 1 value more than once"),
+        (lambda d: (d.isel(time=[0, 2, 1]), {}), "time is not sorted"),
+        (lambda d: (d.assign(flow=d.flow.astype(str)), {}), "flow holds text, not numbers"),
+        (lambda d: (d.assign(snow=d.snow / 0.0), {}), "snow holds .* infinite"),
+        (lambda d: (d, {"features": ["elevation"]}), "none along 'time'"),
+        (lambda d: (d, {"features": ["flow", "snow"]}), "is the target and a feature too"),
+        (lambda d: (d, {"features": ["snow", "snow"]}), "feature snow is given twice"),
+        (lambda d: (d, {"masked": "yes"}), "masked='yes' is not known"),
+        (lambda d: (d, {"anomalies": "week"}), "anomalies='week' is not known"),
+        (lambda d: (d, {"weights": [1.0, 2.0]}), r"weights has shape \(2,\)"),
+        (lambda d: (d, {"held_out": "some"}), "held_out='some' is not known"),
+        (lambda d: (d.isel(time=slice(4)), {}), "4 "),
+        (lambda d: (3.0, {}), "the data is of type float"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_said_in_a_sentence(dataset, change, message):
+    data, options = change(dataset)
+    kwargs = {"target": "flow", **QUICK, **options}
+    if "task" not in options and hasattr(data, "sizes") and "level" in data.sizes:
+        kwargs["task"] = "basin"
+    with pytest.raises(ValueError, match=message):
+        ctfa.labelled.fit(data, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: (t, {"target": "flou"}), "no column 'flou'"),
+        (lambda t: (pd.concat([t, t.head(2)]), {}), "2 rows more than once"),
+        (lambda t: (t.assign(snow="much"), {}), "snow holds .* not numbers"),
+        (lambda t: (t.assign(basin=None), {}), "rows without a basin"),
+        (lambda t: (t.head(0), {}), "no rows"),
+    ],
+)
+def test_tables_that_cannot_be_meant_are_refused(dataset, change, message):
+    table, options = change(dataset.to_dataframe().reset_index())
+    kwargs = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
+    with pytest.raises(ValueError, match=message):
+        ctfa.labelled.fit(table, **kwargs | QUICK | options)

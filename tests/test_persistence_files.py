@@ -1,0 +1,521 @@
+"""Values in files come back exactly; damaged and hostile files are refused in a sentence."""
+
+import contextlib
+import dataclasses
+import datetime
+import io
+import json
+import math
+import sys
+import types
+import zipfile
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+
+from ctfa import (
+    CTFARegressor,
+    MultiInputCTFARegressor,
+    PooledCTFARegressor,
+    TargetAggregator,
+)
+from ctfa.datasets import make_basins, make_paper_synthetic
+from ctfa.labelled import LabelledFit
+from ctfa.labelled._coordinates import Coordinate, Coordinates
+from ctfa.labelled._form import Form
+from ctfa.labelled._geometry import Geometry
+from ctfa.labelled._tasks import Tasks
+from ctfa.persistence import PersistenceError, load, save
+from ctfa.persistence._file import from_stream, to_bytes
+from ctfa.report import HeldOut
+
+X, Y = make_paper_synthetic(n_samples=60, n_features=4, n_targets=3, random_state=0)
+MODEL = CTFARegressor(head="shrink").fit(X, Y)
+FILE = to_bytes(MODEL)
+BASINS = make_basins(n_basins=6, n_samples=60, n_features=2, n_regions=2, random_state=0)
+OWN = MultiInputCTFARegressor(BASINS.layout, head="shrink").fit(BASINS.data, BASINS.target)
+POOLED = PooledCTFARegressor(unseen="nearest").fit(X, Y[:, 0], tasks=np.repeat([1, 2, 3], 20))
+FILES = (FILE, to_bytes(OWN), to_bytes(POOLED))
+
+
+def loaded(data, **options):
+    return from_stream(io.BytesIO(data), **options)
+
+
+def round_trip(value):
+    """A value through a file, as a parameter of a model."""
+    model = CTFARegressor(value)
+    data = to_bytes(model)
+    again = loaded(data)
+    assert to_bytes(again) == data
+    return again.regressor
+
+
+def same(one, two):
+    """Equal, of the same types, NaN equal to NaN and minus zero not to zero."""
+    if isinstance(one, (list, tuple)):
+        equal = len(one) == len(two) and all(map(same, one, two))
+    elif isinstance(one, dict):
+        equal = same(list(one), list(two)) and same(list(one.values()), list(two.values()))
+    elif isinstance(one, (np.ndarray, np.generic)):
+        equal = one.dtype == two.dtype and one.shape == two.shape and same_entries(one, two)
+    elif isinstance(one, float):
+        equal = one == two or (math.isnan(one) and math.isnan(two))
+        equal = equal and (math.isnan(one) or math.copysign(1.0, one) == math.copysign(1.0, two))
+    else:
+        equal = one == two
+    return type(one) is type(two) and equal
+
+
+def same_entries(one, two):
+    if one.dtype == object:
+        return all(map(same, one.ravel(), two.ravel()))
+    # Text may be longer in memory than in value; of numbers every bit counts.
+    return np.array_equal(one, two) if one.dtype.kind in "US" else one.tobytes() == two.tobytes()
+
+
+dtypes = st.one_of(
+    hnp.boolean_dtypes(),
+    hnp.integer_dtypes(endianness="?"),
+    hnp.unsigned_integer_dtypes(endianness="?"),
+    hnp.floating_dtypes(sizes=(16, 32, 64), endianness="?"),
+    hnp.complex_number_dtypes(sizes=(64, 128)),
+    hnp.datetime64_dtypes(),
+    hnp.timedelta64_dtypes(),
+    hnp.unicode_string_dtypes(),
+    hnp.byte_string_dtypes(),
+)
+arrays = hnp.arrays(dtypes, hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
+keys = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(), st.binary()
+)
+hashable = st.recursive(keys, lambda inner: st.tuples(inner, inner), max_leaves=4)
+scalars = st.one_of(
+    keys,
+    st.floats(),
+    st.text(st.characters()),  # halves of characters too
+    st.complex_numbers(allow_nan=False),
+    st.dates(),
+    st.datetimes(),
+    st.timedeltas(),
+    st.builds(slice, st.none() | st.integers(), st.none() | st.integers()),
+    st.builds(range, st.integers(-99, 99), st.integers(-99, 99)),
+    st.frozensets(hashable, max_size=4),
+    st.sets(hashable, max_size=4),
+    hnp.from_dtype(np.dtype("f4")),
+    hnp.from_dtype(np.dtype("i8")),
+    hnp.from_dtype(np.dtype("M8[D]")),
+    hnp.from_dtype(np.dtype("U3")),
+    arrays,
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.tuples(inner, inner),
+        st.dictionaries(hashable, inner, max_size=4),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(values)
+def test_any_plain_value_comes_back_exactly(value):
+    assert same(round_trip(value), value)
+
+
+@settings(deadline=None, max_examples=100)
+@given(arrays)
+def test_arrays_keep_their_order_in_memory_and_whether_they_may_change(array):
+    for one in (array, np.asfortranarray(array), array[::-1] if array.ndim else array):
+        back = round_trip(one)
+        assert same(back, one)
+        assert back.flags.f_contiguous or not one.flags.f_contiguous
+        assert back.flags.writeable
+    frozen = array.copy()
+    frozen.flags.writeable = False
+    assert not round_trip(frozen).flags.writeable
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    hnp.arrays(float, (3, 4), elements=st.sampled_from([0.0, 0.0, 1.5, -2.0])),
+    st.sampled_from(["csr", "csc", "coo", "bsr", "dia", "lil", "dok"]),
+    st.booleans(),
+)
+def test_sparse_matrices_come_back_in_their_format(dense, form, is_array):
+    made = (sparse.csr_array if is_array else sparse.csr_matrix)(dense).asformat(form)
+    back = round_trip(made)
+    assert type(back) is type(made)
+    np.testing.assert_array_equal(back.toarray(), dense)
+
+
+@pytest.mark.parametrize(
+    "items", [["a", "b"], [1, 2.5, None], [("a", 1), ("b", 2)], [datetime.date(2001, 1, 2), "x"]]
+)
+def test_arrays_of_objects_come_back(items):
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    assert same(round_trip(array), array)
+
+
+@pytest.mark.parametrize("text", ["", "\ud800", "\ud83d\ude00", "\U0001f600", "\x00\u2028"])
+def test_texts_with_halves_of_characters_come_back(text):
+    assert same(round_trip([text, np.str_(text)]), [text, np.str_(text)])
+    assert round_trip({text: 1}) == {text: 1}
+
+
+def test_functions_types_and_generators_come_back():
+    assert round_trip(np.log1p) is np.log1p
+    assert round_trip(np.float32) is np.float32
+    assert round_trip(np.dtype("<i4")) == np.dtype("<i4")
+    generator = np.random.RandomState(3)
+    back = round_trip(generator)
+    assert back.normal() == generator.normal()
+
+
+def test_a_value_met_twice_is_one_value_again():
+    shared = [np.arange(3), {"a": 1}]
+    one, two, three = round_trip([shared, shared, shared[0]])
+    assert one is two
+    assert one[0] is three
+
+
+def test_a_file_cut_anywhere_is_refused():
+    for length in range(len(FILE)):
+        with pytest.raises(PersistenceError):
+            loaded(FILE[:length])
+
+
+def test_a_file_with_any_byte_changed_is_refused_or_means_the_same():
+    expected = MODEL.predict(X)
+    rng = np.random.default_rng(0)
+    survived = 0
+    for at in range(len(FILE)):
+        data = bytearray(FILE)
+        data[at] ^= int(rng.integers(1, 256))
+        try:
+            model = loaded(bytes(data))
+        except PersistenceError:
+            continue
+        survived += 1
+        np.testing.assert_array_equal(model.predict(X), expected)
+        assert str(model.why(1)) == str(MODEL.why(1))
+    assert survived < len(FILE) / 10  # dates and permissions of members
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.binary(max_size=200))
+def test_any_bytes_are_refused_in_a_sentence(data):
+    with pytest.raises(PersistenceError, match="damaged or was not written by ctfa"):
+        loaded(data)
+
+
+def packed(tree, arrays=None, extra=(), of=FILE):
+    """A file with a correct zip around whatever is given."""
+    with zipfile.ZipFile(io.BytesIO(of)) as file:
+        inside = file.read("arrays.npz") if arrays is None else arrays
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        if tree is not None:
+            file.writestr(
+                "model.json", tree if isinstance(tree, (str, bytes)) else json.dumps(tree)
+            )
+        file.writestr("arrays.npz", inside)
+        for name in extra:
+            file.writestr(name, b"x")
+    return stream.getvalue()
+
+
+def tree_of(data=FILE):
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        return json.loads(file.read("model.json"))
+
+
+def with_model(node):
+    return packed({**tree_of(), "model": node})
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.data())
+def test_a_tree_with_anything_put_in_anywhere_is_refused_or_loads(data):
+    """A correct zip around a wrong tree: checksums do not help here."""
+    original = data.draw(st.sampled_from(FILES))
+    tree = tree_of(original)
+    node, steps = tree["model"], data.draw(st.integers(1, 12))
+    for _ in range(steps):
+        keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+        inner = [key for key in keys if isinstance(node[key], (dict, list)) and node[key]]
+        if not inner or data.draw(st.integers(0, 5)) == 0:
+            break
+        node = node[data.draw(st.sampled_from(inner))]
+    keys = list(node) if isinstance(node, dict) else list(range(len(node)))
+    if keys:
+        wrong = st.sampled_from(
+            [None, -1, 2**40, "x", [], {}, 0.5, True, [[]], {"list": [1]}, {"same": 0}]
+        )
+        node[data.draw(st.sampled_from(keys))] = data.draw(wrong)
+    with contextlib.suppress(PersistenceError):
+        loaded(packed(tree, of=original))
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (b"", "no zip file"),
+        (b"PK\x05\x06" + bytes(18), "no model.json"),
+        (packed(None), "no model.json"),
+        (packed("{"), "JSONDecodeError"),
+        (packed("[" * 100_000), "Recursion|recursion"),
+        (packed('{"format": "ctfa", "schema": NaN}'), "NaN"),
+        (packed("[]"), "does not say that it is a model of ctfa"),
+        (packed({**tree_of(), "format": "other"}), "does not say that it is a model of ctfa"),
+        (packed({k: v for k, v in tree_of().items() if k != "schema"}), "which schema"),
+        (packed({**tree_of(), "schema": "1"}), "which schema"),
+        (packed({**tree_of(), "versions": None}), "which versions"),
+        (packed(tree_of(), extra=["../../etc/passwd"]), r"holds .*\.\./\.\./etc/passwd"),
+        (packed(tree_of(), arrays=b"no zip"), "BadZipFile"),
+        (with_model({"list": []}), "holds no model"),
+        (with_model(3), "holds no model"),
+        (with_model({"object": {"class": "os:system", "state": {}}}), "'os:system'"),
+        (with_model({"object": {"class": "ctfa.__main__:main", "state": {}}}), "does not know"),
+        (with_model({"object": {"class": "ctfa.labelled._x:Y", "state": {}}}), "does not know"),
+        (
+            with_model({"object": {"class": "ctfa.persistence._classes:classes", "state": {}}}),
+            "does not know",
+        ),
+        (with_model({"object": {"class": ["CTFARegressor"], "state": {}}}), "cannot be read"),
+        (with_model({"function": "os.system"}), "cannot be read"),
+        (with_model({"pickle": "gASVCg=="}), "no known kind"),
+        (with_model({"list": [1], "tuple": [1]}), "no known kind"),
+        (with_model({"same": 7}), "not met before"),
+        (
+            with_model({"object": {"class": "CTFARegressor", "state": {"predict": 1}}}),
+            "no attribute 'predict'",
+        ),
+        (
+            with_model({"object": {"class": "CTFARegressor", "state": {"__class__": 1}}}),
+            "no attribute '__class__'",
+        ),
+        (
+            with_model(
+                {"object": {"class": "sklearn.pipeline.Pipeline", "state": {"memory": "/tmp"}}}
+            ),
+            "results from a folder",
+        ),
+        (with_model({"object": {"class": "Units", "state": {"offsets": 1}}}), "too little"),
+    ],
+)
+def test_a_wrong_file_is_refused_in_one_sentence(data, match):
+    with pytest.raises(PersistenceError, match=match) as error:
+        loaded(data)
+    assert "\n" not in str(error.value)
+
+
+def test_a_tree_deeper_than_any_model_is_refused():
+    node = {"list": []}
+    for _ in range(80):
+        node = {"list": [node]}
+    with pytest.raises(PersistenceError, match="too deep"):
+        loaded(with_model(node))
+
+
+def test_a_file_of_a_later_version_says_to_upgrade(tmp_path):
+    later = {"format": "ctfa", "schema": 2, "versions": {"ctfa": "3.1"}}
+    (tmp_path / "later.ctfa").write_bytes(packed(later))
+    match = "written by ctfa 3.1, schema 2; this is ctfa .*, which reads up to schema 1: upgrade"
+    with pytest.raises(PersistenceError, match=match):
+        load(tmp_path / "later.ctfa")
+
+
+def npz(*arrays):
+    stream = io.BytesIO()
+    named = {str(k): array for k, array in enumerate(arrays)}
+    np.savez(stream, **named)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array([print], dtype=object),
+        np.zeros(2, dtype=[("a", int)]),
+        np.zeros(2, dtype="V4"),
+        np.zeros((2, 2)),
+        np.array([2, 3], dtype=np.uint8).view(bool),
+        np.array([0x7FFFFFFF], dtype=np.uint32).view("U1"),
+    ],
+    ids=["pickled", "records", "void", "table", "no bool", "no character"],
+)
+def test_arrays_that_are_not_plain_are_refused(array):
+    with pytest.raises(PersistenceError, match=r"array|character"):
+        loaded(packed(tree_of(), arrays=npz(array)))
+
+
+def test_arrays_are_not_made_larger_than_what_is_stored():
+    tree = tree_of()
+    array = {"array": {"of": 0, "at": 0, "shape": [4], "order": "C", "free": True}}
+    tree["model"] = {"object": {"class": "CTFARegressor", "state": {"head": {"list": [array] * 9}}}}
+    with pytest.raises(PersistenceError, match="used twice"):
+        loaded(packed(tree, arrays=npz(np.arange(4.0))))
+    array["array"]["shape"] = [2**31, 2**31]
+    with pytest.raises(PersistenceError, match="reaches beyond"):
+        loaded(packed(tree, arrays=npz(np.arange(4.0))))
+
+
+def test_a_file_that_unpacks_to_too_much_is_refused_before_it_does(tmp_path):
+    bomb = packed(json.dumps({**tree_of(), "padding": " " * 3_000_000}))
+    path = tmp_path / "model.ctfa"
+    path.write_bytes(bomb)
+    with pytest.raises(PersistenceError, match=r"load\(path, max_bytes="):
+        load(path, max_bytes=1_000_000)
+    save(MODEL, path)
+    with pytest.raises(PersistenceError, match="more than the 100 allowed"):
+        load(path, max_bytes=100)
+    assert load(path, max_bytes=10**6).n_groups_ == MODEL.n_groups_
+
+
+def changed(model, change):
+    """A file of a model that was tampered with before it was written."""
+    again = loaded(to_bytes(model))
+    change(again)
+    return to_bytes(again)
+
+
+def put(name, value):
+    def change(model):
+        holder = model
+        *path, last = name.split(".")
+        for part in path:
+            holder = holder[int(part)] if part.isdigit() else getattr(holder, part)
+        object.__setattr__(holder, last, value)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("targets_.partition_.labels", np.array([0, 5, 1])),
+        ("targets_.partition_.labels", np.array([0, -1, 1])),
+        ("targets_.partition_.labels", np.array([[0, 1, 2]])),
+        ("targets_.partition_.labels", np.array([0.0, 1.0, 2.0])),
+        ("targets_.partition_.labels", np.array([0, 1])),
+        ("targets_.history_.block", np.array([9] * len(MODEL.history_))),
+        ("targets_.history_.block", np.arange(40)),
+        ("targets_.history_.other", MODEL.history_.block),
+        ("targets_.history_.size", MODEL.history_.size + 1),
+        ("targets_.history_.refused", np.array([7, 7, 7])),
+        ("targets_.history_.n_variables", 10**12),
+        ("targets_.history_.loss_interval", None),
+        ("targets_.cv_curve_.chosen", 99),
+        ("targets_.cv_curve_.fold_errors", np.zeros(3)),
+        ("targets_.scales_", np.ones(7)),
+        ("targets_.scales_", "x"),
+        ("targets_._names", ("a",)),
+        ("targets_.n_groups_", 17),
+        ("_evidence.signs", np.ones(9)),
+        ("_evidence.merges", []),
+        ("trust_", np.ones(2)),
+        ("regressors_", []),
+        ("features_", None),
+        ("regressors_.0.n_features_in_", 40),
+        ("n_features_in_", 5),
+        ("_singles", 3),
+        ("_library", "ctfa.__main__"),  # predictions import it by its name
+    ],
+)
+def test_a_model_that_cannot_be_is_refused(name, value):
+    assert len(MODEL.history_) > 0
+    with pytest.raises(PersistenceError, match="damaged"):
+        loaded(changed(MODEL, put(name, value)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("layout_", np.full((6, 2), 99)),
+        ("layout_", np.zeros((3, 2), dtype=int)),
+        ("_units", None),
+        ("_steps", 1),
+        ("_models", None),
+    ],
+)
+def test_a_model_of_own_inputs_that_cannot_be_is_refused(name, value):
+    with pytest.raises(PersistenceError, match="damaged"):
+        loaded(changed(OWN, put(name, value)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("coef_", np.zeros((3, 9))), ("offsets_", np.zeros(2)), ("_ids", (1,)), ("regressors_", [])],
+)
+def test_a_model_of_own_rows_that_cannot_be_is_refused(name, value):
+    with pytest.raises(PersistenceError, match="damaged"):
+        loaded(changed(POOLED, put(name, value)))
+
+
+def test_a_class_of_labelled_results_joins_by_a_mark(monkeypatch):
+    module = types.ModuleType("ctfa.labelled._example")
+    for name in ("Marked", "Unmarked"):
+        made = dataclasses.make_dataclass(name, ["model", "years"], frozen=True)
+        made.__module__ = module.__name__
+        setattr(module, name, made)
+    module.Marked.__saved__ = True
+    heir = type("Heir", (module.Marked,), {"__module__": module.__name__})
+    module.Heir = heir
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    fit = module.Marked(MODEL, (1950, 2000))
+    back = loaded(to_bytes(fit))
+    assert type(back) is module.Marked
+    assert back.years == (1950, 2000)
+    np.testing.assert_array_equal(back.model.predict(X), MODEL.predict(X))
+    for other in (module.Unmarked, heir):
+        with pytest.raises(PersistenceError, match="save was given something"):
+            to_bytes(other(MODEL, ()))
+        named = {"object": {"class": f"ctfa.labelled._example:{other.__name__}", "state": {}}}
+        with pytest.raises(PersistenceError, match="does not know"):
+            loaded(with_model(named))
+
+
+PLACES = Coordinates({"lat": Coordinate(("cell",), np.arange(3.0), {})}, {}, {"cell": 3})
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [
+        ("tasks", Tasks(("cell",), PLACES, np.array([0, 3]))),
+        ("tasks", Tasks(("cell",), PLACES, np.array([0.0, 1.0]))),
+        ("tasks", Tasks(("cell",), Coordinates(PLACES.variables, {}, {"cell": 4}), np.arange(3))),
+        ("geometry", Geometry(np.zeros(4, np.uint8), np.array([0, 9]))),
+        ("geometry", Geometry(np.zeros(4, np.uint8), np.array([0, 3, 2, 4]))),
+        ("form", Form("long", "os")),
+        ("series", HeldOut),
+    ],
+)
+def test_labelled_results_that_cannot_be_are_refused(part, value):
+    sound = {
+        "tasks": Tasks(("cell",), PLACES, np.array([0, 2])),
+        "geometry": Geometry(np.zeros(4, np.uint8), np.array([0, 3, 4])),
+        "form": Form("long", "pandas"),
+    }
+    empty = dict.fromkeys(field.name for field in dataclasses.fields(LabelledFit))
+    fit = LabelledFit(**{**empty, "estimator": MODEL, **sound})
+    np.testing.assert_array_equal(loaded(to_bytes(fit)).tasks.kept, [0, 2])
+    with pytest.raises(PersistenceError):
+        loaded(to_bytes(dataclasses.replace(fit, **{part: value})))
+
+
+def test_positions_beyond_a_sparse_matrix_are_refused():
+    graph = sparse.csr_array(np.eye(3))
+    data = to_bytes(CTFARegressor(targets=TargetAggregator(connectivity=graph)))
+    graph.indices[:] = 999
+    wrong = to_bytes(CTFARegressor(targets=TargetAggregator(connectivity=graph)))
+    assert loaded(data).targets.connectivity.shape == (3, 3)
+    with pytest.raises(PersistenceError, match="connectivity"):
+        loaded(wrong)
