@@ -13,10 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.tree import DecisionTreeRegressor
 
-from ctfa import CTFARegressor, MultiInputCTFARegressor, TargetAggregator
-from ctfa.datasets import make_basins, make_gauges
-from ctfa.report import HeldOut, write
+from ctfa import (
+    CTFARegressor,
+    MultiInputCTFARegressor,
+    PooledCTFARegressor,
+    TargetAggregator,
+)
+from ctfa.datasets import make_basins, make_gauges, make_paper_synthetic
+from ctfa.report import HeldOut, Places, write
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 BROWSER = os.environ.get("CTFA_BROWSER") or next(filter(None, map(shutil.which, NAMES)), None)
@@ -136,6 +142,54 @@ def test_the_page_opens_without_an_error_or_a_request(browser, request, page, sc
         assert drawn > 3
         assert tab.locator("h1").inner_text()
         assert tab.locator("#table tbody tr[aria-rowindex]").count() >= 10
+
+
+GRID = np.stack(np.meshgrid(np.arange(4.0), np.arange(2.0)), axis=-1).reshape(-1, 2)
+
+
+def small(**options):
+    X, Y = make_paper_synthetic(60, 5, 8, random_state=0)
+    return CTFARegressor(**options).fit(X, Y)
+
+
+def schools():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(["a", "b", "c"], 20)
+    X = rng.normal(size=(60, 2))
+    return PooledCTFARegressor().fit(X, X[:, 0] + rng.normal(size=60), tasks=tasks)
+
+
+ODD = {
+    "one target": lambda: (CTFARegressor().fit(GRID, GRID[:, 0] ** 2), {}),
+    "nothing merged": lambda: (small(targets="passthrough"), {}),
+    "one group": lambda: (small(targets=TargetAggregator(max_loss=np.inf)), {}),
+    "an order of its own": lambda: (small(targets=TargetAggregator(scan="grow", max_loss=1.5)), {}),
+    "groups alone": lambda: (small().targets_, {}),
+    "not linear": lambda: (small(regressor=DecisionTreeRegressor(max_depth=2)), {}),
+    "own rows": lambda: (schools(), {"task": "school"}),
+    "dots": lambda: (small(), {"places": GRID}),
+    "cells": lambda: (small(head="shrink"), {"places": Places(GRID, cell=(1.0, 1.0))}),
+    "all in one place": lambda: (small(), {"places": np.zeros((8, 2))}),
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_every_kind_of_model_and_place_opens_and_slides(browser, tmp_path, kind):
+    model, told = ODD[kind]()
+    path = write(model, tmp_path / "odd.html", **told)
+    with opened(browser, path) as tab:
+        slide(tab, 0)
+        assert groups_shown(tab) == len(model.labels_)
+        for choice in tab.locator("#colour-by option").evaluate_all(
+            "all => all.map((o) => o.value)"
+        ):
+            tab.locator("#colour-by").select_option(choice)
+        tab.locator("#list").focus()
+        tab.keyboard.press("End")
+        tab.locator("#overlay").click()
+        if tab.locator("#limit-reset").is_enabled():
+            tab.locator("#limit-reset").click()
+        assert groups_shown(tab) == model.n_groups_
 
 
 def test_names_are_text_and_nothing_else(browser, basins_page):

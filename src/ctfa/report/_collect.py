@@ -243,8 +243,17 @@ def _targets(fitted: Fitted, held_out: HeldOut | None) -> dict[str, Any]:
         "trust": fitted.trust,
         "stability": fitted.stability,
         "signs": fitted.evidence.signs.astype(np.intp),
+        "held_out_gain": None if held_out is None else _held_out_gain(held_out),
         "errors": {name: np.asarray(own, dtype=np.float64) for name, own in errors.items()},
     }
+
+
+def _held_out_gain(held_out: HeldOut) -> FloatArray | None:
+    """What each target gained over a model of its own; zero where it is nothing to speak of."""
+    if len(held_out.errors) < 2:
+        return None
+    moved = held_out.helped | held_out.hurt | np.isnan(held_out.gain)
+    return np.where(moved, held_out.gain, 0.0)
 
 
 def _refusals(fitted: Fitted) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
     methods = list(held_out.errors)
     errors = {m: np.asarray(held_out.errors[m], dtype=np.float64) for m in methods}
     own = errors[methods[0]]
-    single = next((m for m in methods[1:] if m == "single-task"), None)
+    single = methods[1] if len(methods) > 1 else None
     mean = {m: _mean(errors, m) for m in methods}
     rivals = [m for m in methods[1:] if m != single]
     found: dict[str, Any] = {
@@ -72,10 +72,9 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
         "rival": min(rivals, key=mean.__getitem__) if rivals else None,
     }
     if single is not None:
-        gain = errors[single] - own
-        seen = np.isfinite(gain)
-        found["helped"] = int(np.count_nonzero(gain[seen] > 0.0))
-        found["hurt"] = int(np.count_nonzero(gain[seen] < 0.0))
+        seen = np.isfinite(errors[single] - own)
+        found["helped"] = int(np.count_nonzero(held_out.helped))
+        found["hurt"] = int(np.count_nonzero(held_out.hurt))
         found["judged"] = int(np.count_nonzero(seen))
         found["change"] = _change(mean[methods[0]], mean[single])
     if found["rival"] is not None:

@@ -6,7 +6,7 @@ function seriesChart(box, row, colour) {
   const cut = (array) => array.subarray(from, from + n);
   const values = [...cut(low), ...cut(high), ...cut(means)].filter(Number.isFinite);
   if (!values.length) return put(box, element("p", { class: "help" }, "No value is observed."));
-  const least = Math.min(...values), most = Math.max(...values);
+  const most = largest(values), least = -largest(values.map((v) => -v));
   const x = (i) => left + (i / Math.max(1, n - 1)) * (width - left - right);
   const y = (v) => base - ((v - least) / (most - least || 1)) * (base - top);
   const parts = [];

@@ -41,14 +41,11 @@ function ramp(stops, n = N_BINS) {
 // What the map may show: a name, values of targets, and how they become colours.
 function colourings() {
   const all = [{ id: "group", name: "group" }];
-  const { gain, trust, stability, errors } = page.targets;
+  const { gain, trust, stability, errors, held_out_gain: found } = page.targets;
   const diverging = (id, name, values, show) => all.push({ id, name, values, show, around: 0 });
   const rising = (id, name, values, show) => all.push({ id, name, values, show });
   const ours = page.held_out && errors[page.held_out.methods[0]];
-  const alone = page.held_out && page.held_out.single && errors[page.held_out.single];
-  if (ours && alone) {
-    diverging("held-out", "held-out gain", ours.map((e, i) => alone[i] - e), percent);
-  }
+  if (found) diverging("held-out", "held-out gain", found, percent);
   if (gain) diverging("gain", "predicted gain", gain, gainText);
   if (page.features && page.features.value) {
     diverging("coefficient", "coefficient", null, (x) => signed(fixed(x), x));

@@ -75,6 +75,12 @@ function mean(values) {
   return n ? sum / n : NaN;
 }
 
+// Of any number of values: a call has room for some ten thousand only.
+function largest(values, least = -Infinity) {
+  for (const value of values) if (value > least) least = value;
+  return least;
+}
+
 // Value below which a share of the finite values lie.
 function quantile(values, share) {
   const known = Float64Array.from(values).filter(Number.isFinite).sort();

@@ -16,7 +16,7 @@ function whyChart(box, group) {
   const { evidence } = page;
   const sizes = evidence ? steps.filter((s) => s < evidence.gain.length)
     .flatMap((s) => [Math.abs(evidence.saved[s]), Math.abs(evidence.paid[s])]).filter(Number.isFinite) : [];
-  const most = Math.max(...sizes, 1e-12);
+  const most = largest(sizes, 1e-12);
   const draw = (shown) => put(
     box,
     refusalText(group),

@@ -26,7 +26,7 @@ function drawPanel() {
   byId("group-facts").textContent = factsOf(members, chosen);
   const has = (id, shown) => { byId(id).hidden = !shown; return shown; };
   if (has("panel-series", page.series && row >= 0)) {
-    const units = page.target_units ? ` (${page.target_units})` : page.standardised ? " (standard deviations)" : "";
+    const units = page.standardised ? " (standard deviations)" : page.target_units ? ` (${page.target_units})` : "";
     seriesChart(caption("panel-series", members.length === 1 ? `${page.target}${units}` : `Mean ${page.target}${units}`,
       members.length > 1 ? `line: mean of ${count(members.length)} ${page.tasks}; band: spread of its members` : ""), row, colour);
   }
