@@ -1,12 +1,16 @@
 """Draw the pictures of the documents from generated data: ``make figures``.
 
 ``python docs/figures.py`` draws all of them into ``docs/img``; names draw some; ``--output`` draws
-elsewhere. The same versions of the libraries give the same files, byte by byte.
+elsewhere. The same versions of the libraries give the same files, byte by byte. ``report`` is the
+page of ``ctfa demo`` as a browser shows it, and needs one (see ``make browser``).
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -122,6 +126,8 @@ def data_flow() -> Any:
     return plot_data_flow(model, n_samples=len(made.data))
 
 
+#: What is photographed and not drawn.
+REPORT = "report"
 FIGURES: dict[str, Callable[[], Any]] = {
     each.__name__: each
     for each in (
@@ -140,8 +146,31 @@ FIGURES: dict[str, Callable[[], Any]] = {
 }
 
 
+def photograph(folder: Path) -> Path:
+    """The report page of the demo, as it opens on a wide screen."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # for this picture alone
+
+    from ctfa._demo import write_page  # noqa: PLC0415
+
+    browser = os.environ.get("CTFA_BROWSER") or shutil.which("chromium")
+    if browser is None:
+        raise SystemExit("report: no browser is installed (make browser says how)")
+    file = folder / "report.png"
+    with tempfile.TemporaryDirectory() as place, sync_playwright() as driver:
+        write_page(Path(place))
+        opened = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        page = opened.new_page(viewport={"width": 1280, "height": 1180})
+        page.goto((Path(place) / "report.html").as_uri())
+        page.wait_for_timeout(1000)
+        page.screenshot(path=file)
+        opened.close()
+    return file
+
+
 def draw(name: str, folder: Path) -> Path:
     """Draw one picture into a folder."""
+    if name == REPORT:
+        return photograph(folder)
     from matplotlib import pyplot  # noqa: PLC0415  # after the backend is chosen
 
     with mpl.rc_context({"savefig.dpi": DPI, "font.family": "DejaVu Sans"}):
@@ -156,15 +185,16 @@ def draw(name: str, folder: Path) -> Path:
 def main(given: list[str] | None = None) -> None:
     """Draw what is asked for, and say where it lies."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(FIGURES)}; all for none")
+    every = [*FIGURES, REPORT]
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(every)}; all for none")
     parser.add_argument("--output", type=Path, default=HERE / "img", help="folder to draw into")
     asked = parser.parse_args(given)
-    unknown = sorted(set(asked.names) - set(FIGURES))
+    unknown = sorted(set(asked.names) - set(every))
     if unknown:
-        parser.error(f"no picture is called {unknown[0]!r}: choose from {', '.join(FIGURES)}")
+        parser.error(f"no picture is called {unknown[0]!r}: choose from {', '.join(every)}")
     mpl.use("Agg")
     asked.output.mkdir(parents=True, exist_ok=True)
-    for name in asked.names or FIGURES:
+    for name in asked.names or every:
         file = draw(name, asked.output)
         print(f"{file} ({file.stat().st_size / 1024:.0f} kB)")
 

@@ -11,7 +11,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, PredefinedSplit
 from sklearn.neighbors import KNeighborsRegressor
 
-import ctfa
 from ctfa import (
     CTFARegressor,
     FeatureAggregator,
