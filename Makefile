@@ -47,7 +47,7 @@ demo: $(READY)
 	$(BIN)/ctfa demo --output demo_output
 
 test: $(READY) lint
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(if $(CTFA_BROWSER)$(shell $(FIND_BROWSER)),,$(NOT_IN_BROWSER))
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 $(NOT_IN_BROWSER)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -141,7 +141,8 @@ class EvidenceMixin:
         -------
         DataFrame
             One row a target: its group here, the mean squared errors of both on held-out rows in
-            units of the target's variance, the gain, and the gain that was predicted.
+            units of the target's variance (with a baseline, of what that leaves), the gain, and
+            the gain that was predicted.
         """
         check_is_fitted(self)
         sample, targets = self._read_again(X, Y, sample_weight, baseline)
