@@ -36,6 +36,7 @@ function startTable() {
   put(box, element("table", { "aria-rowcount": nTargets + 1 },
     element("colgroup", {}, ...columns.map((c) => element("col", { class: c.text ? "wide" : c.name === "predicted gain" ? "broad" : null }))),
     element("thead", {}, element("tr", {}, ...heads)), body));
+  box.firstChild.style.setProperty("--least", `${110 + 84 * columns.length}px`);
   const rows = virtualRows(box, TABLE_ROW, (first, end, n) => {
     const shown = [spacer(first, columns.length)];
     for (let r = first; r < end; r++) shown.push(tableRow(order[r], r, columns, judge));
