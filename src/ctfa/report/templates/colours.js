@@ -1,6 +1,13 @@
 // Colours told apart by people who see few of them; light and dark ramps from the theme.
 const PALETTE = [
-  "#77aadd", "#ee8866", "#44bb99", "#eedd88", "#ffaabb", "#aaaa00", "#99ddff", "#bb99cc",
+  "#77aadd",
+  "#ee8866",
+  "#44bb99",
+  "#eedd88",
+  "#ffaabb",
+  "#aaaa00",
+  "#99ddff",
+  "#bb99cc",
 ];
 const ALONE = 255;
 const N_BINS = 41;
@@ -13,7 +20,16 @@ const LOW_TO_HIGH = {
   dark: ["#262c33", "#29435e", "#2d608c", "#3f83b8", "#79aed6", "#cfe4f5"],
 };
 
-const theme = { dark: false, ink: "", paper: "", quiet: "", line: "", alone: "", accent: "", edge: "" };
+const theme = {
+  dark: false,
+  ink: "",
+  paper: "",
+  quiet: "",
+  line: "",
+  alone: "",
+  accent: "",
+  edge: "",
+};
 
 function readTheme() {
   const style = getComputedStyle(document.documentElement);
@@ -63,14 +79,17 @@ function coefficientOfTargets(feature) {
   const { value, names } = page.features;
   const row = rowOfGroup();
   return Float32Array.from(page.labels, (group) =>
-    row[group] < 0 ? NaN : value[row[group] * names.length + feature]);
+    row[group] < 0 ? NaN : value[row[group] * names.length + feature],
+  );
 }
 
 // Where the details of each group of the chosen limit are kept; -1 where they are not.
 function rowOfGroup() {
   if (!rowOfGroup.known) {
     rowOfGroup.known = new Int32Array(page.n_groups).fill(-1);
-    page.details.forEach((group, row) => { rowOfGroup.known[group] = row; });
+    page.details.forEach((group, row) => {
+      rowOfGroup.known[group] = row;
+    });
   }
   return rowOfGroup.known;
 }
@@ -81,13 +100,21 @@ function scaleOf({ values, around }) {
   let low, high;
   if (around === undefined) [low, high] = [quantile(values, 0.02), quantile(values, 0.98)];
   else {
-    high = quantile(Float64Array.from(values, (v) => Math.abs(v - around)), 0.97) || 1;
+    high =
+      quantile(
+        Float64Array.from(values, (v) => Math.abs(v - around)),
+        0.97,
+      ) || 1;
     low = -high;
   }
-  if (!(high > low)) { low -= 0.5; high += 0.5; }
+  if (!(high > low)) {
+    low -= 0.5;
+    high += 0.5;
+  }
   const colours = [...ramp(stops), theme.alone];
-  const bin = (v) => Number.isFinite(v)
-    ? Math.max(0, Math.min(N_BINS - 1, Math.round(((v - low) / (high - low)) * (N_BINS - 1))))
-    : N_BINS;
+  const bin = (v) =>
+    Number.isFinite(v)
+      ? Math.max(0, Math.min(N_BINS - 1, Math.round(((v - low) / (high - low)) * (N_BINS - 1))))
+      : N_BINS;
   return { low, high, colours, bin };
 }

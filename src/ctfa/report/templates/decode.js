@@ -1,7 +1,12 @@
 // Page data: JSON in which arrays are base64 of numbers as the machine has them.
 const KINDS = {
-  u1: Uint8Array, u2: Uint16Array, u4: Uint32Array,
-  i1: Int8Array, i2: Int16Array, i4: Int32Array, f4: Float32Array,
+  u1: Uint8Array,
+  u2: Uint16Array,
+  u4: Uint32Array,
+  i1: Int8Array,
+  i2: Int16Array,
+  i4: Int32Array,
+  f4: Float32Array,
 };
 
 function decode(value) {

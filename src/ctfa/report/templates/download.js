@@ -1,6 +1,9 @@
 // Files made here from the data in the page.
 function save(name, type, text) {
-  const link = element("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  const link = element("a", {
+    href: URL.createObjectURL(new Blob([text], { type })),
+    download: name,
+  });
   document.body.append(link);
   link.click();
   link.remove();
@@ -9,7 +12,8 @@ function save(name, type, text) {
 
 function csv(rows) {
   const quoted = (v) => {
-    const text = v === null || v === undefined || (typeof v === "number" && Number.isNaN(v)) ? "" : String(v);
+    const text =
+      v === null || v === undefined || (typeof v === "number" && Number.isNaN(v)) ? "" : String(v);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";
@@ -18,23 +22,50 @@ function csv(rows) {
 // Groups at the limit shown, and what is known of each target at the chosen one.
 function targetsCsv() {
   const { gain, gain_error: spread, trust, stability, errors } = page.targets;
-  const columns = [["target", page.names], ["group", state.groups.labels]];
+  const columns = [
+    ["target", page.names],
+    ["group", state.groups.labels],
+  ];
   if (state.step !== chosenStep) columns.push(["chosen_group", page.labels]);
-  for (const [method, values] of Object.entries(errors)) columns.push([`error_${method.replace(/\W+/g, "_")}`, values]);
-  for (const [name, values] of [["predicted_gain", gain], ["predicted_gain_error", spread], ["trust", trust], ["stability", stability]]) {
+  for (const [method, values] of Object.entries(errors))
+    columns.push([`error_${method.replace(/\W+/g, "_")}`, values]);
+  for (const [name, values] of [
+    ["predicted_gain", gain],
+    ["predicted_gain_error", spread],
+    ["trust", trust],
+    ["stability", stability],
+  ]) {
     if (values) columns.push([name, values]);
   }
-  return csv([columns.map(([name]) => name), ...page.names.map((_, i) => columns.map(([, values]) => values[i]))]);
+  return csv([
+    columns.map(([name]) => name),
+    ...page.names.map((_, i) => columns.map(([, values]) => values[i])),
+  ]);
 }
 
 function mergesCsv() {
   const { evidence } = page;
-  const known = evidence ? [["gain", evidence.gain], ["gain_error", evidence.gain_error], ["f_statistic", evidence.f],
-    ["f_star", evidence.f_star], ["variance_saved", evidence.saved], ["bias_paid", evidence.paid], ["n_losers", evidence.n_losers]] : [];
+  const known = evidence
+    ? [
+        ["gain", evidence.gain],
+        ["gain_error", evidence.gain_error],
+        ["f_statistic", evidence.f],
+        ["f_star", evidence.f_star],
+        ["variance_saved", evidence.saved],
+        ["bias_paid", evidence.paid],
+        ["n_losers", evidence.n_losers],
+      ]
+    : [];
   const rows = [["step", "block", "other", "loss", "within_limit", ...known.map(([name]) => name)]];
   for (let i = 0; i < merges.n; i++) {
-    rows.push([i, page.names[merges.block[i]], page.names[merges.other[i]], merges.loss[i], i < chosenStep,
-      ...known.map(([, values]) => (i < values.length ? values[i] : ""))]);
+    rows.push([
+      i,
+      page.names[merges.block[i]],
+      page.names[merges.other[i]],
+      merges.loss[i],
+      i < chosenStep,
+      ...known.map(([, values]) => (i < values.length ? values[i] : "")),
+    ]);
   }
   return csv(rows);
 }
@@ -42,8 +73,10 @@ function mergesCsv() {
 function place(k) {
   const [west, south, east, north] = drawing.box;
   const round = (v) => Number(v.toPrecision(8));
-  return [round(west + ((east - west) * drawing.corners[2 * k]) / GRID),
-    round(south + ((north - south) * drawing.corners[2 * k + 1]) / GRID)];
+  return [
+    round(west + ((east - west) * drawing.corners[2 * k]) / GRID),
+    round(south + ((north - south) * drawing.corners[2 * k + 1]) / GRID),
+  ];
 }
 
 // Outer rings of a target, each with its holes.
@@ -54,25 +87,43 @@ function polygonsOf(target) {
     for (let k = drawing.starts[ring]; k < drawing.starts[ring + 1]; k++) corners.push(place(k));
     if (corners.length > 2) rings.push([...corners, corners[0]]);
   }
-  const holds = (outer, [x, y]) => outer.reduce((inside, [x0, y0], k) => {
-    const [x1, y1] = outer[(k + 1) % outer.length];
-    return y0 > y !== y1 > y && x < x0 + ((y - y0) / (y1 - y0)) * (x1 - x0) ? !inside : inside;
-  }, false);
-  const isHole = rings.map((ring, a) => rings.filter((other, b) => a !== b && holds(other, ring[0])).length % 2 === 1);
-  return rings.flatMap((ring, a) => (isHole[a] ? [] : [[ring,
-    ...rings.filter((hole, b) => isHole[b] && holds(ring, hole[0]))]]));
+  const holds = (outer, [x, y]) =>
+    outer.reduce((inside, [x0, y0], k) => {
+      const [x1, y1] = outer[(k + 1) % outer.length];
+      return y0 > y !== y1 > y && x < x0 + ((y - y0) / (y1 - y0)) * (x1 - x0) ? !inside : inside;
+    }, false);
+  const isHole = rings.map(
+    (ring, a) => rings.filter((other, b) => a !== b && holds(other, ring[0])).length % 2 === 1,
+  );
+  return rings.flatMap((ring, a) =>
+    isHole[a] ? [] : [[ring, ...rings.filter((hole, b) => isHole[b] && holds(ring, hole[0]))]],
+  );
 }
 
 function regionsGeoJson() {
   const features = [];
   for (let g = 0; g < state.groups.n; g++) {
     const members = Array.from(state.groups.members(g));
-    const geometry = isDots ? { type: "MultiPoint", coordinates: members.map((i) => place(drawing.starts[ringsOf[i]])) }
+    const geometry = isDots
+      ? { type: "MultiPoint", coordinates: members.map((i) => place(drawing.starts[ringsOf[i]])) }
       : { type: "MultiPolygon", coordinates: members.flatMap(polygonsOf) };
     const gain = fareOf(g);
-    features.push({ type: "Feature", geometry, properties: {
-      group: g, size: members.length, members: members.map((i) => page.names[i]),
-      ...(fare ? { [fare.id === "held-out" ? "held_out_gain" : "predicted_gain"]: Number.isFinite(gain) ? gain : null } : {}) } });
+    features.push({
+      type: "Feature",
+      geometry,
+      properties: {
+        group: g,
+        size: members.length,
+        members: members.map((i) => page.names[i]),
+        ...(fare
+          ? {
+              [fare.id === "held-out" ? "held_out_gain" : "predicted_gain"]: Number.isFinite(gain)
+                ? gain
+                : null,
+            }
+          : {}),
+      },
+    });
   }
   return JSON.stringify({ type: "FeatureCollection", features });
 }
@@ -81,10 +132,16 @@ function startDownloads() {
   const files = [
     [`${page.tasks}.csv`, "text/csv", targetsCsv],
     ["merges.csv", "text/csv", mergesCsv],
-    ...(drawing.kind === "tiles" ? [] : [["regions.geojson", "application/geo+json", regionsGeoJson]]),
+    ...(drawing.kind === "tiles"
+      ? []
+      : [["regions.geojson", "application/geo+json", regionsGeoJson]]),
     ["ctfa.bib", "text/x-bibtex", () => page.bibtex],
   ];
-  put(byId("download-list"), ...files.map(([name, type, text]) => element("button", { type: "button",
-    onclick: () => save(name, type, text()) }, name)));
+  put(
+    byId("download-list"),
+    ...files.map(([name, type, text]) =>
+      element("button", { type: "button", onclick: () => save(name, type, text()) }, name),
+    ),
+  );
   byId("bibtex").textContent = page.bibtex;
 }

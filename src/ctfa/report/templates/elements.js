@@ -70,8 +70,13 @@ function listed(names, atMost = 3, total = names.length) {
 }
 
 function mean(values) {
-  let sum = 0, n = 0;
-  for (const value of values) if (Number.isFinite(value)) { sum += value; n++; }
+  let sum = 0,
+    n = 0;
+  for (const value of values)
+    if (Number.isFinite(value)) {
+      sum += value;
+      n++;
+    }
   return n ? sum / n : NaN;
 }
 
@@ -90,9 +95,16 @@ function quantile(values, share) {
 // A box of many entries is one stop for the tab key: inside it arrows go from entry to entry.
 function arrowKeys(box, entries, current, select) {
   box.addEventListener("keydown", (event) => {
-    const all = entries(), at = all.indexOf(current());
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: all.length - 1,
-      PageDown: at + 8, PageUp: at - 8 }[event.key];
+    const all = entries(),
+      at = all.indexOf(current());
+    const to = {
+      ArrowDown: at + 1,
+      ArrowUp: at - 1,
+      Home: 0,
+      End: all.length - 1,
+      PageDown: at + 8,
+      PageUp: at - 8,
+    }[event.key];
     if (to === undefined || !all.length) return;
     event.preventDefault();
     const next = Math.max(0, Math.min(all.length - 1, to));
@@ -102,7 +114,8 @@ function arrowKeys(box, entries, current, select) {
 
 // Rows of one height of which only those in sight are in the page; all of them on paper.
 function virtualRows(box, height, draw) {
-  let n = 0, queued = false;
+  let n = 0,
+    queued = false;
   const paper = window.matchMedia("print");
   const show = () => {
     queued = false;
@@ -110,13 +123,20 @@ function virtualRows(box, height, draw) {
     const first = Math.max(0, Math.floor(box.scrollTop / height) - 6);
     draw(first, Math.min(n, first + Math.ceil(box.clientHeight / height) + 12), n);
   };
-  box.addEventListener("scroll", () => {
-    if (!queued) requestAnimationFrame(show);
-    queued = true;
-  }, { passive: true });
+  box.addEventListener(
+    "scroll",
+    () => {
+      if (!queued) requestAnimationFrame(show);
+      queued = true;
+    },
+    { passive: true },
+  );
   paper.addEventListener("change", show);
   return {
-    update(total) { n = total; show(); },
+    update(total) {
+      n = total;
+      show();
+    },
     reveal(row) {
       const top = row * height;
       if (top < box.scrollTop) box.scrollTop = top;

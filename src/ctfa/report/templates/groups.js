@@ -9,7 +9,8 @@ const merges = (() => {
 
 // Merges done with a limit: those before the first that costs more.
 function stepAt(limit) {
-  let low = 0, high = merges.n;
+  let low = 0,
+    high = merges.n;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (merges.height[middle] <= limit) low = middle + 1;
@@ -45,7 +46,9 @@ function groupsAt(step) {
   const member = new Int32Array(nTargets);
   for (let i = 0; i < nTargets; i++) member[place[labels[i]]++] = i;
   const groups = {
-    step, labels, n,
+    step,
+    labels,
+    n,
     size: (g) => start[g + 1] - start[g],
     members: (g) => member.subarray(start[g], start[g + 1]),
   };
@@ -75,8 +78,13 @@ function coloursOf({ labels, n, size, members }) {
   const degree = new Int32Array(n + 1);
   const differ = [];
   for (let p = 0; p < touching.length; p += 2) {
-    const a = labels[touching[p]], b = labels[touching[p + 1]];
-    if (a !== b) { differ.push(a, b); degree[a + 1]++; degree[b + 1]++; }
+    const a = labels[touching[p]],
+      b = labels[touching[p + 1]];
+    if (a !== b) {
+      differ.push(a, b);
+      degree[a + 1]++;
+      degree[b + 1]++;
+    }
   }
   for (let g = 0; g < n; g++) degree[g + 1] += degree[g];
   const place = degree.slice(0, n);
@@ -95,8 +103,7 @@ function coloursOf({ labels, n, size, members }) {
     for (let k = degree[g]; k < degree[g + 1]; k++) {
       if (colour[beside[k]] !== ALONE) taken |= 1 << colour[beside[k]];
     }
-    const wanted = chosenGroups
-      ? chosenGroups.colour[chosenGroups.labels[members(g)[0]]] : ALONE;
+    const wanted = chosenGroups ? chosenGroups.colour[chosenGroups.labels[members(g)[0]]] : ALONE;
     let best = wanted !== ALONE && !(taken & (1 << wanted)) ? wanted : -1;
     for (let c = 0; best < 0 && c < PALETTE.length; c++) {
       if (!(taken & (1 << c))) best = c;
@@ -129,21 +136,28 @@ const selectedGroup = () => state.groups.labels[state.target];
 function atChosenLimit(group) {
   const own = state.groups.members(group);
   const chosen = chosenGroups.labels[own[0]];
-  return chosenGroups.size(chosen) === own.length
-    && own.every((i) => chosenGroups.labels[i] === chosen) ? chosen : -1;
+  return chosenGroups.size(chosen) === own.length &&
+    own.every((i) => chosenGroups.labels[i] === chosen)
+    ? chosen
+    : -1;
 }
 
 // Merges that made a group, as a tree: leaves are targets, and every node knows its first names.
 function treeOf(group, step = state.step, labels = state.groups.labels) {
   const node = new Map();
-  const get = (slot) => node.get(slot)
-    || { slot, size: 1, step: -1, height: -Infinity, first: [slot] };
+  const get = (slot) =>
+    node.get(slot) || { slot, size: 1, step: -1, height: -Infinity, first: [slot] };
   let root = null;
   for (let i = 0; i < step; i++) {
     if (group >= 0 && labels[merges.block[i]] !== group) continue;
-    const left = get(merges.block[i]), right = get(merges.other[i]);
+    const left = get(merges.block[i]),
+      right = get(merges.other[i]);
     root = {
-      slot: merges.block[i], step: i, left, right, size: left.size + right.size,
+      slot: merges.block[i],
+      step: i,
+      left,
+      right,
+      size: left.size + right.size,
       height: merges.height[i],
       first: [...left.first, ...right.first].sort((a, b) => a - b).slice(0, 3),
     };
@@ -155,6 +169,9 @@ function treeOf(group, step = state.step, labels = state.groups.labels) {
 
 function sideText(side) {
   if (side.size === 1) return page.names[side.slot];
-  return `${plural(side.size, page.task, page.tasks)} (${
-    listed(side.first.map((i) => page.names[i]), 2, side.size)})`;
+  return `${plural(side.size, page.task, page.tasks)} (${listed(
+    side.first.map((i) => page.names[i]),
+    2,
+    side.size,
+  )})`;
 }

@@ -3,21 +3,30 @@ const ROW = 34;
 let shownGroups = [];
 
 // Mean over members of what tells best how they fare: held-out gain, else the predicted one.
-const fare = choices.find((c) => c.id === "held-out") || choices.find((c) => c.id === "gain") || null;
+const fare =
+  choices.find((c) => c.id === "held-out") || choices.find((c) => c.id === "gain") || null;
 
 function fareOf(group) {
   return fare ? mean(Array.from(state.groups.members(group), (i) => fare.values[i])) : NaN;
 }
 
 function startList() {
-  const box = byId("list"), search = byId("list-search"), sort = byId("list-sort");
-  const ways = [["size", "largest first"], ...(fare ? [["worst", `least ${fare.name} first`]] : []), ["number", "by number"]];
+  const box = byId("list"),
+    search = byId("list-search"),
+    sort = byId("list-sort");
+  const ways = [
+    ["size", "largest first"],
+    ...(fare ? [["worst", `least ${fare.name} first`]] : []),
+    ["number", "by number"],
+  ];
   put(sort, ...ways.map(([value, text]) => element("option", { value }, text)));
   const rows = virtualRows(box, ROW, (first, end, n) => {
     const selected = selectedGroup();
     const items = [];
-    for (let r = first; r < end; r++) items.push(listRow(shownGroups[r], shownGroups[r] === selected));
-    const above = element("div", { role: "presentation" }), below = element("div", { role: "presentation" });
+    for (let r = first; r < end; r++)
+      items.push(listRow(shownGroups[r], shownGroups[r] === selected));
+    const above = element("div", { role: "presentation" }),
+      below = element("div", { role: "presentation" });
     above.style.height = `${first * ROW}px`;
     below.style.height = `${(n - end) * ROW}px`;
     put(box, above, ...items, below);
@@ -36,10 +45,15 @@ function startList() {
   };
   search.addEventListener("input", arrange);
   sort.addEventListener("change", arrange);
-  arrowKeys(box, () => shownGroups, selectedGroup, (group, at) => {
-    selectTarget(state.groups.members(group)[0]);
-    rows.reveal(at);
-  });
+  arrowKeys(
+    box,
+    () => shownGroups,
+    selectedGroup,
+    (group, at) => {
+      selectTarget(state.groups.members(group)[0]);
+      rows.reveal(at);
+    },
+  );
   let revealed = -1;
   onChange((what) => {
     if (what.has("groups")) arrange();
@@ -62,16 +76,28 @@ function foundGroups(text) {
 }
 
 function listRow(group, selected) {
-  const size = state.groups.size(group), gain = fareOf(group);
+  const size = state.groups.size(group),
+    gain = fareOf(group);
   const first = page.names[state.groups.members(group)[0]];
-  return element("div", {
-    role: "option", id: `group-${group}`, class: "list-row", "aria-selected": selected ? "true" : "false",
-    onclick: () => selectTarget(state.groups.members(group)[0]),
-  },
+  return element(
+    "div",
+    {
+      role: "option",
+      id: `group-${group}`,
+      class: "list-row",
+      "aria-selected": selected ? "true" : "false",
+      onclick: () => selectTarget(state.groups.members(group)[0]),
+    },
     swatch(groupColour(group)),
     element("span", { class: "list-name" }, `Group ${group}`),
-    element("span", { class: "list-first quiet", dir: "auto" }, size === 1 ? first : `${first}, \u2026`),
+    element(
+      "span",
+      { class: "list-first quiet", dir: "auto" },
+      size === 1 ? first : `${first}, \u2026`,
+    ),
     element("span", { class: "list-size" }, count(size)),
-    fare ? element("span", { class: `list-gain ${gain < 0 ? "loss" : ""}` }, fare.show(gain)) : null,
+    fare
+      ? element("span", { class: `list-gain ${gain < 0 ? "loss" : ""}` }, fare.show(gain))
+      : null,
   );
 }

@@ -1,8 +1,14 @@
 // The map: targets in the colour of what was asked for, borders of groups, and what is selected.
-const mapWrap = byId("map-wrap"), mapCanvas = byId("map"), overlay = byId("overlay");
+const mapWrap = byId("map-wrap"),
+  mapCanvas = byId("map"),
+  overlay = byId("overlay");
 const tip = byId("tip");
 const choices = colourings();
-let hovered = -1, drawnAt = null, slow = false, redrawTimer = 0, frame = 0;
+let hovered = -1,
+  drawnAt = null,
+  slow = false,
+  redrawTimer = 0,
+  frame = 0;
 
 const coloured = () => choices.find((choice) => choice.id === state.colour);
 
@@ -22,7 +28,8 @@ function paint() {
 
 function sized(canvas) {
   const ratio = Math.min(window.devicePixelRatio || 1, 2);
-  const width = Math.round(view.width * ratio), height = Math.round(view.height * ratio);
+  const width = Math.round(view.width * ratio),
+    height = Math.round(view.height * ratio);
   if (canvas.width !== width || canvas.height !== height) {
     canvas.width = width;
     canvas.height = height;
@@ -36,7 +43,9 @@ function sized(canvas) {
 
 function drawMap() {
   const began = performance.now();
-  const context = sized(mapCanvas), at = lens(), radius = dotRadius();
+  const context = sized(mapCanvas),
+    at = lens(),
+    radius = dotRadius();
   const { of, colours, scale } = paint();
   const byColour = colours.map(() => []);
   for (let i = 0; i < nTargets; i++) byColour[of[i]].push(i);
@@ -131,20 +140,30 @@ function halo(context, text, x, y) {
 
 // A point in the group: the middle of the member nearest to the middle of all.
 function pointIn(members, at) {
-  let x = 0, y = 0;
-  for (const i of members) { x += middle[2 * i]; y += middle[2 * i + 1]; }
+  let x = 0,
+    y = 0;
+  for (const i of members) {
+    x += middle[2 * i];
+    y += middle[2 * i + 1];
+  }
   x /= members.length;
   y /= members.length;
-  let best = members[0], least = Infinity;
+  let best = members[0],
+    least = Infinity;
   for (const i of members) {
     const far = (middle[2 * i] - x) ** 2 + (middle[2 * i + 1] - y) ** 2;
-    if (far < least) { least = far; best = i; }
+    if (far < least) {
+      least = far;
+      best = i;
+    }
   }
   return [at.left + at.a * middle[2 * best], at.top - at.b * middle[2 * best + 1]];
 }
 
 function drawOverlay() {
-  const context = sized(overlay), at = lens(), radius = dotRadius();
+  const context = sized(overlay),
+    at = lens(),
+    radius = dotRadius();
   const group = selectedGroup();
   context.beginPath();
   if (isDots) for (const i of state.groups.members(group)) addTarget(context, i, at, radius + 1);
@@ -172,10 +191,12 @@ function viewChanged() {
     frame = requestAnimationFrame(drawMap);
     return;
   }
-  const at = lens(), scale = at.a / drawnAt.a;
+  const at = lens(),
+    scale = at.a / drawnAt.a;
   mapCanvas.style.transformOrigin = "0 0";
   mapCanvas.style.transform = `translate(${at.left - drawnAt.left * scale}px, ${
-    at.top - drawnAt.top * scale}px) scale(${scale})`;
+    at.top - drawnAt.top * scale
+  }px) scale(${scale})`;
   drawOverlay();
   clearTimeout(redrawTimer);
   redrawTimer = setTimeout(drawMap, 140);
@@ -184,7 +205,8 @@ function viewChanged() {
 function zoomBy(factor, x = view.width / 2, y = view.height / 2) {
   const before = lens();
   const zoom = Math.max(1, Math.min(200, view.zoom * factor));
-  const column = (x - before.left) / before.a, row = (before.top - y) / before.b;
+  const column = (x - before.left) / before.a,
+    row = (before.top - y) / before.b;
   view.zoom = zoom;
   const at = lens();
   // The point under the pointer stays where it is.
@@ -203,7 +225,9 @@ function panBy(dx, dy) {
 }
 
 function keepInSight() {
-  if (view.zoom === 1) { view.x = view.y = 0.5; }
+  if (view.zoom === 1) {
+    view.x = view.y = 0.5;
+  }
   view.x = Math.max(0, Math.min(1, view.x));
   view.y = Math.max(0, Math.min(1, view.y));
 }
@@ -212,12 +236,14 @@ function keepInSight() {
 const tileRows = () => drawing.box[3] - drawing.box[1];
 
 function measureMap() {
-  const shape = extent.height / extent.width, stage = document.querySelector(".stage");
+  const shape = extent.height / extent.width,
+    stage = document.querySelector(".stage");
   // Beside a map that is tall there is room for the slider.
   stage.classList.toggle("tall", shape > 0.8 && stage.clientWidth > 760);
   view.width = mapWrap.clientWidth;
   const room = Math.max(340, Math.min(window.innerHeight * 0.68, 640));
   view.height = Math.round(Math.max(200, Math.min(room, view.width * shape + 2 * MARGIN)));
-  if (drawing.kind === "tiles") view.height = Math.min(view.height, Math.round(tileRows() * 84) + 2 * MARGIN);
+  if (drawing.kind === "tiles")
+    view.height = Math.min(view.height, Math.round(tileRows() * 84) + 2 * MARGIN);
   mapWrap.style.height = `${view.height}px`;
 }

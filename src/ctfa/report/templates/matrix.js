@@ -1,5 +1,6 @@
 // Coefficients of the groups side by side: a table whose cells are coloured.
-const MOST_GROUPS = 24, MOST_FEATURES = 30;
+const MOST_GROUPS = 24,
+  MOST_FEATURES = 30;
 
 function startMatrix() {
   if (!page.features || !page.features.value) {
@@ -7,7 +8,9 @@ function startMatrix() {
     return;
   }
   drawMatrix();
-  onChange((what) => { if (what.has("colour") || what.has("size") || what.has("selection")) drawMatrix(); });
+  onChange((what) => {
+    if (what.has("colour") || what.has("size") || what.has("selection")) drawMatrix();
+  });
 }
 
 function drawMatrix() {
@@ -15,27 +18,79 @@ function drawMatrix() {
   const size = (g) => chosenGroups.size(g);
   const all = Array.from(page.details).sort((a, b) => size(b) - size(a) || a - b);
   const groups = all.slice(0, MOST_GROUPS);
-  const row = rowOfGroup(), of = (g, k) => value[row[g] * names.length + k];
+  const row = rowOfGroup(),
+    of = (g, k) => value[row[g] * names.length + k];
   const weight = names.map((_, k) => groups.reduce((sum, g) => sum + Math.abs(of(g, k) || 0), 0));
   const columns = [...names.keys()];
-  const shown = names.length > MOST_FEATURES
-    ? columns.sort((a, b) => weight[b] - weight[a]).slice(0, MOST_FEATURES) : columns;
-  const scale = scaleOf({ values: Float32Array.from(groups.flatMap((g) => shown.map((k) => of(g, k)))), around: 0 });
+  const shown =
+    names.length > MOST_FEATURES
+      ? columns.sort((a, b) => weight[b] - weight[a]).slice(0, MOST_FEATURES)
+      : columns;
+  const scale = scaleOf({
+    values: Float32Array.from(groups.flatMap((g) => shown.map((k) => of(g, k)))),
+    around: 0,
+  });
   const chosen = atChosenLimit(selectedGroup());
   byId("matrix-facts").textContent = [
     page.features.coefficient_units,
-    page.n_groups > groups.length ? `the ${groups.length} largest of ${count(page.n_groups)} groups` : "",
-    names.length > shown.length ? `the ${shown.length} strongest of ${count(names.length)} features` : "",
-  ].filter(Boolean).join(" \u00b7 ");
-  put(byId("matrix"), element("table", {},
-    element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Group"),
-      ...shown.map((k) => element("th", { scope: "col", class: "tilt", title: units[k] || null },
-        element("span", { dir: "auto" }, names[k]))))),
-    element("tbody", {}, ...groups.map((g) => element("tr", { class: g === chosen ? "here" : null },
-      element("th", { scope: "row" }, element("button", { type: "button", class: "plain",
-        onclick: () => selectTarget(chosenGroups.members(g)[0]) }, matrixSwatch(g),
-        size(g) === 1 ? page.names[chosenGroups.members(g)[0]] : `${g}`, element("span", { class: "quiet" }, ` ${count(size(g))}`))),
-      ...shown.map((k) => cell(of(g, k), scale)))))));
+    page.n_groups > groups.length
+      ? `the ${groups.length} largest of ${count(page.n_groups)} groups`
+      : "",
+    names.length > shown.length
+      ? `the ${shown.length} strongest of ${count(names.length)} features`
+      : "",
+  ]
+    .filter(Boolean)
+    .join(" \u00b7 ");
+  put(
+    byId("matrix"),
+    element(
+      "table",
+      {},
+      element(
+        "thead",
+        {},
+        element(
+          "tr",
+          {},
+          element("th", { scope: "col" }, "Group"),
+          ...shown.map((k) =>
+            element(
+              "th",
+              { scope: "col", class: "tilt", title: units[k] || null },
+              element("span", { dir: "auto" }, names[k]),
+            ),
+          ),
+        ),
+      ),
+      element(
+        "tbody",
+        {},
+        ...groups.map((g) =>
+          element(
+            "tr",
+            { class: g === chosen ? "here" : null },
+            element(
+              "th",
+              { scope: "row" },
+              element(
+                "button",
+                {
+                  type: "button",
+                  class: "plain",
+                  onclick: () => selectTarget(chosenGroups.members(g)[0]),
+                },
+                matrixSwatch(g),
+                size(g) === 1 ? page.names[chosenGroups.members(g)[0]] : `${g}`,
+                element("span", { class: "quiet" }, ` ${count(size(g))}`),
+              ),
+            ),
+            ...shown.map((k) => cell(of(g, k), scale)),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 function matrixSwatch(group) {

@@ -3,8 +3,12 @@
 function caption(id, title, note) {
   byId(id).hidden = false;
   const shown = [...document.querySelectorAll(".panel:not([hidden])")].map((panel) => panel.id);
-  put(byId(id).querySelector("figcaption"), element("b", {}, "abcdefgh"[shown.indexOf(id)]), element("span", { class: "panel-title" }, title),
-    note ? element("span", { class: "panel-note" }, note) : null);
+  put(
+    byId(id).querySelector("figcaption"),
+    element("b", {}, "abcdefgh"[shown.indexOf(id)]),
+    element("span", { class: "panel-title" }, title),
+    note ? element("span", { class: "panel-note" }, note) : null,
+  );
   return byId(id).querySelector(".chart");
 }
 
@@ -17,46 +21,98 @@ function startPanel() {
 }
 
 function drawPanel() {
-  const group = selectedGroup(), { groups } = state, members = groups.members(group);
+  const group = selectedGroup(),
+    { groups } = state,
+    members = groups.members(group);
   const chosen = atChosenLimit(group);
   const row = chosen < 0 ? -1 : rowOfGroup()[chosen];
   const colour = groupColour(group) === theme.alone ? theme.accent : groupColour(group);
   const mark = swatch(groupColour(group));
   put(byId("group-title"), mark, members.length === 1 ? page.names[members[0]] : `Group ${group}`);
   byId("group-facts").textContent = factsOf(members, chosen);
-  const has = (id, shown) => { byId(id).hidden = !shown; return shown; };
+  const has = (id, shown) => {
+    byId(id).hidden = !shown;
+    return shown;
+  };
   if (has("panel-series", page.series && row >= 0)) {
-    const units = page.standardised ? " (standard deviations)" : page.target_units ? ` (${page.target_units})` : "";
-    seriesChart(caption("panel-series", members.length === 1 ? `${page.target}${units}` : `Mean ${page.target}${units}`,
-      members.length > 1 ? `line: mean of ${count(members.length)} ${page.tasks}; band: spread of its members` : ""), row, colour);
+    const units = page.standardised
+      ? " (standard deviations)"
+      : page.target_units
+        ? ` (${page.target_units})`
+        : "";
+    seriesChart(
+      caption(
+        "panel-series",
+        members.length === 1 ? `${page.target}${units}` : `Mean ${page.target}${units}`,
+        members.length > 1
+          ? `line: mean of ${count(members.length)} ${page.tasks}; band: spread of its members`
+          : "",
+      ),
+      row,
+      colour,
+    );
   }
   if (has("panel-coef", page.features && row >= 0)) {
     const all = meansOf(row);
-    const kept = all.length < page.features.names.length
-      ? `${plural(page.features.names.length, "feature", "features")} in ${plural(all.length, "mean", "means")}` : "";
+    const kept =
+      all.length < page.features.names.length
+        ? `${plural(page.features.names.length, "feature", "features")} in ${plural(all.length, "mean", "means")}`
+        : "";
     const errors = page.features.standard_error ? "line: one standard error, given the groups" : "";
-    coefficientChart(caption("panel-coef", page.features.value ? "Coefficients" : "Features",
-      [kept, page.features.coefficient_units, errors].filter(Boolean).join("; ")), row, colour);
+    coefficientChart(
+      caption(
+        "panel-coef",
+        page.features.value ? "Coefficients" : "Features",
+        [kept, page.features.coefficient_units, errors].filter(Boolean).join("; "),
+      ),
+      row,
+      colour,
+    );
   }
   const held = fare && fare.id === "held-out";
-  membersChart(caption("panel-members", `Its ${members.length === 1 ? page.task : page.tasks}`,
-    held ? "held-out error by itself (open) and in the group (filled); worst first"
-      : fare ? "predicted gain over a model of its own; worst first" : ""), members);
-  whyChart(caption("panel-why", members.length === 1 ? "Why it stays by itself" : "Why merged, and why not more",
-    members.length > 1 ? "last merge first" : ""), group);
+  membersChart(
+    caption(
+      "panel-members",
+      `Its ${members.length === 1 ? page.task : page.tasks}`,
+      held
+        ? "held-out error by itself (open) and in the group (filled); worst first"
+        : fare
+          ? "predicted gain over a model of its own; worst first"
+          : "",
+    ),
+    members,
+  );
+  whyChart(
+    caption(
+      "panel-why",
+      members.length === 1 ? "Why it stays by itself" : "Why merged, and why not more",
+      members.length > 1 ? "last merge first" : "",
+    ),
+    group,
+  );
   drawTree();
 }
 
 function factsOf(members, chosen) {
   const said = [plural(members.length, page.task, page.tasks)];
-  if (members.length > 1) said.push(listed(Array.from(members.subarray(0, 4), (i) => page.names[i]), 4, members.length));
+  if (members.length > 1)
+    said.push(
+      listed(
+        Array.from(members.subarray(0, 4), (i) => page.names[i]),
+        4,
+        members.length,
+      ),
+    );
   if (fare && members.length > 1) {
     const known = Array.from(members, (i) => fare.values[i]).filter(Number.isFinite);
     if (known.length) {
       const lost = known.filter((v) => v < 0).length;
-      said.push(`mean ${fare.name} ${fare.show(mean(known))}${lost ? `, ${count(lost)} worse off` : ", nobody worse off"}`);
+      said.push(
+        `mean ${fare.name} ${fare.show(mean(known))}${lost ? `, ${count(lost)} worse off` : ", nobody worse off"}`,
+      );
     }
   }
-  if (chosen < 0) said.push("not a group of the chosen limit: series and coefficients are known there only");
+  if (chosen < 0)
+    said.push("not a group of the chosen limit: series and coefficients are known there only");
   return said.join(" \u00b7 ");
 }

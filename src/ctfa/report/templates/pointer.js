@@ -6,8 +6,11 @@ function drawLegend(scale) {
     const alone = state.groups.colour.includes(ALONE);
     put(
       box,
-      element("span", { class: "swatches", "aria-hidden": "true" },
-        ...PALETTE.map((c) => swatch(c))),
+      element(
+        "span",
+        { class: "swatches", "aria-hidden": "true" },
+        ...PALETTE.map((c) => swatch(c)),
+      ),
       element("span", {}, "Neighbouring groups differ in colour; a colour comes again elsewhere."),
       alone ? swatch(theme.alone) : null,
       alone ? element("span", {}, `a ${page.task} by itself`) : null,
@@ -20,17 +23,26 @@ function drawLegend(scale) {
     context.fillStyle = scale.colours[i];
     context.fillRect(i, 0, 1, 1);
   }
-  const what = choice.id === "coefficient" ? `coefficient of ${page.features.names[state.feature]}`
-    : choice.name;
-  const words = choice.id === "held-out" ? "share of its variance; below zero it lost"
-    : choice.id === "coefficient" ? page.features.coefficient_units
-    : choice.id === "gain" && page.standardised ? "share of its variance, predicted" : "";
+  const what =
+    choice.id === "coefficient"
+      ? `coefficient of ${page.features.names[state.feature]}`
+      : choice.name;
+  const words =
+    choice.id === "held-out"
+      ? "share of its variance; below zero it lost"
+      : choice.id === "coefficient"
+        ? page.features.coefficient_units
+        : choice.id === "gain" && page.standardised
+          ? "share of its variance, predicted"
+          : "";
   put(
     box,
-    element("span", { class: "legend-end" }, choice.show(scale.low)), bar,
+    element("span", { class: "legend-end" }, choice.show(scale.low)),
+    bar,
     element("span", { class: "legend-end" }, choice.show(scale.high)),
     element("span", {}, words ? `${what}: ${words}` : what),
-    state.step === chosenStep ? null
+    state.step === chosenStep
+      ? null
       : element("span", { class: "warn" }, "values are of the chosen limit"),
   );
 }
@@ -42,14 +54,24 @@ function swatch(colour) {
 }
 
 function showTip(target, x, y) {
-  if (target < 0) { tip.hidden = true; return; }
-  const group = state.groups.labels[target], size = state.groups.size(group);
+  if (target < 0) {
+    tip.hidden = true;
+    return;
+  }
+  const group = state.groups.labels[target],
+    size = state.groups.size(group);
   const choice = coloured();
   put(
     tip,
     element("b", { dir: "auto" }, page.names[target]),
-    element("span", {}, size === 1 ? "by itself" : `group ${group}, ${plural(size, page.task, page.tasks)}`),
-    choice.values ? element("span", {}, `${choice.name} ${choice.show(choice.values[target])}`) : null,
+    element(
+      "span",
+      {},
+      size === 1 ? "by itself" : `group ${group}, ${plural(size, page.task, page.tasks)}`,
+    ),
+    choice.values
+      ? element("span", {}, `${choice.name} ${choice.show(choice.values[target])}`)
+      : null,
   );
   tip.hidden = false;
   const left = Math.min(x + 14, view.width - tip.offsetWidth - 6);
@@ -58,7 +80,8 @@ function showTip(target, x, y) {
 }
 
 function listenToPointer() {
-  let drag = null, pinch = 0;
+  let drag = null,
+    pinch = 0;
   const pointers = new Map();
   const place = (event) => [event.offsetX, event.offsetY];
   overlay.addEventListener("pointerdown", (event) => {
@@ -77,7 +100,8 @@ function listenToPointer() {
       return;
     }
     if (drag && event.buttons) {
-      const dx = x - drag.at[0], dy = y - drag.at[1];
+      const dx = x - drag.at[0],
+        dy = y - drag.at[1];
       if (!drag.moved && Math.hypot(dx, dy) < 4) return;
       if (!drag.moved) overlay.setPointerCapture(event.pointerId);
       drag = { at: [x, y], moved: true };
@@ -85,7 +109,10 @@ function listenToPointer() {
       return;
     }
     const target = targetAt(x, y);
-    if (target !== hovered) { hovered = target; drawOverlay(); }
+    if (target !== hovered) {
+      hovered = target;
+      drawOverlay();
+    }
     overlay.style.cursor = target >= 0 ? "pointer" : view.zoom > 1 ? "grab" : "default";
     showTip(target, x, y);
   });
@@ -104,12 +131,16 @@ function listenToPointer() {
     tip.hidden = true;
     drawOverlay();
   });
-  overlay.addEventListener("wheel", (event) => {
-    // A page that scrolls past is not caught by its map: the wheel zooms once the map has focus.
-    if (!event.ctrlKey && document.activeElement !== overlay) return;
-    event.preventDefault();
-    zoomBy(Math.exp(-event.deltaY * 0.002), ...place(event));
-  }, { passive: false });
+  overlay.addEventListener(
+    "wheel",
+    (event) => {
+      // A page that scrolls past is not caught by its map: the wheel zooms once the map has focus.
+      if (!event.ctrlKey && document.activeElement !== overlay) return;
+      event.preventDefault();
+      zoomBy(Math.exp(-event.deltaY * 0.002), ...place(event));
+    },
+    { passive: false },
+  );
 }
 
 function spread(pointers) {
@@ -126,8 +157,10 @@ function listenToKeys() {
     else if (event.key === "0" || event.key === "Escape") wholeMap();
     else if (step && event.shiftKey) {
       const far = -60 * step;
-      panBy(event.key.endsWith("Right") || event.key.endsWith("Left") ? far : 0,
-        event.key.endsWith("Up") || event.key.endsWith("Down") ? far : 0);
+      panBy(
+        event.key.endsWith("Right") || event.key.endsWith("Left") ? far : 0,
+        event.key.endsWith("Up") || event.key.endsWith("Down") ? far : 0,
+      );
     } else if (step) selectGroup(selectedGroup() + step);
     else if (event.key === "Home") selectGroup(0);
     else if (event.key === "End") selectGroup(state.groups.n - 1);
@@ -155,7 +188,10 @@ function startMap() {
     changed("colour");
   });
   if (page.features) {
-    put(byId("feature"), ...page.features.names.map((name, k) => element("option", { value: k }, name)));
+    put(
+      byId("feature"),
+      ...page.features.names.map((name, k) => element("option", { value: k }, name)),
+    );
     byId("feature").addEventListener("change", (event) => {
       state.feature = Number(event.target.value);
       changed("colour");
@@ -172,8 +208,15 @@ function startMap() {
     if (what.has("groups") || what.has("colour") || what.has("size")) drawMap();
     else drawOverlay();
     const group = selectedGroup();
-    overlay.setAttribute("aria-label", `${drawing.kind === "tiles" ? "Tiles" : "Map"} of ${
-      plural(nTargets, page.task, page.tasks)} in ${plural(state.groups.n, "group", "groups")}; group ${
-      group} selected, ${plural(state.groups.size(group), page.task, page.tasks)}`);
+    overlay.setAttribute(
+      "aria-label",
+      `${drawing.kind === "tiles" ? "Tiles" : "Map"} of ${plural(
+        nTargets,
+        page.task,
+        page.tasks,
+      )} in ${plural(state.groups.n, "group", "groups")}; group ${
+        group
+      } selected, ${plural(state.groups.size(group), page.task, page.tasks)}`,
+    );
   }, "at_once");
 }

@@ -1,5 +1,6 @@
 // The slider over the limit of merging, and under it what held-out rows say of each limit.
-const TRACK = 1000, EDGE = 9;
+const TRACK = 1000,
+  EDGE = 9;
 const unitOfLoss = (() => {
   if (page.rule.criterion === "risk") return 0.5;
   return quantile(merges.height.map(Math.abs), 0.5) || 1;
@@ -8,9 +9,11 @@ const stretched = (limit) => Math.asinh(limit / unitOfLoss);
 const range = (() => {
   const finite = merges.height.filter((h) => Number.isFinite(h) && Math.abs(h) < 1e30);
   const limits = [...finite.slice(0, 1), ...finite.slice(-1)];
-  if (page.curve) limits.push(...page.curve.limit.filter((l) => Number.isFinite(l) && l <= (finite.at(-1) ?? l)));
+  if (page.curve)
+    limits.push(...page.curve.limit.filter((l) => Number.isFinite(l) && l <= (finite.at(-1) ?? l)));
   if (Number.isFinite(page.rule.limit)) limits.push(page.rule.limit);
-  const low = stretched(Math.min(...limits, 0)), high = stretched(Math.max(...limits, unitOfLoss));
+  const low = stretched(Math.min(...limits, 0)),
+    high = stretched(Math.max(...limits, unitOfLoss));
   const pad = 0.04 * (high - low || 1);
   return { low: low - pad, high: high + pad };
 })();
@@ -39,24 +42,31 @@ function showLimit(limit) {
 
 function showStep(step) {
   setStep(step);
-  shownLimit = state.step === chosenStep ? page.rule.limit
-    : state.step === 0 ? -Infinity : merges.height[state.step - 1];
+  shownLimit =
+    state.step === chosenStep
+      ? page.rule.limit
+      : state.step === 0
+        ? -Infinity
+        : merges.height[state.step - 1];
   changed("groups");
 }
 
 function startSlider() {
   const input = byId("limit");
-  byId("limit-unit").textContent = page.rule.criterion === "risk"
-    ? "max_loss: bias paid for each unit of variance saved, 1 breaks even" : "max_loss";
+  byId("limit-unit").textContent =
+    page.rule.criterion === "risk"
+      ? "max_loss: bias paid for each unit of variance saved, 1 breaks even"
+      : "max_loss";
   let queued = false;
   input.addEventListener("input", () => {
     // A hand moves faster than a large map is drawn: the last position counts.
-    if (!queued) requestAnimationFrame(() => {
-      queued = false;
-      const place = Number(input.value) / TRACK;
-      if (page.rule.nested) showLimit(limitAt(place));
-      else showStep(Math.round(place * merges.n));
-    });
+    if (!queued)
+      requestAnimationFrame(() => {
+        queued = false;
+        const place = Number(input.value) / TRACK;
+        if (page.rule.nested) showLimit(limitAt(place));
+        else showStep(Math.round(place * merges.n));
+      });
     queued = true;
   });
   byId("limit-reset").addEventListener("click", () => showStep(chosenStep));
@@ -64,20 +74,27 @@ function startSlider() {
   byId("merge-on").addEventListener("click", () => showStep(state.step + 1));
   const notes = [];
   if (!page.rule.nested) {
-    notes.push("This search takes merges in an order of its own: the slider replays them one by one, "
-      + "which is not what a smaller limit would have given.");
-  } else if (!page.rule.complete) notes.push("Merges beyond the limit that was used are not in this page.");
+    notes.push(
+      "This search takes merges in an order of its own: the slider replays them one by one, " +
+        "which is not what a smaller limit would have given.",
+    );
+  } else if (!page.rule.complete)
+    notes.push("Merges beyond the limit that was used are not in this page.");
   if (page.curve) {
-    notes.push("The line is the error on held-out rows, with two standard errors of its difference "
-      + "from the best; groups were found anew without those rows.");
+    notes.push(
+      "The line is the error on held-out rows, with two standard errors of its difference " +
+        "from the best; groups were found anew without those rows.",
+    );
   }
   byId("limit-note").textContent = notes.join(" ");
   onChange((what) => {
     if (!what.has("groups") && !what.has("size") && !what.has("colour")) return;
     const place = page.rule.nested ? placeOf(shownLimit) : state.step / (merges.n || 1);
     input.value = Math.round(place * TRACK);
-    input.setAttribute("aria-valuetext", `limit ${number(shownLimit)}, ${
-      plural(state.groups.n, "group", "groups")}`);
+    input.setAttribute(
+      "aria-valuetext",
+      `limit ${number(shownLimit)}, ${plural(state.groups.n, "group", "groups")}`,
+    );
     byId("limit-reset").disabled = state.step === chosenStep;
     byId("merge-back").disabled = state.step === 0;
     byId("merge-on").disabled = state.step === merges.n;
@@ -88,35 +105,66 @@ function startSlider() {
 
 function drawReadout() {
   const said = [
-    ["max_loss", fixed(shownLimit), state.step === chosenStep ? (page.rule.chosen ? "chosen on folds" : "as given") : ""],
-    [state.groups.n === 1 ? "group" : "groups", count(state.groups.n), `of ${plural(nTargets, page.task, page.tasks)}`],
+    [
+      "max_loss",
+      fixed(shownLimit),
+      state.step === chosenStep ? (page.rule.chosen ? "chosen on folds" : "as given") : "",
+    ],
+    [
+      state.groups.n === 1 ? "group" : "groups",
+      count(state.groups.n),
+      `of ${plural(nTargets, page.task, page.tasks)}`,
+    ],
   ];
   const tried = nearestTried();
   if (tried >= 0) {
     const { error, limit } = page.curve;
-    said.push(["held-out error", fixed(error[tried], 3), `at the limit ${number(limit[tried])} tried`]);
+    said.push([
+      "held-out error",
+      fixed(error[tried], 3),
+      `at the limit ${number(limit[tried])} tried`,
+    ]);
   }
   if (page.evidence) {
     let total = 0;
     const known = Math.min(state.step, page.evidence.gain.length);
     for (let i = 0; i < known; i++) total += page.evidence.gain[i] || 0;
     const more = state.step - known;
-    said.push(["predicted gain", gainText(total / nTargets), more > 0
-      ? `a ${page.task}, without the last ${plural(more, "merge", "merges")}`
-      : page.standardised ? `of its variance, a ${page.task} on average` : `a ${page.task} on average`]);
+    said.push([
+      "predicted gain",
+      gainText(total / nTargets),
+      more > 0
+        ? `a ${page.task}, without the last ${plural(more, "merge", "merges")}`
+        : page.standardised
+          ? `of its variance, a ${page.task} on average`
+          : `a ${page.task} on average`,
+    ]);
   }
-  put(byId("readout"), ...said.map(([name, value, note]) =>
-    element("div", {}, element("dt", {}, name), element("dd", {}, value),
-      element("dd", { class: "quiet" }, note))));
+  put(
+    byId("readout"),
+    ...said.map(([name, value, note]) =>
+      element(
+        "div",
+        {},
+        element("dt", {}, name),
+        element("dd", {}, value),
+        element("dd", { class: "quiet" }, note),
+      ),
+    ),
+  );
 }
 
 // The limit that was tried on folds and is nearest to the one shown; -1 if none was.
 function nearestTried() {
   if (!page.curve) return -1;
-  let best = -1, least = Infinity;
+  let best = -1,
+    least = Infinity;
   page.curve.limit.forEach((limit, i) => {
     const far = Math.abs(placeOf(limit) - placeOf(shownLimit));
-    if (far < least && Number.isFinite(page.curve.error[i])) { least = far; best = i; }
+    if (far < least && Number.isFinite(page.curve.error[i])) {
+      least = far;
+      best = i;
+    }
   });
   return best;
 }
@@ -124,7 +172,9 @@ function nearestTried() {
 function drawCurve(place) {
   const box = byId("curve");
   const room = isTall() ? Math.min(300, Math.max(0, view.height - 430)) : 0;
-  const width = box.clientWidth || 600, base = (page.curve ? 120 : 70) + room, top = 8;
+  const width = box.clientWidth || 600,
+    base = (page.curve ? 120 : 70) + room,
+    top = 8;
   const height = base + 22;
   const x = (p) => EDGE + p * (width - 2 * EDGE);
   const parts = [];
@@ -140,7 +190,15 @@ function drawCurve(place) {
   parts.push(svg("path", { d: `${line}H${x(1)}`, class: "count-line" }));
   if (page.curve) parts.push(...errorLine(x, base, top));
   for (const [limit, label] of ticks()) {
-    parts.push(svg("line", { x1: x(placeOf(limit)), x2: x(placeOf(limit)), y1: base, y2: base + 4, class: "rule" }));
+    parts.push(
+      svg("line", {
+        x1: x(placeOf(limit)),
+        x2: x(placeOf(limit)),
+        y1: base,
+        y2: base + 4,
+        class: "rule",
+      }),
+    );
     parts.push(svg("text", { x: x(placeOf(limit)), y: height - 4, class: "axis mid" }, label));
   }
   parts.push(svg("line", { x1: x(0), x2: x(1), y1: base, y2: base, class: "rule" }));
@@ -148,11 +206,30 @@ function drawCurve(place) {
   parts.push(svg("line", { x1: x(chosen), x2: x(chosen), y1: 0, y2: base, class: "chosen" }));
   parts.push(svg("line", { x1: x(place), x2: x(place), y1: 0, y2: base, class: "current" }));
   const key = (kind, text) => element("span", {}, element("i", { class: kind }), text);
-  put(box, svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": "Number of groups and held-out error for each limit" }, ...parts),
-  element("div", { class: "curve-key" }, page.curve ? key("of-error", "held-out error") : null,
-    key("of-count", `groups, from ${count(nTargets)} to ${count(nTargets - merges.n)}, in ratios`),
-    key("of-chosen", page.rule.chosen ? "limit chosen" : "limit given")));
+  put(
+    box,
+    svg(
+      "svg",
+      {
+        width,
+        height,
+        viewBox: `0 0 ${width} ${height}`,
+        role: "img",
+        "aria-label": "Number of groups and held-out error for each limit",
+      },
+      ...parts,
+    ),
+    element(
+      "div",
+      { class: "curve-key" },
+      page.curve ? key("of-error", "held-out error") : null,
+      key(
+        "of-count",
+        `groups, from ${count(nTargets)} to ${count(nTargets - merges.n)}, in ratios`,
+      ),
+      key("of-chosen", page.rule.chosen ? "limit chosen" : "limit given"),
+    ),
+  );
 }
 
 const isTall = () => document.querySelector(".stage").classList.contains("tall");
@@ -160,15 +237,21 @@ const isTall = () => document.querySelector(".stage").classList.contains("tall")
 function errorLine(x, base, top) {
   const { limit, error, standard_error: spread } = page.curve;
   const known = [...error.keys()].filter((i) => Number.isFinite(error[i]));
-  const least = Math.min(...known.map((i) => error[i])), middle = quantile(error, 0.5);
+  const least = Math.min(...known.map((i) => error[i])),
+    middle = quantile(error, 0.5);
   // What is far worse than half of the limits would press the rest flat.
-  const most = Math.min(Math.max(...known.map((i) => error[i])), middle + 2.5 * (middle - least) + 1e-9);
+  const most = Math.min(
+    Math.max(...known.map((i) => error[i])),
+    middle + 2.5 * (middle - least) + 1e-9,
+  );
   const share = (e) => Math.max(-0.06, Math.min(1.1, (e - least) / (most - least || 1)));
   const y = (e) => base - 8 - share(e) * (base - top - 24);
   const at = (i) => x(placeOf(limit[i])).toFixed(1);
   const line = known.map((i) => `${at(i)},${y(error[i]).toFixed(1)}`).join("L");
-  const band = [...known.map((i) => `${at(i)},${y(error[i] + 2 * spread[i]).toFixed(1)}`),
-    ...[...known].reverse().map((i) => `${at(i)},${y(error[i] - 2 * spread[i]).toFixed(1)}`)].join("L");
+  const band = [
+    ...known.map((i) => `${at(i)},${y(error[i] + 2 * spread[i]).toFixed(1)}`),
+    ...[...known].reverse().map((i) => `${at(i)},${y(error[i] - 2 * spread[i]).toFixed(1)}`),
+  ].join("L");
   const right = x(1);
   const marks = niceTicks(least, most, 4).flatMap((tick) => [
     svg("line", { x1: x(0), x2: right, y1: y(tick), y2: y(tick), class: "grid" }),
@@ -178,9 +261,24 @@ function errorLine(x, base, top) {
     ...marks,
     svg("path", { d: `M${band}Z`, class: "band" }),
     svg("path", { d: `M${line}`, class: "error-line" }),
-    ...known.map((i) => svg("circle", { cx: at(i), cy: y(error[i]), r: i === page.curve.chosen ? 4.5 : 2.5,
-      class: share(error[i]) > 1.05 ? "error-dot beyond" : "error-dot" }, svg("title", {}, `limit ${number(limit[i])}: error ${number(error[i], 4)}, ${
-      number(page.curve.n_groups[i])} groups on average`))),
+    ...known.map((i) =>
+      svg(
+        "circle",
+        {
+          cx: at(i),
+          cy: y(error[i]),
+          r: i === page.curve.chosen ? 4.5 : 2.5,
+          class: share(error[i]) > 1.05 ? "error-dot beyond" : "error-dot",
+        },
+        svg(
+          "title",
+          {},
+          `limit ${number(limit[i])}: error ${number(error[i], 4)}, ${number(
+            page.curve.n_groups[i],
+          )} groups on average`,
+        ),
+      ),
+    ),
   ];
 }
 
