@@ -154,8 +154,9 @@ class EvidenceMixin:
         error, alone = held_out_errors(
             models, sample, targets.values, splits, labels, targets.weights
         )
-        # Of the targets as they are, in the units of the gains that were predicted.
-        variance = np.nanvar(self.targets_._to_units(targets.values), axis=0)
+        # In the units of the gains that were predicted.
+        units = self.targets_._to_units(targets.values, sample.baseline)
+        variance = np.nanvar(units, axis=0)
         columns = {
             "target": list(self.targets_._names),
             "group": self.labels_,
