@@ -296,7 +296,7 @@ def test_a_grid_is_fitted_and_its_cells_are_asked_by_their_place(tmp_path, capsy
     assert labelled.read(tmp_path / "run" / "regions.nc")["region"].dims == ("lat", "lon")
     assert set(geopandas.read_file(tmp_path / "run" / "regions.gpkg").geom_type) == {"Polygon"}
     assert cli.main(["why", out, "-30.75,10.5"]) == 0
-    assert "lat=-30.75, lon=10.5" in capsys.readouterr().out
+    assert "30.75°S 10.5°E" in capsys.readouterr().out
     assert cli.main(["why", out, "-30.75"]) == 1
     assert "2 values" in capsys.readouterr().err
     assert grid.sizes == {"time": 60, "lat": 4, "lon": 6}

@@ -15,7 +15,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 
 from ctfa.core.design import EPS, column_lengths, row_scales, weighted_mean
 from ctfa.core.gaps import patterns
@@ -62,14 +61,14 @@ class Baseline:
         centred = (columns - centre) * row_scale[:, None]
         spread = column_lengths(centre, centred)
         varying = np.flatnonzero(spread > 0.0)
-        left, values, _ = linalg.svd(centred[:, varying] / spread[varying], full_matrices=False)
+        left, values, _ = np.linalg.svd(centred[:, varying] / spread[varying], full_matrices=False)
         rank = int(np.count_nonzero(values > RANK_CUTOFF * values.max(initial=0.0)))
         basis = left[:, :rank]
         to_slopes = np.zeros((columns.shape[1], rank))
         if rank:
             # Rank is decided on columns of unit spread, slopes are shortest by their lengths.
             length = np.sqrt(spread[varying] ** 2 + (row_scale**2).sum() * centre[varying] ** 2)
-            u, s, v = linalg.svd(centred[:, varying] / length, full_matrices=False)
+            u, s, v = np.linalg.svd(centred[:, varying] / length, full_matrices=False)
             inverse = v[:rank].T / s[:rank] @ (u[:, :rank].T @ basis)
             to_slopes[varying] = inverse / length[:, None]
         return cls(columns, weights, centre, row_scale, basis, to_slopes)

@@ -78,6 +78,8 @@ def _rival(name: str) -> str:
 
 
 def _served(fit: Any) -> str:
+    if fit.n_regions == fit.tasks.n_tasks:
+        return f"no merge pays, and every {fit.tasks.what} keeps a model of its own"
     aggregate = getattr(fit.estimator, "aggregate_", None)
     if aggregate == "pool":
         return f"members of a region share coefficients and keep their own {_inputs(fit)}"

@@ -79,6 +79,10 @@ class Tasks:
         parts = self.coords.levels.get(self.dims[0], self.dims)
         if len(parts) == 1:
             return [word(label) for label in self.labels]
+        kinds = [_side(part) for part in parts]
+        if sorted(kinds) == ["east", "north"]:
+            north = kinds.index("north")
+            return [f"{_north(label[north])} {_east(label[1 - north])}" for label in self.labels]
         return [
             ", ".join(f"{dim}={word(part)}" for dim, part in zip(parts, label, strict=True))
             for label in self.labels
@@ -172,6 +176,21 @@ class Tasks:
             f"({some}, ...): give a value of {where}"
             f"{', or one that is not masked' if self.n_masked else ''}."
         )
+
+
+def _side(name: str) -> str:
+    """Which coordinate of the globe a name means."""
+    if name.lower() not in DEGREES:
+        return ""
+    return "east" if name.lower() in EAST else "north"
+
+
+def _north(latitude: Any) -> str:
+    return f"{abs(float(latitude)):.10g}°{'S' if latitude < 0 else 'N'}"
+
+
+def _east(longitude: Any) -> str:
+    return f"{abs(float(longitude)):.10g}°{'W' if longitude < 0 else 'E'}"
 
 
 def _plain(label: Any) -> Any:
