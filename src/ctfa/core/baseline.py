@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 
 from ctfa.core.design import EPS, column_lengths, row_scales, weighted_mean
 from ctfa.core.gaps import patterns
