@@ -70,7 +70,7 @@ lowest: .venv-lowest/.ready
 browser: $(READY)
 	@if [ -n "$$CTFA_BROWSER" ] || $(FIND_BROWSER) >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
-		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; \
+		apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core; \
 	else \
 		echo "No browser: install Chromium or Chrome (on Debian: sudo apt-get install chromium),"; \
 		echo "or name one that is installed: CTFA_BROWSER=/path/to/chrome make browser"; exit 1; \
