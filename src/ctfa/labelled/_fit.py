@@ -24,7 +24,7 @@ from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._rows import fit_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
-from ctfa.labelled._words import kind_of, word
+from ctfa.labelled._words import kind_of, several, word
 from ctfa.report import Given, Material, complete
 
 
@@ -166,7 +166,8 @@ def fit(
     if baseline is not None:
         notes.append(baseline.words(gathered.plan.sample))
     if weight is not None:
-        notes.append("tasks count by their area" if weights == "area" else "tasks have weights")
+        by_area = isinstance(weights, str)
+        notes.append("tasks count by their area" if by_area else "tasks have weights")
     return LabelledFit(
         model,
         gathered.plan,
@@ -180,7 +181,8 @@ def fit(
         outlines,
         weight,
         tuple(notes),
-        title or f"{gathered.plan.target_words}: {arrays.tasks.n_tasks:,} {arrays.tasks.what}s",
+        title
+        or f"{gathered.plan.target_words}: {several(arrays.tasks.n_tasks, arrays.tasks.what)}",
         _span(arrays),
     )
 
