@@ -88,7 +88,7 @@ def _part(samples: Any, part: str) -> FloatArray:
 
 
 def _numbers(samples: Any) -> FloatArray:
-    """Times as numbers: days where they are dates, else as they are, else counted."""
+    """Times as numbers: days where they are dates, else as they are; refused where neither."""
     values = np.asarray(samples.values)
     if values.dtype.kind == "M":
         return values.astype("datetime64[s]").astype(np.float64) / 86400.0

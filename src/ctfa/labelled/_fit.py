@@ -148,9 +148,9 @@ def fit(
     )
     if is_table(data) and sample is None and isinstance(task, str) and isinstance(target, str):
         return fit_rows(data, target, features, task, neighbours, options, held_out, title)
-    gathered, form, geometry = _read(data, target, features, sample, task)
+    gathered, form, geometry = read_labelled(data, target, features, sample, task)
     arrays = arrange(gathered, masked)
-    outlines = _outlines(places, neighbours, geometry, arrays.tasks)
+    outlines = read_outlines(places, neighbours, geometry, arrays.tasks)
     graph = read_neighbours(neighbours, arrays.tasks, outlines)
     weight = _weights(weights, arrays.tasks, outlines)
     baseline = Baseline.of(anomalies, detrend, arrays.samples)
@@ -187,9 +187,10 @@ def fit(
     )
 
 
-def _read(
+def read_labelled(
     data: Any, target: Any, features: Any, sample: Any, task: Any
 ) -> tuple[Gathered, Form, Any]:
+    """Target and features, the form they came in, and the shapes that came with a table."""
     if not is_table(data):
         return gather(data, target, features, sample, task), Form("xarray"), None
     table = read_table(data, target, features, sample, task)
@@ -235,7 +236,7 @@ def _name_slots(model: Any, plan: Plan) -> None:
         features.feature_names_in_ = names[slots]
 
 
-def _outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
+def read_outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
     """Outlines of the tasks, wherever they were given."""
     for given in (places, neighbours, geometry):
         if hasattr(given, "geom_type") or hasattr(given, "geometry"):
