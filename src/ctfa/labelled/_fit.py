@@ -12,9 +12,9 @@ from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
 from ctfa.labelled._arrays import Arrays, arrange, named_inputs
-from ctfa.labelled._baseline import Baseline
+from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
-from ctfa.labelled._form import Form
+from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Gathered, gather
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._maps import area_weights
@@ -153,7 +153,7 @@ def fit(
     outlines = read_outlines(places, neighbours, geometry, arrays.tasks)
     graph = read_neighbours(neighbours, arrays.tasks, outlines)
     weight = _weights(weights, arrays.tasks, outlines)
-    baseline = Baseline.of(anomalies, detrend, arrays.samples)
+    baseline = Seasons.of(anomalies, detrend, arrays.samples)
     columns = None if baseline is None else baseline.columns(arrays.samples)
     model = _model(options, arrays, graph)
     inputs = named_inputs(arrays.X, gathered.plan)
@@ -189,13 +189,13 @@ def fit(
 
 def read_labelled(
     data: Any, target: Any, features: Any, sample: Any, task: Any
-) -> tuple[Gathered, Form, Any]:
+) -> tuple[Gathered, DataForm, Any]:
     """Target and features, the form they came in, and the shapes that came with a table."""
     if not is_table(data):
-        return gather(data, target, features, sample, task), Form("xarray"), None
+        return gather(data, target, features, sample, task), DataForm("xarray"), None
     table = read_table(data, target, features, sample, task)
     gathered = gather(table.dataset, table.target, table.features, table.sample, table.task)
-    return gathered, Form(table.kind, library_of(data)), table.geometry
+    return gathered, DataForm(table.kind, library_of(data)), table.geometry
 
 
 def _model(options: Options, arrays: Arrays, graph: Any) -> Any:

@@ -12,9 +12,9 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.labelled import _form, _maps
 from ctfa.labelled._arrays import named_inputs, table
-from ctfa.labelled._baseline import Baseline
+from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
-from ctfa.labelled._form import Form
+from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import gather_features
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._plan import Plan
@@ -49,8 +49,8 @@ class LabelledFit:
     estimator: Any
     plan: Plan
     tasks: Tasks
-    form: Form
-    baseline: Baseline | None
+    form: DataForm
+    baseline: Seasons | None
     held_out: HeldOut | None
     history: MergeHistory | None
     coefficients: Coefficients | None
