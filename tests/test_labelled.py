@@ -365,6 +365,17 @@ def test_area_weights_come_from_latitude():
     xr.testing.assert_allclose(found.to_regions(grid.flow).isel(region=0, drop=True), mean)
 
 
+def test_weights_of_ones_own_are_those_of_the_same_areas():
+    grid = on_a_grid()
+    options = {"target": "flow", "task": ("lat", "lon"), "held_out": None, "max_loss": np.inf}
+    cosine = np.cos(np.radians(grid.lat)) * xr.ones_like(grid.lon)
+    by_area = ctfa.labelled.fit(grid, weights="area", neighbours="rook", **options)
+    for own in (cosine, cosine.values.ravel()[by_area.tasks.kept]):
+        found = ctfa.labelled.fit(grid, weights=own, neighbours="rook", **options)
+        np.testing.assert_allclose(found.weights, by_area.weights)
+        assert "tasks have weights" in found.notes
+
+
 def test_a_result_prints_what_matters(fit):
     text = str(fit)
     assert "24 basins -> " in text

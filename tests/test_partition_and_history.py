@@ -81,3 +81,10 @@ def test_a_history_is_a_frame_of_merges():
     frame = history().to_frame()
     assert frame.columns.tolist() == ["block", "other", "loss", "size"]
     assert frame["size"].tolist() == [2, 2, 4]
+
+
+def test_slopes_shared_out_to_members_predict_what_those_on_the_means_do():
+    columns = np.random.default_rng(0).normal(size=(7, 5))
+    partition, slopes = Partition([0, 1, 0, 2, 0]), np.array([[3.0, -1.0, 2.0], [0.0, 4.0, 1.0]])
+    expected = partition.mean(columns) @ slopes.T
+    np.testing.assert_allclose(columns @ partition.share_out(slopes).T, expected)

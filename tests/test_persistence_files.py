@@ -26,7 +26,7 @@ from ctfa import (
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.labelled import LabelledFit
 from ctfa.labelled._coordinates import Coordinate, Coordinates
-from ctfa.labelled._form import Form
+from ctfa.labelled._form import DataForm
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._tasks import Tasks
 from ctfa.persistence import PersistenceError, load, save
@@ -494,7 +494,7 @@ PLACES = Coordinates({"lat": Coordinate(("cell",), np.arange(3.0), {})}, {}, {"c
         ("tasks", Tasks(("cell",), Coordinates(PLACES.variables, {}, {"cell": 4}), np.arange(3))),
         ("geometry", Geometry(np.zeros(4, np.uint8), np.array([0, 9]))),
         ("geometry", Geometry(np.zeros(4, np.uint8), np.array([0, 3, 2, 4]))),
-        ("form", Form("long", "os")),
+        ("form", DataForm("long", "os")),
         ("series", HeldOut),
     ],
 )
@@ -502,7 +502,7 @@ def test_labelled_results_that_cannot_be_are_refused(part, value):
     sound = {
         "tasks": Tasks(("cell",), PLACES, np.array([0, 2])),
         "geometry": Geometry(np.zeros(4, np.uint8), np.array([0, 3, 4])),
-        "form": Form("long", "pandas"),
+        "form": DataForm("long", "pandas"),
     }
     empty = dict.fromkeys(field.name for field in dataclasses.fields(LabelledFit))
     fit = LabelledFit(**{**empty, "estimator": MODEL, **sound})

@@ -217,7 +217,7 @@ def _spread(reduced: _Affine, partition: Partition) -> _Affine:
     """A function of means of features as one of the features."""
     if reduced.coef.shape[1] == partition.n_variables:
         return reduced
-    return _Affine((reduced.coef / partition.sizes)[:, partition.labels], reduced.intercept)
+    return _Affine(partition.share_out(reduced.coef), reduced.intercept)
 
 
 def _in_own_units(units: _Affine, offsets: FloatArray, scales: FloatArray) -> _Affine:

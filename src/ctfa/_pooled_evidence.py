@@ -11,6 +11,7 @@ import numpy as np
 from ctfa._explanation import Explanation, MergeEvidence, MergeSummary, explain, listed
 from ctfa.core.gains import Gain, gain
 from ctfa.core.history import MergeHistory
+from ctfa.core.partition import Partition
 from ctfa.core.spaces import PooledSpace
 from ctfa.core.types import FloatArray, IntArray
 
@@ -44,6 +45,13 @@ class PooledEvidence(NamedTuple):
             space.merge(block, other)
             members[block] += members[other]
         return summaries
+
+    def gains(self, partition: Partition) -> Gain:
+        """Predicted gain of every task by its group, worked out one by one; NaN where unknown."""
+        groups = partition.groups
+        each = [self.gain_of(t, groups[group]) for t, group in enumerate(partition.labels)]
+        value, error = np.array(each, dtype=np.float64).T
+        return Gain(np.where(np.isfinite(value), value, np.nan), error)
 
     def gain_of(self, task: int, members: IntArray) -> tuple[float, float]:
         """What a task gains by the others of its group, and the standard error of that merge.

@@ -19,7 +19,7 @@ from ctfa._commands._timing import Estimate, estimate
 from ctfa._commands._values import Values, values_of
 from ctfa.comparison._names import nearest
 from ctfa.labelled._arrays import arrange
-from ctfa.labelled._fit import _outlines, _read
+from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._neighbours import components, islands, read_neighbours
 
 #: Options that a fit of some of the tasks takes as that of all does.
@@ -65,7 +65,7 @@ def examine(
     steps(f"looking at {values.n_tasks:,} tasks")
     seen.findings += look_over(contents, values, asked.options["masked"])
     seen.masks = not values.is_grid and _leaves_some(values)
-    seen.way = _way(data, contents, roles, values)
+    seen.way = _way(contents, values)
     if not values.own_rows:
         _as_fit_would(data, roles, asked, seen, steps, timing=timing)
     return seen
@@ -100,7 +100,7 @@ def _leaves_some(values: Values) -> bool:
     return bool(empty.any() and not empty.all())
 
 
-def _way(data: Any, contents: Contents, roles: Roles, values: Values) -> str | None:
+def _way(contents: Contents, values: Values) -> str | None:
     """A way to be neighbours that these tasks have."""
     if values.is_grid:
         return "queen"
@@ -115,13 +115,13 @@ def _as_fit_would(
     """Go the way a fit goes up to the first merge: what stops it there is told as it tells it."""
     masked = asked.options["masked"]
     try:
-        gathered, _, geometry = _read(
+        gathered, _, geometry = read_labelled(
             data, roles.target, roles.features, roles.sample, _task(roles)
         )
         arrays = arrange(gathered, "leave" if seen.masks and masked == "auto" else masked)
         given = arguments(asked, data, steps)
         way = given["neighbours"] if given["neighbours"] is not None else seen.way
-        outlines = _outlines(given.get("places"), given["neighbours"], geometry, arrays.tasks)
+        outlines = read_outlines(given.get("places"), given["neighbours"], geometry, arrays.tasks)
         graph = read_neighbours(way, arrays.tasks, outlines)
         seen.findings += _graph_findings(graph, arrays.tasks)
         if timing and not seen.stops:

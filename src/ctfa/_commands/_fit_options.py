@@ -40,7 +40,7 @@ class Asked:
         return RunFile(self.files, self.options)
 
 
-def add_data(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_data(parser: argparse.ArgumentParser) -> None:
     """Options that say what is in the data."""
     group = parser.add_argument_group("what is in the data")
     group.add_argument(

@@ -11,7 +11,6 @@ from sklearn.linear_model import RidgeCV
 from ctfa import labelled
 from ctfa._commands._fit_options import Asked
 from ctfa._commands._terminal import Steps, path_text
-from ctfa.labelled._files import read
 
 #: Penalties that a region's ridge regression chooses from.
 PENALTIES = np.logspace(-2, 4, 13)
@@ -21,7 +20,7 @@ def read_data(path: Path, steps: Steps | None = None, layer: str | None = None) 
     """Read a file of data or polygons, and say so."""
     if steps is not None:
         steps(f"reading {path_text(path)}")
-    return read(path, layer=layer)
+    return labelled.read(path, layer=layer)
 
 
 def fit_from(asked: Asked, steps: Steps, *, n_jobs: int | None = None) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from ctfa import labelled
 from ctfa._commands._run_file import NAME, RunFile
 from ctfa.labelled._extras import need
-from ctfa.labelled._files import write
+from ctfa.labelled._words import error_columns
 
 MODEL = "model.ctfa"
 
@@ -21,19 +21,19 @@ def write_results(fitted: Any, draft: Path, run: RunFile, folder: Path) -> None:
     table = fitted.region_table()
     regions = fitted.regions
     if hasattr(regions, "dims"):
-        write(regions, draft / "regions.nc")
+        labelled.write(regions, draft / "regions.nc")
     if hasattr(table, "geometry") and getattr(table, "active_geometry_name", None):
-        write(table, draft / "regions.gpkg")
+        labelled.write(table, draft / "regions.gpkg")
         table = table.drop(columns=table.active_geometry_name)
-    write(table, draft / "regions.csv")
+    labelled.write(table, draft / "regions.csv")
     if fitted.coefficients is not None:
-        write(coefficient_table(fitted), draft / "coefficients.csv")
+        labelled.write(coefficient_table(fitted), draft / "coefficients.csv")
         if hasattr(fitted.coef, "dims"):
             both = fitted.coef.to_dataset(name="coef").assign(coef_error=fitted.coef_error)
-            write(both, draft / "coefficients.nc")
-    write(merge_table(fitted), draft / "merges.csv")
+            labelled.write(both, draft / "coefficients.nc")
+    labelled.write(merge_table(fitted), draft / "merges.csv")
     if fitted.held_out is not None:
-        write(error_table(fitted), draft / "errors.csv")
+        labelled.write(error_table(fitted), draft / "errors.csv")
     fitted.report(draft / "report.html")
     (draft / NAME).write_text(run.text(folder), encoding="utf-8", newline="\n")
 
@@ -62,13 +62,12 @@ def merge_table(fitted: Any) -> Any:
 
 def error_table(fitted: Any) -> Any:
     """One row a task: its name, its region, and its held-out error by each method."""
-    errors = fitted.held_out.errors
     columns: dict[str, Any] = {
         fitted.tasks.what: fitted.tasks.names,
         "region": fitted.estimator.labels_,
     }
-    columns |= {f"{name.replace('-', '_')}_error": values for name, values in errors.items()}
-    columns["gain"] = errors["single-task"] - errors["ctfa"]
+    columns |= error_columns(fitted.held_out)
+    columns["gain"] = fitted.held_out.gain
     return need("pandas").DataFrame(columns)
 
 

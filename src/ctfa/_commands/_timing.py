@@ -13,6 +13,7 @@ from scipy import sparse
 from ctfa import labelled
 from ctfa.core.types import IntArray
 from ctfa.labelled._arrays import Arrays, arrange
+from ctfa.labelled._extras import need
 from ctfa.labelled._gather import Gathered
 from ctfa.report._held_out import BLOCKS, MANY
 
@@ -115,6 +116,6 @@ def _stacked(gathered: Gathered, arrays: Arrays, chosen: IntArray) -> Any:
 
     held = {gathered.plan.target: some(gathered.target)}
     held |= {str(slot.name): some(slot) for slot in gathered.features}
-    xarray = labelled._extras.need("xarray")
+    xarray = need("xarray")
     samples = gathered.target.indexes.get(sample)
     return xarray.Dataset(held, coords={} if samples is None else {sample: samples})

@@ -81,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
             task=asked.options["task"] or (),
         )
         seen = examine(data, contents, roles, asked, steps, timing=options.timing)
-    command = suggestion(asked, roles, seen, data, shown=options.data)
+    command = suggestion(asked, roles, seen, shown=options.data)
     if options.json:
         print_json(document(options.data, contents, roles, seen, command))
     else:
@@ -89,9 +89,7 @@ def run(options: argparse.Namespace) -> int:
     return 1 if seen.stops else 0
 
 
-def suggestion(
-    asked: Asked, roles: Roles, seen: Examination, data: Any, *, shown: str
-) -> str | None:
+def suggestion(asked: Asked, roles: Roles, seen: Examination, *, shown: str) -> str | None:
     """The command that fits this file; None where it is not known what to fit."""
     if (
         roles.target is None

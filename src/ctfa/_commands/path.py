@@ -19,7 +19,7 @@ from ctfa._commands._results import MODEL, load_run
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import number, path_text, print_json, print_table, watched
 from ctfa._commands.predict import refuse_existing
-from ctfa.labelled._files import write
+from ctfa.labelled import write
 
 ABOUT = """\
 For every limit that was tried: how many regions it gives, and the error on held-out rows with its

@@ -11,7 +11,7 @@ from ctfa._commands._inputs import read_data
 from ctfa._commands._results import load_run
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
-from ctfa.labelled._files import write
+from ctfa.labelled import write
 
 ABOUT = """\
 Predict the target of every task from other data, with the models of a run. The data must name the

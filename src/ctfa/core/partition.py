@@ -86,6 +86,13 @@ class Partition:
         """Hand each member its group's column: ``(n, n_groups) -> (n, n_variables)``."""
         return np.asarray(columns[:, self.labels])
 
+    def share_out(self, slopes: FloatArray) -> FloatArray:
+        """Slopes on the means as those on the members: ``(..., n_groups) -> (..., n_variables)``.
+
+        One unit of a member moves the mean of k by a k-th.
+        """
+        return np.asarray((slopes / self.sizes)[..., self.labels])
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Partition):
             return NotImplemented

@@ -16,7 +16,7 @@ WAVES = 3
 
 
 @dataclass(frozen=True)
-class Baseline:
+class Seasons:
     """Which columns every series is first regressed on.
 
     The columns are known from the rows' times alone; their coefficients are found by whoever fits,
@@ -29,7 +29,7 @@ class Baseline:
     unit: float = 1.0
 
     @classmethod
-    def of(cls, anomalies: Any, detrend: Any, samples: Any) -> Baseline | None:
+    def of(cls, anomalies: Any, detrend: Any, samples: Any) -> Seasons | None:
         """Read what is asked for; None where nothing is."""
         if anomalies is not None and anomalies not in PARTS:
             raise ValueError(
@@ -88,7 +88,7 @@ def _part(samples: Any, part: str) -> FloatArray:
 
 
 def _numbers(samples: Any) -> FloatArray:
-    """Times as numbers: days where they are dates, else as they are, else counted."""
+    """Times as numbers: days where they are dates, else as they are; refused where neither."""
     values = np.asarray(samples.values)
     if values.dtype.kind == "M":
         return values.astype("datetime64[s]").astype(np.float64) / 86400.0

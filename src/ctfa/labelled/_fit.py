@@ -12,9 +12,9 @@ from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
 from ctfa.labelled._arrays import Arrays, arrange, named_inputs
-from ctfa.labelled._baseline import Baseline
+from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
-from ctfa.labelled._form import Form
+from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Gathered, gather
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._maps import area_weights
@@ -24,7 +24,7 @@ from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._rows import fit_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
-from ctfa.labelled._words import kind_of, word
+from ctfa.labelled._words import kind_of, several, word
 from ctfa.report import Given, Material, complete
 
 
@@ -148,12 +148,12 @@ def fit(
     )
     if is_table(data) and sample is None and isinstance(task, str) and isinstance(target, str):
         return fit_rows(data, target, features, task, neighbours, options, held_out, title)
-    gathered, form, geometry = _read(data, target, features, sample, task)
+    gathered, form, geometry = read_labelled(data, target, features, sample, task)
     arrays = arrange(gathered, masked)
-    outlines = _outlines(places, neighbours, geometry, arrays.tasks)
+    outlines = read_outlines(places, neighbours, geometry, arrays.tasks)
     graph = read_neighbours(neighbours, arrays.tasks, outlines)
     weight = _weights(weights, arrays.tasks, outlines)
-    baseline = Baseline.of(anomalies, detrend, arrays.samples)
+    baseline = Seasons.of(anomalies, detrend, arrays.samples)
     columns = None if baseline is None else baseline.columns(arrays.samples)
     model = _model(options, arrays, graph)
     inputs = named_inputs(arrays.X, gathered.plan)
@@ -166,7 +166,8 @@ def fit(
     if baseline is not None:
         notes.append(baseline.words(gathered.plan.sample))
     if weight is not None:
-        notes.append("tasks count by their area" if weights == "area" else "tasks have weights")
+        by_area = isinstance(weights, str)
+        notes.append("tasks count by their area" if by_area else "tasks have weights")
     return LabelledFit(
         model,
         gathered.plan,
@@ -180,19 +181,21 @@ def fit(
         outlines,
         weight,
         tuple(notes),
-        title or f"{gathered.plan.target_words}: {arrays.tasks.n_tasks:,} {arrays.tasks.what}s",
+        title
+        or f"{gathered.plan.target_words}: {several(arrays.tasks.n_tasks, arrays.tasks.what)}",
         _span(arrays),
     )
 
 
-def _read(
+def read_labelled(
     data: Any, target: Any, features: Any, sample: Any, task: Any
-) -> tuple[Gathered, Form, Any]:
+) -> tuple[Gathered, DataForm, Any]:
+    """Target and features, the form they came in, and the shapes that came with a table."""
     if not is_table(data):
-        return gather(data, target, features, sample, task), Form("xarray"), None
+        return gather(data, target, features, sample, task), DataForm("xarray"), None
     table = read_table(data, target, features, sample, task)
     gathered = gather(table.dataset, table.target, table.features, table.sample, table.task)
-    return gathered, Form(table.kind, library_of(data)), table.geometry
+    return gathered, DataForm(table.kind, library_of(data)), table.geometry
 
 
 def _model(options: Options, arrays: Arrays, graph: Any) -> Any:
@@ -233,7 +236,7 @@ def _name_slots(model: Any, plan: Plan) -> None:
         features.feature_names_in_ = names[slots]
 
 
-def _outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
+def read_outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
     """Outlines of the tasks, wherever they were given."""
     for given in (places, neighbours, geometry):
         if hasattr(given, "geom_type") or hasattr(given, "geometry"):

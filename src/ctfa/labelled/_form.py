@@ -18,7 +18,7 @@ from ctfa.report import Coefficients
 
 
 @dataclass(frozen=True)
-class Form:
+class DataForm:
     """How the data came: the kind of object, and the library it is of."""
 
     kind: str  # "xarray", "long", "wide", "pairs" or "rows"
@@ -26,7 +26,7 @@ class Form:
 
 
 def array(
-    form: Form, tasks: Tasks, values: AnyArray, name: str, attrs: Mapping[str, Any], fill: Any
+    form: DataForm, tasks: Tasks, values: AnyArray, name: str, attrs: Mapping[str, Any], fill: Any
 ) -> Any:
     """One value a task, labelled."""
     if form.kind == "xarray":
@@ -38,7 +38,7 @@ def array(
 
 
 def dataset(
-    form: Form, tasks: Tasks, columns: Mapping[str, AnyArray], attrs: Mapping[str, Any]
+    form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray], attrs: Mapping[str, Any]
 ) -> Any:
     """Several values a task, labelled."""
     if form.kind == "xarray":
@@ -48,7 +48,9 @@ def dataset(
     return _by_task(form, tasks, columns)
 
 
-def coefficients(form: Form, plan: Plan, found: Coefficients, values: FloatArray, name: str) -> Any:
+def coefficients(
+    form: DataForm, plan: Plan, found: Coefficients, values: FloatArray, name: str
+) -> Any:
     """Region by feature, labelled."""
     features = list(found.names)
     if form.kind != "xarray":
@@ -166,7 +168,7 @@ def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     return built, hand_back
 
 
-def _by_task(form: Form, tasks: Tasks, columns: Mapping[str, AnyArray]) -> Any:
+def _by_task(form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray]) -> Any:
     """A table by task."""
     pandas = need("pandas")
     index = pandas.Index(tasks.labels, name=tasks.dims[0])
@@ -176,13 +178,13 @@ def _by_task(form: Form, tasks: Tasks, columns: Mapping[str, AnyArray]) -> Any:
     return _native(form, frame.reset_index()) if form.library == "polars" else frame
 
 
-def _column_back(form: Form, values: FloatArray, name: str, frame: Any) -> Any:
+def _column_back(form: DataForm, values: FloatArray, name: str, frame: Any) -> Any:
     if form.library == "polars":
         return need("polars").Series(name, values)
     return need("pandas").Series(values, index=frame.index, name=name)
 
 
-def _native(form: Form, frame: Any) -> Any:
+def _native(form: DataForm, frame: Any) -> Any:
     """A pandas table in the library the data came from."""
     if form.library != "polars":
         return frame

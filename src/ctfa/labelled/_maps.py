@@ -10,6 +10,7 @@ from ctfa.core.types import FloatArray
 from ctfa.labelled._extras import need
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._words import error_columns
 from ctfa.report import Places
 
 #: Steps of a regular grid differ by no more than this share.
@@ -44,8 +45,7 @@ def region_table(fit: Any) -> Any:
     columns["predicted_gain"] = model._evidence.gain.value
     columns["trust"] = model.trust_
     if fit.held_out is not None:
-        for name, values in fit.held_out.errors.items():
-            columns[f"{name.replace('-', '_')}_error"] = values
+        columns |= error_columns(fit.held_out)
         columns["held_out_gain"] = fit.held_out.gain
     frame = pandas.DataFrame(columns)
     geometry = shapes(fit)

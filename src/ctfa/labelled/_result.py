@@ -12,14 +12,15 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.labelled import _form, _maps
 from ctfa.labelled._arrays import named_inputs, table
-from ctfa.labelled._baseline import Baseline
+from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
-from ctfa.labelled._form import Form
+from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import gather_features
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._summary import summarise
 from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._words import error_columns
 from ctfa.persistence import save
 from ctfa.report import Coefficients, GroupSeries, HeldOut, Material, Places, write
 
@@ -48,8 +49,8 @@ class LabelledFit:
     estimator: Any
     plan: Plan
     tasks: Tasks
-    form: Form
-    baseline: Baseline | None
+    form: DataForm
+    baseline: Seasons | None
     held_out: HeldOut | None
     history: MergeHistory | None
     coefficients: Coefficients | None
@@ -98,7 +99,7 @@ class LabelledFit:
         for tables a frame by task.
         """
         held_out = self._need_held_out()
-        columns = {f"{_slug(name)}_error": value for name, value in held_out.errors.items()}
+        columns: dict[str, Any] = dict(error_columns(held_out))
         columns["gain"] = held_out.gain
         columns["trust"] = self.estimator.trust_
         attrs = {"units": f"variance of {self.plan.target}", "held_out": held_out.how}
@@ -214,7 +215,7 @@ class LabelledFit:
         return _maps.region_table(self)
 
     def region_outlines(self) -> Any:
-        """One row a region: its outline, number of tasks, coefficients, errors; a GeoDataFrame."""
+        """One row a region: its outline, number of tasks and coefficients; a GeoDataFrame."""
         return _maps.region_outlines(self)
 
     def report_material(self) -> Material:
@@ -354,7 +355,3 @@ class _Template:
     def __init__(self, coords: Any, tasks: Tasks) -> None:
         self.sizes = dict(zip(tasks.dims, tasks.shape, strict=True))
         self.indexes = {dim: tasks.coords.index(dim) for dim in tasks.dims if dim in coords}
-
-
-def _slug(name: str) -> str:
-    return name.replace("-", "_").replace(" ", "_")

@@ -11,7 +11,7 @@ from ctfa._pooled import PooledCTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.labelled._coordinates import Coordinate, Coordinates
 from ctfa.labelled._extras import need
-from ctfa.labelled._form import Form
+from ctfa.labelled._form import DataForm
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._plan import Plan, Slot
 from ctfa.labelled._result import LabelledFit
@@ -55,7 +55,7 @@ def fit_rows(
         model,
         Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names)),
         tasks,
-        Form("rows", library_of(data)),
+        DataForm("rows", library_of(data)),
         None,
         known.held_out,
         known.history,

@@ -106,7 +106,7 @@ def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str])
     names = [features] if isinstance(features, str) else list(features)
     dims = [sample, *tasks]
     indexes, codes = _codes(frame, dims, sort_from=len(tasks) > 1)
-    _require_once(frame, dims, codes)
+    _require_once(frame, dims)
     shape = tuple(len(index) for index in indexes)
     _require_dense(shape, len(frame), dims)
     held = {name: (dims, pivot(column(frame, name), codes, shape)) for name in [target, *names]}
@@ -201,7 +201,7 @@ def _codes(frame: Any, dims: list[str], *, sort_from: bool) -> tuple[list[Any], 
     return indexes, codes
 
 
-def _require_once(frame: Any, dims: list[str], codes: Sequence[IntArray]) -> None:
+def _require_once(frame: Any, dims: list[str]) -> None:
     twice = frame[dims].duplicated()
     if twice.any():
         first = frame[dims][twice].iloc[0]

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.types import FloatArray
+from ctfa.report import HeldOut
+from ctfa.report._words import plural
+
 KINDS = {"M": "dates", "m": "spans of time", "U": "text", "T": "text", "S": "text", "O": "text"}
 
 
@@ -43,8 +47,14 @@ def kind_of(thing: Any) -> str:
     return "nothing" if thing is None else f"of type {type(thing).__name__}"
 
 
+def error_columns(held_out: HeldOut) -> dict[str, FloatArray]:
+    """Held-out errors by names that columns and variables can have."""
+    return {
+        f"{method.replace('-', '_').replace(' ', '_')}_error": errors
+        for method, errors in held_out.errors.items()
+    }
+
+
 def several(count: int, what: str) -> str:
     """A count with its noun, in the plural where it is not one."""
-    if count != 1 and what.endswith("y") and what[-2:-1] not in "aeiou":
-        return f"{count:,} {what[:-1]}ies"
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return f"{count:,} {plural(what, count)}"

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 import sklearn
 
+from ctfa._whole_file import write_whole
 from ctfa.persistence._classes import name_of
 from ctfa.persistence._codec import Kind, Reader, Writer
 from ctfa.persistence._errors import PersistenceError, damaged, described
@@ -91,20 +92,6 @@ def load(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Any:
     """
     with Path(path).open("rb") as file:
         return from_stream(file, max_bytes=max_bytes)
-
-
-def write_whole(data: bytes, path: Path) -> None:
-    """Write a file that is there whole or not at all."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with draft.open("xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)
-    except BaseException:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def to_bytes(model: Any) -> bytes:

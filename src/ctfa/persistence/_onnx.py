@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ctfa._collapsed import collapse
-from ctfa.persistence._file import write_whole
+from ctfa._whole_file import write_whole
 
 #: Versions of the format that are old enough for runtimes in use.
 OPSET, IR_VERSION = 13, 8

@@ -93,7 +93,7 @@ def collect(model: Any) -> Table:
     ):
         means: Partition = features.partition_
         at = np.arange(len(names)) if slots is None else np.flatnonzero(slots[group])
-        value[group, at] = (_coef(regressor, means.n_groups) / means.sizes)[means.labels]
+        value[group, at] = means.share_out(_coef(regressor, means.n_groups))
         mean[group, at] = means.labels
     return Table(value, mean, names)
 

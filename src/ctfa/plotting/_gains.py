@@ -113,15 +113,12 @@ def _of_frame(frame: Any) -> Gains:
 def _of_model(model: Any) -> Gains:
     require(model, ("partition_", "regressors_", "_evidence"), GIVE)
     if hasattr(model, "_pooled"):
-        # Worked out task by task when asked for.
-        groups, labels = model.partition_.groups, model.labels_.tolist()
-        each = [model._pooled.gain_of(k, groups[group]) for k, group in enumerate(labels)]
-        value, error = (np.array(column, dtype=float) for column in zip(*each, strict=True))
+        gain = model._pooled.gains(model.partition_)
         whole = "share of the variance within tasks"
     else:
         gain = model._evidence.gain
-        value, error = np.asarray(gain.value, dtype=float), np.asarray(gain.standard_error)
         whole = "share of variance"
+    value, error = np.asarray(gain.value, dtype=float), np.asarray(gain.standard_error)
     unit = whole if is_standardised(model) else "squared units"
     return Gains(names_of(model), value, np.nan_to_num(error), None, f"predicted, {unit}")
 

@@ -52,7 +52,6 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
     for group, coef in enumerate(known):
         columns = fitted.columns(group)
         aggregator = fitted.model.features_[group]
-        share = 1.0 / aggregator.partition_.sizes[aggregator.partition_.labels]
         spread = np.ones(columns.size)
         if rows is not None:
             own = rows(group)
@@ -60,8 +59,8 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
                 spread = own.inputs.std(axis=0)
             columns_of = reduced(aggregator, own.inputs)
             errors = _standard_errors(fitted.model.regressors_[group], columns_of, own)
-            error[group, columns] = errors[aggregator.partition_.labels] * share * spread
-        value[group, columns] = coef[aggregator.partition_.labels] * share * spread
+            error[group, columns] = aggregator.partition_.share_out(errors) * spread
+        value[group, columns] = aggregator.partition_.share_out(coef) * spread
     has_errors = rows is not None and bool(np.isfinite(error).any())
     return Coefficients(
         fitted.features, value, error if has_errors else None, _units(fitted, rows is not None)

@@ -108,10 +108,8 @@ class Fitted:
         n_targets = self.partition.n_variables
         if not isinstance(model, PooledCTFARegressor) or n_targets > TASK_BY_TASK:
             return self.evidence.gain
-        groups, labels = self.partition.groups, self.partition.labels
-        each = [model._pooled.gain_of(i, groups[labels[i]]) for i in range(n_targets)]
-        value, error = np.array(each).T
-        return Gain(np.where(np.isfinite(value), value, np.nan), error)
+        gains: Gain = model._pooled.gains(self.partition)
+        return gains
 
     @property
     def trust(self) -> FloatArray | None:

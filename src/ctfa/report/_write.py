@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
+from ctfa._whole_file import write_whole
 from ctfa.report._collect import collect
 from ctfa.report._render import render
 
@@ -63,16 +63,5 @@ def write(
     target = Path(path)
     page = render(collect(model, data=data, places=places, title=title, **material))
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(page)
-        # As an ordinary file: a temporary one is its owner's alone.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(draft, 0o666 & ~umask)
-        os.replace(draft, target)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    write_whole(page.encode("utf-8"), target)
     return target
