@@ -10,6 +10,7 @@ import numpy as np
 from ctfa import labelled
 from ctfa._commands._run_file import NAME, RunFile
 from ctfa.labelled._extras import need
+from ctfa.labelled._maps import label_columns
 from ctfa.labelled._words import error_columns
 
 MODEL = "model.ctfa"
@@ -42,13 +43,14 @@ def coefficient_table(fitted: Any) -> Any:
     """One row a region: its size, and of each feature the coefficient and its standard error."""
     found = fitted.coefficients
     columns: dict[str, Any] = {
-        "region": np.arange(fitted.n_regions),
+        fitted.tasks.group: np.arange(fitted.n_regions),
         "n_tasks": fitted.estimator.partition_.sizes,
     }
     for number, name in enumerate(found.names):
         columns[name] = found.value[:, number]
         if found.standard_error is not None:
             columns[f"{name}_error"] = found.standard_error[:, number]
+    columns["units"] = found.units
     return need("pandas").DataFrame(columns)
 
 
@@ -61,11 +63,9 @@ def merge_table(fitted: Any) -> Any:
 
 
 def error_table(fitted: Any) -> Any:
-    """One row a task: its name, its region, and its held-out error by each method."""
-    columns: dict[str, Any] = {
-        fitted.tasks.what: fitted.tasks.names,
-        "region": fitted.estimator.labels_,
-    }
+    """One row a task: its labels, its region, and its held-out error by each method."""
+    columns: dict[str, Any] = label_columns(fitted.tasks)
+    columns[fitted.tasks.group] = fitted.estimator.labels_
     columns |= error_columns(fitted.held_out)
     columns["gain"] = fitted.held_out.gain
     return need("pandas").DataFrame(columns)

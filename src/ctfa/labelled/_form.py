@@ -10,7 +10,6 @@ import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.labelled._extras import need
-from ctfa.labelled._plan import Plan
 from ctfa.labelled._tables import as_pandas, column, is_table, pivot, read_table
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import listed, several
@@ -48,27 +47,24 @@ def dataset(
     return _by_task(form, tasks, columns)
 
 
-def coefficients(
-    form: DataForm, plan: Plan, found: Coefficients, values: FloatArray, name: str
-) -> Any:
+def coefficients(fit: Any, found: Coefficients, values: FloatArray, name: str) -> Any:
     """Region by feature, labelled."""
+    form, region = fit.form, fit.tasks.group
     features = list(found.names)
     if form.kind != "xarray":
         pandas = need("pandas")
         frame = pandas.DataFrame(values, columns=features)
-        frame.index.name = "region"
+        frame.index.name = region
         return _native(form, frame.reset_index()) if form.library == "polars" else frame
     xarray = need("xarray")
     error = "standard error of the " if name == "coef_error" else ""
     coords = {
-        "region": np.arange(len(values)),
+        region: np.arange(len(values)),
         "feature": features,
-        "feature_units": ("feature", [slot.units for slot in plan.slots]),
+        "feature_units": ("feature", [slot.units for slot in fit.plan.slots]),
     }
     attrs = {"long_name": f"{error}coefficient of each region's model", "units": found.units}
-    return xarray.DataArray(
-        values, dims=("region", "feature"), coords=coords, name=name, attrs=attrs
-    )
+    return xarray.DataArray(values, dims=(region, "feature"), coords=coords, name=name, attrs=attrs)
 
 
 def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:

@@ -31,17 +31,11 @@ def region_table(fit: Any) -> Any:
     """One row a task, with its outline or its position where that is known."""
     pandas = need("pandas")
     tasks, model = fit.tasks, fit.estimator
-    labels = tasks.labels
-    parts = tasks.coords.levels.get(tasks.dims[0], tasks.dims)
-    columns: dict[str, Any] = {}
-    if len(parts) > 1:
-        columns |= {name: [label[k] for label in labels] for k, name in enumerate(parts)}
-    else:
-        columns[tasks.dims[0]] = labels
+    columns = label_columns(tasks)
     positions = tasks.positions()
-    if positions is not None and len(parts) == 1:
+    if positions is not None and len(columns) == 1:
         columns |= {"east": positions[:, 0], "north": positions[:, 1]}
-    columns["region"] = model.labels_
+    columns[tasks.group] = model.labels_
     columns["predicted_gain"] = model._evidence.gain.value
     columns["trust"] = model.trust_
     if fit.held_out is not None:
@@ -55,6 +49,14 @@ def region_table(fit: Any) -> Any:
     return geopandas.GeoDataFrame(frame, geometry=geometry.reset_index(drop=True))
 
 
+def label_columns(tasks: Tasks) -> dict[str, Any]:
+    """Labels of the tasks, a column for each dimension or level."""
+    parts = tasks.coords.levels.get(tasks.dims[0], tasks.dims)
+    if len(parts) == 1:
+        return {tasks.dims[0]: tasks.labels}
+    return {name: [label[k] for label in tasks.labels] for k, name in enumerate(parts)}
+
+
 def region_outlines(fit: Any) -> Any:
     """One row a region: its outline, how many tasks it has, and its coefficients."""
     geometry = shapes(fit)
@@ -65,9 +67,9 @@ def region_outlines(fit: Any) -> Any:
         )
     geopandas = need("geopandas")
     frame = geopandas.GeoDataFrame(
-        {"region": fit.estimator.labels_}, geometry=geometry.reset_index(drop=True)
+        {fit.tasks.group: fit.estimator.labels_}, geometry=geometry.reset_index(drop=True)
     )
-    joined = frame.dissolve("region").reset_index()
+    joined = frame.dissolve(fit.tasks.group).reset_index()
     joined["n_tasks"] = fit.estimator.partition_.sizes
     if fit.coefficients is not None:
         for name, values in zip(fit.coefficients.names, fit.coefficients.value.T, strict=True):

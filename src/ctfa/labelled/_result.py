@@ -24,8 +24,6 @@ from ctfa.labelled._words import error_columns
 from ctfa.persistence import save
 from ctfa.report import Coefficients, GroupSeries, HeldOut, Material, Places, write
 
-#: Dimension of the groups in what comes back.
-REGION = "region"
 #: The region of a task without data.
 NO_REGION = -1
 
@@ -79,7 +77,9 @@ class LabelledFit:
         }
         if self.tasks.n_masked:
             attrs["masked"] = f"{NO_REGION}: no data"
-        return self._on_tasks(self.estimator.labels_.astype(np.int64), REGION, attrs, NO_REGION)
+        return self._on_tasks(
+            self.estimator.labels_.astype(np.int64), self.tasks.group, attrs, NO_REGION
+        )
 
     @property
     def coef(self) -> Any:
@@ -161,21 +161,26 @@ class LabelledFit:
         if others is None:
             return mean
         xarray = need("xarray")
-        coords = {REGION: np.arange(self.n_regions)} | {
+        coords = {self.tasks.group: np.arange(self.n_regions)} | {
             name: coord
             for name, coord in values.coords.items()
             if not set(coord.dims) & set(self.tasks.dims)
         }
         return xarray.DataArray(
-            mean, dims=(REGION, *others), coords=coords, name=values.name, attrs=values.attrs
+            mean,
+            dims=(self.tasks.group, *others),
+            coords=coords,
+            name=values.name,
+            attrs=values.attrs,
         )
 
     def to_tasks(self, values: Any) -> Any:
         """Give every task the value of its region: the inverse of ``to_regions`` for its means."""
         if not hasattr(values, "dims"):
             return np.asarray(values)[self.estimator.labels_]
-        others = [dim for dim in values.dims if dim != REGION]
-        array = np.asarray(values.transpose(REGION, *others).values, dtype=np.float64)
+        region = self.tasks.group
+        others = [dim for dim in values.dims if dim != region]
+        array = np.asarray(values.transpose(region, *others).values, dtype=np.float64)
         spread = self.tasks.spread(array[self.estimator.labels_], np.nan)
         xarray = need("xarray")
         built = xarray.DataArray(
@@ -186,7 +191,7 @@ class LabelledFit:
             attrs=values.attrs,
         )
         built = built.assign_coords(
-            {name: coord for name, coord in values.coords.items() if REGION not in coord.dims}
+            {name: coord for name, coord in values.coords.items() if region not in coord.dims}
         )
         same = set(built.dims) == set(self.plan.dims)
         return built.transpose(*self.plan.dims) if same else built
@@ -341,7 +346,7 @@ class LabelledFit:
         if which == "coef_error":
             empty = np.full_like(found.value, np.nan)
             values = empty if found.standard_error is None else found.standard_error
-        return _form.coefficients(self.form, self.plan, found, values, which)
+        return _form.coefficients(self, found, values, which)
 
     def _need_held_out(self) -> HeldOut:
         if self.held_out is None:

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.cut import PREFERRED
 from ctfa.core.types import FloatArray
 from ctfa.labelled._words import several
 
+#: Shares of the variance above which nothing to speak of is explained.
+NO_SKILL = 0.98
 #: Errors closer than this share are no difference worth words.
 EVEN = 0.005
 
@@ -23,7 +26,7 @@ def _lines(fit: Any) -> Iterator[str]:
     tasks, model = fit.tasks, fit.estimator
     first, last, n_samples = fit.span
     yield (
-        f"{several(tasks.n_tasks, tasks.what)} -> {several(fit.n_regions, 'region')}"
+        f"{several(tasks.n_tasks, tasks.what)} -> {several(fit.n_regions, tasks.group)}"
         f"{f', {tasks.n_masked:,} masked' if tasks.n_masked else ''}"
     )
     span = f"{first} to {last}" if first else ""
@@ -48,7 +51,12 @@ def _errors(fit: Any) -> Iterator[str]:
         if name != "ctfa":
             theirs = mean_error(values, fit.weights)
             against.append(f"{theirs:.3f} {_rival(name)} ({_compared(mine, theirs)})")
-    yield f"  held-out error {mine:.3f} of the variance, against {' and '.join(against)}"
+    yield (
+        f"  held-out error {mine:.3f} of the variance (R2 {1.0 - mine:.2f}), against "
+        f"{' and '.join(against)}"
+    )
+    if mine > NO_SKILL:
+        yield "  the features explain next to nothing of it on held-out rows: read no more into it"
     gain = fit.held_out.gain
     helped, hurt = int(fit.held_out.helped.sum()), int(fit.held_out.hurt.sum())
     line = f"  {helped:,} helped, {hurt:,} made worse than by a model of their own"
@@ -79,13 +87,26 @@ def _rival(name: str) -> str:
 
 def _served(fit: Any) -> str:
     if fit.n_regions == fit.tasks.n_tasks:
-        return f"no merge pays, and every {fit.tasks.what} keeps a model of its own"
+        return f"every {fit.tasks.what} keeps a model of its own{_at_what_price(fit)}"
     aggregate = getattr(fit.estimator, "aggregate_", None)
     if aggregate == "pool":
         return f"members of a region share coefficients and keep their own {_inputs(fit)}"
     if aggregate == "mean":
         return f"a region is predicted by its mean {_inputs(fit)}"
     return "one model a region"
+
+
+def _at_what_price(fit: Any) -> str:
+    """What merging at the usual limit would have come to, where folds preferred none."""
+    curve = fit.estimator.cv_curve_
+    if curve is None or np.isfinite(fit.estimator.max_loss_):
+        return ""
+    at = int(np.argmin(np.abs(curve.max_loss - PREFERRED)))
+    cost = curve.error[at] / curve.error[curve.chosen] - 1.0
+    return (
+        f" (max_loss = {curve.max_loss[at]:g}: about {curve.n_groups[at]:.0f} {fit.tasks.group}s, "
+        f"held-out error {100 * cost:+.2g} %)"
+    )
 
 
 def _inputs(fit: Any) -> str:

@@ -58,6 +58,12 @@ class Tasks:
         """What one task is called."""
         return "cell" if self.is_grid else self.dims[0]
 
+    @property
+    def group(self) -> str:
+        """What a group of tasks is called in what comes back: no task may be called so too."""
+        taken = {*self.dims, *self.coords.variables}
+        return next(name for name in ("region", "group", "ctfa_group") if name not in taken)
+
     @cached_property
     def places(self) -> tuple[IntArray, ...]:
         """Position of each task along each dimension."""
