@@ -458,3 +458,71 @@ def test_tables_that_cannot_be_meant_are_refused(dataset, change, message):
     kwargs = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
     with pytest.raises(ValueError, match=message):
         ctfa.labelled.fit(table, **kwargs | QUICK | options)
+
+
+def test_tasks_that_are_called_region_keep_their_name(dataset):
+    data = dataset.rename(basin="region")
+    found = ctfa.labelled.fit(data, target="flow", neighbours="nearest:4", **QUICK)
+    assert found.regions.dims == ("region",)
+    assert found.regions.name == "group"
+    assert found.coef.dims == ("group", "feature")
+    assert list(found.region_table().columns[:1]) == ["region"]
+    assert found.to_regions(data.flow).dims == ("group", "time")
+    assert found.to_tasks(found.to_regions(data.flow)).dims == data.flow.dims
+
+
+def test_dates_as_people_write_them_are_refused_as_text(dataset):
+    table = dataset.to_dataframe().reset_index()
+    written = table.assign(time=table.time.dt.strftime("%d/%m/%Y"))
+    options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
+    with pytest.raises(ValueError, match="sorts by letters and not by date"):
+        ctfa.labelled.fit(written, **options, **QUICK)
+    iso = table.assign(time=table.time.dt.strftime("%Y-%m-%d"))
+    assert ctfa.labelled.fit(iso, **options, **QUICK).span[2] == 96
+
+
+@pytest.mark.parametrize(
+    "option", [{"anomalies": "month"}, {"weights": [1.0, 2.0]}, {"solver": "ridge"},
+               {"masked": "leave"}, {"aggregate": "pool"}, {"detrend": True}],
+)  # fmt: skip
+def test_options_that_mean_nothing_for_rows_of_their_own_are_refused(option):
+    table = pd.DataFrame({"school": ["a", "b"] * 20, "x": np.arange(40.0), "y": np.arange(40.0)})
+    (name,) = option
+    with pytest.raises(ValueError, match=f"{name}=.* is for tasks that share their samples"):
+        ctfa.labelled.fit(table, target="y", features="x", task="school", **option)
+
+
+def test_a_model_without_skill_is_called_so():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(80, 6)), columns=["a", "b", "u", "v", "w", "x"])
+    found = ctfa.labelled.fit(frame, target=["u", "v", "w", "x"], features=["a", "b"])
+    assert found.held_out.mean("ctfa") > 0.98
+    assert "explain next to nothing" in str(found)
+
+
+def test_a_cell_that_is_not_there_is_told_its_nearest():
+    found = ctfa.labelled.fit(on_a_grid(), target="flow", task=("lat", "lon"), **QUICK)
+    with pytest.raises(KeyError, match="the nearest is 44°N 1°E"):
+        found.why((44.2, 1.1))
+
+
+def test_a_table_of_few_tasks_says_what_means_are_of(dataset):
+    table = dataset.to_dataframe().reset_index()
+    options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
+    found = ctfa.labelled.fit(table, **options, **QUICK)
+    with pytest.warns(UserWarning, match="23 of the 24 tasks of fit are not in the table"):
+        found.predict(table[table.basin == "basin_03"])
+
+
+def test_pictures_take_labelled_results(fit):
+    pytest.importorskip("matplotlib").use("Agg")
+    from ctfa import plotting
+
+    for draw in ("coefficients", "gains", "merges", "merge_tree", "path", "data_flow", "cv_curve"):
+        assert getattr(plotting, f"plot_{draw}")(fit) is not None
+    assert plotting.plot_groups_map(fit) is not None
+    ax = plotting.plot_coefficients(fit)
+    assert "snow" in [label.get_text() for label in ax.get_xticklabels()]
+    import matplotlib.pyplot as plt
+
+    plt.close("all")

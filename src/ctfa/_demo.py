@@ -56,32 +56,37 @@ def run_demo(output: Path, *, seed: int = 0) -> str:
 def write_page(output: Path, *, seed: int = 0) -> str:
     """Group the basins of a map, write the report page, and return what came out."""
     basins = make_basins(*BASINS, n_regions=8, random_state=seed)
+    title = f"River flow of {BASINS[0]} basins"
+    labels = all(find_spec(name) is not None for name in ("xarray", "h5netcdf", "geopandas"))
+    page = (_labelled_page if labels else _plain_page)(basins, output / "report.html", title)
+    found = f"{BASINS[0]} basins on a map, each with its own weather\nThe page that tells which "
+    found += f"were merged, and why: {page}"
+    return f"{found}{_files(output, basins) if labels else ''}"
+
+
+def _labelled_page(basins: Bunch, path: Path, title: str) -> Path:
+    fit = labelled.fit(
+        basins.to_xarray(),
+        target="flow",
+        neighbours=basins.to_geopandas(),
+        aggregate="pool",
+        title=title,
+    )
+    return fit.report(path)
+
+
+def _plain_page(basins: Bunch, path: Path, title: str) -> Path:
+    """The same without the libraries of labelled data: numbers in the place of names."""
     neighbours = TargetAggregator(connectivity=basins.connectivity)
     model = MultiInputCTFARegressor(basins.layout, targets=neighbours, aggregate="pool")
     model.fit(basins.data, basins.target)
-    page = write(
-        model,
-        output / "report.html",
-        data=(basins.data, basins.target),
-        places=basins.polygons,
-        title=f"River flow of {BASINS[0]} basins",
-        target="flow",
-        task="basin",
-        sample="month",
-        names=basins.target_names,
-        source="generated with ctfa.datasets.make_basins",
-    )
-    found = (
-        f"{BASINS[0]} basins on a map, each with its own weather -> {model.n_groups_} regions that "
-        f"share coefficients\nThe page that tells why: {page}"
-    )
-    return f"{found}{_files(output, basins)}"
+    given = {"target": "flow", "task": "basin", "sample": "month", "names": basins.target_names}
+    data = (basins.data, basins.target)
+    return write(model, path, data=data, places=basins.polygons, title=title, **given)
 
 
 def _files(output: Path, basins: Bunch) -> str:
-    """Write the basins as files, where the libraries are there, and say what to do with them."""
-    if any(find_spec(name) is None for name in ("xarray", "h5netcdf", "geopandas")):
-        return ""
+    """Write the basins as files, and say what to do with them."""
     labelled.write(basins.to_xarray(), output / "basins.nc")
     labelled.write(basins.to_geopandas(), output / "basins.gpkg")
     return (

@@ -76,7 +76,7 @@ def document(fitted: Any) -> dict[str, Any]:
     plan = fitted.plan
     held_out = None
     if fitted.held_out is not None:
-        means = {name: np.nanmean(e) for name, e in fitted.held_out.errors.items()}
+        means = {name: fitted.held_out.mean(name) for name in fitted.held_out.errors}
         held_out = {"how": fitted.held_out.how, "error": means}
     return {
         "target": plan.target,

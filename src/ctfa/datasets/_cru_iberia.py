@@ -124,6 +124,10 @@ def load_cru_iberia(
         ],
         time=months[n_lags:],
         words=("precipitation", "cell"),
+        units={"precipitation": "mm"}
+        | {name: "mm" for name in slots if name.startswith("rain")}
+        | {name: "degC" for name in slots if name.startswith("temperature")}
+        | {name: "1" for name in slots if name.startswith(("year", "nao", "nino"))},
         lat=lat,
         lon=lon,
         connectivity=sparse.csr_array(near.astype(np.float64)),

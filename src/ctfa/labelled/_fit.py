@@ -21,7 +21,7 @@ from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._result import LabelledFit
-from ctfa.labelled._rows import fit_rows
+from ctfa.labelled._rows import fit_rows, refuse_for_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import kind_of, several, word
@@ -147,6 +147,10 @@ def fit(
         regressor, aggregate, head, max_loss, solver, standardise, merge_features, cv, n_jobs
     )
     if is_table(data) and sample is None and isinstance(task, str) and isinstance(target, str):
+        refuse_for_rows(
+            anomalies=anomalies, detrend=detrend, weights=weights, places=places,
+            masked=masked, aggregate=aggregate, solver=solver,
+        )  # fmt: skip
         return fit_rows(data, target, features, task, neighbours, options, held_out, title)
     gathered, form, geometry = read_labelled(data, target, features, sample, task)
     arrays = arrange(gathered, masked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -157,8 +158,25 @@ def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     held = {slot.name: (dims, pivot(column(frame, slot.name), codes, shape)) for slot in plan.slots}
     built = xarray.Dataset(held, coords=dict(zip(dims, indexes, strict=True)))
 
+    absent = tasks.n_tasks - np.unique(np.ravel_multi_index(codes[1:], tasks.shape)).size
+    if absent > 0 and getattr(fit.estimator, "aggregate_", "") == "mean":
+        warnings.warn(
+            f"{absent:,} of the {tasks.n_tasks:,} tasks of fit are not in the table: a region is "
+            "predicted from the mean of its members, here of those that are there.",
+            UserWarning,
+            stacklevel=3,
+        )
+
     def hand_back(found: Any) -> Any:
         values = found.transpose(*dims).values[tuple(codes)]
+        n_missing = int(np.isnan(values).sum())
+        if n_missing:
+            warnings.warn(
+                f"{n_missing:,} of {values.size:,} predictions are NaN because inputs are missing "
+                "in those rows, or the task was masked in fit.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
         return _column_back(fit.form, values, plan.target, frame)
 
     return built, hand_back

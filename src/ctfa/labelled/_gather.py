@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -11,6 +12,10 @@ from ctfa.labelled._extras import need
 from ctfa.labelled._plan import Plan, Slot
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 
+#: A date as text whose order by letters is not that of time: 31/12/1999, Dec 1999, 12.1999.
+WRITTEN_DATE = re.compile(
+    r"\d{1,2}[/.\- ]\d{1,2}[/.\- ]\d{2,4}.*|\d{1,2}[/.]\d{4}|[A-Za-z]{3,9}[ -]\d{2,4}"
+)
 #: Dimensions that are rows when nothing is said.
 SAMPLES = ("time", "date", "valid_time", "sample", "year", "month", "day")
 
@@ -102,6 +107,12 @@ def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
                 f"(ds.groupby({dim!r}).mean(), or drop_duplicates({dim!r}))."
             )
     index = array.indexes.get(sample)
+    if index is not None and len(index) and all(map(_is_written_date, index[:5])):
+        raise ValueError(
+            f"{sample} holds text such as {index[0]!r}, which sorts by letters and not by date: "
+            "turn it into dates first (pandas.to_datetime, with dayfirst=True for day before "
+            "month), or write it as year-month-day."
+        )
     is_ordered = index is not None and index.dtype.kind in "fiuMm"
     if is_ordered and not index.is_monotonic_increasing:
         where = int(np.argmax(np.diff(index.asi8 if hasattr(index, "asi8") else index.values) < 0))
@@ -109,6 +120,11 @@ def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
             f"{sample} is not sorted: {word(index[where + 1])} comes after {word(index[where])}. "
             f"Blocks of rows are held out, so order matters: use ds.sortby({sample!r})."
         )
+
+
+def _is_written_date(label: Any) -> bool:
+    """Whether a label is a date as people write it, the year not first."""
+    return isinstance(label, str) and WRITTEN_DATE.fullmatch(label.strip()) is not None
 
 
 def _find_target(data: Any, target: Any) -> Any:
@@ -233,7 +249,12 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
             f"{' and '.join(tasks)} there is {listed(extra)}. Select one value of it "
             f"(ds.isel({extra[0]}=0)), or name it among the tasks."
         )
-    if not 1 <= len(tasks) <= 2:
+    if not tasks:
+        raise ValueError(
+            f"{target.name} lies along {sample!r} alone, so that there is one task and nothing to "
+            "group: give a target with a dimension of places, or several columns of a table."
+        )
+    if len(tasks) > 2:
         raise ValueError(
             f"task names {len(tasks)} dimensions: give one, or the two of a grid; stack more into "
             "one first."

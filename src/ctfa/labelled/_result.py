@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,11 @@ class LabelledFit:
         dataset, hand_back = _form.features_in(self, data)
         template = self.tasks.coords.to_xarray()
         arrays = gather_features(dataset, self.plan, _Template(template, self.tasks))
-        return hand_back(self._predict_arrays(arrays))
+        with warnings.catch_warnings():
+            if self.form.kind == "long":  # says itself what is missing of the rows it was asked
+                warnings.filterwarnings("ignore", ".*predictions are NaN because", RuntimeWarning)
+            found = self._predict_arrays(arrays)
+        return hand_back(found)
 
     def why(self, task: Any) -> Any:
         """Say why a task is in its region: print the answer.

@@ -22,6 +22,8 @@ from ctfa.report import Given, Material, complete
 
 #: What a row of such a table is called.
 ROW = "row"
+#: Values of options that ask for nothing.
+USUAL = (False, "auto", "ols")
 
 
 def fit_rows(
@@ -67,6 +69,17 @@ def fit_rows(
         title or f"{target}: {several(labels.size, task)}",
         ("", "", len(y)),
     )
+
+
+def refuse_for_rows(**options: Any) -> None:
+    """Refuse options that mean nothing where every task has rows of its own."""
+    for name, value in options.items():
+        plain = value is None or (isinstance(value, str | bool) and value in USUAL)
+        if not plain:
+            raise ValueError(
+                f"{name}={value!r} is for tasks that share their samples: leave it out, or name "
+                "the column of the samples (sample='time')."
+            )
 
 
 def _features(frame: Any, target: str, features: Any, task: str) -> list[str]:

@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.cut import PREFERRED
-from ctfa.core.types import FloatArray
 from ctfa.labelled._words import several
+from ctfa.report._words import NO_SKILL
 
-#: Shares of the variance above which nothing to speak of is explained.
-NO_SKILL = 0.98
 #: Errors closer than this share are no difference worth words.
 EVEN = 0.005
 
@@ -45,11 +43,11 @@ def _lines(fit: Any) -> Iterator[str]:
 
 def _errors(fit: Any) -> Iterator[str]:
     errors = fit.held_out.errors
-    mine = mean_error(errors["ctfa"], fit.weights)
+    mine = fit.held_out.mean("ctfa")
     against = []
-    for name, values in errors.items():
+    for name in errors:
         if name != "ctfa":
-            theirs = mean_error(values, fit.weights)
+            theirs = fit.held_out.mean(name)
             against.append(f"{theirs:.3f} {_rival(name)} ({_compared(mine, theirs)})")
     yield (
         f"  held-out error {mine:.3f} of the variance (R2 {1.0 - mine:.2f}), against "
@@ -64,14 +62,6 @@ def _errors(fit: Any) -> Iterator[str]:
         worst = int(np.nanargmin(gain))
         line += f" (most: {fit.tasks.names[worst]}, {gain[worst]:+.3f})"
     yield f"{line}; {fit.held_out.how}"
-
-
-def mean_error(errors: FloatArray, weights: FloatArray | None) -> float:
-    """Mean over the tasks that were judged, by their weights where they have any."""
-    known = np.isfinite(errors)
-    if not known.any():
-        return float("nan")
-    return float(np.average(errors[known], weights=None if weights is None else weights[known]))
 
 
 def _compared(mine: float, theirs: float) -> str:

@@ -92,6 +92,11 @@ def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str])
         raise ValueError(
             f"target is {kind_of(target)}: with a task column, name the one column to predict."
         )
+    if sample is None:
+        raise ValueError(
+            f"say which column says when each row was (sample='time'): {' and '.join(tasks)} say "
+            "where."
+        )
     if features is None:
         fixed = {target, sample, *tasks, _geometry_name(frame)}
         pandas = need("pandas")

@@ -176,12 +176,25 @@ class Tasks:
 
     def _unknown(self, label: Any) -> str:
         some = ", ".join(self.names[:3])
-        where = " and ".join(self.dims)
+        where = " and ".join(self.coords.levels.get(self.dims[0], self.dims))
+        near = self._nearest(label)
         return (
             f"there is no {self.what} {label!r} among the {self.n_tasks:,} that were fitted "
             f"({some}, ...): give a value of {where}"
-            f"{', or one that is not masked' if self.n_masked else ''}."
+            f"{', or one that is not masked' if self.n_masked else ''}"
+            f"{f'; the nearest is {near}' if near else ''}."
         )
+
+    def _nearest(self, label: Any) -> str:
+        """What the place nearest to two numbers is called; empty for anything else."""
+        try:
+            wanted = np.asarray(label, dtype=np.float64)
+            known = np.array(self.labels, dtype=np.float64)
+        except (TypeError, ValueError):
+            return ""
+        if known.ndim != 2 or wanted.shape != known.shape[1:]:
+            return ""
+        return self.names[int(np.argmin(((known - wanted) ** 2).sum(axis=1)))]
 
 
 def _side(name: str) -> str:

@@ -55,7 +55,7 @@ def plot_coefficients(model: Any, *, max_groups: int = 40, ax: Any = None) -> An
     >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
     >>> ax = plot_coefficients(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    require(model, ("partition_", "features_", "regressors_"))
+    model = require(model, ("partition_", "features_", "regressors_"))
     if max_groups < 1:
         raise ValueError(f"max_groups={max_groups}: draw one group or more.")
     table = collect(model)
@@ -123,9 +123,12 @@ def _coef(regressor: Any, n_columns: int) -> FloatArray:
 
 def _feature_names(model: Any) -> list[str]:
     if hasattr(model, "layout_"):
-        own = importlib.import_module("ctfa._own_models")
-        names = own.slot_names(model.layout_, getattr(model, "feature_names_in_", None))
-        return [str(name) for name in names]
+        found = [""] * model.layout_.shape[1]
+        for slots, features in zip(model._models.slots, model.features_, strict=True):
+            own = features.feature_names_in_
+            for slot, name in zip(np.flatnonzero(slots).tolist(), own, strict=True):
+                found[slot] = str(name)
+        return found
     plain = [f"x{number}" for number in range(model.n_features_in_)]
     return [str(name) for name in getattr(model, "feature_names_in_", plain)]
 

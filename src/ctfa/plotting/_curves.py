@@ -11,6 +11,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa.core.cut import CutCurve
 from ctfa.plotting._axes import CHOSEN, INK, axes, inches, make_room
+from ctfa.plotting._reading import model_of
 
 BAND = "#bee3f2"
 SPLITS = "#7fb8d6"
@@ -43,7 +44,7 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     -------
     matplotlib Axes
     """
-    curve = check.require_curve(model)
+    curve = check.require_curve(model_of(model))
     ax = axes(ax)
     make_room(ax.figure)
     # The two extremes, no merge at all and one group, have no place on a scale of limits.

@@ -102,7 +102,7 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
 
 def collect(model: Any, n_rows: str) -> Flow:
     """What there is to be drawn of a fitted model."""
-    require(model, ("partition_", "features_", "regressors_"))
+    model = require(model, ("partition_", "features_", "regressors_"))
     if hasattr(model, "layout_"):
         return _own_inputs(model, n_rows)
     return _own_rows(model, n_rows) if hasattr(model, "tasks_") else _shared(model, n_rows)

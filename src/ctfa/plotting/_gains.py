@@ -111,7 +111,7 @@ def _of_frame(frame: Any) -> Gains:
 
 
 def _of_model(model: Any) -> Gains:
-    require(model, ("partition_", "regressors_", "_evidence"), GIVE)
+    model = require(model, ("partition_", "regressors_", "_evidence"), GIVE)
     if hasattr(model, "_pooled"):
         gain = model._pooled.gains(model.partition_)
         whole = "share of the variance within tasks"

@@ -13,11 +13,12 @@ from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.plotting._axes import COLOURS, INK, axes, colour_scale, make_room
 from ctfa.plotting._places import Where, areas, is_border, outlines_of, read_places, touching
+from ctfa.plotting._reading import model_of
 
 
 def plot_groups_map(
     groups: Any,
-    places: Any,
+    places: Any = None,
     *,
     values: Any = None,
     label: str = "",
@@ -35,8 +36,8 @@ def plot_groups_map(
     groups : fitted model, Partition or array of shape (n_targets,)
         Anything with ``labels_``, groups, or the group of each target.
     places : where each target lies, in the order of the targets
-        A list of outlines, arrays of shape (n_corners, 2), or an array of positions of shape
-        (n_targets, 2), drawn as dots; polygons, multipolygons or points of geopandas; or an object
+        None asks what ``ctfa.labelled.fit`` returned. A list of outlines, arrays of shape
+        (n_corners, 2), or an array of positions of shape (n_targets, 2), drawn as dots; polygons, multipolygons or points of geopandas; or an object
         with ``positions``, ``outlines`` (the rings of each target, holes among them) and ``cell``
         (width and height, where positions are those of a grid), such as ``ctfa.report.Places``.
     values : array of shape (n_targets,), default=None
@@ -69,7 +70,9 @@ def plot_groups_map(
     >>> ax = plot_groups_map(model, basins.polygons)  # doctest: +SKIP
     >>> ax = plot_groups_map(model, basins.polygons, values=model.trust_)  # doctest: +SKIP
     """
-    partition = _read_groups(groups)
+    if places is None and hasattr(groups, "report_material"):
+        places = groups.places()
+    partition = _read_groups(model_of(groups))
     where = read_places(places, partition.n_variables)
     numbers = None if values is None else _read_values(values, partition.n_variables)
     outlines = None if where.points is not None else outlines_of(where.rings)

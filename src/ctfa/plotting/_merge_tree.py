@@ -193,7 +193,7 @@ def _read(model: Any) -> tuple[MergeHistory, float | None, list[str], str]:
     if isinstance(model, MergeHistory):
         named = range(model.n_variables) if model.names is None else model.names
         return model, None, [str(name) for name in named], "target"
-    require(model, ("history_", "max_loss_", "partition_"), GIVE)
+    model = require(model, ("history_", "max_loss_", "partition_"), GIVE)
     history, limit = model.history_, float(model.max_loss_)
     try:
         noun = "task" if hasattr(model, "tasks_") else "target"

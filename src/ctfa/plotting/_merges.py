@@ -43,7 +43,7 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
     >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
     >>> ax = plot_merges(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    require(model, ("partition_", "regressors_", "_evidence"))
+    model = require(model, ("partition_", "regressors_", "_evidence"))
     columns = model._evidence.columns()
     saved = np.asarray(columns["variance_saved"], dtype=float)
     paid = np.asarray(columns["bias_paid"], dtype=float)

@@ -9,7 +9,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray
 from ctfa.plotting._axes import CHOSEN, INK, axes, bare, make_room
-from ctfa.plotting._reading import is_standardised, require
+from ctfa.plotting._reading import is_standardised, model_of, require
 
 ERROR, BAND = "#b07d12", "#f3dfb4"
 #: Limits beyond so many times break-even are drawn by their logarithm.
@@ -94,7 +94,7 @@ def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
     ax.set_title(_title(points))
     bare(ax, "top", "right")
     if points.error is not None:
-        _draw_errors(ax, place, points, standardised=is_standardised(path))
+        _draw_errors(ax, place, points, standardised=is_standardised(model_of(path)))
     return ax
 
 
@@ -114,7 +114,9 @@ def _read(path: Any, chosen: float | None) -> Points:
             found = known[max(before, 0)].loss_interval
             interval = found if _holds(found, chosen) else None
         return Points(limits, groups, None, None, chosen, interval)
-    require(path, ("max_loss_", "loss_interval_"), "a fitted model, or a list from target_path")
+    path = require(
+        path, ("max_loss_", "loss_interval_"), "a fitted model, or a list from target_path"
+    )
     curve = check.require_curve(path)
     marked = float(curve.max_loss[curve.chosen]) if chosen is None else chosen
     start, end = path.loss_interval_

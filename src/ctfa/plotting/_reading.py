@@ -11,8 +11,14 @@ from sklearn.utils.validation import check_is_fitted
 REGRESSORS = "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor"
 
 
+def model_of(result: Any) -> Any:
+    """The estimator of what ``ctfa.labelled.fit`` returns; anything else as it is."""
+    return result.estimator if hasattr(result, "report_material") else result
+
+
 def require(model: Any, needed: Sequence[str], give: str = REGRESSORS) -> Any:
     """A fitted model with the attributes that a picture shows; else a sentence on what to give."""
+    model = model_of(model)
     if isinstance(model, type):
         raise TypeError(f"{model.__name__} is a class: give {give}.")
     if hasattr(model, "fit"):  # anything else is named below

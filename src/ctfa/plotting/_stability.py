@@ -48,7 +48,7 @@ def plot_stability(model: Any, *, ax: Any = None) -> Any:
     >>> ax = plot_stability(model)  # doctest: +SKIP
     """
     give = "a fitted CTFARegressor or MultiInputCTFARegressor"
-    require(model, ("partition_", "stability"), give)
+    model = require(model, ("partition_", "stability"), give)
     if not hasattr(model, "stability_"):
         raise ValueError(
             f"{type(model).__name__} has no stability_ yet: call model.stability(X, Y) first, with "

@@ -47,10 +47,21 @@ class HeldOut:
         By method, the model itself first, then "single-task", then other rivals.
     how : str
         How rows were left out, in words: "5 blocks of consecutive months".
+    weights : array of shape (n_targets,), optional
+        How much each target counts.
     """
 
     errors: Mapping[str, FloatArray]
     how: str
+    weights: FloatArray | None = None
+
+    def mean(self, method: str) -> float:
+        """Mean error of a method, by weight, over the targets that every method was judged on."""
+        judged = np.isfinite(np.sum(list(self.errors.values()), axis=0))
+        if not judged.any():
+            return float("nan")
+        weights = None if self.weights is None else self.weights[judged]
+        return float(np.average(np.asarray(self.errors[method])[judged], weights=weights))
 
     @property
     def gain(self) -> FloatArray:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ctfa.core.types import FloatArray
 from ctfa.report._fitted import Fitted
 from ctfa.report._material import HeldOut, Material
 
@@ -39,6 +38,10 @@ SERVES = {
 }
 
 
+#: Share of the variance above which nothing to speak of is explained.
+NO_SKILL = 0.98
+
+
 def plural(noun: str, count: float = 2) -> str:
     """Several of them, as far as a rule can tell."""
     if count == 1 or not noun:
@@ -62,7 +65,7 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
     errors = {m: np.asarray(held_out.errors[m], dtype=np.float64) for m in methods}
     own = errors[methods[0]]
     single = methods[1] if len(methods) > 1 else None
-    mean = {m: _mean(errors, m) for m in methods}
+    mean = {m: held_out.mean(m) for m in methods}
     rivals = [m for m in methods[1:] if m != single]
     found: dict[str, Any] = {
         "how": held_out.how,
@@ -113,6 +116,8 @@ def headline(fitted: Fitted, material: Material, found: Mapping[str, Any] | None
             f"model a {task} {numbers}: here aggregation costs accuracy"
         )
     text += f"; {found['helped']:,} are predicted better and {found['hurt']:,} worse."
+    if errors[ours] > NO_SKILL:
+        text += " The features explain next to nothing on held-out rows."
     rival, against = found["rival"], found.get("rival_change")
     if rival is not None and against is not None:
         if abs(against) < 0.0005:
@@ -192,12 +197,6 @@ def _models(fitted: Fitted) -> str:
     if model.head == "shrink":
         text += " Each prediction is drawn back from the group's towards a model of its own."
     return text
-
-
-def _mean(errors: Mapping[str, FloatArray], method: str) -> float:
-    """Over the targets that every method was judged on."""
-    seen = np.all([np.isfinite(own) for own in errors.values()], axis=0)
-    return float(errors[method][seen].mean()) if seen.any() else float("nan")
 
 
 def _change(ours: float, theirs: float) -> float | None:

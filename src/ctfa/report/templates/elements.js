@@ -50,7 +50,10 @@ function signed(text, x) {
 
 // A gain in units of variance is a percentage of it.
 function percent(x, decimals = 1) {
-  return Number.isFinite(x) ? signed(minus((100 * x).toFixed(decimals)), x) + "\u202f%" : "\u2013";
+  if (!Number.isFinite(x)) return "\u2013";
+  const text = (100 * x).toFixed(decimals);
+  // What rounds to nothing has no sign.
+  return (Number(text) === 0 ? text.replace("-", "") : signed(minus(text), x)) + "\u202f%";
 }
 
 function gainText(x, error) {

@@ -37,7 +37,7 @@ function drawFigures() {
         percent(found.change),
         `held-out error against one model a ${page.task}`,
         `${fixed(found.error[found.methods[0]], 3)} against ${fixed(found.error[found.single], 3)} of a variance`,
-        found.change > 0 ? "bad" : "good",
+        found.change >= 0.0005 ? "bad" : found.change <= -0.0005 ? "good" : "",
       ),
     );
     if (found.rival && found.rival_change !== null) {
@@ -46,7 +46,7 @@ function drawFigures() {
           percent(found.rival_change),
           `against the best rival, ${found.rival}`,
           `${fixed(found.error[found.methods[0]], 3)} against ${fixed(found.error[found.rival], 3)}`,
-          found.rival_change > 0 ? "bad" : "good",
+          found.rival_change >= 0.0005 ? "bad" : found.rival_change <= -0.0005 ? "good" : "",
         ),
       );
     }
