@@ -15,7 +15,7 @@ from ctfa.labelled._arrays import Arrays, arrange, named_inputs
 from ctfa.labelled._baseline import Baseline
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import Form
-from ctfa.labelled._gather import Gathered, gather
+from ctfa.labelled._gather import Gathered, gather, same_tasks
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
@@ -24,7 +24,7 @@ from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._rows import fit_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
-from ctfa.labelled._words import kind_of, word
+from ctfa.labelled._words import kind_of, row_labels, word
 from ctfa.report import Given, Material, complete
 
 
@@ -147,6 +147,15 @@ def fit(
         regressor, aggregate, head, max_loss, solver, standardise, merge_features, cv, n_jobs
     )
     if is_table(data) and sample is None and isinstance(task, str) and isinstance(target, str):
+        _refuse_for_rows(
+            places=(places, None),
+            anomalies=(anomalies, None),
+            detrend=(detrend, False),
+            weights=(weights, None),
+            masked=(masked, "auto"),
+            aggregate=(aggregate, "auto"),
+            solver=(solver, "ols"),
+        )
         return fit_rows(data, target, features, task, neighbours, options, held_out, title)
     gathered, form, geometry = _read(data, target, features, sample, task)
     arrays = arrange(gathered, masked)
@@ -166,7 +175,8 @@ def fit(
     if baseline is not None:
         notes.append(baseline.words(gathered.plan.sample))
     if weight is not None:
-        notes.append("tasks count by their area" if weights == "area" else "tasks have weights")
+        by_area = isinstance(weights, str)
+        notes.append("tasks count by their area" if by_area else "tasks have weights")
     return LabelledFit(
         model,
         gathered.plan,
@@ -183,6 +193,17 @@ def fit(
         title or f"{gathered.plan.target_words}: {arrays.tasks.n_tasks:,} {arrays.tasks.what}s",
         _span(arrays),
     )
+
+
+def _refuse_for_rows(**options: tuple[Any, Any]) -> None:
+    """Refuse options, each with its default, that would do nothing to rows of each task's own."""
+    for name, (given, default) in options.items():
+        if given is not default and not (isinstance(given, str) and given == default):
+            raise ValueError(
+                f"{name}={given!r} needs rows that the tasks have in common, and without sample= "
+                "each has rows of its own: name the column of the rows (sample='time'), or leave "
+                f"{name} out."
+            )
 
 
 def _read(
@@ -222,7 +243,7 @@ def _model(options: Options, arrays: Arrays, graph: Any) -> Any:
 
 def _named(arrays: Arrays) -> Any:
     """Targets with the names of their tasks, and rows with those of the samples."""
-    index = [word(value) for value in arrays.samples.values]
+    index = [word(value) for value in row_labels(arrays.samples)]
     return need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
 
 
@@ -253,8 +274,11 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
             raise ValueError(f"weights={weights!r} is not known: use 'area' or one number a task.")
         found = area_weights(tasks, outlines)
     elif hasattr(weights, "dims"):
-        array = np.asarray(weights.transpose(*tasks.dims).values, dtype=np.float64)
-        found = tasks.gather(array)
+        missing = [dim for dim in tasks.dims if dim not in weights.dims]
+        if missing:
+            raise ValueError(f"weights has no dimension {missing[0]!r}, on which the tasks lie.")
+        ordered = same_tasks(weights.rename(weights.name or "weights"), tasks)
+        found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))
     else:
         found = np.asarray(weights, dtype=np.float64)
     if found.shape != (tasks.n_tasks,) or not (np.isfinite(found) & (found > 0.0)).all():
@@ -266,5 +290,5 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
 
 
 def _span(arrays: Arrays) -> tuple[str, str, int]:
-    values = arrays.samples.values
+    values = row_labels(arrays.samples)
     return word(values[0]), word(values[-1]), len(values)

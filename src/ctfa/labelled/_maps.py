@@ -45,7 +45,7 @@ def region_table(fit: Any) -> Any:
     columns["trust"] = model.trust_
     if fit.held_out is not None:
         for name, values in fit.held_out.errors.items():
-            columns[f"{name.replace('-', '_')}_error"] = values
+            columns[f"{name.replace('-', '_').replace(' ', '_')}_error"] = values
         columns["held_out_gain"] = fit.held_out.gain
     frame = pandas.DataFrame(columns)
     geometry = shapes(fit)
