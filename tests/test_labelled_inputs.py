@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import ctfa
+from ctfa.report._words import verdict
 
 xr = pytest.importorskip("xarray")
 pytest.importorskip("geopandas")
@@ -164,3 +165,14 @@ def test_columns_of_the_table_of_regions_are_single_words(dataset):
     columns = fit.region_table().columns
     assert "single_task_ridge_error" in columns
     assert not [name for name in columns if " " in name]
+
+
+def test_the_page_and_the_summary_tell_the_same_mean_error(dataset):
+    short = dataset.isel(basin=slice(6))
+    weights = np.array([50.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    fit = ctfa.labelled.fit(short, target="flow", **QUICK | {"held_out": 3, "weights": weights})
+    expected = np.average(fit.errors.ctfa_error, weights=weights)
+    assert not np.isclose(expected, fit.errors.ctfa_error.mean(), rtol=0.01)
+    assert f"held-out error {expected:.3f}" in str(fit)
+    told = verdict(fit.report_material().held_out)
+    assert told["error"]["ctfa"] == pytest.approx(expected)

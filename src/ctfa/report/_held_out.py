@@ -58,7 +58,7 @@ def judged(fitted: Fitted, given: Given) -> HeldOut | None:
         target_weight=targets.weights,
         n_jobs=model.n_jobs,
     )
-    return HeldOut(dict(zip(methods, errors, strict=True)), how)
+    return HeldOut(dict(zip(methods, errors, strict=True)), how, targets.weights)
 
 
 def choose_splits(

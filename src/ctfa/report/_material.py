@@ -47,10 +47,13 @@ class HeldOut:
         By method, the model itself first, then "single-task", then other rivals.
     how : str
         How rows were left out, in words: "5 blocks of consecutive months".
+    weights : array of shape (n_targets,), optional
+        How much each target counts in means over all.
     """
 
     errors: Mapping[str, FloatArray]
     how: str
+    weights: FloatArray | None = None
 
     @property
     def gain(self) -> FloatArray:

@@ -62,13 +62,14 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
     errors = {m: np.asarray(held_out.errors[m], dtype=np.float64) for m in methods}
     own = errors[methods[0]]
     single = methods[1] if len(methods) > 1 else None
-    mean = {m: _mean(errors, m) for m in methods}
+    mean = {m: _mean(errors, m, held_out.weights) for m in methods}
     rivals = [m for m in methods[1:] if m != single]
     found: dict[str, Any] = {
         "how": held_out.how,
         "methods": methods,
         "single": single,
         "error": mean,
+        "weighted": held_out.weights is not None,
         "rival": min(rivals, key=mean.__getitem__) if rivals else None,
     }
     if single is not None:
@@ -194,10 +195,14 @@ def _models(fitted: Fitted) -> str:
     return text
 
 
-def _mean(errors: Mapping[str, FloatArray], method: str) -> float:
-    """Over the targets that every method was judged on."""
+def _mean(errors: Mapping[str, FloatArray], method: str, weights: FloatArray | None) -> float:
+    """Over the targets that every method was judged on, by their weights where they have any."""
     seen = np.all([np.isfinite(own) for own in errors.values()], axis=0)
-    return float(errors[method][seen].mean()) if seen.any() else float("nan")
+    if not seen.any():
+        return float("nan")
+    return float(
+        np.average(errors[method][seen], weights=None if weights is None else weights[seen])
+    )
 
 
 def _change(ours: float, theirs: float) -> float | None:

@@ -8,9 +8,9 @@ function startJudged() {
 }
 
 function drawJudged() {
-  const { methods, error } = page.held_out;
+  const { methods, error, weighted } = page.held_out;
   const most = Math.max(...methods.map((m) => error[m]).filter(Number.isFinite), 1e-12);
-  const box = caption("panel-methods", "Mean squared error by method", `in units of a ${page.task}'s variance, mean over ${page.tasks}`);
+  const box = caption("panel-methods", "Mean squared error by method", `in units of a ${page.task}'s variance, mean over ${page.tasks}${weighted ? ", by their weights" : ""}`);
   put(box, element("div", { class: "bars" }, ...methods.flatMap((method, k) => {
     const bar = svg("rect", { x: 0, y: 4, width: (100 * error[method]) / most, height: 12, class: k === 0 ? "ours" : "theirs" });
     return [element("div", { class: `bar-label${k === 0 ? " here" : ""}`, dir: "auto" }, method),
