@@ -481,17 +481,6 @@ def test_dates_as_people_write_them_are_refused_as_text(dataset):
     assert ctfa.labelled.fit(iso, **options, **QUICK).span[2] == 96
 
 
-@pytest.mark.parametrize(
-    "option", [{"anomalies": "month"}, {"weights": [1.0, 2.0]}, {"solver": "ridge"},
-               {"masked": "leave"}, {"aggregate": "pool"}, {"detrend": True}],
-)  # fmt: skip
-def test_options_that_mean_nothing_for_rows_of_their_own_are_refused(option):
-    table = pd.DataFrame({"school": ["a", "b"] * 20, "x": np.arange(40.0), "y": np.arange(40.0)})
-    (name,) = option
-    with pytest.raises(ValueError, match=f"{name}=.* is for tasks that share their samples"):
-        ctfa.labelled.fit(table, target="y", features="x", task="school", **option)
-
-
 def test_a_model_without_skill_is_called_so():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(80, 6)), columns=["a", "b", "u", "v", "w", "x"])

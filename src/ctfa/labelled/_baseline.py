@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.types import FloatArray
+from ctfa.labelled._words import row_labels
 
 #: Calendar parts that have a mean of their own each, and how many there are.
 PARTS = {"month": 12, "season": 4, "hour": 24, "dayofyear": 366}
@@ -76,9 +77,13 @@ class Seasons:
 def _part(samples: Any, part: str) -> FloatArray:
     """Month, season, hour or day of the year of each row."""
     try:
+        if isinstance(samples.dtype, np.dtype):
+            dates = samples.dt
+        else:  # times with a zone, which only pandas knows
+            dates, part = samples.to_index(), {"dayofyear": "day_of_year"}.get(part, part)
         if part == "season":
-            return np.asarray(samples.dt.month.values % 12 // 3 + 1, dtype=np.float64)
-        return np.asarray(getattr(samples.dt, part).values, dtype=np.float64)
+            return np.asarray(dates.month, dtype=np.float64) % 12 // 3 + 1
+        return np.asarray(getattr(dates, part), dtype=np.float64)
     except (AttributeError, TypeError) as error:
         raise ValueError(
             f"anomalies={part!r} need dates along {samples.name!r}, which holds "
@@ -89,7 +94,7 @@ def _part(samples: Any, part: str) -> FloatArray:
 
 def _numbers(samples: Any) -> FloatArray:
     """Times as numbers: days where they are dates, else as they are; refused where neither."""
-    values = np.asarray(samples.values)
+    values = np.asarray(row_labels(samples))
     if values.dtype.kind == "M":
         return values.astype("datetime64[s]").astype(np.float64) / 86400.0
     if values.dtype.kind in "iuf":

@@ -15,7 +15,7 @@ from ctfa.labelled._arrays import Arrays, arrange, named_inputs
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import Gathered, gather
+from ctfa.labelled._gather import Gathered, gather, same_tasks
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
@@ -24,7 +24,7 @@ from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._rows import fit_rows, refuse_for_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
-from ctfa.labelled._words import kind_of, several, word
+from ctfa.labelled._words import kind_of, row_labels, several, word
 from ctfa.report import Given, Material, complete
 
 
@@ -229,7 +229,7 @@ def _model(options: Options, arrays: Arrays, graph: Any) -> Any:
 
 def _named(arrays: Arrays) -> Any:
     """Targets with the names of their tasks, and rows with those of the samples."""
-    index = [word(value) for value in arrays.samples.values]
+    index = [word(value) for value in row_labels(arrays.samples)]
     return need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
 
 
@@ -260,8 +260,11 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
             raise ValueError(f"weights={weights!r} is not known: use 'area' or one number a task.")
         found = area_weights(tasks, outlines)
     elif hasattr(weights, "dims"):
-        array = np.asarray(weights.transpose(*tasks.dims).values, dtype=np.float64)
-        found = tasks.gather(array)
+        missing = [dim for dim in tasks.dims if dim not in weights.dims]
+        if missing:
+            raise ValueError(f"weights has no dimension {missing[0]!r}, on which the tasks lie.")
+        ordered = same_tasks(weights.rename(weights.name or "weights"), tasks)
+        found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))
     else:
         found = np.asarray(weights, dtype=np.float64)
     if found.shape != (tasks.n_tasks,) or not (np.isfinite(found) & (found > 0.0)).all():
@@ -273,5 +276,5 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
 
 
 def _span(arrays: Arrays) -> tuple[str, str, int]:
-    values = arrays.samples.values
+    values = row_labels(arrays.samples)
     return word(values[0]), word(values[-1]), len(values)

@@ -91,7 +91,7 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
         read = read_table(frame, first, names, sample, tasks.dims[0])
     else:
         # Any column does for a target: only the features are looked at.
-        other = next((n for n in frame.columns if n not in names), None)
+        other = next((n for n in frame.columns if n not in (*names, sample)), None)
         if other is None:
             frame, other = frame.assign(**{"_none_": 0.0}), "_none_"
         read = read_table(frame.assign(**{str(other): 0.0}), [other], names, sample, None)

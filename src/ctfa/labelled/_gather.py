@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ctfa.labelled._extras import need
 from ctfa.labelled._plan import Plan, Slot
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
@@ -56,8 +54,8 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     return Gathered(found, slots, plan, notes)
 
 
-def gather_features(data: Any, plan: Plan, template: Any) -> list[Any]:
-    """Find the features of a fitted model in other data, on the tasks of a template."""
+def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
+    """Find the features of a fitted model in other data, on the tasks it was fitted to."""
     names = [slot.name for slot in plan.slots]
     feature_dim, task_dims = plan.feature_dim, plan.task_dims
     if _is_array(data) and feature_dim is not None:
@@ -73,6 +71,8 @@ def gather_features(data: Any, plan: Plan, template: Any) -> list[Any]:
         given = [split[name] for name in names]
     else:
         given = _named(_as_dataset(data), names)
+    sides = {dim: tasks.coords.index(dim) for dim in task_dims}
+    given = [_whole_tasks(array, sides, task_dims) for array in given]
     for array, slot in zip(given, plan.slots, strict=True):
         wanted = {plan.sample} if slot.shared else {plan.sample, *task_dims}
         if set(array.dims) != wanted:
@@ -81,7 +81,21 @@ def gather_features(data: Any, plan: Plan, template: Any) -> list[Any]:
                 f"{listed(sorted(wanted))}: give it the same."
             )
         require_numbers(array)
-    return [_same_tasks(array, template, task_dims) for array in given]
+    return [_same_tasks(array, Template(tasks), task_dims) for array in given]
+
+
+def same_tasks(array: Any, tasks: Any) -> Any:
+    """An array on tasks that were fitted, in their order; they are found by their labels."""
+    return _same_tasks(array, Template(tasks), tasks.dims)
+
+
+class Template:
+    """The tasks of fit, for other data to be put in their order."""
+
+    def __init__(self, tasks: Any) -> None:
+        known = {*tasks.coords.variables, *tasks.coords.levels}
+        self.sizes = dict(zip(tasks.dims, tasks.shape, strict=True))
+        self.indexes = {dim: tasks.coords.index(dim) for dim in tasks.dims if dim in known}
 
 
 def require_numbers(array: Any) -> None:
@@ -113,9 +127,8 @@ def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
             "turn it into dates first (pandas.to_datetime, with dayfirst=True for day before "
             "month), or write it as year-month-day."
         )
-    is_ordered = index is not None and index.dtype.kind in "fiuMm"
-    if is_ordered and not index.is_monotonic_increasing:
-        where = int(np.argmax(np.diff(index.asi8 if hasattr(index, "asi8") else index.values) < 0))
+    if index is not None and _has_order(index) and not index.is_monotonic_increasing:
+        where = next(k for k in range(len(index) - 1) if index[k + 1] < index[k])
         raise ValueError(
             f"{sample} is not sorted: {word(index[where + 1])} comes after {word(index[where])}. "
             f"Blocks of rows are held out, so order matters: use ds.sortby({sample!r})."
@@ -125,6 +138,11 @@ def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
 def _is_written_date(label: Any) -> bool:
     """Whether a label is a date as people write it, the year not first."""
     return isinstance(label, str) and WRITTEN_DATE.fullmatch(label.strip()) is not None
+
+
+def _has_order(index: Any) -> bool:
+    """Whether rows are numbers or times, those of other calendars too, and not names."""
+    return index.dtype.kind in "fiuMm" or (len(index) > 0 and hasattr(index[0], "toordinal"))
 
 
 def _find_target(data: Any, target: Any) -> Any:

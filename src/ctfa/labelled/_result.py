@@ -16,7 +16,7 @@ from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import gather_features
+from ctfa.labelled._gather import gather_features, same_tasks
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._summary import summarise
@@ -123,8 +123,7 @@ class LabelledFit:
         if self.form.kind == "rows":
             return _form.predict_rows(self, data)
         dataset, hand_back = _form.features_in(self, data)
-        template = self.tasks.coords.to_xarray()
-        arrays = gather_features(dataset, self.plan, _Template(template, self.tasks))
+        arrays = gather_features(dataset, self.plan, self.tasks)
         with warnings.catch_warnings():
             if self.form.kind == "long":  # says itself what is missing of the rows it was asked
                 warnings.filterwarnings("ignore", ".*predictions are NaN because", RuntimeWarning)
@@ -333,7 +332,8 @@ class LabelledFit:
         if missing:
             raise ValueError(f"values has no dimension {missing[0]!r}, on which the tasks lie.")
         others = tuple(dim for dim in values.dims if dim not in self.tasks.dims)
-        array = np.asarray(values.transpose(*self.tasks.dims, *others).values, dtype=np.float64)
+        ordered = same_tasks(values.rename(values.name or "values"), self.tasks)
+        array = np.asarray(ordered.transpose(*self.tasks.dims, *others).values, dtype=np.float64)
         return self.tasks.gather(array), others
 
     def _on_tasks(self, values: AnyArray, name: str, attrs: dict[str, Any], fill: Any) -> Any:
@@ -357,11 +357,3 @@ class LabelledFit:
         if self.held_out is None:
             raise ValueError("no rows were held out: fit with held_out=5, say, for errors.")
         return self.held_out
-
-
-class _Template:
-    """The tasks of fit, for other data to be put in their order."""
-
-    def __init__(self, coords: Any, tasks: Tasks) -> None:
-        self.sizes = dict(zip(tasks.dims, tasks.shape, strict=True))
-        self.indexes = {dim: tasks.coords.index(dim) for dim in tasks.dims if dim in coords}

@@ -37,6 +37,8 @@ class Table(NamedTuple):
 
 def is_table(data: Any) -> bool:
     """Whether these are columns with names."""
+    if library_of(data) == "polars":  # a lazy frame warns when asked for its columns
+        return hasattr(data, "select")
     return hasattr(data, "columns") and not hasattr(data, "data_vars")
 
 
@@ -52,7 +54,12 @@ def as_pandas(data: Any) -> Any:
     pandas = need("pandas")
     if hasattr(data, "collect"):  # a lazy frame
         data = data.collect()
-    return pandas.DataFrame({name: data[name].to_numpy() for name in data.columns})
+    frame = pandas.DataFrame({name: data[name].to_numpy() for name in data.columns})
+    for name, dtype in data.schema.items():  # in numpy a time has no zone, and is Greenwich's
+        zone = getattr(dtype, "time_zone", None)
+        if zone is not None:
+            frame[name] = frame[name].dt.tz_localize("UTC").dt.tz_convert(zone)
+    return frame
 
 
 def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:

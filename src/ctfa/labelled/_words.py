@@ -24,6 +24,12 @@ def word(label: Any) -> str:
     return str(label).removesuffix(" 00:00:00")
 
 
+def row_labels(samples: Any) -> Any:
+    """Labels of a coordinate, one by one; times with a zone as objects, numpy having none."""
+    is_plain = isinstance(samples.dtype, np.dtype)
+    return samples.values if is_plain else samples.to_index().to_numpy()
+
+
 def listed(things: Iterable[Any], at_most: int = 8) -> str:
     """The first of some things, and how many more there are."""
     words = [word(thing) for thing in things]

@@ -44,7 +44,8 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     -------
     matplotlib Axes
     """
-    curve = check.require_curve(model_of(model))
+    model = model_of(model)
+    curve = check.require_curve(model)
     ax = axes(ax)
     make_room(ax.figure)
     # The two extremes, no merge at all and one group, have no place on a scale of limits.

@@ -36,10 +36,11 @@ def plot_groups_map(
     groups : fitted model, Partition or array of shape (n_targets,)
         Anything with ``labels_``, groups, or the group of each target.
     places : where each target lies, in the order of the targets
-        None asks what ``ctfa.labelled.fit`` returned. A list of outlines, arrays of shape
-        (n_corners, 2), or an array of positions of shape (n_targets, 2), drawn as dots; polygons, multipolygons or points of geopandas; or an object
+        A list of outlines, arrays of shape (n_corners, 2), or an array of positions of shape
+        (n_targets, 2), drawn as dots; polygons, multipolygons or points of geopandas; or an object
         with ``positions``, ``outlines`` (the rings of each target, holes among them) and ``cell``
         (width and height, where positions are those of a grid), such as ``ctfa.report.Places``.
+        None asks what ``ctfa.labelled.fit`` returned.
     values : array of shape (n_targets,), default=None
         Colour by these numbers (a gain, a coefficient, trust) instead of by group, with a bar:
         about zero where signs differ. NaN is grey.

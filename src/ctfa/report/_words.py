@@ -72,6 +72,7 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
         "methods": methods,
         "single": single,
         "error": mean,
+        "weighted": held_out.weights is not None,
         "rival": min(rivals, key=mean.__getitem__) if rivals else None,
     }
     if single is not None:

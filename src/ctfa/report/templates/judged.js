@@ -11,12 +11,12 @@ function startJudged() {
 }
 
 function drawJudged() {
-  const { methods, error } = page.held_out;
+  const { methods, error, weighted } = page.held_out;
   const most = Math.max(...methods.map((m) => error[m]).filter(Number.isFinite), 1e-12);
   const box = caption(
     "panel-methods",
     "Mean squared error by method",
-    `in units of a ${page.task}'s variance, mean over ${page.tasks}`,
+    `in units of a ${page.task}'s variance, mean over ${page.tasks}${weighted ? ", by their weights" : ""}`,
   );
   put(
     box,
