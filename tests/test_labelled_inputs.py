@@ -176,3 +176,20 @@ def test_the_page_and_the_summary_tell_the_same_mean_error(dataset):
     assert f"held-out error {expected:.3f}" in str(fit)
     told = verdict(fit.report_material().held_out)
     assert told["error"]["ctfa"] == pytest.approx(expected)
+
+
+def test_a_series_that_never_changes_is_left_out_or_refused(dataset):
+    data = dataset.copy(deep=True)
+    data.flow[:, 2] = 5.0
+    with pytest.raises(ValueError, match=r"flow never changes in 1 basin: basin_03"):
+        ctfa.labelled.fit(data, target="flow", **QUICK)
+    found = ctfa.labelled.fit(data, target="flow", masked="leave", **QUICK)
+    assert int(found.regions.sel(basin="basin_03")) == -1
+    assert "1 basin where flow never changes, left out" in str(found)
+
+
+def test_lazy_predictions_keep_the_chunks_of_rows(dataset):
+    pytest.importorskip("dask")
+    found = ctfa.labelled.fit(dataset, target="flow", **QUICK)
+    lazy = found.predict(dataset.chunk(time=24, basin=3))
+    assert lazy.chunks[0] == (24,) * 4

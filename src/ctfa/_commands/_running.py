@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import threading
@@ -19,6 +20,13 @@ from ctfa.core.progress import SearchStopped
 PROBLEM, INTERRUPTED, TERMINATED, UNREAD = 1, 130, 143, 141
 #: Errors whose text is written for people; any other is ours to mend.
 TOLD = (ValueError, TypeError, KeyError, LookupError, OSError, ImportError, MemoryError)
+
+
+#: Options as Python has them, in sentences that are raised for both.
+OPTION = re.compile(
+    r"\b(masked|sample|task|anomalies|weights|solver|aggregate|head|neighbours|max_loss|held_out)"
+    r"='?([\w:.+-]+)'?"
+)
 
 
 class Terminated(KeyboardInterrupt):
@@ -59,8 +67,13 @@ def wants_debug(options: argparse.Namespace) -> bool:
 
 
 def complain(name: str, sentence: str) -> None:
-    """Print one line on standard error."""
-    print(f"ctfa {name}: {' '.join(sentence.split())}", file=sys.stderr, flush=True)
+    """Print one line on standard error, options as they are given here."""
+    said = OPTION.sub(_as_given_here, " ".join(sentence.split()))
+    print(f"ctfa {name}: {said}", file=sys.stderr, flush=True)
+
+
+def _as_given_here(found: re.Match[str]) -> str:
+    return f"--{found[1].replace('_', '-')} {found[2]}"
 
 
 def in_words(error: BaseException) -> str:

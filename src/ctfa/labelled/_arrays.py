@@ -102,10 +102,11 @@ def _kept(
     if not plan.is_shared:
         own = [v for v, slot in zip(slots, plan.slots, strict=True) if not slot.shared]
         lacking = np.all([np.isnan(values).all(axis=0) for values in own], axis=0) & ~empty
+    constant = _never_changes(Y) & ~empty
     lost = np.flatnonzero(empty | lacking)
     leave = masked == "leave" or (masked == "auto" and everything.is_grid)
     what = everything.what
-    if lost.size == Y.shape[1]:
+    if (empty | lacking | constant).all() and lost.size:
         raise ValueError(
             f"every {what} is without data: {plan.target} or all features are NaN everywhere."
         )
@@ -117,10 +118,26 @@ def _kept(
             "row). Leave them out with masked='leave' (they stay in the results as missing), or "
             "drop them."
         )
+    if constant.any() and not leave:
+        named = listed([everything.names[i] for i in np.flatnonzero(constant).tolist()], 3)
+        raise ValueError(
+            f"{plan.target} never changes in {several(int(constant.sum()), what)}: {named}. There "
+            "is nothing to predict: leave them out with masked='leave', or drop them."
+        )
     notes = []
     if lost.size:
         notes.append(f"{several(lost.size, what)} of {Y.shape[1]:,} without data, left out")
-    return np.flatnonzero(~(empty | lacking)), notes
+    if constant.any():
+        count = several(int(constant.sum()), what)
+        notes.append(f"{count} where {plan.target} never changes, left out")
+    return np.flatnonzero(~(empty | lacking | constant)), notes
+
+
+def _never_changes(Y: FloatArray) -> BoolArray:
+    """Series whose observed values are all the same."""
+    low = np.where(np.isnan(Y), np.inf, Y).min(axis=0)
+    high = np.where(np.isnan(Y), -np.inf, Y).max(axis=0)
+    return np.asarray(low == high)
 
 
 def _complete_rows(slots: list[FloatArray], plan: Plan) -> tuple[BoolArray, list[str]]:

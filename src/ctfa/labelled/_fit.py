@@ -172,22 +172,22 @@ def fit(
     if weight is not None:
         by_area = isinstance(weights, str)
         notes.append("tasks count by their area" if by_area else "tasks have weights")
+    tasks = arrays.tasks
     return LabelledFit(
-        model,
-        gathered.plan,
-        arrays.tasks,
-        form,
-        baseline,
-        known.held_out,
-        known.history,
-        known.coefficients,
-        known.series,
-        outlines,
-        weight,
-        tuple(notes),
-        title
-        or f"{gathered.plan.target_words}: {several(arrays.tasks.n_tasks, arrays.tasks.what)}",
-        _span(arrays),
+        estimator=model,
+        plan=gathered.plan,
+        tasks=tasks,
+        form=form,
+        baseline=baseline,
+        held_out=known.held_out,
+        history=known.history,
+        coefficients=known.coefficients,
+        series=known.series,
+        geometry=outlines,
+        weights=weight,
+        notes=tuple(notes),
+        title=title or f"{gathered.plan.target_words}: {several(tasks.n_tasks, tasks.what)}",
+        span=_span(arrays),
     )
 
 

@@ -283,6 +283,11 @@ class LabelledFit:
             )
             given.append(columns.assign_coords({plan.sample: samples}))
             core.append(["_baseline"])
+        # Rows as they are chunked: left to itself dask cuts them finer for every chunk of tasks.
+        given = [
+            array if array.chunks is None else array.chunk(dict.fromkeys(along, -1))
+            for array, along in zip(given, core, strict=True)
+        ]
         found = xarray.apply_ufunc(
             self._predict_block,
             *given,

@@ -53,21 +53,22 @@ def fit_rows(
     tasks = Tasks((task,), coords, np.arange(labels.size))
     model = _model(options, read_neighbours(neighbours, tasks)).fit(X, y, tasks=ids)
     known = complete(Material(model), Given(X, y, ids, held_out=held_out))
+    slots = tuple(Slot(name, {}, False) for name in names)
     return LabelledFit(
-        model,
-        Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names)),
-        tasks,
-        DataForm("rows", library_of(data)),
-        None,
-        known.held_out,
-        known.history,
-        known.coefficients,
-        None,
-        None,
-        None,
-        tuple(notes),
-        title or f"{target}: {several(labels.size, task)}",
-        ("", "", len(y)),
+        estimator=model,
+        plan=Plan(target, {}, (ROW, task), ROW, slots),
+        tasks=tasks,
+        form=DataForm("rows", library_of(data)),
+        baseline=None,
+        held_out=known.held_out,
+        history=known.history,
+        coefficients=known.coefficients,
+        series=None,
+        geometry=None,
+        weights=None,
+        notes=tuple(notes),
+        title=title or f"{target}: {several(labels.size, task)}",
+        span=("", "", len(y)),
     )
 
 

@@ -92,7 +92,10 @@ def headline(fitted: Fitted, material: Material, found: Mapping[str, Any] | None
     task = material.task
     what = plural(task, n_targets)
     if n_groups == n_targets:
-        text = f"Every one of {n_targets:,} {what} stays by itself: no merge was found to pay."
+        why = "no merge was found to pay"
+        if fitted.aggregator.cv_curve_ is not None:
+            why = "held-out rows preferred no merge at all"
+        text = f"Every one of {n_targets:,} {what} stays by itself: {why}."
     elif fitted.is_aggregator:
         text = f"{n_targets:,} {what} fall into {n_groups:,} {plural('group', n_groups)}."
     else:
