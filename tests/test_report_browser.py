@@ -324,7 +324,11 @@ def test_dark_and_paper_change_colours_and_lose_nothing(browser, basins_page):
         for part in ("#map", "#curve svg", "#list", "#panel-series svg", "#table", "#methods"):
             assert tab.locator(part).first.is_visible(), part
         assert tab.locator("#table tbody tr[aria-rowindex]").count() == 90
-        assert tab.pdf()[:4] == b"%PDF"
+    with opened(browser, basins_page) as tab:
+        drawn = picture(tab)
+        printed = tab.pdf()
+        assert b"/Subtype /Image" in printed, "the map did not reach the paper"
+        assert picture(tab) == drawn
 
 
 def test_files_made_in_the_browser_hold_what_the_page_shows(browser, basins_page):

@@ -108,6 +108,8 @@ function start() {
       for (const query of ["(prefers-color-scheme: dark)", "print"]) {
         window.matchMedia(query).addEventListener("change", redrawAll);
       }
+      window.addEventListener("beforeprint", () => paper(true));
+      window.addEventListener("afterprint", () => paper(false));
       let width = window.innerWidth;
       window.addEventListener("resize", () => {
         // A bar that slides away on a telephone changes the height alone.

@@ -10,6 +10,14 @@ let hovered = -1,
   redrawTimer = 0,
   frame = 0;
 
+// While a page is printed the map stays as it was on the screen, and is scaled: what is drawn on a
+// canvas after the printing began does not reach the paper.
+function paper(begins) {
+  mapWrap.classList.toggle("printing", begins);
+  if (!begins) redrawAll();
+}
+const onPaper = () => mapWrap.classList.contains("printing");
+
 const coloured = () => choices.find((choice) => choice.id === state.colour);
 
 // Colour number of each target, and the colours.

@@ -204,6 +204,7 @@ function startMap() {
   listenToKeys();
   onChange((what) => {
     byId("feature-choice").hidden = state.colour !== "coefficient";
+    if (onPaper()) return;
     if (what.has("size")) measureMap();
     if (what.has("groups") || what.has("colour") || what.has("size")) drawMap();
     else drawOverlay();
