@@ -317,10 +317,12 @@ def test_errors_on_folds_are_those_of_doing_it_by_hand(kind, max_loss):
         for found, phase in ((expected, targets), (alone, "passthrough")):
             by_hand = make(targets=phase, features="passthrough").fit(*left)
             guess = by_hand.predict(X[test] - of_x(B[test])) + of_y(B[test])
-            found.append(((Y[test] - guess) ** 2).mean(axis=0))
+            found.append((Y[test] - guess) ** 2)
     unit = (Y - regress(Y, B)(B)).var(axis=0)  # of what the baseline leaves to be predicted
-    np.testing.assert_allclose(table["error"], np.mean(expected, axis=0) / unit, rtol=1e-6)
-    single = np.mean(alone, axis=0) / unit
+    np.testing.assert_allclose(
+        table["error"], np.concatenate(expected).mean(axis=0) / unit, rtol=1e-6
+    )
+    single = np.concatenate(alone).mean(axis=0) / unit
     np.testing.assert_allclose(table["single_task_error"], single, rtol=1e-6)
 
 

@@ -450,10 +450,11 @@ def test_comparisons_refit_both_models_on_every_fold(weights, head):
     error = np.zeros((2, 7))
     for train, test in KFold(4).split(X):
         learn, judge = (None, None) if weights is None else (weights[train], weights[test])
+        share = 1 / 4 if weights is None else weights[test].sum() / weights.sum()
         single = LinearRegression().fit(X[train], Y[train], learn)
         for kind, fitted in enumerate((clone(model).fit(X[train], Y[train], learn), single)):
             gap = (Y[test] - fitted.predict(X[test])) ** 2
-            error[kind] += np.average(gap, axis=0, weights=judge) / 4 / np.var(Y, axis=0)
+            error[kind] += share * np.average(gap, axis=0, weights=judge) / np.var(Y, axis=0)
     np.testing.assert_allclose(frame["error"], error[0], rtol=1e-8)
     np.testing.assert_allclose(frame["single_task_error"], error[1], rtol=1e-8)
     np.testing.assert_allclose(frame["gain"], error[1] - error[0], atol=1e-8)

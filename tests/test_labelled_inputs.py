@@ -193,3 +193,13 @@ def test_lazy_predictions_keep_the_chunks_of_rows(dataset):
     found = ctfa.labelled.fit(dataset, target="flow", **QUICK)
     lazy = found.predict(dataset.chunk(time=24, basin=3))
     assert lazy.chunks[0] == (24,) * 4
+
+
+def test_a_table_indexed_by_time_and_task_is_a_long_one(dataset, table):
+    indexed = dataset[["flow", *FEATURES]].to_dataframe()
+    options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
+    found = ctfa.labelled.fit(indexed, **options, **QUICK)
+    pd.testing.assert_series_equal(
+        found.regions, ctfa.labelled.fit(table, **options, **QUICK).regions
+    )
+    assert found.predict(indexed).index.equals(indexed.index)

@@ -86,21 +86,22 @@ def held_out_errors(
         for split in splits
         for model in models
     )
-    errors: list[list[Any]] = [[] for _ in models]
+    total, count = np.zeros((len(models), values.shape[1])), np.zeros(values.shape[1])
     for fold, (_, test) in enumerate(splits):
-        judge = None if sample.weights is None else sample.weights[test]
+        judge = np.ones(len(test)) if sample.weights is None else sample.weights[test]
         gaps = wrong[fold * len(models) : (fold + 1) * len(models)]
-        unknown = np.any([~np.isfinite(gap) for gap in gaps], axis=0)
-        for found, gap in zip(errors, gaps, strict=True):
-            squares = np.ma.masked_array(np.where(unknown, 0.0, gap) ** 2, unknown)
-            found.append(np.ma.average(squares, axis=0, weights=judge))
+        # Row by row and not fold by fold: one that a target was hardly observed in says little.
+        known = np.all([np.isfinite(gap) for gap in gaps], axis=0)
+        count += judge @ known
+        for model, gap in enumerate(gaps):
+            total[model] += judge @ np.where(known, gap, 0.0) ** 2
     left = values
     if sample.baseline is not None:
         rows = values.T.copy()
         Baseline.of(sample.baseline, None).take_off(rows)
         left = rows.T
-    unit = np.ma.masked_invalid(left).var(axis=0)
-    return [np.ma.filled(np.ma.mean(np.ma.array(found), axis=0) / unit, np.nan) for found in errors]
+    unit = np.ma.filled(np.ma.masked_invalid(left).var(axis=0), np.nan)
+    return list(total / np.where(count > 0.0, count, np.nan) / unit)
 
 
 def _wrong(

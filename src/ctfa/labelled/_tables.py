@@ -48,9 +48,9 @@ def library_of(data: Any) -> str:
 
 
 def as_pandas(data: Any) -> Any:
-    """The same columns in pandas."""
+    """The same columns in pandas, levels of an index of several among them."""
     if library_of(data) == "pandas":
-        return data
+        return _with_levels(data)
     pandas = need("pandas")
     if hasattr(data, "collect"):  # a lazy frame
         data = data.collect()
@@ -60,6 +60,15 @@ def as_pandas(data: Any) -> Any:
         if zone is not None:
             frame[name] = frame[name].dt.tz_localize("UTC").dt.tz_convert(zone)
     return frame
+
+
+def _with_levels(frame: Any) -> Any:
+    """A table indexed by (time, basin), say, with these as columns too; the index stays."""
+    index = frame.index
+    if index.nlevels == 1 or getattr(frame.columns, "nlevels", 1) > 1:
+        return frame
+    missing = [name for name in index.names if name is not None and name not in frame.columns]
+    return frame.assign(**{str(name): index.get_level_values(name) for name in missing})
 
 
 def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:
