@@ -203,3 +203,20 @@ def test_a_table_indexed_by_time_and_task_is_a_long_one(dataset, table):
         found.regions, ctfa.labelled.fit(table, **options, **QUICK).regions
     )
     assert found.predict(indexed).index.equals(indexed.index)
+
+
+def test_one_row_is_too_few_and_not_constant(dataset):
+    with pytest.raises(ValueError, match="pass more rows"):
+        ctfa.labelled.fit(dataset.isel(time=[0]), target="flow", **QUICK)
+
+
+def test_folds_that_cannot_be_are_called_by_the_option_that_asked(dataset):
+    with pytest.raises(ValueError, match="held_out=500 cannot split 96 rows"):
+        ctfa.labelled.fit(dataset, target="flow", **QUICK | {"held_out": 500})
+
+
+def test_a_map_without_places_says_what_is_missing(dataset):
+    pytest.importorskip("matplotlib")
+    model = ctfa.labelled.fit(dataset, target="flow", **QUICK).estimator
+    with pytest.raises(ValueError, match="give places"):
+        ctfa.plotting.plot_groups_map(model)

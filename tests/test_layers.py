@@ -49,6 +49,7 @@ LAYERS = {
     "ctfa._heads": 4,
     "ctfa._group_models": 4,
     "ctfa._explanation": 4,
+    "ctfa._merge_evidence": 4,
     "ctfa._evidence": 4,
     "ctfa._held_out": 4,
     "ctfa._path": 4,

@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
-from ctfa._explanation import Explanation, MergeEvidence, co_clustering, explain
+from ctfa._explanation import Explanation, explain
 from ctfa._held_out import Split, align, held_out_errors, regroup, together
+from ctfa._merge_evidence import MergeEvidence, co_clustering
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray

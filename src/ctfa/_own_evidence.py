@@ -15,17 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._evidence import EvidenceMixin
-from ctfa._explanation import (
-    TOO_WELL_TOLD_APART,
-    Explanation,
-    MergeEvidence,
-    MergeSummary,
-    Refusal,
-    Terms,
-    listed,
-    percent,
-)
+from ctfa._explanation import TOO_WELL_TOLD_APART, Explanation, Refusal, listed, percent
 from ctfa._held_out import Split
+from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
 from ctfa._own_choice import fewest_rows, group_rows
 from ctfa._own_rule import OwnRule
 from ctfa._target_aggregator import TargetAggregator

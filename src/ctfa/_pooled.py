@@ -13,11 +13,11 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._explanation import MergeEvidence, Terms
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedGroups
 from ctfa._group_models import keep_features, reduced
 from ctfa._heads import HEADS
+from ctfa._merge_evidence import MergeEvidence, Terms
 from ctfa._merging import settle, settle_history
 from ctfa._pooled_evidence import PooledEvidence, PooledExplanation, explain_task
 from ctfa._pooled_groups import Nearest, fit_group

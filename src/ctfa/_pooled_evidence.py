@@ -8,7 +8,8 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ctfa._explanation import Explanation, MergeEvidence, MergeSummary, explain, listed
+from ctfa._explanation import Explanation, explain, listed
+from ctfa._merge_evidence import MergeEvidence, MergeSummary
 from ctfa.core.gains import Gain, gain
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition

@@ -11,15 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
 from ctfa._evidence import EvidenceMixin
-from ctfa._explanation import (
-    MergeEvidence,
-    MergeSummary,
-    Terms,
-)
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
 from ctfa._group_models import fit_features, fit_regressors, keep_features, reduced
 from ctfa._heads import HEADS, fit_singles
+from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean

@@ -22,6 +22,8 @@ PROBLEM, INTERRUPTED, TERMINATED, UNREAD = 1, 130, 143, 141
 TOLD = (ValueError, TypeError, KeyError, LookupError, OSError, ImportError, MemoryError)
 
 
+#: An aggregator that Python's users are told to pass, for the sake of its options.
+AGGREGATOR = re.compile(r"(?:targets=)?TargetAggregator\(([^()]*)\)")
 #: Options as Python has them, in sentences that are raised for both.
 OPTION = re.compile(
     r"\b(masked|sample|task|anomalies|weights|solver|aggregate|head|neighbours|max_loss|held_out)"
@@ -68,7 +70,8 @@ def wants_debug(options: argparse.Namespace) -> bool:
 
 def complain(name: str, sentence: str) -> None:
     """Print one line on standard error, options as they are given here."""
-    said = OPTION.sub(_as_given_here, " ".join(sentence.split()))
+    said = AGGREGATOR.sub(r"\1", " ".join(sentence.split()))
+    said = OPTION.sub(_as_given_here, said)
     print(f"ctfa {name}: {said}", file=sys.stderr, flush=True)
 
 

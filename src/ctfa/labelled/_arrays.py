@@ -134,10 +134,10 @@ def _kept(
 
 
 def _never_changes(Y: FloatArray) -> BoolArray:
-    """Series whose observed values are all the same."""
+    """Series of two observed values or more that are all the same."""
     low = np.where(np.isnan(Y), np.inf, Y).min(axis=0)
     high = np.where(np.isnan(Y), -np.inf, Y).max(axis=0)
-    return np.asarray(low == high)
+    return np.asarray((low == high) & ((~np.isnan(Y)).sum(axis=0) > 1))
 
 
 def _complete_rows(slots: list[FloatArray], plan: Plan) -> tuple[BoolArray, list[str]]:

@@ -232,7 +232,8 @@ def _absent(path: Path) -> str:
     near = [names[n] for n in difflib.get_close_matches(path.name.lower(), names, 3, 0.6)]
     same = [n for n in names.values() if Path(n).stem == path.stem and n not in near]
     near = [n for n in (*near, *same) if not n.startswith(".")][:3]
-    advice = f": did you mean {' or '.join(near)}?" if near else f" in the folder {folder}."
+    where = "here" if folder == Path() else f"in the folder {folder}"
+    advice = f": did you mean {' or '.join(near)}?" if near else f" {where}."
     return f"{path.name} does not exist{advice}"
 
 

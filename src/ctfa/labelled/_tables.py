@@ -75,7 +75,7 @@ def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) ->
     """Put a table into labelled arrays, whichever its shape."""
     frame = as_pandas(data)
     if not len(frame):
-        raise ValueError("the table has no rows.")
+        raise ValueError("the table has no rows: look whether it was written whole.")
     if getattr(frame.columns, "nlevels", 1) > 1:
         return _pairs(frame, target, features, sample, task)
     _require_unique_columns(frame)
@@ -96,10 +96,20 @@ def column(frame: Any, name: Any) -> FloatArray:
     pandas = need("pandas")
     if not pandas.api.types.is_numeric_dtype(values.dtype):
         raise ValueError(
-            f"{name} holds {values.dtype} values, not numbers: leave it out, or turn it into "
-            "numbers first (pandas.to_numeric)."
+            f"{name} holds {_example(values)}, which is no number: leave {name} out, or turn it "
+            "into numbers first (pandas.to_numeric)."
         )
     return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _example(values: Any) -> str:
+    """The first value of a column that is no number."""
+    pandas = need("pandas")
+    if values.dtype.kind in "Mm":
+        return f"{values.dtype} values"
+    numbers = pandas.to_numeric(values.astype(str), errors="coerce")
+    wrong = values[numbers.isna() & values.notna()]
+    return repr(wrong.iloc[0]) if len(wrong) else f"{values.dtype} values"
 
 
 def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str]) -> Table:

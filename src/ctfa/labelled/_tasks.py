@@ -180,7 +180,7 @@ class Tasks:
         near = self._nearest(label)
         return (
             f"there is no {self.what} {label!r} among the {self.n_tasks:,} that were fitted "
-            f"({some}, ...): give a value of {where}"
+            f"({some}{', ...' if self.n_tasks > 3 else ''}): give a value of {where}"
             f"{', or one that is not masked' if self.n_masked else ''}"
             f"{f'; the nearest is {near}' if near else ''}."
         )

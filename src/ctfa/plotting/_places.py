@@ -36,6 +36,10 @@ class Outlines(NamedTuple):
 
 def read_places(places: Any, n_targets: int) -> Where:
     """Places of any kind: geometries, objects with positions, lists of outlines, pairs."""
+    if places is None:
+        raise ValueError(
+            "it is not known where the targets lie: give places, one outline or one position each."
+        )
     if hasattr(places, "geom_type"):  # geopandas, series or frame
         return _of_geometries(places, n_targets)
     if hasattr(places, "positions") and hasattr(places, "outlines"):

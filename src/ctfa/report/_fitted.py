@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa._explanation import MergeEvidence, Refusal, Terms, co_clustering, refusal_of
+from ctfa._explanation import Refusal, refusal_of
+from ctfa._merge_evidence import MergeEvidence, Terms, co_clustering
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._own_evidence import in_words_of_sharing
 from ctfa._pooled import PooledCTFARegressor

@@ -77,7 +77,10 @@ def choose_splits(
             start = n_rows - n_rows // BLOCKS
             return [(rows[:start], rows[start:])], "the last fifth of the rows"
         held_out = BLOCKS
-    splits = check.read_folds(held_out, sample, values)
+    try:
+        splits = check.read_folds(held_out, sample, values)
+    except ValueError as error:
+        raise ValueError(str(error).replace("cv=", "held_out=", 1)) from error
     if isinstance(held_out, int):
         return splits, f"{held_out} blocks of consecutive rows, each held out once"
     return splits, f"{len(splits)} folds of {type(held_out).__name__}"
