@@ -1,15 +1,13 @@
-"""Which classes a file may name: a table, and a mark for the labelled results.
+"""Which classes a file may name: a table.
 
-A class joins by a line in the table. A class of ``ctfa.labelled`` may instead carry
-``__saved__ = True`` in its own body; its name in a file is then ``module:class``. In both cases its
-state must be of kinds that can be saved: the fields of a NamedTuple or a dataclass, the attributes
-of anything else. Nothing else is ever imported, called or looked up for a file.
+A class joins by a line in it. Its state must be of kinds that can be saved: the fields of a
+NamedTuple or a dataclass, the attributes of anything else. Nothing else is ever imported, called or
+looked up for a file.
 """
 
 from __future__ import annotations
 
 import importlib
-import re
 from functools import cache
 from typing import Any
 
@@ -98,8 +96,6 @@ FUNCTIONS = (
     "feature_mse",
     "r2",
 )
-#: Where classes may carry the mark: modules without anything that runs at import.
-MARKED = re.compile(r"ctfa\.labelled\._[a-z_]+:[A-Za-z_]+")
 
 
 def classes() -> tuple[str, ...]:
@@ -133,8 +129,7 @@ def _find_name(kind: type) -> str | None:
     for name, path in TABLE.items():
         if path.rpartition(":")[2] == kind.__qualname__ and _resolved(path) is kind:
             return name
-    marked = f"{kind.__module__}:{kind.__qualname__}"
-    return marked if _is_marked(marked, kind) else None
+    return None
 
 
 @cache
@@ -144,17 +139,7 @@ def class_named(name: str) -> type:
         kind = _resolved(TABLE[name])
         if isinstance(kind, type):
             return kind
-    elif isinstance(name, str) and MARKED.fullmatch(name):
-        kind = _resolved(name)
-        if isinstance(kind, type) and _is_marked(name, kind):
-            return kind
     raise damaged(f"it holds an object of the class {name!r}, which this version does not know")
-
-
-def _is_marked(name: str, kind: type) -> bool:
-    own = f"{kind.__module__}:{kind.__qualname__}" == name and bool(MARKED.fullmatch(name))
-    # Its own mark, not that of a class above it.
-    return own and vars(kind).get("__saved__") is True
 
 
 def _resolved(path: str) -> Any:
