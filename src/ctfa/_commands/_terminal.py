@@ -6,7 +6,9 @@ import datetime
 import importlib
 import json
 import math
+import signal
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -103,7 +105,12 @@ def number(value: float, digits: int = 4) -> str:
 def watched(name: str, *, quiet: bool) -> Iterator[Steps]:
     """A bar for searches and a line for each step, on standard error where that is a terminal."""
     show = not quiet and sys.stderr is not None and sys.stderr.isatty()
+    before = signal.getsignal(signal.SIGINT)
     with progress(show=show):
+        # Ctrl-C ends a command at once. Left to progress it would end a search, whose groups nobody
+        # wants then; and a press that comes just as one ends would be lost.
+        if callable(before) and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, before)
         yield Steps(name, show)
 
 
