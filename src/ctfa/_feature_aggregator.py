@@ -158,7 +158,11 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         lowest = check.read_correlation(self.min_correlation, "min_correlation")
         ordered = isinstance(self.order, str) and self.order == "correlation"
         correlated = self.scan == "correlation" or ordered or lowest > -1.0
-        splits = None if self.cv is None else check.read_folds(self.cv, sample, target)
+        splits = (
+            None
+            if self.cv is None
+            else check.read_folds(self.cv, sample, target, purpose="features")
+        )
         penalised = self.solver == "ridge"
         return FactoredFeatures.of(
             sample, splits, with_correlations=correlated, penalised=penalised

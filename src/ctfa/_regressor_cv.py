@@ -120,7 +120,7 @@ class CTFARegressorCV(CTFARegressor):
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)
         phases = _Phases.of(self, sample.n_samples)
-        splits = check.read_folds(self.cv, sample, targets.values, groups)
+        splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
         scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
         folds = Parallel(n_jobs=self.n_jobs)(

@@ -267,7 +267,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
                 check.require_freedom(design, ridge, left.n_spent)
                 if rule.criterion is mse:
                     check.require_columns_freedom(design)
-        posed = rule.pose(design, sample.inputs, sample.weights, values, graph)
+        posed = rule.pose(design, sample, values, graph)
         space = posed.problem.space
         order = check.read_order(self.order, space, check_random_state(self.random_state))
         return replace(posed, problem=replace(posed.problem, order=order))
@@ -323,7 +323,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         rule = self._rule(targets)
         splits = check.read_cut_folds(self.cv, sample, values, groups)
         parts = (Anomalies.of_rows(sample, values, train).judged for train, _ in splits)
-        designs = [rule.factor(part.inputs, part.weights) for part in parts]
+        designs = [rule.factor(part) for part in parts]
         sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
         rank = max((rank for _, rank in sizes), default=0)
         if sizes and sample.baseline is None:

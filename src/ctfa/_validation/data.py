@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -29,11 +29,15 @@ class Sample:
     weights: FloatArray | None  # positive, of sum n; None where all are equal
     used: BoolArray | None  # which of the rows given these are; None for all
     baseline: FloatArray | None = None  # (n, p): what every series is regressed on first
+    #: How many rows each stands for, the sum of the weights then being theirs; None for one each.
+    counts: FloatArray | None = None
+    #: Folds of rows that stand in for others, by what they are for: no splitter could make them.
+    folds: Mapping[str, list[tuple[IntArray, IntArray]]] | None = None
 
     @property
     def n_samples(self) -> int:
         """Rows that count."""
-        return int(self.inputs.shape[0])
+        return count_rows(self.inputs, self.counts)
 
     @property
     def n_given(self) -> int:
@@ -42,14 +46,15 @@ class Sample:
 
     def take(self, rows: IntArray) -> Sample:
         """Some of the rows, as a sample of their own."""
-        weights = None if self.weights is None else _normalised(self.weights[rows])
+        counts = None if self.counts is None else self.counts[rows]
+        weights = None if self.weights is None else _normalised(self.weights[rows], counts)
         baseline = None if self.baseline is None else self.baseline[rows]
-        return Sample(self.inputs[rows], weights, None, baseline)
+        return Sample(self.inputs[rows], weights, None, baseline, counts)
 
     @cached_property
     def design(self) -> Design:
         """Centred and factored inputs; warns, once, where rounding could decide."""
-        design = Design.of(self.inputs, self.weights)
+        design = Design.of(self.inputs, self.weights, self.n_samples)
         warn_if_doubtful([design])
         return design
 
@@ -286,9 +291,16 @@ def _as_it_is(data: Any) -> FloatArray | None:
     return data if type(data) is np.ndarray and data.dtype == np.float64 else None
 
 
-def _normalised(weights: FloatArray) -> FloatArray | None:
+def count_rows(rows: FloatArray, counts: FloatArray | None) -> int:
+    """How many rows there are, or how many they stand for."""
+    return int(rows.shape[0]) if counts is None else round(float(counts.sum()))
+
+
+def _normalised(weights: FloatArray, counts: FloatArray | None = None) -> FloatArray | None:
     """Weights of sum n, or None where all are equal."""
     relative = weights / weights.max()
+    if counts is not None:
+        return np.asarray(relative * (round(float(counts.sum())) / relative.sum()))
     return None if (relative == 1.0).all() else relative * (relative.size / relative.sum())
 
 
