@@ -57,6 +57,7 @@ LAYERS = {
     "ctfa._own_choice": 4,
     "ctfa._own_evidence": 4,
     "ctfa._own_models": 4,
+    "ctfa._own_phase": 4,
     "ctfa._own_rule": 4,
     "ctfa._pooled": 4,
     "ctfa._pooled_rule": 4,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
@@ -13,20 +12,20 @@ from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
 from ctfa._heads import HEADS
-from ctfa._merging import MergeProblem, settle
-from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
+from ctfa._own_choice import fewest_rows
 from ctfa._own_evidence import OwnEvidenceMixin
 from ctfa._own_models import fit_groups, fit_steps, slot_names
-from ctfa._own_rule import AGGREGATES, OwnRule
+from ctfa._own_phase import OwnPhaseMixin
+from ctfa._own_rule import AGGREGATES
 from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.own_fits import mean_series
 from ctfa.core.series import Series
-from ctfa.core.types import FloatArray
 
 
 class MultiInputCTFARegressor(
     FittedTargets,
+    OwnPhaseMixin,
     OwnEvidenceMixin,
     MultiOutputMixin,  # type: ignore[misc]
     RegressorMixin,  # type: ignore[misc]
@@ -189,11 +188,15 @@ class MultiInputCTFARegressor(
         self
         """
         sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
+        return self._fit_read(sample, targets, groups)
+
+    def _fit_read(self, sample: check.Sample, targets: check.Targets, groups: Any) -> Self:
+        """Fit data that are read, or rows that stand in for others."""
         template = check.read_phase(self.targets, TargetAggregator, "targets")
         features = None
         if self.features is not None:
             features = check.read_phase(self.features, FeatureAggregator, "features")
-            check.require_in_sample(baseline, features)
+            check.require_in_sample(sample.baseline, features)
         self._forget_stability()
         series = self._series(sample, targets)
         check.require_series(series, targets.names, fewest=fewest_rows(template, series))
@@ -207,6 +210,8 @@ class MultiInputCTFARegressor(
             features,
             slot_names(self.layout_, getattr(self, "feature_names_in_", None)),
             self.n_jobs,
+            # Shared coefficients are learned from the rows of all members, of which these are none.
+            sample.folds if self.aggregate_ == "mean" else None,
         )
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
         self._steps = fit_steps(found.series, models, self.partition_, found.temper)
@@ -300,6 +305,7 @@ class MultiInputCTFARegressor(
             sample.weights,
             sample.baseline,
             targets.weights,
+            sample.counts,
         )
 
     def _read_again(
@@ -310,88 +316,3 @@ class MultiInputCTFARegressor(
         self.targets_._read_baseline(baseline, inputs.shape[0])
         sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)
         return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
-
-    def _fit_targets(
-        self,
-        template: TargetAggregator | None,
-        sample: check.Sample,
-        targets: check.Targets,
-        series: Series,
-        groups: Any,
-    ) -> _Found:
-        """Choose what is to be chosen, and merge."""
-        aggregator = TargetAggregator() if template is None else clone(template)
-        check.copy_input_names(self, aggregator)
-        rule = self._rule(aggregator, targets.values, passthrough=template is None)
-        check.require_levels(sample.baseline, rule.scale)
-        check.refuse_for_target_weight(targets, aggregator, self.aggregate)
-        if template is None:
-            return self._keep_apart(aggregator, rule, targets, series)
-        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
-        choice = choose_on_folds(
-            rule, sample, series, limit, self.aggregate, (aggregator.cv, groups)
-        )
-        self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
-        scaled = self._in_units(series, rule.scale, targets.names)
-        judged = scaled.free_rows()
-        space = rule.space(judged, choice.aggregate)
-        aggregator._remember(targets)
-        aggregator._set_units(*self._units.of_targets())
-        names = None if targets.labels is None else targets.names
-        settle(aggregator, rule.problem(space), choice.max_loss, names)
-        aggregator.cv_curve_ = choice.curve
-        self.targets_ = aggregator
-        self._keep(rule, judged, targets.names)
-        return _Found(scaled, choice.temper)
-
-    def _pose(self, *data: Any) -> MergeProblem:
-        """Check everything, as ``_read`` takes it, and make the problem of Phase I."""
-        sample, targets = self._read(*data)
-        series = self._series(sample, targets)
-        check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
-        check.require_varying(targets.values, targets.names)
-        rule = self._rule(self.targets, targets.values, passthrough=False)
-        check.require_levels(sample.baseline, rule.scale)
-        check.refuse_for_target_weight(targets, self.targets, self.aggregate)
-        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows()
-        return rule.problem(rule.space(scaled, self.aggregate, overwrite=True))
-
-    def _rule(
-        self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool
-    ) -> OwnRule:
-        """Check the options of Phase I."""
-        shrinks = self.head == "shrink" and not passthrough
-        return read_rule(aggregator, values, self.aggregate, self._template, shrinks=shrinks)
-
-    def _keep_apart(
-        self,
-        aggregator: TargetAggregator,
-        rule: OwnRule,
-        targets: check.Targets,
-        series: Series,
-    ) -> _Found:
-        """Leave every target by itself."""
-        scale = "none" if series.baseline is None else "center"
-        scaled = self._in_units(series, scale, targets.names)
-        self.aggregate_ = "pool" if self.aggregate == "pool" else "mean"
-        self.aggregate_errors_ = {}
-        aggregator.set_params(scale=scale)
-        self.targets_ = aggregator._fit_identity(targets)
-        aggregator._set_units(*self._units.of_targets())
-        self._keep(rule, scaled.free_rows(), targets.names)
-        return _Found(scaled, 0.0)
-
-    def _in_units(self, series: Series, scale: str, names: Sequence[str]) -> Series:
-        """Bring series, whose array is taken over, to units that are kept for predictions."""
-        scaled, self._units = series.standardised(scale, overwrite=True)
-        if series.baseline is not None:
-            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
-            check.require_more_than_baseline(left.any(axis=1), names)
-        return scaled
-
-
-class _Found(NamedTuple):
-    """What Phase I hands on."""
-
-    series: Series  # in the units in which targets were merged
-    temper: float

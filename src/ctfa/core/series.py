@@ -60,6 +60,9 @@ class Series:
         What every series is regressed on before anything else (``standardised``).
     task_weights : array of shape (tasks,), optional
         How much each task counts in a mean of tasks and in their total risk, of mean one.
+    counts : array of shape (rows,), optional
+        How many rows each stands for, where rows stand in for others (``core/stand_ins.py``); the
+        weights then sum to their number.
     """
 
     values: FloatArray
@@ -68,6 +71,7 @@ class Series:
     is_centred: bool = False
     baseline: FloatArray | None = None
     task_weights: FloatArray | None = None
+    counts: FloatArray | None = None
 
     @classmethod
     def of(
@@ -78,6 +82,7 @@ class Series:
         weights: FloatArray | None = None,
         baseline: FloatArray | None = None,
         task_weights: FloatArray | None = None,
+        counts: FloatArray | None = None,
     ) -> Series:
         """Gather from a table of inputs ``(rows, columns)`` and targets ``(rows, tasks)``.
 
@@ -110,8 +115,14 @@ class Series:
                 values[part, :-1] = X.T[layout[part]]  # the last column where there is none
             values[part, :-1][~has[part]] = np.nan
             values[part, -1] = Y.T[part]
-        known, row_weights = has & _seen(values), _normalised(weights)
-        return cls(values, known, row_weights, baseline=baseline, task_weights=task_weights)
+        return cls(
+            values,
+            has & _seen(values),
+            _normalised(weights, counts),
+            baseline=baseline,
+            task_weights=task_weights,
+            counts=counts,
+        )
 
     @property
     def n_tasks(self) -> int:
@@ -128,6 +139,13 @@ class Series:
         """Number of rows, those of weight zero too."""
         return int(self.values.shape[2])
 
+    @property
+    def n_samples(self) -> int:
+        """Number of rows that count, or that these stand for."""
+        if self.counts is not None:
+            return round(float(self.counts.sum()))
+        return self.n_rows if self.weights is None else int(np.count_nonzero(self.weights))
+
     @cached_property
     def is_complete(self) -> bool:
         """Whether every slot that a task has, and its target, is observed in every row."""
@@ -140,7 +158,8 @@ class Series:
     def take(self, rows: IntArray | BoolArray | slice) -> Series:
         """Return some of the rows; a slot without a value there is one that the task lacks."""
         values = np.take(self.values, np.arange(self.n_rows)[rows], axis=2)
-        weights = None if self.weights is None else _normalised(self.weights[rows])
+        counts = None if self.counts is None else self.counts[rows]
+        weights = None if self.weights is None else _normalised(self.weights[rows], counts)
         baseline = None if self.baseline is None else self.baseline[rows]
         return replace(
             self,
@@ -149,6 +168,7 @@ class Series:
             weights=weights,
             is_centred=False,
             baseline=baseline,
+            counts=counts,
         )
 
     def of_tasks(self, tasks: IntArray) -> Series:
@@ -215,7 +235,7 @@ class Series:
         """The baseline over the rows that count; None without one."""
         if self.baseline is None:
             return None
-        return Baseline.of(self.baseline, self.weights)
+        return Baseline.of(self.baseline, self.weights, self.n_samples)
 
     @property
     def n_spent(self) -> int:
@@ -237,7 +257,13 @@ class Series:
         if factored is None or not self.n_spent:
             return self
         free = factored.free_rows(self.values)
-        return Series(free, self.has, is_centred=True, task_weights=self.task_weights)
+        counts = None
+        if self.counts is not None:
+            # Of rows that stand in for others each stands for fewer, by the share that is spent.
+            counts = np.full(free.shape[2], (self.n_samples - factored.rank) / free.shape[2])
+            free /= np.sqrt(counts)
+        own = self.task_weights
+        return Series(free, self.has, counts, is_centred=True, task_weights=own, counts=counts)
 
 
 SCALES = ("standard", "center", "none")
@@ -263,12 +289,13 @@ def centre(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArra
     return mean, np.where(constant, 0.0, spread)
 
 
-def _normalised(weights: FloatArray | None) -> FloatArray | None:
+def _normalised(weights: FloatArray | None, counts: FloatArray | None = None) -> FloatArray | None:
     """Weights that sum to the number of rows that count, zeros kept."""
     if weights is None:
         return None
     weights = np.asarray(weights, dtype=float)
-    used, row_scale = row_scales(weights.size, weights)
+    n_samples = None if counts is None else round(float(counts.sum()))
+    used, row_scale = row_scales(weights.size, weights, n_samples)
     normalised = np.zeros(weights.size)
     normalised[used] = row_scale**2
     return normalised

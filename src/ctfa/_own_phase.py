@@ -1,0 +1,118 @@
+"""Phase I of a regressor whose targets have inputs of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+
+from ctfa import _validation as check
+from ctfa._merging import MergeProblem, settle
+from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
+from ctfa._own_rule import OwnRule
+from ctfa._target_aggregator import TargetAggregator
+from ctfa.core.series import Series, Units
+from ctfa.core.types import FloatArray
+
+
+class Found(NamedTuple):
+    """What Phase I hands on."""
+
+    series: Series  # in the units in which targets were merged
+    temper: float
+
+
+class OwnPhaseMixin:
+    """How such a regressor chooses what is to be chosen, and merges."""
+
+    targets: Any
+    aggregate: str
+    head: str
+    aggregate_: str
+    aggregate_errors_: dict[str, float]
+    targets_: TargetAggregator
+    _template: Any
+    _units: Units
+    _read: Callable[..., tuple[check.Sample, check.Targets]]
+    _series: Callable[..., Series]
+    _keep: Callable[..., None]
+
+    def _fit_targets(
+        self,
+        template: TargetAggregator | None,
+        sample: check.Sample,
+        targets: check.Targets,
+        series: Series,
+        groups: Any,
+    ) -> Found:
+        """Choose what is to be chosen, and merge."""
+        aggregator = TargetAggregator() if template is None else clone(template)
+        check.copy_input_names(self, aggregator)
+        rule = self._rule(aggregator, targets.values, passthrough=template is None)
+        check.require_levels(sample.baseline, rule.scale)
+        check.refuse_for_target_weight(targets, aggregator, self.aggregate)
+        if template is None:
+            return self._keep_apart(aggregator, rule, targets, series)
+        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        choice = choose_on_folds(
+            rule, sample, series, limit, self.aggregate, (aggregator.cv, groups)
+        )
+        self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
+        scaled = self._in_units(series, rule.scale, targets.names)
+        judged = scaled.free_rows()
+        space = rule.space(judged, choice.aggregate)
+        aggregator._remember(targets)
+        aggregator._set_units(*self._units.of_targets())
+        names = None if targets.labels is None else targets.names
+        settle(aggregator, rule.problem(space), choice.max_loss, names)
+        aggregator.cv_curve_ = choice.curve
+        self.targets_ = aggregator
+        self._keep(rule, judged, targets.names)
+        return Found(scaled, choice.temper)
+
+    def _pose(self, *data: Any) -> MergeProblem:
+        """Check everything, as ``_read`` takes it, and make the problem of Phase I."""
+        sample, targets = self._read(*data)
+        series = self._series(sample, targets)
+        check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
+        check.require_varying(targets.values, targets.names)
+        rule = self._rule(self.targets, targets.values, passthrough=False)
+        check.require_levels(sample.baseline, rule.scale)
+        check.refuse_for_target_weight(targets, self.targets, self.aggregate)
+        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows()
+        return rule.problem(rule.space(scaled, self.aggregate, overwrite=True))
+
+    def _rule(
+        self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool
+    ) -> OwnRule:
+        """Check the options of Phase I."""
+        shrinks = self.head == "shrink" and not passthrough
+        return read_rule(aggregator, values, self.aggregate, self._template, shrinks=shrinks)
+
+    def _keep_apart(
+        self,
+        aggregator: TargetAggregator,
+        rule: OwnRule,
+        targets: check.Targets,
+        series: Series,
+    ) -> Found:
+        """Leave every target by itself."""
+        scale = "none" if series.baseline is None else "center"
+        scaled = self._in_units(series, scale, targets.names)
+        self.aggregate_ = "pool" if self.aggregate == "pool" else "mean"
+        self.aggregate_errors_ = {}
+        aggregator.set_params(scale=scale)
+        self.targets_ = aggregator._fit_identity(targets)
+        aggregator._set_units(*self._units.of_targets())
+        self._keep(rule, scaled.free_rows(), targets.names)
+        return Found(scaled, 0.0)
+
+    def _in_units(self, series: Series, scale: str, names: Sequence[str]) -> Series:
+        """Bring series, whose array is taken over, to units that are kept for predictions."""
+        scaled, self._units = series.standardised(scale, overwrite=True)
+        if series.baseline is not None:
+            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
+            check.require_more_than_baseline(left.any(axis=1), names)
+        return scaled
