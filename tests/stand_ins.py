@@ -56,3 +56,14 @@ def stand_ins(X, Y, *, n_folds=10, sample_weight=None, baseline=None, target_wei
     names = check.read_targets(Y[:2], 2)
     targets = check.read_target_weight(target_weight, names)
     return sample, targets._replace(values=values)
+
+
+def task_stand_ins(X, y, index, fold, sample_weight=None):
+    """The same for tasks with rows of their own: a sample, its target and the task of each row."""
+    n_folds = int(fold.max()) + 1
+    table = np.column_stack((X, y))
+    rows, of_row, counts, weights = summed(table, index * n_folds + fold, sample_weight)
+    task, own = of_row // n_folds, of_row % n_folds
+    folds = {"limit": folds_of(own)}
+    sample = check.Sample(rows[:, :-1], weights, None, counts=counts, folds=folds)
+    return sample, rows[:, -1], task

@@ -162,9 +162,7 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         -------
         self
         """
-        check.require(self.head, HEADS, "head")
-        check.require(self.unseen, UNSEEN, "unseen")
-        check.require_regressor(self._template)
+        self._check_options()
         self._column = tasks if check.is_column(tasks) else None
         X, tasks = self._apart(X, tasks)
         sample = check.read_task_sample(self, X, tasks, sample_weight)
@@ -172,15 +170,29 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         known = check.read_tasks(tasks, sample.n_given, sample.used)
         if sample.weights is not None:
             check.require_weighable(self._template)
-        phases = (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            None
-            if self.features is None
-            else check.read_phase(self.features, FeatureAggregator, "features"),
-        )
+        return self._fit_read(sample, target, known, groups)
+
+    def _check_options(self) -> None:
+        check.require(self.head, HEADS, "head")
+        check.require(self.unseen, UNSEEN, "unseen")
+        check.require_regressor(self._template)
+
+    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
+        features = None
+        if self.features is not None:
+            features = check.read_phase(self.features, FeatureAggregator, "features")
+        return check.read_phase(self.targets, TargetAggregator, "targets"), features
+
+    def _fit_read(
+        self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any
+    ) -> Self:
+        """Fit data that are read, or rows that stand in for others."""
+        phases = self._phases()
         self._ids, self.tasks_ = known.ids, check.as_ids(known.ids)
         self._names = tuple(map(str, known.ids))
-        rows = TaskRows(sample.inputs, target, sample.weights, known.of_row, len(known.ids))
+        rows = TaskRows(
+            sample.inputs, target, sample.weights, known.of_row, len(known.ids), sample.counts
+        )
         check.require_varying_within(rows.within(target), target)
         # Tasks by themselves are their regressor's business; one model of all has offsets to find.
         if phases[0] is not None or self.unseen == "global":
@@ -274,7 +286,7 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
             curve = choose_cut(aggregator, sample, rows, graph, groups, self.n_jobs, shrink=shrink)
             limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
         problem = pose(aggregator, rows, graph)
-        unit = float(np.mean(rows.within(rows.target) ** 2))
+        unit = float(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
         counts = np.array([summary.weight for summary in rows.summaries()])
         self._pooled = PooledEvidence(
             copy.deepcopy(problem.space),  # type: ignore[arg-type]
@@ -332,6 +344,7 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
             rows.of_each(left),
             self.labels_,
             weights=rows.weights_of_each,
+            counts=rows.counts_of_each,
             negligible=ROUNDING * float(np.abs(rows.target - rows.target.mean()).max()),
         )
 

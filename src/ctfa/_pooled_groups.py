@@ -27,7 +27,12 @@ def fit_group(
 ) -> GroupFit:
     """Fit one group: its features, its tasks' offsets, and what is left to a regressor."""
     if aggregate:
-        sample = check.Sample(rows.within(rows.inputs), rows.weights, None)
+        if rows.counts is not None and (features.cv is not None or features.solver == "ridge"):
+            raise ValueError(
+                "rows that stand in for others judge features by least squares, and on no folds: "
+                "gather the rows for cv and for solver='ridge'."
+            )
+        sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
         target = rows.within(rows.target)
         features._fit_factored(features._factor(sample, target), target, "y within tasks")
     inputs = reduced(features, rows.inputs)
@@ -55,7 +60,8 @@ class Nearest(NamedTuple):
             ]
         )
         spread = np.sqrt(np.average(rows.within(rows.inputs) ** 2, axis=0, weights=weights))
-        whole = rows.inputs.std(axis=0)
+        centre = np.average(rows.inputs, axis=0, weights=weights)
+        whole = np.sqrt(np.average((rows.inputs - centre) ** 2, axis=0, weights=weights))
         spread = np.where(spread > 1e-9 * whole, spread, whole)
         return cls(means, np.where(spread > 0.0, spread, 1.0))
 
