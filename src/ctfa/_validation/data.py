@@ -47,7 +47,7 @@ class Sample:
     def take(self, rows: IntArray) -> Sample:
         """Some of the rows, as a sample of their own."""
         counts = None if self.counts is None else self.counts[rows]
-        weights = None if self.weights is None else _normalised(self.weights[rows], counts)
+        weights = None if self.weights is None else normalised(self.weights[rows], counts)
         baseline = None if self.baseline is None else self.baseline[rows]
         return Sample(self.inputs[rows], weights, None, baseline, counts)
 
@@ -81,9 +81,9 @@ def read_sample(
         return Sample(inputs, None, None, columns)
     used = weights > 0.0
     if used.all():
-        return Sample(inputs, _normalised(weights), None, columns)
+        return Sample(inputs, normalised(weights), None, columns)
     columns = None if columns is None else columns[used]
-    return Sample(inputs[used], _normalised(weights[used]), used, columns)
+    return Sample(inputs[used], normalised(weights[used]), used, columns)
 
 
 def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> FloatArray:
@@ -93,7 +93,7 @@ def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> F
     """
     values = _as_it_is(X)
     if values is None:
-        _refuse_mask(X, "X")
+        refuse_mask(X, "X")
         _refuse_dates(X, "X")
     if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
@@ -164,8 +164,8 @@ def read_targets(
 
     With ``gaps`` NaN is a missing value; otherwise it is refused.
     """
-    _require_given(Y, what)
-    _refuse_mask(Y, what)
+    require_given(Y, what)
+    refuse_mask(Y, what)
     _refuse_dates(Y, what)
     library, labels = container_of(Y)
     values = _as_it_is(Y)
@@ -179,32 +179,38 @@ def read_targets(
     is_vector = values.ndim == 1
     if is_vector:
         values = values.reshape(-1, 1)
-    _require_same_rows(values.shape[0], n_samples, what)
-    prefix = what.lower()
-    given = labels is not None and labels[0] is not None
-    names: Iterable[str] = (
-        map(str, labels) if given else (f"{prefix}{i}" for i in range(values.shape[1]))
-    )
-    targets = Targets(values, tuple(names), labels if given else None, library, is_vector)
+    require_same_rows(values.shape[0], n_samples, what)
+    targets = name_targets(values, labels, library, is_vector=is_vector, what=what)
     known = np.where(np.isnan(values), 0.0, values) if gaps else values
     _refuse_gaps(known, what, targets.names, gaps=gaps)
     return targets if used is None else targets._replace(values=values[used])
 
 
+def name_targets(
+    values: FloatArray, labels: Any, library: str | None, *, is_vector: bool, what: str = "Y"
+) -> Targets:
+    """Targets called by their labels, or by their numbers where they have none."""
+    given = labels is not None and labels[0] is not None
+    names: Iterable[str] = (
+        map(str, labels) if given else (f"{what.lower()}{i}" for i in range(values.shape[1]))
+    )
+    return Targets(values, tuple(names), labels if given else None, library, is_vector)
+
+
 def read_vector(y: Any, sample: Sample) -> FloatArray:
     """One target as a float64 vector of finite numbers, of the rows used."""
-    _require_given(y, "y")
-    _refuse_mask(y, "y")
+    require_given(y, "y")
+    refuse_mask(y, "y")
     try:
         vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
     except (TypeError, ValueError) as error:
         raise explained(error, "y") from error
-    _require_same_rows(vector.size, sample.n_given, "y")
+    require_same_rows(vector.size, sample.n_given, "y")
     _refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
     return vector if sample.used is None else vector[sample.used]
 
 
-def read_weights(sample_weight: Any, n_samples: int) -> FloatArray | None:
+def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None:
     """Weights of the rows as they were given, or None where there are none."""
     if sample_weight is None:
         return None
@@ -215,9 +221,9 @@ def read_weights(sample_weight: Any, n_samples: int) -> FloatArray | None:
             f"sample_weight holds something that is not a number ({error}): pass one number for "
             "each row of X."
         ) from error
-    if weights.ndim == 0:
+    if weights.ndim == 0 and n_samples is not None:
         weights = np.full(n_samples, float(weights))
-    if weights.shape != (n_samples,):
+    if n_samples is not None and weights.shape != (n_samples,):
         raise ValueError(
             f"sample_weight has shape {weights.shape} but X has {n_samples} rows: pass one weight "
             "for each row."
@@ -296,7 +302,7 @@ def count_rows(rows: FloatArray, counts: FloatArray | None) -> int:
     return int(rows.shape[0]) if counts is None else round(float(counts.sum()))
 
 
-def _normalised(weights: FloatArray, counts: FloatArray | None = None) -> FloatArray | None:
+def normalised(weights: FloatArray, counts: FloatArray | None = None) -> FloatArray | None:
     """Weights of sum n, or None where all are equal."""
     relative = weights / weights.max()
     if counts is not None:
@@ -304,7 +310,8 @@ def _normalised(weights: FloatArray, counts: FloatArray | None = None) -> FloatA
     return None if (relative == 1.0).all() else relative * (relative.size / relative.sum())
 
 
-def _require_given(y: Any, what: str) -> None:
+def require_given(y: Any, what: str) -> None:
+    """Refuse a fit without targets."""
     if y is None:
         # The first words are the ones that scikit-learn's own estimators use.
         raise ValueError(
@@ -313,7 +320,8 @@ def _require_given(y: Any, what: str) -> None:
         )
 
 
-def _require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
+def require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
+    """Refuse tables of different numbers of rows."""
     if n_samples is not None and n_rows != n_samples:
         raise ValueError(
             f"X has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
@@ -373,7 +381,7 @@ def _refuse_dates(data: Any, what: str) -> None:
         )
 
 
-def _refuse_mask(data: Any, what: str) -> None:
+def refuse_mask(data: Any, what: str) -> None:
     """A mask would be dropped silently, and what it hides would count."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         masked = int(np.ma.getmaskarray(data).sum())
