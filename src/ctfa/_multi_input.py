@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
+from ctfa._collections import Collection, answers_lazily, is_collection, learns_from_sums
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
+from ctfa._group_models import fit_to_rows, reduced
 from ctfa._heads import HEADS
 from ctfa._own_choice import fewest_rows
 from ctfa._own_evidence import OwnEvidenceMixin
@@ -21,6 +26,7 @@ from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.own_fits import mean_series
 from ctfa.core.series import Series
+from ctfa.core.types import BoolArray, FloatArray
 
 
 class MultiInputCTFARegressor(
@@ -165,7 +171,9 @@ class MultiInputCTFARegressor(
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            The inputs of all targets; NaN is a missing value.
+            The inputs of all targets; NaN is a missing value. Dask's collections, and arrays of
+            torch, CuPy or JAX, are read once as sums; missing values, ``solver="ridge"`` and
+            regressors that are no least squares need their rows, which are gathered.
         Y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value.
         sample_weight : array of shape (n_samples,), default=None
@@ -187,11 +195,30 @@ class MultiInputCTFARegressor(
         -------
         self
         """
-        sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
-        return self._fit_read(sample, targets, groups)
+        data = None
+        if is_collection(X, Y, sample_weight, baseline):
+            self._check_options()
+            data = Collection.of(X, Y, sample_weight, baseline, gaps=True)
+            wanted, needs_rows = self._asks_of(data.widths[2])
+            read = data.read_or_gather(self, wanted, groups, needs_rows)
+            if read.rows is not None:
+                extra = {"groups": groups, "target_weight": target_weight}
+                return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
+            sample, targets = self._received(*read.found, target_weight)
+            if data.weights is not None:
+                check.require_weighable(self._template)
+        else:
+            sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
+        return self._fit_read(sample, targets, groups, data)
 
-    def _fit_read(self, sample: check.Sample, targets: check.Targets, groups: Any) -> Self:
-        """Fit data that are read, or rows that stand in for others."""
+    def _fit_read(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any,
+        data: Collection | None = None,
+    ) -> Self:
+        """Fit data that are read; ``data`` are those that the sample stands in for."""
         template = check.read_phase(self.targets, TargetAggregator, "targets")
         features = None
         if self.features is not None:
@@ -202,23 +229,29 @@ class MultiInputCTFARegressor(
         check.require_series(series, targets.names, fewest=fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
+        learns = data is None or sample.counts is None or learns_from_sums(self._template)
         models = fit_groups(
             found.series,
             self.partition_,
             self.aggregate_,
-            self._template,
+            self._template if learns else LinearRegression(),
             features,
             slot_names(self.layout_, getattr(self, "feature_names_in_", None)),
             self.n_jobs,
             # Shared coefficients are learned from the rows of all members, of which these are none.
             sample.folds if self.aggregate_ == "mean" else None,
         )
+        if data is not None and not learns:
+            rows_of = partial(self._rows_of_groups, models.slots, models.features)
+            own = fit_to_rows(self._template, models.features, data, rows_of, self.n_jobs)
+            models = models._replace(regressors=own)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
         self._steps = fit_steps(found.series, models, self.partition_, found.temper)
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "shrink" else None
         return self
 
+    @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
         """Predict every target, in the kind of container the targets of fit came in.
 
@@ -281,20 +314,51 @@ class MultiInputCTFARegressor(
         target_weight: Any = None,
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
-        check.require(self.head, HEADS, "head")
-        check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
+        self._check_options()
         sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        received = self._received(sample, targets, target_weight)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        return received
+
+    def _check_options(self) -> None:
+        check.require(self.head, HEADS, "head")
+        check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
+        check.require_regressor(self._template)
+
+    def _received(
+        self, sample: check.Sample, targets: check.Targets, target_weight: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        """Find the columns of each target, and remember what predictions are handed back in."""
         targets = check.read_target_weight(target_weight, targets)
         names = getattr(self, "feature_names_in_", None)
         self.layout_ = check.read_layout(
             self.layout, sample.inputs.shape[1], targets.values.shape[1], names
         )
-        check.require_regressor(self._template)
-        if sample.weights is not None:
-            check.require_weighable(self._template)
         self._library, self._is_vector = targets.library, targets.is_vector
         return sample, targets
+
+    def _rows_of_groups(
+        self,
+        slots: BoolArray,
+        features: Sequence[FeatureAggregator],
+        groups: list[int],
+        baseline: Any,
+        inputs: Any,
+        values: Any,
+    ) -> FloatArray:
+        """Mean inputs of some groups, each with its mean target as the last column, of any rows."""
+        inputs = np.asarray(inputs, dtype=np.float64)
+        values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
+        own = self.targets_.target_weight_
+        rows = Series.of(inputs, self.layout_, values, baseline=baseline, task_weights=own)
+        grouped = mean_series(rows.in_units(self._units, overwrite=True), self.partition_).values
+        parts = (
+            (reduced(features[group], grouped[group, :-1][slots[group]].T), grouped[group, -1:].T)
+            for group in groups
+        )
+        return np.hstack([column for part in parts for column in part])
 
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""
@@ -312,6 +376,9 @@ class MultiInputCTFARegressor(
         self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
+        if is_collection(X, Y, sample_weight, baseline):
+            data = Collection.of(X, Y, sample_weight, baseline)
+            X, Y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         self.targets_._read_baseline(baseline, inputs.shape[0])
         sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)

@@ -237,7 +237,7 @@ def _fit_group(
     extra = {} if rows.weights is None else {"sample_weight": rows.weights}
     if template is None:
         features._fit_identity(len(slot_names)).n_features_in_ = len(slot_names)
-    elif rows.counts is not None:
+    elif rows.counts is not None or folds is not None:
         _fit_on_stand_ins(features, rows if judged is None else judged, folds)
     elif judged is None:
         features.fit(rows.inputs, rows.target, **extra)

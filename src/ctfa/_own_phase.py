@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.base import clone
 
 from ctfa import _validation as check
+from ctfa._collections import Wanted, learns_from_sums
+from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._merging import MergeProblem, settle
 from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
 from ctfa._own_rule import OwnRule
@@ -28,6 +30,7 @@ class OwnPhaseMixin:
     """How such a regressor chooses what is to be chosen, and merges."""
 
     targets: Any
+    features: Any
     aggregate: str
     head: str
     aggregate_: str
@@ -38,6 +41,30 @@ class OwnPhaseMixin:
     _read: Callable[..., tuple[check.Sample, check.Targets]]
     _series: Callable[..., Series]
     _keep: Callable[..., None]
+
+    def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        targets = check.read_phase(self.targets, TargetAggregator, "targets")
+        features = None
+        if self.features is not None:
+            features = check.read_phase(self.features, FeatureAggregator, "features")
+        wanted: list[Wanted] = []
+        if targets is not None:
+            wanted += targets._folds_wanted(n_targets)
+            if not wanted and n_targets > 1 and (self.aggregate == "auto" or self.head == "shrink"):
+                wanted = [Wanted("limit", targets.cv, lowered=True)]
+        if features is not None:
+            wanted += features._folds_wanted()
+        needs = [phase._needs_rows() for phase in (targets, features) if phase is not None]
+        if self.aggregate != "mean" and features is not None and features.cv is not None:
+            needs.append(f"cv of FeatureAggregator with aggregate={self.aggregate!r}")
+        if not learns_from_sums(self._template):
+            name = type(self._template).__name__
+            if self.aggregate != "mean":
+                needs.append(f"aggregate={self.aggregate!r} with {name}()")
+            elif self.head == "shrink":
+                needs.append(f"head='shrink' with {name}()")
+        return wanted, next(filter(None, needs), None)
 
     def _fit_targets(
         self,

@@ -66,12 +66,20 @@ class Collection:
     weights: Any
     given: Rows  # as they came
     is_lazy: bool  # Dask's, in chunks
+    gaps: bool = False  # whether inputs may be missing, too
 
     @classmethod
     def of(
-        cls, X: Any, Y: Any, sample_weight: Any = None, baseline: Any = None, what: str = "Y"
+        cls,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        baseline: Any = None,
+        what: str = "Y",
+        *,
+        gaps: bool = False,
     ) -> Collection:
-        """Put tables in the same chunks."""
+        """Put tables in the same chunks; with ``gaps`` inputs may be missing as targets may."""
         check.require_given(Y, what)
         given = Rows(X, Y, sample_weight, baseline)
         named = (baseline, X, Y)
@@ -85,7 +93,7 @@ class Collection:
             weights = None
             if sample_weight is not None:
                 weights = check.read_weights(to_numpy(sample_weight), n_rows)
-            return cls(tables, weights, given, is_lazy=False)
+            return cls(tables, weights, given, is_lazy=False, gaps=gaps)
         tables = tuple(
             _dask.as_array(table, name) if _dask.is_dask(table) else _as_table(table)
             for table, name in zip(named, names, strict=True)
@@ -98,7 +106,7 @@ class Collection:
             if weights.ndim == 0:
                 weights = None
         placed, weights = _dask.aligned(tables, weights, names)
-        return cls(tuple(placed), weights, given, is_lazy=True)
+        return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
 
     def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
         """Sum up all rows by their classes, in one pass."""
@@ -122,10 +130,10 @@ class Collection:
         The estimator is told the names of its features.
         """
         sums, classes = self.sums(wanted, groups)
-        if sums.has_gaps:
+        if self._has_gaps(sums):
             return None
         found = self.stand_in(sums, classes)
-        check.tell_input_names(estimator, self.widths[1], _names(self.given.X))
+        check.tell_input_names(estimator, self.widths[1], self.input_labels)
         return found
 
     def read_or_gather(
@@ -135,12 +143,19 @@ class Collection:
         groups: Any,
         needs_rows: str | None,
     ) -> Read:
-        """Rows that stand in for all; all of them where options or missing values need them."""
+        """Rows that stand in for all; all of them where options or missing values need them.
+
+        Or where their sums would be larger than they are: short tables of many columns.
+        """
+        if needs_rows is None and self._is_wide(wanted):
+            needs_rows = "a table of more columns than rows"
         if needs_rows is None:
             found = self.read(estimator, wanted, groups)
             if found is not None:
                 return Read(found, None)
-            needs_rows = "a target with missing values"
+            needs_rows = (
+                "a table with missing values" if self.gaps else ("a target with missing values")
+            )
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
     def stand_in(self, sums: Sums, classes: Classes) -> tuple[check.Sample, check.Targets]:
@@ -152,6 +167,11 @@ class Collection:
     def widths(self) -> tuple[int, int, int]:
         """Columns of the baseline, of the inputs and of the targets."""
         return tuple(_width(table) for table in self.tables)  # type: ignore[return-value]
+
+    @property
+    def input_labels(self) -> Any:
+        """Names of the inputs; None for arrays."""
+        return _names(self.given.X)
 
     @property
     def targets_like(self) -> check.Targets:
@@ -213,22 +233,31 @@ class Collection:
 
     def _refuse(self, sums: Sums) -> None:
         """Refuse numbers that cannot be squared, and data without rows."""
-        names = (None, _names(self.given.X), self.targets_like.names)
+        names = (None, self.input_labels, self.targets_like.names)
         whats = ("baseline", "X", "Y")
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
-            if trouble is not None and not (what == "Y" and np.isnan(trouble.value)):
+            may_lack = what == "Y" or (what == "X" and self.gaps)
+            if trouble is not None and not (may_lack and np.isnan(trouble.value)):
                 check.refuse_number(trouble.value, trouble.row, trouble.column, what, labels)
         check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
-        if sums.has_gaps:
+        if self._has_gaps(sums):
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
         for part, what, labels in zip(size, whats, names, strict=True):
             check.require_moderate(part, what, labels)
 
-    def _require_small(self, wanted: Sequence[Wanted]) -> None:
+    def _has_gaps(self, sums: Sums) -> bool:
+        return sums.has_gaps or (self.gaps and sums.trouble[1] is not None)
+
+    def _is_wide(self, wanted: Sequence[Wanted]) -> bool:
+        """Whether sums do not fit where the rows do."""
         n_columns = sum(self.widths)
-        n_folds = 1 + sum(int(w.cv) if isinstance(w.cv, int) else 10 for w in wanted)
-        check.require_room_for_sums(n_columns, n_folds, SUMS_LIMIT)
+        if check.size_of_sums(n_columns, _n_classes(wanted)) <= SUMS_LIMIT:
+            return False
+        return self.n_rows <= n_columns and self.has_room_for(n_columns)
+
+    def _require_small(self, wanted: Sequence[Wanted]) -> None:
+        check.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
 
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
         check.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
@@ -283,6 +312,11 @@ def _as_table(data: Any) -> Any:
             "reshape it to two dimensions."
         )
     return table
+
+
+def _n_classes(wanted: Sequence[Wanted]) -> int:
+    """Classes of rows to expect."""
+    return 1 + sum(int(w.cv) if isinstance(w.cv, int) else 10 for w in wanted)
 
 
 def _width(table: Any) -> int:

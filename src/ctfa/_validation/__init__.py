@@ -15,6 +15,7 @@ from ctfa._validation.collections import (
     require_room_for_rows,
     require_room_for_sums,
     require_some_rows,
+    size_of_sums,
     tell_input_names,
     warn_if_sums_are_doubtful,
 )
@@ -215,6 +216,7 @@ __all__ = [
     "require_varying_within",
     "require_weighable",
     "require_width",
+    "size_of_sums",
     "take_column",
     "tell_input_names",
     "warn_if_doubtful",
