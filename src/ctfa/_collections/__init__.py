@@ -15,6 +15,7 @@ from ctfa._collections._collection import (
 )
 from ctfa._collections._folds import Classes, Wanted
 from ctfa._collections._lazy import answers_lazily
+from ctfa._collections._scores import r2_of_collection
 
 __all__ = [
     "ROWS_LIMIT",
@@ -26,4 +27,5 @@ __all__ = [
     "answers_lazily",
     "is_collection",
     "learns_from_sums",
+    "r2_of_collection",
 ]
