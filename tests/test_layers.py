@@ -61,6 +61,7 @@ LAYERS = {
     "ctfa._own_phase": 4,
     "ctfa._own_rule": 4,
     "ctfa._pooled": 4,
+    "ctfa._pooled_fit": 4,
     "ctfa._pooled_rule": 4,
     "ctfa._pooled_groups": 4,
     "ctfa._pooled_evidence": 4,
