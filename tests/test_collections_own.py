@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
-from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator
+from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, target_path
 from test_stand_ins_own import assert_alike, problem
 
 da = pytest.importorskip("dask.array")
@@ -164,3 +164,54 @@ def test_tables_of_more_columns_than_rows_are_gathered(monkeypatch):
     monkeypatch.setattr(_collection, "SUMS_LIMIT", 1000)
     lazy = MultiInputCTFARegressor(layout).fit(*in_chunks((10, 15), X, Y))
     assert_alike(plain, lazy, X)
+
+
+@pytest.mark.parametrize("options", [{}, {"aggregate": "pool"}, {"solver": "ridge"}])
+def test_paths_are_those_of_the_rows(options):
+    X, Y, layout = problem(10)
+    limits = [-1.0, 0.5, 1.5, 5.0, np.inf]
+    plain = target_path(X, Y, limits, layout=layout, **options)
+    lazy = target_path(*in_chunks((300, 600), X, Y), limits, layout=layout, **options)
+    assert len({point.n_groups for point in plain}) > 2
+    for one, two in zip(plain, lazy, strict=True):
+        np.testing.assert_array_equal(one.partition.labels, two.partition.labels)
+
+
+def test_sums_are_doubted_where_inputs_of_one_target_depend_on_each_other():
+    """Neighbours may well have the same rain: they are never in one regression as two inputs."""
+    X, Y, layout = problem(11)
+    X[:, 3] = X[:, 0]
+    model = MultiInputCTFARegressor(layout, targets=TargetAggregator(max_loss=1.5))
+    model.fit(*in_chunks((300, 600), X, Y))
+    X[:, 1] = X[:, 0] + 1e-7 * X[:, 5]
+    with pytest.warns(RuntimeWarning, match="depend on each other"):
+        model.fit(*in_chunks((300, 600), X, Y))
+
+
+def test_inputs_that_never_change_are_no_inputs():
+    X, Y, layout = problem(12)
+    X[:, 4] = 0.1
+    plain = MultiInputCTFARegressor(layout).fit(X, Y)
+    assert_alike(plain, MultiInputCTFARegressor(layout).fit(*in_chunks((7, 200, 693), X, Y)), X)
+    Y[:, 2] = 0.1
+    with pytest.raises(ValueError, match="constant"):
+        MultiInputCTFARegressor(layout).fit(*in_chunks((7, 200, 693), X, Y))
+
+
+def test_layouts_are_checked_before_a_chunk_is_read():
+    X, Y, layout = problem(13)
+
+    def fail(block):
+        raise AssertionError("a chunk was read")
+
+    unread = da.from_array(X, chunks=(300, X.shape[1])).map_blocks(fail, meta=np.empty((0, 0)))
+    with pytest.raises(ValueError, match="layout names column 99"):
+        MultiInputCTFARegressor(layout + 79).fit(unread, Y)
+
+
+def test_held_out_rows_are_asked_of_chunks_too():
+    X, Y, layout = problem(14, n=200, n_tasks=4)
+    lazy = MultiInputCTFARegressor(layout).fit(*in_chunks((50, 150), X, Y))
+    plain = MultiInputCTFARegressor(layout).fit(X, Y)
+    one, two = plain.compare(X, Y, cv=3), lazy.compare(*in_chunks((50, 150), X, Y), cv=3)
+    np.testing.assert_allclose(two.gain, one.gain, rtol=1e-6, atol=1e-9)

@@ -224,3 +224,25 @@ def test_bad_chunks_get_the_errors_of_bad_rows():
     model.fit(*cut([300], X, y, index))
     with pytest.raises(ValueError, match="features"):
         model.predict(*cut([300], X[:, :2], index))
+
+
+def test_sums_are_doubted_where_inputs_depend_on_each_other_within_tasks():
+    X, y, index, _ = problem(9)
+    X[:, 2] = index  # says nothing within tasks, which is no matter of digits
+    model = PooledCTFARegressor(targets=TargetAggregator(max_loss=1.5))
+    model.fit(*cut([300], X, y, index))
+    X[:, 1] = X[:, 0] + 1e-7 * X[:, 3] + index
+    with pytest.warns(RuntimeWarning, match="depend on each other"):
+        model.fit(*cut([300], X, y, index))
+
+
+def test_other_processes_sum_up_and_predict():
+    dask = pytest.importorskip("dask")
+    X, y, index, fold = problem(10)
+    model = PooledCTFARegressor(targets=TargetAggregator(cv=PredefinedSplit(fold)))
+    plain = clone(model).fit(X, y, index)
+    with dask.config.set(scheduler="processes", num_workers=2):
+        lazy = clone(model).fit(*cut([300], X, y, index))
+        answer = lazy.predict(*cut([300], X, index)).compute()
+    assert_alike(plain, lazy, X, index)
+    np.testing.assert_allclose(answer, plain.predict(X, index), rtol=1e-8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -15,18 +14,18 @@ from ctfa import _validation as check
 from ctfa._collections import Collection, answers_lazily, is_collection, learns_from_sums
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
-from ctfa._group_models import fit_to_rows, reduced
+from ctfa._group_models import fit_to_rows
 from ctfa._heads import HEADS
 from ctfa._own_choice import fewest_rows
 from ctfa._own_evidence import OwnEvidenceMixin
-from ctfa._own_models import fit_groups, fit_steps, slot_names
+from ctfa._own_models import OwnModels, fit_groups, fit_steps, slot_names
 from ctfa._own_phase import OwnPhaseMixin
 from ctfa._own_rule import AGGREGATES
 from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.own_fits import mean_series
 from ctfa.core.series import Series
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import FloatArray, IntArray
 
 
 class MultiInputCTFARegressor(
@@ -197,16 +196,9 @@ class MultiInputCTFARegressor(
         """
         data = None
         if is_collection(X, Y, sample_weight, baseline):
-            self._check_options()
             data = Collection.of(X, Y, sample_weight, baseline, gaps=True)
-            wanted, needs_rows = self._asks_of(data.widths[2])
-            read = data.read_or_gather(self, wanted, groups, needs_rows)
-            if read.rows is not None:
-                extra = {"groups": groups, "target_weight": target_weight}
-                return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
-            sample, targets = self._received(*read.found, target_weight)
-            if data.weights is not None:
-                check.require_weighable(self._template)
+            asked = self._asks_of(data.widths[2])
+            sample, targets = self._read_collection(data, *asked, groups, target_weight)
         else:
             sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
         return self._fit_read(sample, targets, groups, data)
@@ -242,7 +234,7 @@ class MultiInputCTFARegressor(
             sample.folds if self.aggregate_ == "mean" else None,
         )
         if data is not None and not learns:
-            rows_of = partial(self._rows_of_groups, models.slots, models.features)
+            rows_of = partial(self._rows_of_groups, models)
             own = fit_to_rows(self._template, models.features, data, rows_of, self.n_jobs)
             models = models._replace(regressors=own)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
@@ -322,6 +314,10 @@ class MultiInputCTFARegressor(
             check.require_weighable(self._template)
         return received
 
+    def _read_layout(self, n_columns: int, n_targets: int) -> IntArray:
+        names = getattr(self, "feature_names_in_", None)
+        return check.read_layout(self.layout, n_columns, n_targets, names)
+
     def _check_options(self) -> None:
         check.require(self.head, HEADS, "head")
         check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
@@ -332,33 +328,19 @@ class MultiInputCTFARegressor(
     ) -> tuple[check.Sample, check.Targets]:
         """Find the columns of each target, and remember what predictions are handed back in."""
         targets = check.read_target_weight(target_weight, targets)
-        names = getattr(self, "feature_names_in_", None)
-        self.layout_ = check.read_layout(
-            self.layout, sample.inputs.shape[1], targets.values.shape[1], names
-        )
+        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
         self._library, self._is_vector = targets.library, targets.is_vector
         return sample, targets
 
     def _rows_of_groups(
-        self,
-        slots: BoolArray,
-        features: Sequence[FeatureAggregator],
-        groups: list[int],
-        baseline: Any,
-        inputs: Any,
-        values: Any,
+        self, models: OwnModels, groups: list[int], baseline: Any, inputs: Any, values: Any
     ) -> FloatArray:
-        """Mean inputs of some groups, each with its mean target as the last column, of any rows."""
+        """What regressors of some groups learn from, of any rows, targets after inputs."""
         inputs = np.asarray(inputs, dtype=np.float64)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
         own = self.targets_.target_weight_
         rows = Series.of(inputs, self.layout_, values, baseline=baseline, task_weights=own)
-        grouped = mean_series(rows.in_units(self._units, overwrite=True), self.partition_).values
-        parts = (
-            (reduced(features[group], grouped[group, :-1][slots[group]].T), grouped[group, -1:].T)
-            for group in groups
-        )
-        return np.hstack([column for part in parts for column in part])
+        return models.table(rows.in_units(self._units, overwrite=True), self.partition_, groups)
 
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""

@@ -60,6 +60,15 @@ class OwnModels(NamedTuple):
             predicted[members] = found.reshape(members.size, -1) + self.centre[members, -1:]
         return predicted
 
+    def table(self, rows: Series, partition: Partition, groups: Sequence[int]) -> FloatArray:
+        """Mean inputs of some groups as their regressors see them, each with its mean target."""
+        grouped = mean_series(rows, partition).values
+        parts = (
+            (reduced(self.features[k], grouped[k, :-1][self.slots[k]].T), grouped[k, -1:].T)
+            for k in groups
+        )
+        return np.hstack([column for part in parts for column in part])
+
     def _mean_inputs(self, rows: Series, members: IntArray) -> FloatArray:
         """Mean over the observed members, slot by slot, ``(K, n)``."""
         inputs = rows.values[members, :-1]

@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.base import clone
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, learns_from_sums
+from ctfa._collections import Collection, Wanted, is_collection, learns_from_sums
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._merging import MergeProblem, settle
 from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
 from ctfa._own_rule import OwnRule
 from ctfa._target_aggregator import TargetAggregator
-from ctfa.core.series import Series, Units
-from ctfa.core.types import FloatArray
+from ctfa.core.series import NO_COLUMN, Series, Units
+from ctfa.core.types import FloatArray, IntArray
 
 
 class Found(NamedTuple):
@@ -39,6 +39,9 @@ class OwnPhaseMixin:
     _template: Any
     _units: Units
     _read: Callable[..., tuple[check.Sample, check.Targets]]
+    _received: Callable[..., tuple[check.Sample, check.Targets]]
+    _check_options: Callable[[], None]
+    _read_layout: Callable[[int, int], IntArray]
     _series: Callable[..., Series]
     _keep: Callable[..., None]
 
@@ -65,6 +68,26 @@ class OwnPhaseMixin:
             elif self.head == "shrink":
                 needs.append(f"head='shrink' with {name}()")
         return wanted, next(filter(None, needs), None)
+
+    def _read_collection(
+        self,
+        data: Collection,
+        wanted: Sequence[Wanted],
+        needs_rows: str | None,
+        groups: Any,
+        target_weight: Any,
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options, and read data as rows that stand in for theirs, or all of them."""
+        self._check_options()
+        check.tell_input_names(self, data.widths[1], data.input_labels)
+        layout = self._read_layout(*data.widths[1:])
+        together = [columns[columns != NO_COLUMN] for columns in layout]
+        read = data.read_or_gather(self, wanted, groups, needs_rows, together)
+        if read.rows is not None:
+            return self._read(*read.rows, target_weight)
+        if data.weights is not None:
+            check.require_weighable(self._template)
+        return self._received(*read.found, target_weight)
 
     def _fit_targets(
         self,
@@ -101,7 +124,13 @@ class OwnPhaseMixin:
 
     def _pose(self, *data: Any) -> MergeProblem:
         """Check everything, as ``_read`` takes it, and make the problem of Phase I."""
-        sample, targets = self._read(*data)
+        *rows, target_weight = data
+        if is_collection(*rows):
+            collection = Collection.of(*rows, gaps=True)
+            needs_rows = self._asks_of(collection.widths[2])[1]
+            sample, targets = self._read_collection(collection, (), needs_rows, None, target_weight)
+        else:
+            sample, targets = self._read(*data)
         series = self._series(sample, targets)
         check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
         check.require_varying(targets.values, targets.names)

@@ -16,7 +16,7 @@ from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._summing import Sums, magnitude, sum_up
 from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import stacked
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
 
 #: Bytes of rows that are gathered into memory for what sums cannot answer.
 ROWS_LIMIT = 2 << 30
@@ -123,16 +123,21 @@ class Collection:
         return sums, classes
 
     def read(
-        self, estimator: Any, wanted: Sequence[Wanted] = (), groups: Any = None
+        self,
+        estimator: Any,
+        wanted: Sequence[Wanted] = (),
+        groups: Any = None,
+        together: Sequence[IntArray] | None = None,
     ) -> tuple[check.Sample, check.Targets] | None:
         """Rows that stand in for all, with their folds; None where a target has gaps.
 
-        The estimator is told the names of its features.
+        The estimator is told the names of its features. ``together`` are the inputs of each fit,
+        where these are not all.
         """
         sums, classes = self.sums(wanted, groups)
         if self._has_gaps(sums):
             return None
-        found = self.stand_in(sums, classes)
+        found = self.stand_in(sums, classes, together)
         check.tell_input_names(estimator, self.widths[1], self.input_labels)
         return found
 
@@ -142,6 +147,7 @@ class Collection:
         wanted: Sequence[Wanted],
         groups: Any,
         needs_rows: str | None,
+        together: Sequence[IntArray] | None = None,
     ) -> Read:
         """Rows that stand in for all; all of them where options or missing values need them.
 
@@ -150,7 +156,7 @@ class Collection:
         if needs_rows is None and self._is_wide(wanted):
             needs_rows = "a table of more columns than rows"
         if needs_rows is None:
-            found = self.read(estimator, wanted, groups)
+            found = self.read(estimator, wanted, groups, together)
             if found is not None:
                 return Read(found, None)
             needs_rows = (
@@ -158,10 +164,18 @@ class Collection:
             )
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
-    def stand_in(self, sums: Sums, classes: Classes) -> tuple[check.Sample, check.Targets]:
+    def stand_in(
+        self, sums: Sums, classes: Classes, together: Sequence[IntArray] | None = None
+    ) -> tuple[check.Sample, check.Targets]:
         """Rows that stand in for those summed up."""
-        weighed = self.weights is not None
-        return stand_in(sums, classes, self.widths, self.targets_like, weighed=weighed)
+        return stand_in(
+            sums,
+            classes,
+            self.widths,
+            self.targets_like,
+            weighed=self.weights is not None,
+            together=together,
+        )
 
     @property
     def widths(self) -> tuple[int, int, int]:
@@ -270,10 +284,15 @@ def stand_in(
     targets: check.Targets,
     *,
     weighed: bool,
+    together: Sequence[IntArray] | None = None,
 ) -> tuple[check.Sample, check.Targets]:
-    """Sample and targets of the rows that stand in for those summed up; warns if digits are few."""
+    """Sample and targets of the rows that stand in for those summed up; warns if digits are few.
+
+    That is asked of all inputs, or of those that are in fits ``together``.
+    """
     numbers = sorted(sums.classes)
-    check.warn_if_sums_are_doubtful(_weakest([sums.classes[k].moments for k in numbers], widths))
+    total = add_up([sums.classes[number].moments for number in numbers])
+    check.warn_if_sums_are_doubtful(_weakest(total, widths, together))
     parts = [sums.classes[number].stand_ins() for number in numbers]
     rows, counts, weights = stacked(parts)
     of_row = np.repeat(numbers, [len(part.rows) for part in parts])
@@ -291,10 +310,23 @@ def stand_in(
     return sample, targets._replace(values=np.ascontiguousarray(values))
 
 
-def _weakest(parts: Sequence[Moments], widths: tuple[int, int, int]) -> float:
-    total = add_up(list(parts))
-    n_columns = widths[0] + widths[1]
-    return total.weakest(n_columns) if total.n_samples > n_columns + 1 else 1.0
+def _weakest(
+    total: Moments, widths: tuple[int, int, int], together: Sequence[IntArray] | None
+) -> float:
+    """Smallest share of its spread that the other inputs of a fit leave of a direction."""
+    n_baseline, n_inputs, _ = widths
+    known = np.arange(n_baseline)
+    every = [np.arange(n_inputs)] if together is None else together
+    return min(
+        (
+            Moments(
+                total.n_samples, total.weight, total.mean[at], total.cross[np.ix_(at, at)]
+            ).weakest(at.size)
+            for at in (np.concatenate((known, n_baseline + own)) for own in every)
+            if total.n_samples > at.size + 1
+        ),
+        default=1.0,
+    )
 
 
 def _as_table(data: Any) -> Any:

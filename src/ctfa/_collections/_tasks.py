@@ -18,6 +18,7 @@ from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
 from ctfa._collections._scores import Errors
 from ctfa._collections._summing import Sums, sum_up
+from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import stacked
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 
@@ -98,8 +99,22 @@ class TaskCollection:
         n_summed = sum(part.sums is not None for part in sums.classes.values())
         check.require_room_for_sums(sum(self.data.widths), n_summed, SUMS_LIMIT)
 
+    def _warn_if_doubtful(self, sums: Sums) -> None:
+        """Say when sums have lost digits of what inputs do within tasks."""
+        tasks: dict[Any, Moments] = {}
+        for (task, _), part in sums.classes.items():
+            mine = tasks.get(task)
+            tasks[task] = part.moments if mine is None else mine + part.moments
+        n_inputs = self.data.widths[1]
+        whole = add_up(list(tasks.values()))
+        within = sum(task.cross for task in tasks.values())
+        if whole.n_samples > n_inputs + 1 + len(tasks):
+            moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
+            check.warn_if_sums_are_doubtful(moments.weakest(n_inputs))
+
     def _stand_in(self, sums: Sums, classes: Classes, n_dealt: int) -> TaskSample:
         known = check.order_ids({task for task, _ in sums.classes})
+        self._warn_if_doubtful(sums)
         position = {task: number for number, task in enumerate(known)}
         keys = sorted(sums.classes, key=lambda key: (position[key[0]], key[1]))
         parts = [sums.classes[key].stand_ins() for key in keys]
@@ -308,8 +323,8 @@ def _as_ids(ids: Any) -> Any:
         array = ids if isinstance(ids, np.ndarray) else check.as_ids(check.read_ids(ids, None))
         return array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
     if _dask.is_frame(ids):
-        # Text and categories are no numbers of numpy's.
-        plain = isinstance(getattr(ids, "dtype", None), np.dtype)
+        # Text, categories and dates are the objects that a frame in memory would give.
+        plain = getattr(getattr(ids, "dtype", None), "kind", "O") in "biuf"
         array = (ids if plain else ids.astype(object)).to_dask_array()
     else:
         array = ids.data if hasattr(ids, "coords") else ids  # xarray
