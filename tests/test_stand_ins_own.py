@@ -20,8 +20,10 @@ def problem(seed=0, n=900, n_tasks=7, n_slots=3, *, lacking=False):
     """Tasks of three kinds, on inputs that hardly differ."""
     rng = np.random.default_rng(seed)
     common = rng.normal(size=(n, 1, n_slots))
+    common[:, :, 1] += 2.0 * common[:, :, 0]  # slots that may be merged
     inputs = 2.0 + common + 0.03 * rng.normal(size=(n, n_tasks, n_slots))
     coef = rng.normal(size=(3, n_slots))[np.arange(n_tasks) % 3]
+    coef[:, 1] = coef[:, 0]
     Y = 5.0 + np.einsum("nlk,lk->nl", inputs, coef) + 3.0 * rng.normal(size=(n, n_tasks))
     layout = np.arange(n_tasks * n_slots).reshape(n_tasks, n_slots)
     if lacking:
@@ -74,6 +76,7 @@ def assert_stand_in(model_of, X, Y, **data):
     assert plain.n_groups_ < Y.shape[1], "a test in which nothing merges shows little"
     other = on_stand_ins(model_of(), X, Y, **data)
     assert_alike(plain, other, X, data.get("baseline"))
+    return plain
 
 
 @pytest.mark.parametrize("head", ["mean", "shrink"])
@@ -125,7 +128,11 @@ def test_a_baseline_is_taken_off_rows_that_stand_in(aggregate, weighted):
 )
 def test_slots_are_merged_as_by_the_rows(features):
     X, Y, layout = problem(3, n_slots=4)
-    assert_stand_in(lambda: MultiInputCTFARegressor(layout, features=features), X, Y)
+    targets = TargetAggregator(scale="center")
+    plain = assert_stand_in(
+        lambda: MultiInputCTFARegressor(layout, targets=targets, features=features), X, Y
+    )
+    assert any(group.n_groups_ < 4 for group in plain.features_)
 
 
 @pytest.mark.parametrize("scale", ["standard", "center", "none"])
@@ -198,7 +205,9 @@ def test_shares_of_rows_are_counted_and_not_rows():
     X, Y, layout = problem(8, n=50, n_tasks=2)
     plain = Series.of(X, layout, Y)
     twice = Series.of(X, layout, Y, np.full(50, 2.0), counts=np.full(50, 2.0))
-    assert twice.n_samples == 100
+    assert twice.n_samples == 100 == pytest.approx(twice.weights.sum())
+    some = twice.take(np.arange(20))
+    assert some.n_samples == 40 == pytest.approx(some.weights.sum())
     doubled = Series.of(np.vstack([X, X]), layout, np.vstack([Y, Y]))
     together = Partition(np.zeros(2, dtype=int))
     risks = [
