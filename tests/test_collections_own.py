@@ -45,6 +45,8 @@ def test_any_chunks_are_decided_as_rows_in_memory(sizes, seed, aggregate, head, 
     answer = lazy.predict(in_chunks(sizes, X)[0])
     assert da.core.Array is type(answer)
     np.testing.assert_allclose(answer.compute(), plain.predict(X), rtol=1e-8, atol=1e-8)
+    score = lazy.score(*in_chunks(sizes, X, Y), own)
+    assert score == pytest.approx(plain.score(X, Y, weights), rel=1e-8)
 
 
 @pytest.mark.parametrize("cv", [KFold(5, shuffle=True, random_state=0), KFold(4)])

@@ -119,6 +119,11 @@ class MultiInputCTFARegressor(
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
     over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
 
+    Data that are read as sums (Dask's, or on a device) give the same groups, limits and
+    predictions. How squared errors scatter over rows is not in their sums: the error of a target's
+    gain in ``why`` is then that of Gaussian rows. Memory grows with the square of the number of
+    columns, inputs and targets, times the number of folds.
+
     Examples
     --------
     >>> from ctfa import MultiInputCTFARegressor
