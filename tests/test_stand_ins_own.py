@@ -216,3 +216,26 @@ def test_shares_of_rows_are_counted_and_not_rows():
     ]
     np.testing.assert_allclose(risks[1], risks[2], rtol=1e-12)
     assert (risks[0] > risks[2]).all()
+
+
+@pytest.mark.parametrize("lacking", [False, True])
+def test_rows_of_all_folds_are_compressed_to_what_their_series_need(lacking):
+    X, Y, layout = problem(9, n=2_000, lacking=lacking)
+    sample, targets = stand_ins(X, Y, sample_weight=np.linspace(0.5, 1.5, len(X)))
+    data = sample.inputs, layout, targets.values, sample.weights
+    series = Series.of(*data, counts=sample.counts).standardised("standard")[0]
+    short = series.compressed()
+    n_series = int(series.has.sum()) + series.n_tasks
+    assert short.n_rows == n_series + 1 < series.n_rows
+    assert short.n_samples == series.n_samples == 2_000
+    known = np.concatenate((series.has, np.ones((7, 1), dtype=bool)), axis=1)
+    for part in (series, short):
+        assert (np.isnan(part.values).all(axis=2) == ~known).all()
+        assert part.weights.sum() == pytest.approx(2_000)
+    one, two = (
+        (part.weights * part.values[known]) @ part.values[known].T for part in (series, short)
+    )
+    np.testing.assert_allclose(two, one, rtol=1e-11, atol=1e-8)
+    np.testing.assert_allclose(short.values[known] @ short.weights, 0.0, atol=1e-9)
+    themselves = Series.of(X, layout, Y)
+    assert themselves.compressed() is themselves

@@ -111,7 +111,7 @@ class OwnPhaseMixin:
         )
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled = self._in_units(series, rule.scale, targets.names)
-        judged = scaled.free_rows()
+        judged = scaled.free_rows().compressed()
         space = rule.space(judged, choice.aggregate)
         aggregator._remember(targets)
         aggregator._set_units(*self._units.of_targets())
@@ -137,7 +137,7 @@ class OwnPhaseMixin:
         rule = self._rule(self.targets, targets.values, passthrough=False)
         check.require_levels(sample.baseline, rule.scale)
         check.refuse_for_target_weight(targets, self.targets, self.aggregate)
-        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows()
+        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
         return rule.problem(rule.space(scaled, self.aggregate, overwrite=True))
 
     def _rule(

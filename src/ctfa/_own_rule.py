@@ -207,7 +207,7 @@ def _one_fold(
     aggregates: Sequence[str],
 ) -> dict[str, tuple[FloatArray, list[int]]]:
     known, own_units = series.take(train).standardised(rule.scale, overwrite=True)
-    known = known.free_rows()
+    known = known.free_rows().compressed()
     other = series.take(test).in_units(own_units, overwrite=True)
     # In units of all rows: a target may be constant over those of one fold.
     relative = own_units.scales[:, -1] / spread

@@ -11,6 +11,8 @@ import numpy as np
 
 from ctfa.core.baseline import Baseline, Lines
 from ctfa.core.design import EPS, row_scales
+from ctfa.core.moments import Moments
+from ctfa.core.stand_ins import StandIns
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 #: Numbers handled at once: eight megabytes.
@@ -264,6 +266,22 @@ class Series:
             free /= np.sqrt(counts)
         own = self.task_weights
         return Series(free, self.has, counts, is_centred=True, task_weights=own, counts=counts)
+
+    def compressed(self) -> Series:
+        """Return rows that stand in for others in as few as all series need, moments as they were.
+
+        Rows that were summed up fold by fold are that many for every fold: to compare tasks, all
+        folds together need one. Rows that are themselves stay.
+        """
+        known = np.concatenate((self.has, np.ones((self.n_tasks, 1), dtype=bool)), axis=1)
+        n_series = int(np.count_nonzero(known))
+        if self.counts is None or self.n_rows <= n_series + 1 or not self.is_complete:
+            return self
+        moments = replace(Moments.of(self.values[known].T, self.weights), n_samples=self.n_samples)
+        rows, counts, weights = StandIns.of(moments)
+        values = np.full((*known.shape, rows.shape[0]), np.nan)
+        values[known] = rows.T
+        return replace(self, values=values, weights=weights, counts=counts, baseline=None)
 
 
 SCALES = ("standard", "center", "none")
