@@ -217,3 +217,14 @@ def test_held_out_rows_are_asked_of_chunks_too():
     plain = MultiInputCTFARegressor(layout).fit(X, Y)
     one, two = plain.compare(X, Y, cv=3), lazy.compare(*in_chunks((50, 150), X, Y), cv=3)
     np.testing.assert_allclose(two.gain, one.gain, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize(("bad", "said"), [(-1.0, "negative"), (np.nan, "NaN")])
+@pytest.mark.parametrize("limit", [1.5, "auto"])
+def test_weights_in_chunks_are_checked_as_in_memory(bad, said, limit):
+    X, Y, layout = problem(15)
+    weights = np.ones(len(X))
+    weights[500] = bad
+    model = MultiInputCTFARegressor(layout, targets=TargetAggregator(max_loss=limit))
+    with pytest.raises(ValueError, match=f"sample_weight contains {said}"):
+        model.fit(*in_chunks((300, 600), X, Y, weights))

@@ -226,6 +226,18 @@ def test_bad_chunks_get_the_errors_of_bad_rows():
         model.predict(*cut([300], X[:, :2], index))
 
 
+def test_chunks_without_weight_do_not_count():
+    X, y, index, fold = problem(11)
+    weights = np.ones(y.size)
+    weights[100:150] = 0.0
+    model = PooledCTFARegressor(targets=TargetAggregator(cv=PredefinedSplit(fold)))
+    plain = clone(model).fit(X, y, index, weights)
+    lazy = clone(model).fit(*cut([99, 149], X, y, index, weights))
+    assert_alike(plain, lazy, X, index)
+    with pytest.raises(ValueError, match="0 rows that count"):
+        model.set_params(targets__max_loss=1.5).fit(*cut([99], X, y, index, np.zeros(y.size)))
+
+
 def test_sums_are_doubted_where_inputs_depend_on_each_other_within_tasks():
     X, y, index, _ = problem(9)
     X[:, 2] = index  # says nothing within tasks, which is no matter of digits

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._collections._devices import is_foreign, join_on_device, moments_on_device, to_numpy
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import FloatArray, IntArray
@@ -62,6 +63,8 @@ def sum_up(tables: Sequence[Any], weights: Any, start: int, classes: Parted) -> 
     columns = [table if table.ndim == 2 else table.reshape(n_rows, -1) for table in given]
     rows = _side_by_side(columns)
     each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
+    if each is not None:
+        check.require_weights(each)
     found: dict[Any, Summary] = {}
     with np.errstate(invalid="ignore", over="ignore"):
         for number, where in classes.parts(n_rows):

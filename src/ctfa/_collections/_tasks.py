@@ -248,8 +248,7 @@ def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any) -> 
     width = inputs.shape[1] + 1
     n_summed = sum(rows.size > width + 1 for _, rows in parts)
     check.require_room_for_sums(width, n_summed, SUMS_LIMIT)
-    each = None if weights is None else check.read_weights(to_numpy(weights), len(inputs))
-    return sum_up((None, inputs, target), each, told.start, _Parts(parts))
+    return sum_up((None, inputs, target), weights, told.start, _Parts(parts))
 
 
 def read_codes(ids: Any, n_rows: int, start: int = 0) -> tuple[list[Any], IntArray]:

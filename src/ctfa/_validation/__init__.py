@@ -45,6 +45,7 @@ from ctfa._validation.data import (
     require_rows,
     require_same_rows,
     require_same_targets,
+    require_weights,
     require_width,
 )
 from ctfa._validation.folds import (
@@ -217,6 +218,7 @@ __all__ = [
     "require_varying",
     "require_varying_within",
     "require_weighable",
+    "require_weights",
     "require_width",
     "size_of_sums",
     "take_column",
