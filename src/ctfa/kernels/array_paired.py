@@ -1,0 +1,174 @@
+"""What pairs of tasks with inputs of their own cost, for arrays of the array API standard.
+
+All blocks stand in one table, a column each, so that a merge rewrites one column and every step of
+a factorization goes along memory. The Gram matrix of two blocks' added rows is ``G + G' + C + C.T``
+with ``C`` the products of one's rows with the other's: one product of matrices gives those of a few
+blocks with everybody, and 17 steps, each for all pairs at once, their last pivots.
+
+That identity loses digits where rows cancel, and sums of squares lose them where targets are alike.
+By tighter limits than the space's own such pairs are left open, as not a number, for the space.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa.core.spaces import PairedSpace
+from ctfa.core.spaces.joint import LEAST_NOISE, ROUNDING, TRUSTED_PIVOT
+from ctfa.core.types import FloatArray
+from ctfa.kernels.devices import Device
+
+#: A pivot below this share of its two parts' squares is left to the space. Added rows are at most
+#: twice as long, so whatever the space would not trust is among them.
+FIRM = 2.0 * TRUSTED_PIVOT
+#: Squared differences of mean targets below this share of their squares are left to the space.
+ALIKE = 1e-5
+#: Decimals of a correlation, as ``core.directions`` rounds them.
+DIGITS = 1e13
+#: Numbers of the products at once: one gigabyte, and half as much for steps.
+AT_ONCE = 1 << 27
+#: Single numbers of a block, the last rows of its column. The clock says when it changed.
+SIZE, TOTAL, RESIDUAL, RANK, CLOCK = range(-5, 0)
+
+
+class Shape(NamedTuple):
+    """What the arithmetic needs besides the table."""
+
+    n_samples: float
+    length: int  # numbers of a series
+    n_rows: int  # inputs, then the target
+    full_rank: bool  # whether every block has the rank of all inputs
+
+
+class Answers(NamedTuple):
+    """Of each block asked about with every column."""
+
+    losses: Any  # not a number where the space has to be asked
+    correlation: Any
+
+
+def table_of(space: PairedSpace, clock: FloatArray, device: Device) -> Any:
+    """All blocks of a space: sums by sample and row, Gram matrices, single numbers."""
+    xp = device.xp
+    sums, size, _, total, residual, rank = space.blocks()
+    n_blocks, n_rows, length = sums.shape
+    rows = device.array(sums)
+    gram = xp.matmul(rows, xp.permute_dims(rows, (0, 2, 1)))
+    numbers = device.array(np.stack((size, total, residual, rank, clock)))
+    by_sample = xp.reshape(xp.permute_dims(rows, (2, 1, 0)), (length * n_rows, n_blocks))
+    by_row = xp.reshape(xp.permute_dims(gram, (1, 2, 0)), (n_rows * n_rows, n_blocks))
+    return xp.concat((by_sample, by_row, numbers), axis=0)
+
+
+def column_of(space: PairedSpace, block: int, clock: float) -> FloatArray:
+    """A block's column, as it stands now."""
+    sums, size, _, total, residual, rank = space.blocks()
+    rows = sums[block]
+    numbers = size[block], total[block], residual[block], rank[block], clock
+    return np.concatenate((rows.T.ravel(), (rows @ rows.T).ravel(), numbers))
+
+
+def width_of(n_rows: int, n_blocks: int) -> int:
+    """Blocks that may be asked about at once."""
+    return max(1, AT_ONCE // (n_rows * n_rows * n_blocks))
+
+
+def answers(device: Device, shape: Shape, table: Any, places: Any) -> Answers:
+    """Losses and correlations of the blocks at some places with those at all."""
+    xp = device.xp
+    length, n_rows = shape.length, shape.n_rows
+    n_asked, n_blocks = places.shape[0], table.shape[1]
+    rows_end, gram_end = length * n_rows, (length + n_rows) * n_rows
+    mine = xp.take(table, places, axis=1)
+    rows = xp.reshape(mine[:rows_end, :], (length, n_rows * n_asked))
+    everybody = xp.reshape(table[:rows_end, :], (length, n_rows * n_blocks))
+    products = xp.reshape(
+        xp.matmul(xp.permute_dims(rows, (1, 0)), everybody), (n_rows, n_asked, n_rows, n_blocks)
+    )
+    grams = (
+        xp.reshape(mine[rows_end:gram_end, :], (n_rows, n_rows, n_asked, 1)),
+        xp.reshape(table[rows_end:gram_end, :], (n_rows, n_rows, 1, n_blocks)),
+    )
+    of_targets = xp.asarray(products[-1, :, -1, :], copy=True)
+    pivot, firmness = _last_pivot(device, products, *grams)
+    first = [xp.reshape(mine[k, :], (n_asked, 1)) for k in (SIZE, TOTAL, RESIDUAL, RANK)]
+    second = [xp.reshape(table[k, :], (1, n_blocks)) for k in (SIZE, TOTAL, RESIDUAL, RANK)]
+    gap = first[1] + second[1] - 2.0 * of_targets / (first[0] * second[0])
+    rank: Any = float(n_rows - 1)
+    if not shape.full_rank:
+        rank = _joint_rank(xp, *grams)
+    losses = _risk(xp, shape, (first, second), gap, pivot, rank)
+    firm = (firmness >= 0.0) & (gap > ALIKE * (first[1] + second[1]))
+    if not shape.full_rank:
+        # Without any input there is nothing to weigh: let one rounding decide, the space's.
+        firm = firm & (rank > 0.0)
+    scale = xp.sqrt(grams[0][-1, -1, :, :] * grams[1][-1, -1, :, :])
+    correlation = xp.where(scale > 0.0, of_targets / xp.where(scale > 0.0, scale, 1.0), 0.0)
+    return Answers(xp.where(firm, losses, xp.nan), xp.round(correlation * DIGITS) / DIGITS)
+
+
+def _last_pivot(device: Device, products: Any, mine: Any, theirs: Any) -> tuple[Any, Any]:
+    """Last pivot of every pair, and the least that one was above what is trusted of it.
+
+    Column by column, each less what those before explain; columns of the factor take the place of
+    products that are no longer wanted. An input that neither has leaves a column of zeros.
+    """
+    xp, n_rows = device.xp, products.shape[0]
+    firmness: Any = None
+    for j in range(n_rows):
+        column = xp.permute_dims(products[j, :, j:, :], (1, 0, 2)) + products[j:, :, j, :]
+        column = column + (mine[j:, j, :, :] + theirs[j:, j, :, :])
+        if j:
+            # The factor's rows j and on, columns before j: (rows, asked, columns, blocks).
+            known = products[j:, :, :j, :]
+            column = column - xp.sum(known * known[:1, :, :, :], axis=2)
+        pivot = column[0, :, :]
+        spare = pivot - FIRM * (mine[j, j, :, :] + theirs[j, j, :, :])
+        firmness = spare if firmness is None else xp.minimum(firmness, spare)
+        if j < n_rows - 1:
+            root = xp.sqrt(xp.where(pivot > 0.0, pivot, 1.0))
+            products = device.put(
+                products, (slice(j + 1, None), slice(None), j, slice(None)), column[1:, :, :] / root
+            )
+    return pivot, firmness
+
+
+def _joint_rank(xp: Any, mine: Any, theirs: Any) -> Any:
+    """Inputs that one of two blocks has, where none is trusted that depends on others."""
+    rank: Any = 0.0
+    for j in range(mine.shape[0] - 1):
+        rank = rank + xp.astype(mine[j, j, :, :] + theirs[j, j, :, :] > 0.0, xp.float64)
+    return rank
+
+
+def _risk(xp: Any, shape: Shape, blocks: Any, gap: Any, pivot: Any, joint_rank: Any) -> Any:
+    """``(F - 1)/(F_star - 1)`` of what a merge gives up, as ``PairedSpace`` splits it."""
+    (a, total, mine, rank_a), (b, total_other, theirs, rank_b) = blocks
+    n, both = shape.n_samples, a + b
+    share = a * b / both
+    residual = (a * mine + b * theirs - pivot / both) / share
+    explained = gap - residual
+    rank = joint_rank if shape.full_rank else xp.where(joint_rank > 1.0, joint_rank, 1.0)
+    dof = n - rank - 1.0
+    if not shape.full_rank:
+        unit, reference = _credit(rank, n), rank / dof
+        extra: Any = 0.0
+        shift: Any = 0.0
+        for noise, its_rank in ((a / share * mine, rank_a), (b / share * theirs, rank_b)):
+            extra = extra + noise * (_credit(its_rank, n) / unit - 1.0)
+            shift = shift + noise * (its_rank / (n - its_rank - 1.0) - reference)
+        explained, residual = explained + reference * extra - shift, residual + extra
+    least = LEAST_NOISE * xp.maximum(gap, ROUNDING * (total + total_other))
+    raised = xp.where(residual < least, least - residual, 0.0)
+    f_star = 1.0 + (n - 1.0) / (dof - 1.0)
+    explained = explained + rank / dof * f_star * raised
+    f_statistic = explained / (rank * ((residual + raised) / dof))
+    return (f_statistic - 1.0) / ((n - 1.0) / (dof - 1.0))
+
+
+def _credit(rank: Any, n_samples: float) -> Any:
+    """Rise of the risk per residual sum of squares."""
+    spare = n_samples - rank - 1.0
+    return rank / spare * (n_samples - 1.0) / (spare - 1.0)
