@@ -2,10 +2,13 @@
 
 All blocks stand in one table, a column each, so that a merge rewrites one column and every step of
 a factorization goes along memory. The Gram matrix of two blocks' added rows is ``G + G' + C + C.T``
-with ``C`` the products of one's rows with the other's: one product of matrices gives those of a few
-blocks with everybody, and 17 steps, each for all pairs at once, their last pivots.
+with ``C`` the products of one's rows with the other's. One product of matrices gives half of that
+for a few blocks with everybody, the Gram matrices being rows like those of samples; a step for each
+row, for all pairs at once, then leads to their last pivots. Where few are asked a device waits for
+launches, not for numbers: steps are as few as can be, and what each would check is checked at the
+end.
 
-That identity loses digits where rows cancel, and sums of squares lose them where targets are alike.
+The identity loses digits where rows cancel, and sums of squares lose them where targets are alike.
 By tighter limits than the space's own such pairs are left open, as not a number, for the space.
 """
 
@@ -50,16 +53,20 @@ class Answers(NamedTuple):
 
 
 def table_of(space: PairedSpace, clock: FloatArray, device: Device) -> Any:
-    """All blocks of a space: sums by sample and row, Gram matrices, single numbers."""
+    """All blocks of a space: sums by sample and row, Gram matrices, unit matrices, numbers."""
     xp = device.xp
     sums, size, _, total, residual, rank = space.blocks()
     n_blocks, n_rows, length = sums.shape
     rows = device.array(sums)
     gram = xp.matmul(rows, xp.permute_dims(rows, (0, 2, 1)))
-    numbers = device.array(np.stack((size, total, residual, rank, clock)))
-    by_sample = xp.reshape(xp.permute_dims(rows, (2, 1, 0)), (length * n_rows, n_blocks))
-    by_row = xp.reshape(xp.permute_dims(gram, (1, 2, 0)), (n_rows * n_rows, n_blocks))
-    return xp.concat((by_sample, by_row, numbers), axis=0)
+    unit = device.array(np.eye(n_rows).reshape(-1, 1))
+    parts = (
+        xp.reshape(xp.permute_dims(rows, (2, 1, 0)), (length * n_rows, n_blocks)),
+        xp.reshape(xp.permute_dims(gram, (1, 2, 0)), (n_rows * n_rows, n_blocks)),
+        xp.broadcast_to(unit, (n_rows * n_rows, n_blocks)),
+        device.array(np.stack((size, total, residual, rank, clock))),
+    )
+    return xp.concat(parts, axis=0)
 
 
 def column_of(space: PairedSpace, block: int, clock: float) -> FloatArray:
@@ -67,7 +74,8 @@ def column_of(space: PairedSpace, block: int, clock: float) -> FloatArray:
     sums, size, _, total, residual, rank = space.blocks()
     rows = sums[block]
     numbers = size[block], total[block], residual[block], rank[block], clock
-    return np.concatenate((rows.T.ravel(), (rows @ rows.T).ravel(), numbers))
+    parts = rows.T, rows @ rows.T, np.eye(rows.shape[0])
+    return np.concatenate((*(part.ravel() for part in parts), numbers))
 
 
 def width_of(n_rows: int, n_blocks: int) -> int:
@@ -78,69 +86,60 @@ def width_of(n_rows: int, n_blocks: int) -> int:
 def answers(device: Device, shape: Shape, table: Any, places: Any) -> Answers:
     """Losses and correlations of the blocks at some places with those at all."""
     xp = device.xp
-    length, n_rows = shape.length, shape.n_rows
-    n_asked, n_blocks = places.shape[0], table.shape[1]
-    rows_end, gram_end = length * n_rows, (length + n_rows) * n_rows
+    n_rows, n_asked, n_blocks = shape.n_rows, places.shape[0], table.shape[1]
+    ends = [shape.length * n_rows + k * n_rows * n_rows for k in range(3)]
     mine = xp.take(table, places, axis=1)
-    rows = xp.reshape(mine[:rows_end, :], (length, n_rows * n_asked))
-    everybody = xp.reshape(table[:rows_end, :], (length, n_rows * n_blocks))
-    products = xp.reshape(
-        xp.matmul(xp.permute_dims(rows, (1, 0)), everybody), (n_rows, n_asked, n_rows, n_blocks)
+    rows = xp.reshape(mine[: ends[0], :], (shape.length, n_rows * n_asked))
+    halves = (mine[ends[1] : ends[2], :], mine[ends[0] : ends[1], :])
+    left = (rows, *(xp.reshape(0.5 * half, (n_rows, n_rows * n_asked)) for half in halves))
+    everybody = xp.reshape(table[: ends[2], :], (shape.length + 2 * n_rows, n_rows * n_blocks))
+    half_grams = xp.matmul(xp.permute_dims(xp.concat(left, axis=0), (1, 0)), everybody)
+    half_grams = xp.reshape(half_grams, (n_rows, n_asked, n_rows, n_blocks))
+    of_targets = xp.matmul(
+        xp.permute_dims(rows[:, -n_asked:], (1, 0)), everybody[: shape.length, -n_blocks:]
     )
-    grams = (
-        xp.reshape(mine[rows_end:gram_end, :], (n_rows, n_rows, n_asked, 1)),
-        xp.reshape(table[rows_end:gram_end, :], (n_rows, n_rows, 1, n_blocks)),
+    squares = (
+        xp.reshape(mine[ends[0] : ends[1] : n_rows + 1, :], (n_rows, n_asked, 1)),
+        xp.reshape(table[ends[0] : ends[1] : n_rows + 1, :], (n_rows, 1, n_blocks)),
     )
-    of_targets = xp.asarray(products[-1, :, -1, :], copy=True)
-    pivot, firmness = _last_pivot(device, products, *grams)
+    before = squares[0] + squares[1]
+    pivots = _pivots(device, half_grams, full_rank=shape.full_rank)
     first = [xp.reshape(mine[k, :], (n_asked, 1)) for k in (SIZE, TOTAL, RESIDUAL, RANK)]
     second = [xp.reshape(table[k, :], (1, n_blocks)) for k in (SIZE, TOTAL, RESIDUAL, RANK)]
     gap = first[1] + second[1] - 2.0 * of_targets / (first[0] * second[0])
+    firm = xp.all(pivots >= FIRM * before, axis=0) & (gap > ALIKE * (first[1] + second[1]))
     rank: Any = float(n_rows - 1)
     if not shape.full_rank:
-        rank = _joint_rank(xp, *grams)
-    losses = _risk(xp, shape, (first, second), gap, pivot, rank)
-    firm = (firmness >= 0.0) & (gap > ALIKE * (first[1] + second[1]))
-    if not shape.full_rank:
+        rank = xp.sum(xp.astype(before[:-1, :, :] > 0.0, xp.float64), axis=0)
         # Without any input there is nothing to weigh: let one rounding decide, the space's.
         firm = firm & (rank > 0.0)
-    scale = xp.sqrt(grams[0][-1, -1, :, :] * grams[1][-1, -1, :, :])
+    losses = _risk(xp, shape, (first, second), gap, pivots[-1, :, :], rank)
+    scale = xp.sqrt(squares[0][-1, :, :] * squares[1][-1, :, :])
     correlation = xp.where(scale > 0.0, of_targets / xp.where(scale > 0.0, scale, 1.0), 0.0)
     return Answers(xp.where(firm, losses, xp.nan), xp.round(correlation * DIGITS) / DIGITS)
 
 
-def _last_pivot(device: Device, products: Any, mine: Any, theirs: Any) -> tuple[Any, Any]:
-    """Last pivot of every pair, and the least that one was above what is trusted of it.
+def _pivots(device: Device, half_grams: Any, *, full_rank: bool) -> Any:
+    """Pivots of the Cholesky factorizations of matrices ``H + H.T``, H at rows 0 and 2.
 
     Column by column, each less what those before explain; columns of the factor take the place of
-    products that are no longer wanted. An input that neither has leaves a column of zeros.
+    numbers that are no longer wanted. An input that neither block has leaves zeros; a matrix that
+    is not positive definite ends in what is not a number, or in pivots that nobody trusts.
     """
-    xp, n_rows = device.xp, products.shape[0]
-    firmness: Any = None
+    xp, n_rows = device.xp, half_grams.shape[0]
+    pivots = []
     for j in range(n_rows):
-        column = xp.permute_dims(products[j, :, j:, :], (1, 0, 2)) + products[j:, :, j, :]
-        column = column + (mine[j:, j, :, :] + theirs[j:, j, :, :])
+        column = xp.permute_dims(half_grams[j, :, j:, :], (1, 0, 2)) + half_grams[j:, :, j, :]
         if j:
-            # The factor's rows j and on, columns before j: (rows, asked, columns, blocks).
-            known = products[j:, :, :j, :]
-            column = column - xp.sum(known * known[:1, :, :, :], axis=2)
+            factor = half_grams[j:, :, :j, :]
+            column = column - xp.sum(factor * factor[:1, :, :, :], axis=2)
         pivot = column[0, :, :]
-        spare = pivot - FIRM * (mine[j, j, :, :] + theirs[j, j, :, :])
-        firmness = spare if firmness is None else xp.minimum(firmness, spare)
+        pivots.append(pivot)
         if j < n_rows - 1:
-            root = xp.sqrt(xp.where(pivot > 0.0, pivot, 1.0))
-            products = device.put(
-                products, (slice(j + 1, None), slice(None), j, slice(None)), column[1:, :, :] / root
-            )
-    return pivot, firmness
-
-
-def _joint_rank(xp: Any, mine: Any, theirs: Any) -> Any:
-    """Inputs that one of two blocks has, where none is trusted that depends on others."""
-    rank: Any = 0.0
-    for j in range(mine.shape[0] - 1):
-        rank = rank + xp.astype(mine[j, j, :, :] + theirs[j, j, :, :] > 0.0, xp.float64)
-    return rank
+            root = xp.sqrt(pivot if full_rank else xp.where(pivot > 0.0, pivot, 1.0))
+            below = (slice(j + 1, None), slice(None), j, slice(None))
+            half_grams = device.put(half_grams, below, column[1:, :, :] / root)
+    return xp.stack(pivots)
 
 
 def _risk(xp: Any, shape: Shape, blocks: Any, gap: Any, pivot: Any, joint_rank: Any) -> Any:

@@ -221,7 +221,7 @@ class ArrayQuestions:
         rows = []
         for place, found in zip(places, packed, strict=True):
             keys, others = found[:count], found[count:-2].astype(np.intp)
-            row = None if found[-2] else _row_of(self._slots[others], keys)
+            row = None if found[-2] else _row_of(self._slots, others, keys)
             if row is None:
                 row = self._row_by_host(int(place))
             else:
@@ -255,12 +255,12 @@ class ArrayQuestions:
         return losses
 
 
-def _row_of(others: IntArray, keys: FloatArray) -> Row | None:
+def _row_of(slots: IntArray, places: IntArray, keys: FloatArray) -> Row | None:
     """A row of the smallest keys; None where all that is remembered tie with what is not."""
     whole = not keys[-1] < np.inf
     # What ties with the last may be behind it, with a smaller index.
     kept = keys < keys[-1]
-    others, keys = others[kept], keys[kept]
+    others, keys = slots[places[kept]], keys[kept]
     if not (whole or keys.size):
         return None
     order = np.lexsort((others, keys))

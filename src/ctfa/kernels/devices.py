@@ -25,6 +25,8 @@ NAMESPACES = {
     "jax": "jax.numpy",
     "array_api_strict": "array_api_strict",
 }
+#: Numbers of a segment, where the smallest of a long row are wanted.
+SEGMENT = 32
 #: Calls of a function before it is recorded: libraries choose their algorithms in these.
 WARM_UP = 2
 
@@ -73,12 +75,38 @@ class Device:
         return array
 
     def smallest(self, keys: Any, count: int) -> tuple[Any, Any]:
-        """Smallest keys of each row, ascending, and where they are; ties in any order."""
-        if self.library == "torch":  # sorting whole rows takes several times as long
-            found = self.xp.topk(keys, count, dim=-1, largest=False, sorted=True)
-            return found.values, found.indices
-        order = self.xp.argsort(keys, axis=-1)[:, :count]
-        return self.xp.take_along_axis(keys, order, axis=-1), order
+        """Smallest keys of each row, ascending, and where they are; ties in any order.
+
+        Only the segments of a row that begin smallest are sorted: so many of them hold all that
+        are wanted, and short sorts are one launch.
+        """
+        xp = self.xp
+        n_rows, length = keys.shape
+        if length <= 2 * SEGMENT * count:
+            order = xp.argsort(keys, axis=1)[:, :count]
+            return self._at(keys, order), order
+        n_segments = -(-length // SEGMENT)
+        spare = n_segments * SEGMENT - length
+        if spare:
+            rest = xp.full((n_rows, spare), xp.inf, dtype=xp.float64, device=keys.device)
+            keys = xp.concat((keys, rest), axis=1)
+        # Strided, not consecutive, so that minima go along memory.
+        least = xp.min(xp.reshape(keys, (n_rows, SEGMENT, n_segments)), axis=1)
+        segments = xp.argsort(least, axis=1)[:, :count]
+        steps = xp.arange(SEGMENT, dtype=segments.dtype, device=keys.device) * n_segments
+        places = xp.reshape(segments, (n_rows, 1, count)) + xp.reshape(steps, (1, SEGMENT, 1))
+        places = xp.reshape(places, (n_rows, SEGMENT * count))
+        among = self._at(keys, places)
+        order = xp.argsort(among, axis=1)[:, :count]
+        return self._at(among, order), self._at(places, order)
+
+    def _at(self, values: Any, places: Any) -> Any:
+        """Values of each row at places of its own."""
+        xp = self.xp
+        n_rows, length = values.shape
+        starts = xp.arange(n_rows, dtype=places.dtype, device=places.device) * length
+        flat = xp.reshape(places + xp.reshape(starts, (n_rows, 1)), (-1,))
+        return xp.reshape(xp.take(xp.reshape(values, (-1,)), flat), places.shape)
 
     def records(self, array: Any) -> bool:
         """Whether functions of such arrays can be recorded."""
