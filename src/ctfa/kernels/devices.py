@@ -88,12 +88,12 @@ class Device:
         n_segments = -(-length // SEGMENT)
         spare = n_segments * SEGMENT - length
         if spare:
-            rest = xp.full((n_rows, spare), xp.inf, dtype=xp.float64, device=keys.device)
+            rest = xp.full_like(keys[:, :spare], xp.inf)
             keys = xp.concat((keys, rest), axis=1)
         # Strided, not consecutive, so that minima go along memory.
         least = xp.min(xp.reshape(keys, (n_rows, SEGMENT, n_segments)), axis=1)
         segments = xp.argsort(least, axis=1)[:, :count]
-        steps = xp.arange(SEGMENT, dtype=segments.dtype, device=keys.device) * n_segments
+        steps = self._range(SEGMENT, segments) * n_segments
         places = xp.reshape(segments, (n_rows, 1, count)) + xp.reshape(steps, (1, SEGMENT, 1))
         places = xp.reshape(places, (n_rows, SEGMENT * count))
         among = self._at(keys, places)
@@ -104,9 +104,14 @@ class Device:
         """Values of each row at places of its own."""
         xp = self.xp
         n_rows, length = values.shape
-        starts = xp.arange(n_rows, dtype=places.dtype, device=places.device) * length
+        starts = self._range(n_rows, places) * length
         flat = xp.reshape(places + xp.reshape(starts, (n_rows, 1)), (-1,))
         return xp.reshape(xp.take(xp.reshape(values, (-1,)), flat), places.shape)
+
+    def _range(self, count: int, like: Any) -> Any:
+        # Compiled by JAX, an array does not say where it lies.
+        device = None if self.library == "jax" else like.device
+        return self.xp.arange(count, dtype=like.dtype, device=device)
 
     def records(self, array: Any) -> bool:
         """Whether functions of such arrays can be recorded."""
