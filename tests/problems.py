@@ -9,6 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from ctfa.core.design import Design
+from ctfa.core.spaces import TargetSpace
+from ctfa.core.stand_ins import StandIns
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -205,3 +209,10 @@ def ill_conditioned_problems(draw, low=1e3, high=1e9) -> Problem:
     """A problem with a condition number between ``low`` and ``high``."""
     exponent = draw(st.floats(np.log10(low), np.log10(high)))
     return ill_conditioned(10.0**exponent, draw(st.integers(0, 2**20)))
+
+
+def target_space_of(moments, n_inputs):
+    """Space of the rows that stand in for others."""
+    rows, _, weights = StandIns.of(moments)
+    design = Design.of(rows[:, :n_inputs], weights, moments.n_samples)
+    return TargetSpace.of(design, design.centre(rows[:, n_inputs:]))

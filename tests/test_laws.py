@@ -243,7 +243,7 @@ def test_a_space_from_moments_decides_as_one_from_data(family):
     for seed in range(3):
         problem = problems.make_problem(family, seed)
         moments = Moments.of(np.hstack([problem.X, problem.Y]))
-        space = TargetSpace.from_moments(moments, problem.X.shape[1])
+        space = problems.target_space_of(moments, problem.X.shape[1])
         order = np.arange(problem.Y.shape[1])
         risk = TARGET_CRITERIA["risk"]
         from_sums = SCANS["best-first"](space, risk, max_loss=1.0, order=order)

@@ -37,6 +37,7 @@ LAYERS = {
     "ctfa._validation": 3,
     "ctfa._merging": 3,
     "ctfa._anomalies": 3,
+    "ctfa._collections": 3,
     "ctfa._target_rule": 3,
     "ctfa._progress": 3,
     "ctfa._layout": 3,

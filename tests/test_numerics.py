@@ -149,7 +149,7 @@ def test_moments_with_weights_give_the_space_of_the_weighted_data():
     others = np.arange(1, problem.Y.shape[1])
     for criterion in TARGET_CRITERIA.values():
         np.testing.assert_allclose(
-            criterion(TargetSpace.from_moments(moments, problem.X.shape[1]).evidence(0, others)),
+            criterion(problems.target_space_of(moments, problem.X.shape[1]).evidence(0, others)),
             criterion(TargetSpace.of(design, design.centre(problem.Y)).evidence(0, others)),
             rtol=1e-6,
             atol=1e-8,

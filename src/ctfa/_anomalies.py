@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ctfa._validation import Sample
-from ctfa.core.baseline import Lines, take_off
+from ctfa.core.baseline import Baseline, Lines, take_off
 from ctfa.core.types import FloatArray, IntArray
 
 
@@ -32,25 +33,23 @@ class Anomalies(NamedTuple):
         columns = sample.baseline
         if columns is None:
             return cls(sample, values, sample, values, None, None)
-        inputs, of_inputs, factored = take_off(sample.inputs, columns, sample.weights)
-        left, of_targets, _ = take_off(values, columns, sample.weights)
+        rows = sample.weights, sample.n_samples
+        inputs, of_inputs, factored = take_off(sample.inputs, columns, *rows)
+        left, of_targets, _ = take_off(values, columns, *rows)
         if not factored.rank:  # it says nothing: nothing changes, to the last digit
-            plain = Sample(sample.inputs, sample.weights, None)
+            plain = replace(sample, used=None, baseline=None)
             of_inputs, of_targets = _nothing(of_inputs), _nothing(of_targets)
             return cls(plain, values, plain, values, of_inputs, of_targets)
-        residual = Sample(inputs, sample.weights, None)
+        residual = replace(sample, inputs=inputs, used=None, baseline=None)
         if np.isnan(values).any():
             return cls(residual, left, residual, left, of_inputs, of_targets, factored.rank)
-        judged = Sample(factored.free_rows(inputs.T).T, None, None)
-        judged_values = factored.free_rows(left.T).T
+        judged, judged_values = _free(sample, factored, inputs, left)
         return cls(residual, left, judged, judged_values, of_inputs, of_targets, factored.rank)
 
     @classmethod
     def of_rows(cls, sample: Sample, values: FloatArray, rows: IntArray) -> Anomalies:
         """The same on some of the rows alone."""
-        weights = None if sample.weights is None else sample.weights[rows]
-        baseline = None if sample.baseline is None else sample.baseline[rows]
-        return cls.of(Sample(sample.inputs[rows], weights, None, baseline), values[rows])
+        return cls.of(sample.take(rows), values[rows])
 
     def elsewhere(
         self, sample: Sample, values: FloatArray, rows: IntArray
@@ -61,6 +60,19 @@ class Anomalies(NamedTuple):
             return inputs, values
         columns = sample.baseline[rows]
         return inputs - self.inputs.at(columns), values - self.targets.at(columns)
+
+
+def _free(
+    sample: Sample, factored: Baseline, inputs: FloatArray, values: FloatArray
+) -> tuple[Sample, FloatArray]:
+    """Residuals in as many rows as the baseline leaves free."""
+    inputs, values = factored.free_rows(inputs.T).T, factored.free_rows(values.T).T
+    if sample.counts is None:
+        return Sample(inputs, None, None), values
+    # Of rows that stand in for others each stands for fewer, by the share that is spent.
+    counts = np.full(inputs.shape[0], (sample.n_samples - factored.rank) / inputs.shape[0])
+    root = np.sqrt(counts)[:, None]
+    return Sample(inputs / root, counts, None, counts=counts), values / root
 
 
 def _nothing(lines: Lines) -> Lines:

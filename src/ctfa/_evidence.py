@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
+from ctfa._collections import Collection, is_collection
 from ctfa._explanation import Explanation, explain
 from ctfa._held_out import Split, align, held_out_errors, regroup, together
 from ctfa._merge_evidence import MergeEvidence, co_clustering
@@ -173,6 +174,9 @@ class EvidenceMixin:
         self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
+        if is_collection(X, Y, sample_weight, baseline):
+            data = Collection.of(X, Y, sample_weight, baseline)
+            X, Y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
         inputs = check.read_inputs(self, X, reset=False)
         self.targets_._read_baseline(baseline, inputs.shape[0])
         sample = check.read_sample(clone(self), X, sample_weight, baseline=baseline)

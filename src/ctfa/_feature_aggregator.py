@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
+from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
 from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
@@ -125,15 +126,26 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        sample = check.read_sample(self, X, sample_weight)
-        target = check.read_vector(y, sample)
+        if is_collection(X, y, sample_weight):
+            data = Collection.of(X, y, sample_weight, what="y")
+            check.require_one_target(data.widths[2])
+            read = data.read_or_gather(self, self._folds_wanted(), None, self._needs_rows())
+            if read.rows is not None:
+                return self.fit(*read.rows[:3])
+            sample, targets = read.found
+            target = targets.values[:, 0]
+        else:
+            sample = check.read_sample(self, X, sample_weight)
+            target = check.read_vector(y, sample)
         return self._fit_factored(self._factor(sample, target), target)
 
+    @answers_lazily
     def transform(self, X: Any) -> FloatArray:
         """Mean of each group of columns: ``(n, D) -> (n, n_groups)``."""
         check_is_fitted(self)
         return np.asarray(self.partition_.mean(check.read_inputs(self, X, reset=False)))
 
+    @answers_lazily
     def inverse_transform(self, X: Any) -> FloatArray:
         """Give each feature its group's mean: ``(n, n_groups) -> (n, D)``."""
         check_is_fitted(self)
@@ -158,7 +170,11 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         lowest = check.read_correlation(self.min_correlation, "min_correlation")
         ordered = isinstance(self.order, str) and self.order == "correlation"
         correlated = self.scan == "correlation" or ordered or lowest > -1.0
-        splits = None if self.cv is None else check.read_folds(self.cv, sample, target)
+        splits = (
+            None
+            if self.cv is None
+            else check.read_folds(self.cv, sample, target, purpose="features")
+        )
         penalised = self.solver == "ridge"
         return FactoredFeatures.of(
             sample, splits, with_correlations=correlated, penalised=penalised
@@ -173,6 +189,18 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         settle(self, self._pose(factored, target, name), limit, names)
         return self
+
+    def _folds_wanted(self) -> list[Wanted]:
+        """Folds that merges are judged on, where they are."""
+        return [] if self.cv is None else [Wanted("features", self.cv)]
+
+    def _needs_rows(self) -> str | None:
+        """What sums of rows cannot answer, if there is anything."""
+        if self.solver == "ridge":
+            return "solver='ridge' of FeatureAggregator, which is judged row by row,"
+        if callable(self.connectivity):
+            return "connectivity that is a function of the features"
+        return None
 
     def _fit_identity(self, n_features: int) -> Self:
         """Leave every feature by itself."""

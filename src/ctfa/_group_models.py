@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from ctfa import _validation as check
+from ctfa._collections import Collection
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa.core.types import FloatArray
 
@@ -62,6 +64,40 @@ def fit_regressors(
                 clone(regressor), reduced(aggregator, sample.inputs), mean, sample.weights
             )
             for aggregator, mean in zip(features, means.T, strict=True)
+        )
+    )
+
+
+def fit_to_rows(
+    regressor: Any,
+    features: Sequence[FeatureAggregator],
+    data: Collection,
+    rows_of: Callable[..., FloatArray],
+    n_jobs: int | None,
+) -> list[Any]:
+    """One regressor a group that learns from rows, which its features make few enough to gather.
+
+    All groups in one pass over the data where that fits, a pass a group otherwise.
+    """
+    name = f"regressor={type(regressor).__name__}()"
+    instead = "Use LinearRegression, Ridge, Lasso or ElasticNet, which learn from sums"
+    ends = np.cumsum([aggregator.n_groups_ + 1 for aggregator in features])
+    weights = data.weights_in_memory()
+    used = slice(None) if weights is None else weights > 0.0
+    weights = None if weights is None else weights[used]
+
+    def gathered(groups: list[int], width: int) -> FloatArray:
+        return data.rows_of(partial(rows_of, groups), width, name, instead)[used]
+
+    if data.has_room_for(int(ends[-1])):
+        everything = gathered(list(range(len(features))), int(ends[-1]))
+        tables: Iterable[FloatArray] = np.split(everything, ends[:-1], axis=1)
+    else:
+        tables = (gathered([k], a.n_groups_ + 1) for k, a in enumerate(features))
+    return list(
+        Parallel(n_jobs=n_jobs)(
+            delayed(fit_observed)(clone(regressor), table[:, :-1], table[:, -1], weights)
+            for table in tables
         )
     )
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
+from ctfa._collections import Collection, is_collection
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._merging import PathPoint, solve_path
 from ctfa._multi_input import MultiInputCTFARegressor
@@ -61,8 +62,16 @@ def target_path(
         model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
         problem = model._pose(X, Y, sample_weight, baseline, target_weight)
         return solve_path(problem, check.read_losses(max_losses))
-    sample = check.read_sample(aggregator, X, sample_weight, baseline=baseline)
-    targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+    if is_collection(X, Y, sample_weight, baseline):
+        data = Collection.of(X, Y, sample_weight, baseline)
+        read = data.read_or_gather(aggregator, [], None, aggregator._needs_rows())
+        if read.rows is not None:
+            rows = read.rows._asdict() | {"target_weight": target_weight}
+            return target_path(max_losses=max_losses, **rows, **options)
+        sample, targets = read.found
+    else:
+        sample = check.read_sample(aggregator, X, sample_weight, baseline=baseline)
+        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
     targets = check.read_target_weight(target_weight, targets)
     problem = aggregator._pose(Anomalies.of(sample, targets.values), targets).problem
     return solve_path(problem, check.read_losses(max_losses))
@@ -89,7 +98,19 @@ def feature_path(
     """
     check.require_no_limit(options)
     aggregator = FeatureAggregator(**options)
-    sample = check.read_sample(aggregator, X, sample_weight)
-    target = check.read_vector(y, sample)
+    if is_collection(X, y, sample_weight):
+        data = Collection.of(X, y, sample_weight, what="y")
+        check.require_one_target(data.widths[2])
+        read = data.read_or_gather(
+            aggregator, aggregator._folds_wanted(), None, aggregator._needs_rows()
+        )
+        if read.rows is not None:
+            X, y, sample_weight, _ = read.rows
+            return feature_path(X, y, max_losses, sample_weight=sample_weight, **options)
+        sample, targets = read.found
+        target = targets.values[:, 0]
+    else:
+        sample = check.read_sample(aggregator, X, sample_weight)
+        target = check.read_vector(y, sample)
     problem = aggregator._pose(aggregator._factor(sample, target), target, "y")
     return solve_path(problem, check.read_losses(max_losses))

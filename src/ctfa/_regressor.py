@@ -10,10 +10,17 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
+from ctfa._collections import (
+    Collection,
+    Wanted,
+    answers_lazily,
+    is_collection,
+    learns_from_sums,
+)
 from ctfa._evidence import EvidenceMixin
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
-from ctfa._group_models import fit_features, fit_regressors, keep_features, reduced
+from ctfa._group_models import fit_features, fit_regressors, fit_to_rows, keep_features, reduced
 from ctfa._heads import HEADS, fit_singles
 from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
 from ctfa._target_aggregator import TargetAggregator
@@ -137,14 +144,26 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         -------
         self
         """
-        sample, targets = self._read(X, Y, sample_weight, baseline)
-        targets = check.read_target_weight(target_weight, targets)
         phases = (
             check.read_phase(self.targets, TargetAggregator, "targets"),
             check.read_phase(self.features, FeatureAggregator, "features"),
         )
-        return self._fit_read(sample, targets, *phases, groups)
+        data = None
+        if is_collection(X, Y, sample_weight, baseline):
+            self._check_options(weighed=sample_weight is not None)
+            data = Collection.of(X, Y, sample_weight, baseline)
+            wanted, needs_rows = self._asks_of(phases, data.widths[2])
+            read = data.read_or_gather(self, wanted, groups, needs_rows)
+            if read.rows is not None:
+                extra = {"groups": groups, "target_weight": target_weight}
+                return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
+            sample, targets = self._received(*read.found)
+        else:
+            sample, targets = self._read(X, Y, sample_weight, baseline)
+        targets = check.read_target_weight(target_weight, targets)
+        return self._fit_read(sample, targets, *phases, groups, data)
 
+    @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
         """Predict every target, in the kind of container the targets of fit came in.
 
@@ -202,6 +221,16 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
             for mean, name, features in zip(means.T, names, self.features_, strict=True)
         ]
 
+    def _rows_of_groups(
+        self, groups: list[int], baseline: Any, inputs: Any, values: Any
+    ) -> FloatArray:
+        """Features of some groups, each with its mean target as the last column, of other rows."""
+        inputs = self._residual(np.asarray(inputs, dtype=np.float64), baseline)
+        values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
+        means = self.targets_._mean(values, baseline)
+        parts = [(reduced(self.features_[group], inputs), means[:, [group]]) for group in groups]
+        return np.hstack([column for part in parts for column in part])
+
     def _residual(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         """Inputs less what the baseline says of them."""
         if columns is None or self._input_lines is None:
@@ -212,14 +241,40 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
-        check.require(self.head, HEADS, "head")
+        self._check_options(weighed=False)
         sample = check.read_sample(self, X, sample_weight, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
-        check.require_regressor(self._template)
         if sample.weights is not None:
             check.require_weighable(self._template)
+        return self._received(sample, targets)
+
+    def _check_options(self, *, weighed: bool) -> None:
+        check.require(self.head, HEADS, "head")
+        check.require_regressor(self._template)
+        if weighed:
+            check.require_weighable(self._template)
+
+    def _received(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> tuple[check.Sample, check.Targets]:
+        """Remember what predictions are handed back in."""
         self._library, self._is_vector = targets.library, targets.is_vector
         return sample, targets
+
+    def _asks_of(
+        self, phases: tuple[TargetAggregator | None, FeatureAggregator | None], n_targets: int
+    ) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        targets, features = phases
+        wanted: list[Wanted] = []
+        if targets is not None:
+            wanted += targets._folds_wanted(n_targets)
+        if features is not None:
+            wanted += features._folds_wanted()
+        needs = [phase._needs_rows() for phase in phases if phase is not None]
+        if self.head == "shrink" and not learns_from_sums(self._template):
+            needs.append(f"head='shrink' with {type(self._template).__name__}()")
+        return wanted, next(filter(None, needs), None)
 
     def _fit_read(
         self,
@@ -228,8 +283,9 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         target_aggregator: TargetAggregator | None,
         feature_aggregator: FeatureAggregator | None,
         groups: Any,
+        data: Collection | None = None,
     ) -> Self:
-        """Fit to data that have been read."""
+        """Fit to data that have been read; ``data`` are those that the sample stands in for."""
         self._forget_stability()
         check.require_in_sample(sample.baseline, feature_aggregator)
         left = Anomalies.of(sample, targets.values)
@@ -241,9 +297,14 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         if left.judged is not left.sample:
             judged = self.targets_._mean_of_units(left.judged_values / self.targets_.scales_)
         self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
-        self.regressors_ = fit_regressors(
-            self._template, self.features_, left.sample, means, self.n_jobs
-        )
+        if data is None or sample.counts is None or learns_from_sums(self._template):
+            self.regressors_ = fit_regressors(
+                self._template, self.features_, left.sample, means, self.n_jobs
+            )
+        else:
+            self.regressors_ = fit_to_rows(
+                self._template, self.features_, data, self._rows_of_groups, self.n_jobs
+            )
         self._singles = None
         if self.head == "shrink":
             self._singles = fit_singles(

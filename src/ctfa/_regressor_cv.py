@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
+from ctfa._collections import Collection, Wanted, is_collection, learns_from_sums
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._heads import SingleModels, fit_singles
 from ctfa._merging import PathPoint, solve_path
@@ -23,6 +24,8 @@ from ctfa.core.types import FloatArray, IntArray
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
 TARGET_LOSSES = (-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, np.inf)
 FEATURE_LOSSES = (-np.inf, 1.0, 2.0, 4.0, 8.0, 16.0)
+#: Scores that sums of rows know.
+OF_SUMS = (None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
 
 
 class CTFARegressorCV(CTFARegressor):
@@ -116,11 +119,21 @@ class CTFARegressorCV(CTFARegressor):
         """
         check.refuse_in_search("baseline", baseline)
         check.refuse_in_search("target_weight", target_weight)
-        sample, targets = self._read(X, Y, sample_weight)
+        data = None
+        if is_collection(X, Y, sample_weight):
+            self._check_options(weighed=sample_weight is not None)
+            data = Collection.of(X, Y, sample_weight)
+            needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
+            read = data.read_or_gather(self, [Wanted("search", self.cv)], groups, needs_rows)
+            if read.rows is not None:
+                return self.fit(*read.rows[:3], groups=groups)
+            sample, targets = self._received(*read.found)
+        else:
+            sample, targets = self._read(X, Y, sample_weight)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)
         phases = _Phases.of(self, sample.n_samples)
-        splits = check.read_folds(self.cv, sample, targets.values, groups)
+        splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
         scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
         folds = Parallel(n_jobs=self.n_jobs)(
@@ -135,7 +148,20 @@ class CTFARegressorCV(CTFARegressor):
             if phases.features is None
             else _limited(phases.features, best["features__max_loss"]),
         )
-        return self._fit_read(sample, targets, *chosen, None)
+        return self._fit_read(sample, targets, *chosen, None, data)
+
+    def _search_needs_rows(self, *, weighed: bool) -> str | None:
+        """What in a search cannot be had from sums."""
+        if not learns_from_sums(self._template):
+            return f"a search with {type(self._template).__name__}()"
+        if weighed:
+            return "a search whose scores are not weighted as its rows are"
+        if self.scoring not in OF_SUMS:
+            return f"scoring={self.scoring!r}"
+        phases = _Phases.of(self, 2)
+        if phases.features is not None and phases.features.cv is not None:
+            return "a search with folds inside its folds"
+        return self._asks_of(phases[:2], 1)[1]
 
     def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""
@@ -314,6 +340,10 @@ def _score_fold(
     rows = sample.inputs[test]
     models = _FoldModels(model, phases, learn, (values[train] - offsets) / scales, rows)
     scores: list[_Score] = []
+    # Rows that stand in for others count for them; scores of rows themselves are not weighted.
+    weighed = {}
+    if sample.counts is not None and sample.weights is not None:
+        weighed = {"sample_weight": sample.weights[test]}
     for point in points:
         signs = np.ones(n_targets) if point.signs is None else point.signs
         groups = [models.group(members, signs[members]) for members in point.partition.groups]
@@ -322,7 +352,7 @@ def _score_fold(
             units = np.asarray(point.partition.spread(means)) * signs
             if model.head == "shrink" and risk is not None:
                 units = models.mix(units, risk.flipped(signs).trust(point.partition))
-            score = scorer(_Predicted(units * scales + offsets), rows, values[test])
+            score = scorer(_Predicted(units * scales + offsets), rows, values[test], **weighed)
             n_features = float(np.mean([group[at][1] for group in groups]))
             score = check.read_score(score, model.scoring)
             scores.append(_Score(score, point.n_groups, n_features))

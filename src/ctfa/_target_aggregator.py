@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
+from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
 from ctfa._merging import group_names, settle, settle_history
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa.core.baseline import Lines
@@ -179,12 +180,21 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        sample = check.read_sample(self, X, sample_weight, baseline=baseline)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
-        targets = check.read_target_weight(target_weight, targets)
-        self._fit_sample(sample, targets, groups)
+        if is_collection(X, Y, sample_weight, baseline):
+            data = Collection.of(X, Y, sample_weight, baseline)
+            folds = self._folds_wanted(data.widths[2])
+            read = data.read_or_gather(self, folds, groups, self._needs_rows())
+            if read.rows is not None:
+                extra = {"groups": groups, "target_weight": target_weight}
+                return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
+            sample, targets = read.found
+        else:
+            sample = check.read_sample(self, X, sample_weight, baseline=baseline)
+            targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        self._fit_sample(sample, check.read_target_weight(target_weight, targets), groups)
         return self
 
+    @answers_lazily
     def transform(self, Y: Any, *, baseline: Any = None) -> Any:
         """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``.
 
@@ -196,6 +206,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         means = self._mean(targets.values, self._read_baseline(baseline, len(targets.values)))
         return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
+    @answers_lazily
     def inverse_transform(self, Z: Any, *, baseline: Any = None) -> Any:
         """Give each target its group's column, in its own units: ``(n, n_groups) -> (n, L)``."""
         check_is_fitted(self)
@@ -236,6 +247,20 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
             self.signs_ = signs
         return posed
 
+    def _folds_wanted(self, n_targets: int) -> list[Wanted]:
+        """Folds that choose the limit, where it is chosen."""
+        limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
+        chosen = limit is None and n_targets > 1
+        return [Wanted("limit", self.cv, lowered=True)] if chosen else []
+
+    def _needs_rows(self) -> str | None:
+        """What sums of rows cannot answer, if there is anything."""
+        if self.solver == "ridge":
+            return "solver='ridge' of TargetAggregator, which is judged row by row,"
+        if callable(self.connectivity):
+            return "connectivity that is a function of the targets"
+        return None
+
     def _fit_identity(self, targets: check.Targets, lines: Lines | None = None) -> Self:
         """Leave every target by itself, in its own units."""
         check.require_observed(targets.values, targets.names, 2, "a fit")
@@ -267,7 +292,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
                 check.require_freedom(design, ridge, left.n_spent)
                 if rule.criterion is mse:
                     check.require_columns_freedom(design)
-        posed = rule.pose(design, sample.inputs, sample.weights, values, graph)
+        posed = rule.pose(design, sample, values, graph)
         space = posed.problem.space
         order = check.read_order(self.order, space, check_random_state(self.random_state))
         return replace(posed, problem=replace(posed.problem, order=order))
@@ -323,7 +348,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         rule = self._rule(targets)
         splits = check.read_cut_folds(self.cv, sample, values, groups)
         parts = (Anomalies.of_rows(sample, values, train).judged for train, _ in splits)
-        designs = [rule.factor(part.inputs, part.weights) for part in parts]
+        designs = [rule.factor(part) for part in parts]
         sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
         rank = max((rank for _, rank in sizes), default=0)
         if sizes and sample.baseline is None:

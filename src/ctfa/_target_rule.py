@@ -73,21 +73,18 @@ class TargetRule:
     solver: str
     target_weight: FloatArray | None = None
 
-    def factor(self, inputs: FloatArray, weights: FloatArray | None) -> Design | None:
+    def factor(self, sample: Sample) -> Design | None:
         """Inputs factored for least squares; a penalised fit is factored with its targets."""
-        return Design.of(inputs, weights) if self.solver == "ols" else None
+        if self.solver != "ols":
+            return None
+        return Design.of(sample.inputs, sample.weights, sample.n_samples)
 
     def pose(
-        self,
-        design: Design | None,
-        inputs: FloatArray,
-        weights: FloatArray | None,
-        values: FloatArray,
-        graph: Any,
+        self, design: Design | None, sample: Sample, values: FloatArray, graph: Any
     ) -> PosedTargets:
         """Scale the targets and fit each by itself."""
-        n_targets = values.shape[1]
-        _, row_scale = row_scales(values.shape[0], weights)
+        inputs, weights, n_targets = sample.inputs, sample.weights, values.shape[1]
+        _, row_scale = row_scales(values.shape[0], weights, sample.n_samples)
         gaps = np.isnan(values)
         if gaps.any():
             mean, spread = observed_moments(values, gaps, row_scale)
@@ -97,7 +94,7 @@ class TargetRule:
         if weights is not None and not gaps.any():
             centred *= row_scale[:, None]
         if not gaps.any():
-            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / values.shape[0])
+            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / sample.n_samples)
         offsets, scales, intercepts = np.zeros(n_targets), np.ones(n_targets), mean
         if self.scale != "none":
             offsets, intercepts = mean, np.zeros(n_targets)
@@ -154,9 +151,7 @@ def choose_cut(
     for fold, ((train, test), design) in enumerate(zip(splits, designs, strict=True)):
         left = Anomalies.of_rows(sample, values, train)
         with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):
-            posed = rule.pose(
-                design, left.judged.inputs, left.judged.weights, left.judged_values, graph
-            )
+            posed = rule.pose(design, left.judged, left.judged_values, graph)
             points = solve_path(posed.problem, grid)
         if search.stopped:
             warn_that_folds_were_stopped(fold, len(splits))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -29,11 +29,15 @@ class Sample:
     weights: FloatArray | None  # positive, of sum n; None where all are equal
     used: BoolArray | None  # which of the rows given these are; None for all
     baseline: FloatArray | None = None  # (n, p): what every series is regressed on first
+    #: How many rows each stands for, the sum of the weights then being theirs; None for one each.
+    counts: FloatArray | None = None
+    #: Folds of rows that stand in for others, by what they are for: no splitter could make them.
+    folds: Mapping[str, list[tuple[IntArray, IntArray]]] | None = None
 
     @property
     def n_samples(self) -> int:
         """Rows that count."""
-        return int(self.inputs.shape[0])
+        return count_rows(self.inputs, self.counts)
 
     @property
     def n_given(self) -> int:
@@ -42,14 +46,15 @@ class Sample:
 
     def take(self, rows: IntArray) -> Sample:
         """Some of the rows, as a sample of their own."""
-        weights = None if self.weights is None else _normalised(self.weights[rows])
+        counts = None if self.counts is None else self.counts[rows]
+        weights = None if self.weights is None else normalised(self.weights[rows], counts)
         baseline = None if self.baseline is None else self.baseline[rows]
-        return Sample(self.inputs[rows], weights, None, baseline)
+        return Sample(self.inputs[rows], weights, None, baseline, counts)
 
     @cached_property
     def design(self) -> Design:
         """Centred and factored inputs; warns, once, where rounding could decide."""
-        design = Design.of(self.inputs, self.weights)
+        design = Design.of(self.inputs, self.weights, self.n_samples)
         warn_if_doubtful([design])
         return design
 
@@ -76,9 +81,9 @@ def read_sample(
         return Sample(inputs, None, None, columns)
     used = weights > 0.0
     if used.all():
-        return Sample(inputs, _normalised(weights), None, columns)
+        return Sample(inputs, normalised(weights), None, columns)
     columns = None if columns is None else columns[used]
-    return Sample(inputs[used], _normalised(weights[used]), used, columns)
+    return Sample(inputs[used], normalised(weights[used]), used, columns)
 
 
 def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> FloatArray:
@@ -88,7 +93,7 @@ def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> F
     """
     values = _as_it_is(X)
     if values is None:
-        _refuse_mask(X, "X")
+        refuse_mask(X, "X")
         _refuse_dates(X, "X")
     if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
@@ -159,8 +164,8 @@ def read_targets(
 
     With ``gaps`` NaN is a missing value; otherwise it is refused.
     """
-    _require_given(Y, what)
-    _refuse_mask(Y, what)
+    require_given(Y, what)
+    refuse_mask(Y, what)
     _refuse_dates(Y, what)
     library, labels = container_of(Y)
     values = _as_it_is(Y)
@@ -174,32 +179,38 @@ def read_targets(
     is_vector = values.ndim == 1
     if is_vector:
         values = values.reshape(-1, 1)
-    _require_same_rows(values.shape[0], n_samples, what)
-    prefix = what.lower()
-    given = labels is not None and labels[0] is not None
-    names: Iterable[str] = (
-        map(str, labels) if given else (f"{prefix}{i}" for i in range(values.shape[1]))
-    )
-    targets = Targets(values, tuple(names), labels if given else None, library, is_vector)
+    require_same_rows(values.shape[0], n_samples, what)
+    targets = name_targets(values, labels, library, is_vector=is_vector, what=what)
     known = np.where(np.isnan(values), 0.0, values) if gaps else values
     _refuse_gaps(known, what, targets.names, gaps=gaps)
     return targets if used is None else targets._replace(values=values[used])
 
 
+def name_targets(
+    values: FloatArray, labels: Any, library: str | None, *, is_vector: bool, what: str = "Y"
+) -> Targets:
+    """Targets called by their labels, or by their numbers where they have none."""
+    given = labels is not None and labels[0] is not None
+    names: Iterable[str] = (
+        map(str, labels) if given else (f"{what.lower()}{i}" for i in range(values.shape[1]))
+    )
+    return Targets(values, tuple(names), labels if given else None, library, is_vector)
+
+
 def read_vector(y: Any, sample: Sample) -> FloatArray:
     """One target as a float64 vector of finite numbers, of the rows used."""
-    _require_given(y, "y")
-    _refuse_mask(y, "y")
+    require_given(y, "y")
+    refuse_mask(y, "y")
     try:
         vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
     except (TypeError, ValueError) as error:
         raise explained(error, "y") from error
-    _require_same_rows(vector.size, sample.n_given, "y")
+    require_same_rows(vector.size, sample.n_given, "y")
     _refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
     return vector if sample.used is None else vector[sample.used]
 
 
-def read_weights(sample_weight: Any, n_samples: int) -> FloatArray | None:
+def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None:
     """Weights of the rows as they were given, or None where there are none."""
     if sample_weight is None:
         return None
@@ -210,9 +221,9 @@ def read_weights(sample_weight: Any, n_samples: int) -> FloatArray | None:
             f"sample_weight holds something that is not a number ({error}): pass one number for "
             "each row of X."
         ) from error
-    if weights.ndim == 0:
+    if weights.ndim == 0 and n_samples is not None:
         weights = np.full(n_samples, float(weights))
-    if weights.shape != (n_samples,):
+    if n_samples is not None and weights.shape != (n_samples,):
         raise ValueError(
             f"sample_weight has shape {weights.shape} but X has {n_samples} rows: pass one weight "
             "for each row."
@@ -286,13 +297,21 @@ def _as_it_is(data: Any) -> FloatArray | None:
     return data if type(data) is np.ndarray and data.dtype == np.float64 else None
 
 
-def _normalised(weights: FloatArray) -> FloatArray | None:
+def count_rows(rows: FloatArray, counts: FloatArray | None) -> int:
+    """How many rows there are, or how many they stand for."""
+    return int(rows.shape[0]) if counts is None else round(float(counts.sum()))
+
+
+def normalised(weights: FloatArray, counts: FloatArray | None = None) -> FloatArray | None:
     """Weights of sum n, or None where all are equal."""
     relative = weights / weights.max()
+    if counts is not None:
+        return np.asarray(relative * (round(float(counts.sum())) / relative.sum()))
     return None if (relative == 1.0).all() else relative * (relative.size / relative.sum())
 
 
-def _require_given(y: Any, what: str) -> None:
+def require_given(y: Any, what: str) -> None:
+    """Refuse a fit without targets."""
     if y is None:
         # The first words are the ones that scikit-learn's own estimators use.
         raise ValueError(
@@ -301,7 +320,8 @@ def _require_given(y: Any, what: str) -> None:
         )
 
 
-def _require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
+def require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
+    """Refuse tables of different numbers of rows."""
     if n_samples is not None and n_rows != n_samples:
         raise ValueError(
             f"X has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
@@ -361,7 +381,7 @@ def _refuse_dates(data: Any, what: str) -> None:
         )
 
 
-def _refuse_mask(data: Any, what: str) -> None:
+def refuse_mask(data: Any, what: str) -> None:
     """A mask would be dropped silently, and what it hides would count."""
     if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
         masked = int(np.ma.getmaskarray(data).sum())

@@ -24,9 +24,14 @@ def require_foldable(criterion: Any, cv: Any) -> None:
 
 
 def read_folds(
-    cv: Any, sample: Sample, y: FloatArray, groups: Any = None
+    cv: Any, sample: Sample, y: FloatArray, groups: Any = None, *, purpose: str = ""
 ) -> list[tuple[IntArray, IntArray]]:
-    """Training and test rows of each fold, counted among the rows used."""
+    """Training and test rows of each fold, counted among the rows used.
+
+    Rows that stand in for others come with the folds for each purpose.
+    """
+    if sample.folds is not None:
+        return sample.folds[purpose]
     labels = read_labels(groups, sample)
     if labels is not None and isinstance(cv, Integral):
         cv = GroupKFold(int(cv))
@@ -74,7 +79,7 @@ def read_cut_folds(
     """Folds to choose ``max_loss`` on; a number of them is lowered until each holds two rows."""
     if isinstance(cv, Integral):
         cv = min(int(cv), max(2, sample.n_samples // 2))
-    return read_folds(cv, sample, values, groups)
+    return read_folds(cv, sample, values, groups, purpose="limit")
 
 
 def warn_if_folds_are_short(

@@ -53,9 +53,11 @@ class Baseline:
     to_slopes: FloatArray  # (p, rank): slopes of what has these coordinates
 
     @classmethod
-    def of(cls, columns: FloatArray, weights: FloatArray | None = None) -> Baseline:
-        """Factor by singular values."""
-        used, scale = row_scales(columns.shape[0], weights)
+    def of(
+        cls, columns: FloatArray, weights: FloatArray | None = None, n_samples: int | None = None
+    ) -> Baseline:
+        """Factor by singular values; ``n_samples`` where rows stand in for so many."""
+        used, scale = row_scales(columns.shape[0], weights, n_samples)
         row_scale = np.zeros(columns.shape[0])
         row_scale[used] = scale
         centre = weighted_mean(columns, row_scale)
@@ -148,10 +150,13 @@ class Baseline:
 
 
 def take_off(
-    values: FloatArray, columns: FloatArray, weights: FloatArray | None
+    values: FloatArray,
+    columns: FloatArray,
+    weights: FloatArray | None,
+    n_samples: int | None = None,
 ) -> tuple[FloatArray, Lines, Baseline]:
     """Residuals of the columns of a table ``(n, m)`` on a baseline, as a new table."""
-    baseline = Baseline.of(columns, weights)
+    baseline = Baseline.of(columns, weights, n_samples)
     rows = values.T.copy()
     lines, _ = baseline.take_off(rows)
     return rows.T, lines, baseline

@@ -9,7 +9,6 @@ import numpy as np
 from scipy import linalg
 from scipy.linalg import lapack
 
-from ctfa.core.moments import Moments
 from ctfa.core.types import BoolArray, FloatArray
 
 EPS = float(np.finfo(np.float64).eps)
@@ -54,9 +53,14 @@ class Design:
     factors: Factors
 
     @classmethod
-    def of(cls, X: FloatArray, weights: FloatArray | None = None) -> Design:
-        """Centre and factor; QR where it can be trusted, singular values otherwise."""
-        used, row_scale = row_scales(X.shape[0], weights)
+    def of(
+        cls, X: FloatArray, weights: FloatArray | None = None, n_samples: int | None = None
+    ) -> Design:
+        """Centre and factor; QR where it can be trusted, singular values otherwise.
+
+        ``n_samples`` is given where the rows stand in for another number of them.
+        """
+        used, row_scale = row_scales(X.shape[0], weights, n_samples)
         rows = X if used.all() else X[used]
         row_weights = row_scale**2
         mean = row_weights @ rows / row_weights.sum()
@@ -69,20 +73,8 @@ class Design:
         length = column_lengths(mean, columns)
         columns /= np.where(length > 0.0, length, np.inf)
         factors = factor(columns, length)
-        return cls(rows.shape[0], rows.shape[1], mean, row_scale, used, factors)
-
-    @classmethod
-    def from_moments(cls, moments: Moments, n_inputs: int) -> Design:
-        """Factor the inputs (the first columns) from sums alone, for rows too many to hold.
-
-        The rows of ``moments.compact()`` stand in for the data: they have the same cross-products.
-        """
-        rows = moments.compact()[:, :n_inputs]
-        length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
-        columns = np.asfortranarray(rows / np.where(length > 0.0, length, 1.0))
-        ones = np.ones(rows.shape[0])
-        mean = moments.mean[:n_inputs]
-        return cls(moments.n_samples, n_inputs, mean, ones, ones > 0, factor(columns, length))
+        count = rows.shape[0] if n_samples is None else n_samples
+        return cls(count, rows.shape[1], mean, row_scale, used, factors)
 
     @property
     def root(self) -> FloatArray:
@@ -131,13 +123,19 @@ class Design:
         return fitted + correction, left - basis @ correction
 
 
-def row_scales(n_rows: int, weights: FloatArray | None) -> tuple[BoolArray, FloatArray]:
-    """Rows that count, and the square roots of their weights normalised to sum to their number."""
+def row_scales(
+    n_rows: int, weights: FloatArray | None, n_samples: int | None = None
+) -> tuple[BoolArray, FloatArray]:
+    """Rows that count, and the square roots of their weights normalised to sum to their number.
+
+    That number is ``n_samples`` where the rows stand in for so many.
+    """
     if weights is None:
         return np.ones(n_rows, dtype=bool), np.ones(n_rows)
     used = weights > 0.0
     kept = weights[used]
-    return used, np.sqrt(kept * (kept.size / kept.sum()))
+    total = kept.size if n_samples is None else n_samples
+    return used, np.sqrt(kept * (total / kept.sum()))
 
 
 def weighted_mean(rows: FloatArray, row_scale: FloatArray) -> FloatArray:

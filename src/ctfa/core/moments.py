@@ -6,21 +6,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ctfa.core.types import FloatArray
+from ctfa.core.types import BoolArray, FloatArray
 
 #: Eigenvalues of cross-products of unit columns below this (per column) are rounding.
 SQUARED_CUTOFF = 1e-14
+#: Below this one the digits that squaring left may decide a merge; callers warn.
+DOUBTFUL_SQUARE = 1e-10
 #: A column whose spread is below this share of its mean is constant.
 CONSTANT_CUTOFF = 2e-15
+#: Numbers handled at once: two megabytes, which stay in the cache from the mean to the products.
+CACHED_NUMBERS = 1 << 18
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Weight, mean and centred cross-products of the columns of ``[X, Y]``.
 
-    ``a + b`` are the moments of the stacked rows. Chunks are merged about their own means
-    (Chan, Golub and LeVeque), never as raw sums of products: with an offset of 1e8 raw sums lose
-    every digit of the variance, centred ones lose none.
+    ``a + b`` are the moments of the stacked rows, ``a - b`` those of the rows of ``a`` without the
+    ones of ``b``. Chunks are merged about their own means (Chan, Golub and LeVeque), never as raw
+    sums of products: with an offset of 1e8 raw sums lose every digit of the variance, centred ones
+    lose none.
     """
 
     n_samples: int
@@ -29,32 +34,42 @@ class Moments:
     cross: FloatArray
 
     @classmethod
+    def none(cls, width: int) -> Moments:
+        """Moments of no rows."""
+        return cls(0, 0.0, np.zeros(width), np.zeros((width, width)))
+
+    @classmethod
     def of(cls, rows: FloatArray, weights: FloatArray | None = None) -> Moments:
         """Moments of a chunk of rows; rows of weight zero do not count."""
-        if weights is None:
-            weights = np.ones(rows.shape[0])
-        used = weights > 0.0
-        rows, weights = rows[used], weights[used]
-        total = float(weights.sum())
-        if rows.shape[0] == 0:
-            width = rows.shape[1]
-            return cls(0, 0.0, np.zeros(width), np.zeros((width, width)))
-        mean = weights @ rows / total
+        if weights is not None and not (weights > 0.0).all():
+            used = weights > 0.0
+            rows, weights = rows[used], weights[used]
+        height = max(1, CACHED_NUMBERS // max(rows.shape[1], 1))
+        pieces = [
+            cls._of_piece(rows[start : start + height], weights, start)
+            for start in range(0, rows.shape[0], height)
+        ]
+        return add_up(pieces) if pieces else cls.none(rows.shape[1])
+
+    @classmethod
+    def _of_piece(cls, rows: FloatArray, weights: FloatArray | None, start: int) -> Moments:
+        n_rows = rows.shape[0]
+        each = np.ones(n_rows) if weights is None else weights[start : start + n_rows]
+        total = float(each.sum())
+        mean = each @ rows / total
         centred = rows - mean
         # One correction of the mean: its own rounding, squared, is the error of the products.
-        shift = weights @ centred / total
+        shift = each @ centred / total
         centred -= shift
-        centred *= np.sqrt(weights)[:, None]
-        return cls(int(rows.shape[0]), total, mean + shift, centred.T @ centred)
+        if weights is not None:
+            centred *= np.sqrt(each)[:, None]
+        return cls(n_rows, total, mean + shift, centred.T @ centred)
 
     def __add__(self, other: Moments) -> Moments:
-        if self.mean.shape != other.mean.shape:
-            raise ValueError(
-                f"moments of {self.mean.size} and {other.mean.size} columns cannot be added"
-            )
+        self._require_same_columns(other, "added")
+        if other.n_samples == 0 or self.n_samples == 0:
+            return other if self.n_samples == 0 else self
         weight = self.weight + other.weight
-        if weight == 0.0:
-            return self
         gap = other.mean - self.mean
         return Moments(
             self.n_samples + other.n_samples,
@@ -63,10 +78,29 @@ class Moments:
             self.cross + other.cross + (self.weight * other.weight / weight) * np.outer(gap, gap),
         )
 
-    def normalised(self) -> Moments:
-        """Rescale the weights so that they sum to the number of samples."""
-        factor = self.n_samples / self.weight
-        return Moments(self.n_samples, float(self.n_samples), self.mean, self.cross * factor)
+    def __sub__(self, other: Moments) -> Moments:
+        self._require_same_columns(other, "subtracted")
+        if other.n_samples >= self.n_samples:
+            if other.n_samples > self.n_samples:
+                raise ValueError(
+                    f"{other.n_samples} rows cannot be subtracted from {self.n_samples}: give rows "
+                    "that were added before."
+                )
+            return Moments.none(self.mean.size)
+        weight = self.weight - other.weight
+        mean = self.mean + (self.mean - other.mean) * (other.weight / weight)
+        gap = other.mean - mean
+        cross = (
+            self.cross - other.cross - (weight * other.weight / self.weight) * np.outer(gap, gap)
+        )
+        return Moments(self.n_samples - other.n_samples, weight, mean, cross)
+
+    def _require_same_columns(self, other: Moments, what: str) -> None:
+        if self.mean.shape != other.mean.shape:
+            raise ValueError(
+                f"moments of {self.mean.size} and {other.mean.size} columns cannot be {what}: take "
+                "both over the same columns."
+            )
 
     def compact(self) -> FloatArray:
         """As many rows as columns, already centred, with the same cross-products.
@@ -74,10 +108,33 @@ class Moments:
         Whatever is computed from centred data can be computed from these rows instead. Squaring
         has cost half the digits: directions below 1e-7 of the strongest are taken for zero.
         """
-        length = np.sqrt(np.diagonal(self.cross))
-        # A constant column is zero up to the rounding of its mean.
-        varies = length > CONSTANT_CUTOFF * np.sqrt(self.n_samples) * np.abs(self.mean)
-        scale = np.where(varies, length, np.inf)
-        values, vectors = np.linalg.eigh(self.cross / np.outer(scale, scale))
+        length, varies, values, vectors = self._directions()
         values = np.where(values > SQUARED_CUTOFF * values.size, values, 0.0)
         return np.asarray(np.sqrt(values)[:, None] * vectors.T * np.where(varies, length, 0.0))
+
+    def weakest(self, width: int) -> float:
+        """Smallest eigenvalue of the cross-products of the first columns, at unit length.
+
+        Rounding, to which it may be lost, is of the order of 1e-16.
+        """
+        _, varies, values, _ = Moments(
+            self.n_samples, self.weight, self.mean[:width], self.cross[:width, :width]
+        )._directions()
+        constant = int(np.count_nonzero(~varies))
+        return float(np.sort(values)[constant]) if constant < values.size else 1.0
+
+    def _directions(self) -> tuple[FloatArray, BoolArray, FloatArray, FloatArray]:
+        length = np.sqrt(np.maximum(np.diagonal(self.cross), 0.0))
+        # A constant column is zero up to the rounding of its mean.
+        varies = length > CONSTANT_CUTOFF * np.sqrt(self.weight) * np.abs(self.mean)
+        scale = np.where(varies, length, np.inf)
+        values, vectors = np.linalg.eigh(self.cross / np.outer(scale, scale))
+        return length, varies, values, vectors
+
+
+def add_up(parts: list[Moments]) -> Moments:
+    """Add neighbours, then their sums: rounding grows with the logarithm of their number."""
+    while len(parts) > 1:
+        pairs = [first + second for first, second in zip(parts[::2], parts[1::2], strict=False)]
+        parts = pairs + parts[len(parts) - len(parts) % 2 :]
+    return parts[0]

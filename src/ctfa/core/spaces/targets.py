@@ -12,7 +12,6 @@ from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, FactoredGram, Gram, differences
 from ctfa.core.guard import MemberGuard
 from ctfa.core.members import MemberRisk
-from ctfa.core.moments import Moments
 from ctfa.core.spaces.readings import InSample, Reading
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -74,13 +73,6 @@ class TargetSpace:
             centred = centred * members  # sums, as if the members had been merged here
         reading = InSample(design.n_samples, design.n_inputs, design.rank)
         return cls(gram_of(design.coordinates(centred), dense), members, reading, flip=flip)
-
-    @classmethod
-    def from_moments(cls, moments: Moments, n_inputs: int) -> TargetSpace:
-        """Build from the moments of ``[X, Y]``, for rows too many to hold."""
-        moments = moments.normalised()
-        design = Design.from_moments(moments, n_inputs)
-        return cls.of(design, moments.compact()[:, n_inputs:])
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits of both means, of the mean of all members, and of the two means' difference."""

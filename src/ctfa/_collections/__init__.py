@@ -1,0 +1,31 @@
+"""Arrays, frames, Dask collections and arrays on devices, read as the sums that a fit needs.
+
+Nothing else knows Dask or another array library. What sums cannot answer (missing values, penalised
+fits, regressors that are no least squares) is asked of the rows themselves, which are gathered up
+to ``ROWS_LIMIT``.
+"""
+
+from ctfa._collections._collection import (
+    ROWS_LIMIT,
+    Collection,
+    Read,
+    Rows,
+    is_collection,
+    learns_from_sums,
+)
+from ctfa._collections._folds import Classes, Wanted
+from ctfa._collections._lazy import answers_lazily
+from ctfa._collections._scores import r2_of_collection
+
+__all__ = [
+    "ROWS_LIMIT",
+    "Classes",
+    "Collection",
+    "Read",
+    "Rows",
+    "Wanted",
+    "answers_lazily",
+    "is_collection",
+    "learns_from_sums",
+    "r2_of_collection",
+]

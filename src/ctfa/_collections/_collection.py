@@ -1,0 +1,305 @@
+"""The data of a fit, where they do not lie in this process's memory as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
+
+from ctfa import _validation as check
+from ctfa._collections import _dask
+from ctfa._collections._devices import is_foreign, to_numpy
+from ctfa._collections._folds import Classes, Wanted, positive
+from ctfa._collections._summing import Sums, magnitude, sum_up
+from ctfa.core.moments import Moments, add_up
+from ctfa.core.stand_ins import stacked
+from ctfa.core.types import FloatArray
+
+#: Bytes of rows that are gathered into memory for what sums cannot answer.
+ROWS_LIMIT = 2 << 30
+#: Bytes of sums, over all folds, beyond which a fit would not stay small.
+SUMS_LIMIT = 4 << 30
+#: Regressors whose fit is that of their sums: squared errors, and penalties on coefficients.
+OF_SUMS = (LinearRegression, Ridge, Lasso, ElasticNet)
+
+
+def is_collection(*data: Any) -> bool:
+    """Whether any of these is Dask's, or an array of another library than numpy."""
+    return any(_dask.is_dask(one) or is_foreign(one) for one in data)
+
+
+def learns_from_sums(regressor: Any) -> bool:
+    """Whether a regressor fitted to rows that stand in for others is the one of these others."""
+    return type(regressor) in OF_SUMS
+
+
+class Rows(NamedTuple):
+    """All rows of a fit, in memory."""
+
+    X: Any
+    Y: Any
+    sample_weight: Any
+    baseline: Any
+
+
+class Read(NamedTuple):
+    """A fit's data: rows that stand in for them, or themselves where sums were not enough."""
+
+    stand_ins: tuple[check.Sample, check.Targets] | None
+    rows: Rows | None
+
+    @property
+    def found(self) -> tuple[check.Sample, check.Targets]:
+        """The rows that stand in."""
+        assert self.stand_ins is not None
+        return self.stand_ins
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Tables of a fit in chunks of the same rows, or on a device."""
+
+    tables: tuple[Any, ...]  # baseline or None, inputs, targets
+    weights: Any
+    given: Rows  # as they came
+    is_lazy: bool  # Dask's, in chunks
+
+    @classmethod
+    def of(
+        cls, X: Any, Y: Any, sample_weight: Any = None, baseline: Any = None, what: str = "Y"
+    ) -> Collection:
+        """Put tables in the same chunks."""
+        check.require_given(Y, what)
+        given = Rows(X, Y, sample_weight, baseline)
+        named = (baseline, X, Y)
+        names = ("baseline", "X", what)
+        if not any(map(_dask.is_dask, (*named, sample_weight))):
+            tables = tuple(map(_as_table, named))
+            n_rows = tables[1].shape[0]
+            for table, name in zip(tables, names, strict=True):
+                if table is not None:
+                    check.require_same_rows(table.shape[0], n_rows, name)
+            weights = None
+            if sample_weight is not None:
+                weights = check.read_weights(to_numpy(sample_weight), n_rows)
+            return cls(tables, weights, given, is_lazy=False)
+        tables = tuple(
+            _dask.as_array(table, name) if _dask.is_dask(table) else _as_table(table)
+            for table, name in zip(named, names, strict=True)
+        )
+        weights = sample_weight
+        if _dask.is_dask(weights):
+            weights = _dask.as_array(weights, "sample_weight")
+        elif weights is not None:
+            weights = np.asarray(weights, dtype=np.float64)
+            if weights.ndim == 0:
+                weights = None
+        placed, weights = _dask.aligned(tables, weights, names)
+        return cls(tuple(placed), weights, given, is_lazy=True)
+
+    def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
+        """Sum up all rows by their classes, in one pass."""
+        self._require_small(wanted)
+        if not self.is_lazy:
+            n_rows = int(self.tables[1].shape[0])
+            classes = Classes.of(wanted, n_rows, positive(self.weights), _labels(groups))
+            sums = sum_up(self.tables, self.weights, 0, classes)
+        else:
+            classes, n_known = self._classes(wanted, groups)
+            sums = _dask.sum_chunks(self.tables, self.weights, classes)
+            check.require_all_rows(sums.n_rows, n_known)
+        self._refuse(sums)
+        return sums, classes
+
+    def read(
+        self, estimator: Any, wanted: Sequence[Wanted] = (), groups: Any = None
+    ) -> tuple[check.Sample, check.Targets] | None:
+        """Rows that stand in for all, with their folds; None where a target has gaps.
+
+        The estimator is told the names of its features.
+        """
+        sums, classes = self.sums(wanted, groups)
+        if sums.has_gaps:
+            return None
+        found = self.stand_in(sums, classes)
+        check.tell_input_names(estimator, self.widths[1], _names(self.given.X))
+        return found
+
+    def read_or_gather(
+        self,
+        estimator: Any,
+        wanted: Sequence[Wanted],
+        groups: Any,
+        needs_rows: str | None,
+    ) -> Read:
+        """Rows that stand in for all; all of them where options or missing values need them."""
+        if needs_rows is None:
+            found = self.read(estimator, wanted, groups)
+            if found is not None:
+                return Read(found, None)
+            needs_rows = "a target with missing values"
+        return Read(None, self.gathered(needs_rows, "Use fewer rows"))
+
+    def stand_in(self, sums: Sums, classes: Classes) -> tuple[check.Sample, check.Targets]:
+        """Rows that stand in for those summed up."""
+        weighed = self.weights is not None
+        return stand_in(sums, classes, self.widths, self.targets_like, weighed=weighed)
+
+    @property
+    def widths(self) -> tuple[int, int, int]:
+        """Columns of the baseline, of the inputs and of the targets."""
+        return tuple(_width(table) for table in self.tables)  # type: ignore[return-value]
+
+    @property
+    def targets_like(self) -> check.Targets:
+        """Names and container of the targets; no values."""
+        Y = self.given.Y
+        names = _names(Y)
+        values = np.empty((0, self.widths[2]))
+        library = "pandas" if _dask.is_frame(Y) or hasattr(Y, "iloc") else None
+        is_vector = getattr(self.tables[2], "ndim", 2) == 1
+        return check.name_targets(values, names, library, is_vector=is_vector)
+
+    def gathered(self, why: str, instead: str) -> Rows:
+        """All rows in memory, for what sums cannot answer; refused where they are too many."""
+        n_columns = sum(self.widths) + (self.weights is not None)
+        self._require_room(n_columns, why, instead)
+        if not self.is_lazy:
+            return Rows(*map(to_numpy, self.given))
+        return Rows(*_dask.gather(self.given))
+
+    def rows_of(
+        self, function: Callable[..., FloatArray], width: int, why: str, instead: str
+    ) -> FloatArray:
+        """Rows ``(n, width)`` that a function makes of baseline, inputs and targets, in memory."""
+        self._require_room(width, why, instead)
+        if not self.is_lazy:
+            return function(*(None if t is None else np.asarray(to_numpy(t)) for t in self.tables))
+        return np.asarray(_dask.compute(_dask.chunkwise(function, self.tables, width)))
+
+    def has_room_for(self, n_columns: int) -> bool:
+        """Whether so many columns of all rows are gathered without being asked."""
+        return 8 * self.n_rows * n_columns <= ROWS_LIMIT
+
+    def weights_in_memory(self) -> FloatArray | None:
+        """Weights of all rows."""
+        if self.weights is None:
+            return None
+        if not self.is_lazy:
+            return np.asarray(self.weights)
+        return check.read_weights(_dask.compute(self.weights), None)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows given; counted, if nobody has."""
+        first = self.tables[1]
+        if self.is_lazy:
+            first = _dask.count_rows(first)
+        return int(first.shape[0])
+
+    def _classes(self, wanted: Sequence[Wanted], groups: Any) -> tuple[Classes, int | None]:
+        """Classes of the rows, which are counted where there are folds."""
+        if self.weights is not None or wanted:
+            n_rows: int | None = self.n_rows
+        else:
+            n_rows = int(self.tables[1].shape[0]) if _dask.is_counted(self.tables[1]) else None
+        if n_rows is None or not wanted:
+            return Classes.one(n_rows), n_rows
+        used = positive(self.weights_in_memory())
+        return Classes.of(wanted, n_rows, used, _labels(groups)), n_rows
+
+    def _refuse(self, sums: Sums) -> None:
+        """Refuse numbers that cannot be squared, and data without rows."""
+        names = (None, _names(self.given.X), self.targets_like.names)
+        whats = ("baseline", "X", "Y")
+        for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
+            if trouble is not None and not (what == "Y" and np.isnan(trouble.value)):
+                check.refuse_number(trouble.value, trouble.row, trouble.column, what, labels)
+        check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
+        if sums.has_gaps:
+            return
+        size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
+        for part, what, labels in zip(size, whats, names, strict=True):
+            check.require_moderate(part, what, labels)
+
+    def _require_small(self, wanted: Sequence[Wanted]) -> None:
+        n_columns = sum(self.widths)
+        n_folds = 1 + sum(int(w.cv) if isinstance(w.cv, int) else 10 for w in wanted)
+        check.require_room_for_sums(n_columns, n_folds, SUMS_LIMIT)
+
+    def _require_room(self, n_columns: int, why: str, instead: str) -> None:
+        check.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
+
+
+def stand_in(
+    sums: Sums,
+    classes: Classes,
+    widths: tuple[int, int, int],
+    targets: check.Targets,
+    *,
+    weighed: bool,
+) -> tuple[check.Sample, check.Targets]:
+    """Sample and targets of the rows that stand in for those summed up; warns if digits are few."""
+    numbers = sorted(sums.classes)
+    check.warn_if_sums_are_doubtful(_weakest([sums.classes[k].moments for k in numbers], widths))
+    parts = [sums.classes[number].stand_ins() for number in numbers]
+    rows, counts, weights = stacked(parts)
+    of_row = np.repeat(numbers, [len(part.rows) for part in parts])
+    n_baseline, n_inputs, _ = widths
+    baseline, inputs, values = np.split(rows, [n_baseline, n_baseline + n_inputs], axis=1)
+    plain = bool((counts == 1.0).all())
+    sample = check.Sample(
+        np.ascontiguousarray(inputs),
+        None if plain and not weighed else check.normalised(weights, None if plain else counts),
+        None,
+        np.ascontiguousarray(baseline) if n_baseline else None,
+        None if plain else counts,
+        classes.folds(of_row),
+    )
+    return sample, targets._replace(values=np.ascontiguousarray(values))
+
+
+def _weakest(parts: Sequence[Moments], widths: tuple[int, int, int]) -> float:
+    total = add_up(list(parts))
+    n_columns = widths[0] + widths[1]
+    return total.weakest(n_columns) if total.n_samples > n_columns + 1 else 1.0
+
+
+def _as_table(data: Any) -> Any:
+    """An array of numbers, where it lies; None stays None."""
+    if data is None:
+        return None
+    if is_foreign(data):
+        table = data
+    else:
+        check.refuse_mask(data, "X")
+        table = np.asarray(data, dtype=np.float64)
+    if table.ndim not in (1, 2):
+        raise ValueError(
+            f"expected a table of rows and columns, got an array of shape {tuple(table.shape)}: "
+            "reshape it to two dimensions."
+        )
+    return table
+
+
+def _width(table: Any) -> int:
+    return 0 if table is None else 1 if table.ndim == 1 else int(table.shape[1])
+
+
+def _names(data: Any) -> Any:
+    """Column labels of frames; None for arrays."""
+    if hasattr(data, "columns"):
+        return data.columns
+    if (_dask.is_frame(data) or hasattr(data, "iloc")) and getattr(data, "name", None) is not None:
+        return [data.name]
+    return None
+
+
+def _labels(groups: Any) -> Any:
+    """Labels of the rows, in memory."""
+    if groups is None:
+        return None
+    return np.asarray(_dask.gather([groups])[0] if _dask.is_dask(groups) else to_numpy(groups))

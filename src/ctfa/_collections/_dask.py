@@ -1,0 +1,242 @@
+"""Dask's arrays and frames: chunks of rows summed up where they are, and lazy answers."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ctfa._collections._folds import Classes
+from ctfa._collections._summing import Sums, sum_up
+from ctfa.core.types import FloatArray
+
+#: Sums that are added by one task.
+SPLIT_EVERY = 8
+
+
+def is_dask(data: Any) -> bool:
+    """Whether something is a collection of Dask, or holds one (xarray)."""
+    dask = sys.modules.get("dask")
+    return dask is not None and bool(dask.is_dask_collection(data))
+
+
+def is_frame(data: Any) -> bool:
+    """Whether a collection has named columns, or is one of them."""
+    return is_dask(data) and hasattr(data, "to_dask_array")
+
+
+def as_array(data: Any, what: str) -> Any:
+    """A Dask array of a collection, all columns of a row in one chunk; rows may be uncounted."""
+    if is_frame(data):
+        _require_numbers(data, what)
+        array = data.to_dask_array()
+    elif hasattr(data, "coords") and hasattr(data, "data"):  # xarray
+        array = data.data
+    else:
+        array = data
+    if getattr(array, "ndim", None) not in (1, 2):
+        raise ValueError(
+            f"{what} is a {type(data).__name__} that is not a table: pass an array of rows and "
+            "columns, or use ctfa.labelled.fit for data with more dimensions."
+        )
+    return array if array.ndim == 1 or array.numblocks[1] == 1 else array.rechunk({1: -1})
+
+
+def _require_numbers(data: Any, what: str) -> None:
+    columns = data.dtypes.items() if data.ndim == 2 else [(data.name, data.dtype)]
+    for name, kind in columns:
+        if getattr(kind, "kind", "O") not in "biuf":
+            raise ValueError(
+                f"column {name!r} of {what} holds {kind}, which is not numbers: encode it or leave "
+                "it out."
+            )
+
+
+def count_rows(array: Any) -> Any:
+    """The same array with the number of rows of every chunk, counted if nobody knows it."""
+    if any(np.isnan(size) for size in array.chunks[0]):
+        array.compute_chunk_sizes()
+    return array
+
+
+def is_counted(array: Any) -> bool:
+    """Whether the number of rows of every chunk is known."""
+    return not any(np.isnan(size) for size in array.chunks[0])
+
+
+def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[list[Any], Any]:
+    """The same tables as Dask arrays in the same chunks of rows; None stays None."""
+    da = importlib.import_module("dask.array")
+    dasked = [table for table in (*tables, weights) if is_dask(table)]
+    others = [table for table in (*tables, weights) if table is not None and not is_dask(table)]
+    if others or len({array.numblocks[0] for array in dasked}) > 1:
+        dasked = [count_rows(array) for array in dasked]
+    first = dasked[0]
+    chunks = first.chunks[0]
+    for table, name in zip((*tables, weights), (*names, "sample_weight"), strict=True):
+        if table is None or (is_dask(table) and not is_counted(table)):
+            continue
+        if is_counted(first) and table.shape[0] != sum(chunks):
+            raise ValueError(
+                f"{names[1]} has {sum(chunks)} rows and {name} has {table.shape[0]}: pass the same "
+                "samples in both."
+            )
+
+    def place(table: Any) -> Any:
+        if table is None:
+            return None
+        if not is_dask(table):
+            return da.from_array(np.asarray(table), chunks=(chunks, *np.shape(table)[1:]))
+        same = not is_counted(table) or table.chunks[0] == chunks
+        return table if same else table.rechunk({0: chunks})
+
+    return [place(table) for table in tables], place(weights)
+
+
+def sum_chunks(tables: Sequence[Any], weights: Any, classes: Classes) -> Sums:
+    """Sum up all chunks in one pass, and add the sums in a tree."""
+    first = next(table for table in tables if table is not None)
+    told: list[Any] = [(0, classes)] * first.numblocks[0]
+    if is_counted(first):
+        sizes = [int(size) for size in first.chunks[0]]
+        starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).tolist()
+        told = [
+            (start, classes.of_rows(start, size)) for start, size in zip(starts, sizes, strict=True)
+        ]
+    total: Sums = add_chunks(_sum_chunk, (*tables, weights), told)
+    return total
+
+
+def _sum_chunk(told: tuple[int, Classes], *tables: Any) -> Sums:
+    start, classes = told
+    return sum_up(tables[:-1], tables[-1], start, classes)
+
+
+def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequence[Any]) -> Any:
+    """Sum of what a function makes of every chunk, anything that can be added, in a tree.
+
+    It is called with what it is told of the chunk and the chunk's part of each table, None where
+    there is no such table.
+    """
+    da = importlib.import_module("dask.array")
+    each = np.empty(len(told), dtype=object)
+    each[:] = told
+    arguments: list[Any] = [da.from_array(each, chunks=1), "i"]
+    for number, table in enumerate(tables):
+        if table is not None:
+            arguments += [table, "i" if table.ndim == 1 else ("i", f"k{number}")]
+    parts = da.blockwise(
+        _boxed_answer,
+        "i",
+        *arguments,
+        function=function,
+        given=[table is not None for table in tables],
+        dtype=object,
+        align_arrays=False,
+        concatenate=True,
+        meta=np.empty(0, dtype=object),
+    )
+    total = da.reduction(
+        parts,
+        chunk=_as_it_is,
+        combine=_added,
+        aggregate=_added,
+        axis=0,
+        keepdims=False,
+        concatenate=False,
+        dtype=object,
+        meta=np.empty((), dtype=object),
+        split_every=SPLIT_EVERY,
+    )
+    return _unboxed(compute(total))
+
+
+def _boxed_answer(told: Any, *blocks: Any, function: Any, given: Sequence[bool]) -> Any:
+    left = iter(blocks)
+    return _boxed(function(told[0], *(next(left) if there else None for there in given)))
+
+
+def _boxed(answer: Any) -> Any:
+    box = np.empty(1, dtype=object)
+    box[0] = answer
+    return box
+
+
+def _unboxed(box: Any) -> Any:
+    while isinstance(box, np.ndarray):
+        box = box.item()
+    return box
+
+
+def _as_it_is(block: Any, axis: Any, keepdims: Any) -> Any:
+    return block
+
+
+def _added(parts: Any, axis: Any, keepdims: Any) -> Any:
+    """Add neighbours, then their sums: rounding grows with the logarithm of their number."""
+    flat = [_unboxed(part) for part in (parts if isinstance(parts, list) else [parts])]
+    while len(flat) > 1:
+        pairs = [a + b for a, b in zip(flat[::2], flat[1::2], strict=False)]
+        flat = pairs + flat[len(flat) - len(flat) % 2 :]
+    return _boxed(flat[0])
+
+
+def compute(*lazy: Any) -> Any:
+    """Compute by whatever scheduler is active; one clear error where that fails."""
+    dask = importlib.import_module("dask")
+    try:
+        found = dask.compute(*lazy)
+    except ValueError:
+        raise  # says what is wrong with the data
+    except Exception as error:
+        raise RuntimeError(
+            f"the data could not be read in chunks ({type(error).__name__}: {error}). Nothing was "
+            "fitted: mend the chunk or the cluster it was computed on, and fit again."
+        ) from error
+    return found[0] if len(found) == 1 else found
+
+
+def chunkwise(function: Callable[..., Any], tables: Sequence[Any], width: int) -> Any:
+    """What a function makes of every chunk of rows, ``width`` columns, when it is asked for."""
+    da = importlib.import_module("dask.array")
+    arguments: list[Any] = []
+    for number, table in enumerate(tables):
+        if table is not None:
+            arguments += [table, "i" if table.ndim == 1 else ("i", f"k{number}")]
+    return da.blockwise(
+        _of_tables,
+        "io",
+        *arguments,
+        function=function,
+        given=[table is not None for table in tables],
+        new_axes={"o": width},
+        dtype=np.float64,
+        align_arrays=False,
+        concatenate=True,
+        meta=np.empty((0, 0)),
+    )
+
+
+def _of_tables(*blocks: Any, function: Callable[..., Any], given: Sequence[bool]) -> Any:
+    left = iter(blocks)
+    return function(*(next(left) if there else None for there in given))
+
+
+def gather(arrays: Sequence[Any]) -> list[Any]:
+    """Compute collections in one pass; what is none stays as it is."""
+    lazy = [array for array in arrays if is_dask(array)]
+    if not lazy:
+        return list(arrays)
+    found = compute(*lazy)
+    values = iter(found if len(lazy) > 1 else [found])
+    return [next(values) if is_dask(array) else array for array in arrays]
+
+
+def as_frame(block: FloatArray, columns: Any) -> Any:
+    """A chunk with the names of its columns, which a model may have learned, where it has any."""
+    if columns is None:
+        return block
+    return importlib.import_module("pandas").DataFrame(block, columns=columns)

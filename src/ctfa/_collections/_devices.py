@@ -1,0 +1,144 @@
+"""Arrays of torch, CuPy, JAX and others of the array API standard, on whatever device they lie."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ctfa.core.moments import Moments, add_up
+from ctfa.core.stand_ins import Summary
+from ctfa.core.types import FloatArray
+
+#: Libraries whose arrays are worked with where they lie.
+LIBRARIES = ("torch", "cupy", "jax", "jaxlib", "array_api_strict")
+#: Numbers centred at once on a device: half a gigabyte.
+AT_ONCE = 1 << 26
+
+
+def is_foreign(data: Any) -> bool:
+    """Whether something is an array of another library than numpy."""
+    kind = type(data)
+    return kind.__module__.split(".")[0] in LIBRARIES and hasattr(data, "shape")
+
+
+def to_numpy(data: Any) -> Any:
+    """The numbers of an array, on the host; anything else as it is."""
+    if not is_foreign(data):
+        return data
+    if hasattr(data, "detach"):  # torch
+        return data.detach().cpu().numpy()
+    return data.get() if hasattr(data, "get") else np.asarray(data)  # CuPy gives nothing away
+
+
+def like(values: FloatArray, template: Any) -> Any:
+    """Numbers as an array of the library and on the device of another one."""
+    space = namespace(template)
+    return space.asarray(values, device=_compat(template).device(template))
+
+
+def namespace(data: Any) -> Any:
+    """The functions of an array's library, by their standard names."""
+    return _compat(data).array_namespace(data)
+
+
+def join_on_device(columns: Sequence[Any], first: Any) -> Any:
+    """Columns side by side as float64, on the device of one of them."""
+    compat, space = _compat(first), namespace(first)
+    device = compat.device(first)
+    placed = []
+    for table in columns:
+        if is_foreign(table):
+            own = table.detach() if hasattr(table, "detach") else table
+            own = compat.to_device(own, device)
+        else:
+            own = space.asarray(np.asarray(table, dtype=np.float64), device=device)
+        placed.append(_in_double(space, own))
+    return placed[0] if len(placed) == 1 else space.concat(placed, axis=1)
+
+
+def moments_on_device(rows: Any, where: Any, weights: FloatArray | None) -> Summary:
+    """Summary of some of the rows, which stay where they are; their moments come back.
+
+    ``weights`` are those of these rows, or None.
+    """
+    space = namespace(rows)
+    width = int(rows.shape[1])
+    device = _compat(rows).device(rows)
+    if isinstance(where, np.ndarray):
+        index = space.asarray(where, device=device)
+        rows = space.take(rows, index, axis=0)
+    else:
+        rows = rows[where, :]
+    n_rows = int(rows.shape[0])
+    if n_rows <= width + 1 or (weights is not None and not (weights > 0.0).all()):
+        return Summary.of(np.asarray(to_numpy(rows)), weights)
+    height = max(1, AT_ONCE // max(width, 1))
+    pieces = []
+    for start in range(0, n_rows, height):
+        stop = min(start + height, n_rows)
+        piece = rows[start:stop, :]
+        own = None if weights is None else weights[start:stop]
+        pieces.append(_piece(space, piece, own, device))
+    return Summary.of_moments(add_up(pieces))
+
+
+def _piece(space: Any, rows: Any, weights: FloatArray | None, device: Any) -> Moments:
+    n_rows = int(rows.shape[0])
+    if weights is None:
+        total = float(n_rows)
+        mean = space.mean(rows, axis=0)
+        centred = rows - mean[None, :]
+        shift = space.mean(centred, axis=0)  # the mean's own rounding
+        centred = centred - shift[None, :]
+    else:
+        total = float(weights.sum())
+        each = space.asarray(weights, device=device)[None, :]
+        mean = space.squeeze(space.matmul(each, rows), axis=0) / total
+        centred = rows - mean[None, :]
+        shift = space.squeeze(space.matmul(each, centred), axis=0) / total
+        centred = (centred - shift[None, :]) * space.sqrt(each).T
+    cross = space.matmul(centred.T, centred)
+    return Moments(n_rows, total, _host(mean + shift), _host(cross))
+
+
+def _host(values: Any) -> FloatArray:
+    return np.asarray(to_numpy(values), dtype=np.float64)
+
+
+def _in_double(space: Any, table: Any) -> Any:
+    if table.dtype == space.float64:
+        return table
+    try:
+        table = space.astype(table, space.float64)
+    except Exception as error:
+        raise ValueError(_no_double(table)) from error
+    if table.dtype != space.float64:
+        raise ValueError(_no_double(table))
+    return table
+
+
+def _no_double(table: Any) -> str:
+    library = type(table).__module__.split(".")[0]
+    advice = (
+        "set jax.config.update('jax_enable_x64', True) before arrays are made"
+        if library.startswith("jax")
+        else "move the array to a device that has them, or to the CPU"
+    )
+    return (
+        f"an array of {library} with numbers of {table.dtype} cannot be turned into 64-bit floats "
+        f"where it lies, and sums of squares need them: {advice}."
+    )
+
+
+def _compat(data: Any) -> Any:
+    try:
+        return importlib.import_module("array_api_compat")
+    except ImportError as error:
+        library = type(data).__module__.split(".")[0]
+        raise ImportError(
+            f"an array of {library} was given, which needs array-api-compat: "
+            "pip install 'ctfa[arrays]', or pass numpy arrays."
+        ) from error

@@ -1,0 +1,184 @@
+"""Which rows are in which folds, said of rows that nobody holds.
+
+Rows that are trained on in the same folds and tested on in the same folds are one class, and are
+summed up together. Contiguous folds make classes that are runs of rows; any other splitter gives
+each row the number of its class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ctfa import _validation as check
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+Split = tuple[IntArray, IntArray]
+
+#: A row is none of a fold's, one it learns from, or one it is judged by.
+TRAIN, TEST = 1, 2
+#: More classes than this are no folds any more.
+MOST_CLASSES = 1_000
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """A splitter, and what its folds are for."""
+
+    purpose: str
+    cv: Any
+    lowered: bool = False  # whether a number of folds may be lowered until each holds two rows
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Classes of the rows of a data set, and the role of each class in every fold."""
+
+    n_rows: int | None  # None where nobody has counted them; there is one class then
+    starts: IntArray | None  # first row of each class, where classes are runs of rows
+    ids: IntArray | None  # class of each row, where they are not; -1 for rows that do not count
+    roles: Mapping[str, IntArray]  # purpose: (folds, classes)
+
+    @classmethod
+    def one(cls, n_rows: int | None = None) -> Classes:
+        """No folds."""
+        return cls(n_rows, np.zeros(1, dtype=np.intp), None, {})
+
+    @classmethod
+    def of(
+        cls, wanted: Sequence[Wanted], n_rows: int, used: BoolArray | None, groups: Any
+    ) -> Classes:
+        """Find the classes of so many rows; ``used`` says which of them count."""
+        if not wanted:
+            return cls.one(n_rows)
+        if used is None and groups is None and all(_is_number(want.cv) for want in wanted):
+            return cls._contiguous(wanted, n_rows)
+        return cls._scattered(wanted, n_rows, used, groups)
+
+    @classmethod
+    def _contiguous(cls, wanted: Sequence[Wanted], n_rows: int) -> Classes:
+        bounds = {want.purpose: _bounds(_number(want, n_rows), n_rows) for want in wanted}
+        starts = np.unique(np.concatenate([ends[:-1] for ends in bounds.values()]))
+        roles = {}
+        for purpose, ends in bounds.items():
+            fold = np.searchsorted(ends, starts, side="right") - 1
+            roles[purpose] = np.where(fold == np.arange(len(ends) - 1)[:, None], TEST, TRAIN)
+        return cls(n_rows, starts, None, roles)
+
+    @classmethod
+    def _scattered(
+        cls, wanted: Sequence[Wanted], n_rows: int, used: BoolArray | None, groups: Any
+    ) -> Classes:
+        n_used = n_rows if used is None else int(used.sum())
+        nobody = np.broadcast_to(0.0, (n_used, 1))
+        sample = check.Sample(nobody, None, used)
+        ids = np.zeros(n_used, dtype=np.intp)
+        splits = {}
+        for want in wanted:
+            cv = _number(want, n_used) if _is_number(want.cv) else want.cv
+            splits[want.purpose] = check.read_folds(cv, sample, nobody, groups)
+            for train, test in splits[want.purpose]:
+                if np.unique(train).size < train.size:
+                    raise ValueError(
+                        f"cv={want.cv!r} draws rows several times, which sums of rows cannot "
+                        "follow: use folds that divide the rows."
+                    )
+                role = np.zeros(n_used, dtype=np.intp)
+                role[train] = TRAIN
+                role[test] += TEST
+                ids = np.unique(ids * (TRAIN + TEST + 1) + role, return_inverse=True)[1]
+                _require_few(int(ids.max()) + 1, want.cv)
+        first = np.unique(ids, return_index=True)[1]
+        roles = {
+            purpose: np.array([_roles(train, test, first) for train, test in folds])
+            for purpose, folds in splits.items()
+        }
+        if used is not None:
+            every = np.full(n_rows, -1, dtype=np.intp)
+            every[used] = ids
+            ids = every
+        return cls(n_rows, None, ids, roles)
+
+    @property
+    def n_classes(self) -> int:
+        """How many there are."""
+        return int(self.starts.size if self.ids is None else self.ids.max() + 1)  # type: ignore[union-attr]
+
+    def of_rows(self, start: int, n_rows: int) -> Classes:
+        """The same for a chunk of rows by itself, for whoever gets that chunk alone."""
+        if self.ids is not None:
+            return Classes(n_rows, None, self.ids[start : start + n_rows], {})
+        assert self.starts is not None
+        return Classes(n_rows, self.starts - start, None, {})
+
+    def parts(self, n_rows: int) -> Iterator[tuple[int, slice | IntArray]]:
+        """Classes of the rows of a chunk, and which rows these are."""
+        if self.ids is not None:
+            for number in np.unique(self.ids[self.ids >= 0]).tolist():
+                yield number, np.flatnonzero(self.ids == number)
+            return
+        assert self.starts is not None
+        ends = np.append(self.starts[1:], np.iinfo(np.intp).max)
+        for number, (first, last) in enumerate(zip(self.starts, ends, strict=True)):
+            if first < n_rows and last > 0:
+                yield number, slice(max(int(first), 0), min(int(last), n_rows))
+
+    def folds(self, of_row: IntArray) -> dict[str, list[Split]]:
+        """Folds of the rows that stand in, from the class of each."""
+        return {
+            purpose: [
+                (
+                    np.flatnonzero((role[of_row] & TRAIN) > 0),
+                    np.flatnonzero((role[of_row] & TEST) > 0),
+                )
+                for role in roles
+            ]
+            for purpose, roles in self.roles.items()
+        }
+
+
+def _is_number(cv: Any) -> bool:
+    return isinstance(cv, Integral) and not isinstance(cv, bool)
+
+
+def _number(want: Wanted, n_rows: int) -> int:
+    """Folds, checked as those of rows in memory are."""
+    number = int(want.cv)
+    if want.lowered:
+        number = min(number, max(2, n_rows // 2))
+    if not 2 <= number <= n_rows // 2:
+        raise ValueError(
+            f"cv={want.cv!r} cannot split {n_rows} rows: two folds or more are needed, of two rows "
+            "or more each."
+        )
+    return number
+
+
+def _bounds(n_folds: int, n_rows: int) -> IntArray:
+    """First row of each of the folds that divide rows in order, and the number of rows."""
+    sizes = np.full(n_folds, n_rows // n_folds)
+    sizes[: n_rows % n_folds] += 1
+    return np.concatenate(([0], np.cumsum(sizes)))
+
+
+def _roles(train: IntArray, test: IntArray, rows: IntArray) -> IntArray:
+    return np.asarray(np.isin(rows, train) * TRAIN + np.isin(rows, test) * TEST)
+
+
+def _require_few(n_classes: int, cv: Any) -> None:
+    if n_classes > MOST_CLASSES:
+        raise ValueError(
+            f"the folds of cv={cv!r} divide the rows into more than {MOST_CLASSES} classes that "
+            "would be summed up one by one: use fewer folds."
+        )
+
+
+def positive(weights: FloatArray | None) -> BoolArray | None:
+    """Which rows count; None where all do."""
+    if weights is None or (weights > 0.0).all():
+        return None
+    return np.asarray(weights > 0.0)

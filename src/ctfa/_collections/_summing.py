@@ -1,0 +1,139 @@
+"""Sums of one chunk of rows, of any array library, and their addition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa._collections._devices import is_foreign, join_on_device, moments_on_device, to_numpy
+from ctfa._collections._folds import Classes
+from ctfa.core.stand_ins import Summary
+from ctfa.core.types import FloatArray
+
+
+class Trouble(NamedTuple):
+    """The first number that cannot be summed up."""
+
+    row: int
+    column: int
+    value: float
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Summaries of the classes of some rows; ``a + b`` are those of both."""
+
+    n_rows: int  # rows read, also those of weight zero
+    classes: dict[int, Summary]
+    #: Per table (baseline, inputs, targets): what was found first that is no finite number.
+    trouble: tuple[Trouble | None, ...]
+    has_gaps: bool = False  # whether a target is missing somewhere
+
+    def __add__(self, other: Sums) -> Sums:
+        classes = dict(self.classes)
+        for number, summary in other.classes.items():
+            mine = classes.get(number)
+            classes[number] = summary if mine is None else mine + summary
+        trouble = tuple(
+            min(filter(None, found), default=None)
+            for found in zip(self.trouble, other.trouble, strict=True)
+        )
+        gaps = self.has_gaps or other.has_gaps
+        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps)
+
+
+def sum_up(tables: Sequence[Any], weights: Any, start: int, classes: Classes) -> Sums:
+    """Sums of a chunk: baseline (or None), inputs and targets, and weights or None.
+
+    ``start`` is the row of the data set that the chunk begins with, and ``classes`` are those of
+    the chunk's own rows.
+    """
+    given = [table for table in tables if table is not None]
+    n_rows = _same_height(given, weights)
+    columns = [table if table.ndim == 2 else table.reshape(n_rows, -1) for table in given]
+    rows = _side_by_side(columns)
+    each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
+    found: dict[int, Summary] = {}
+    with np.errstate(invalid="ignore", over="ignore"):
+        for number, where in classes.parts(n_rows):
+            part = None if each is None else each[where]
+            found[number] = _summary(rows, where, part)
+    if all(_is_finite(summary) for summary in found.values()):
+        return Sums(n_rows, found, (None,) * len(tables))
+    return _with_trouble(Sums(n_rows, found, ()), tables, start)
+
+
+def _summary(rows: Any, where: Any, weights: Any) -> Summary:
+    if is_foreign(rows):
+        return moments_on_device(rows, where, weights)
+    return Summary.of(rows[where], weights)
+
+
+def _side_by_side(columns: Sequence[Any]) -> Any:
+    """All columns of a chunk in one float64 array, where they lie."""
+    first = next((table for table in columns if is_foreign(table)), None)
+    if first is not None:
+        return join_on_device(columns, first)
+    widths = [table.shape[1] for table in columns]
+    rows = np.empty((columns[0].shape[0], sum(widths)))
+    for end, table in zip(np.cumsum(widths), columns, strict=True):
+        rows[:, end - table.shape[1] : end] = table
+    return rows
+
+
+def _same_height(tables: Sequence[Any], weights: Any) -> int:
+    heights = [int(table.shape[0]) for table in tables]
+    if weights is not None:
+        heights.append(int(weights.shape[0]))
+    if len(set(heights)) > 1:
+        raise ValueError(
+            f"a chunk of X has {heights[-1]} rows where another table has {heights[0]}: pass the "
+            "same samples in all, in chunks of the same rows."
+        )
+    return heights[0]
+
+
+def _is_finite(summary: Summary) -> bool:
+    if summary.rows is not None:
+        return bool(np.isfinite(summary.rows).all())
+    sums = summary.moments
+    return bool(np.isfinite(sums.mean).all() and np.isfinite(np.diagonal(sums.cross)).all())
+
+
+def _with_trouble(sums: Sums, tables: Sequence[Any], start: int) -> Sums:
+    """Say where the first number is that is not finite, table by table."""
+    trouble: list[Trouble | None] = []
+    for table in tables:
+        bad = np.empty((0, 2), dtype=np.intp)
+        if table is not None:
+            values = np.asarray(to_numpy(table), dtype=np.float64).reshape(sums.n_rows, -1)
+            bad = np.argwhere(~np.isfinite(values))
+        if not bad.size:
+            trouble.append(None)
+            continue
+        row, column = map(int, bad[0])
+        trouble.append(Trouble(start + row, column, float(values[row, column])))
+    gaps = False
+    if trouble[-1] is not None:
+        values = np.asarray(to_numpy(tables[-1]), dtype=np.float64)
+        gaps = bool(np.isnan(values).any())
+        infinite = np.argwhere(np.isinf(values.reshape(sums.n_rows, -1)))
+        if infinite.size:  # refused even where missing values are not
+            row, column = map(int, infinite[0])
+            value = float(values.reshape(sums.n_rows, -1)[row, column])
+            trouble[-1] = Trouble(start + row, column, value)
+    return Sums(sums.n_rows, sums.classes, tuple(trouble), gaps)
+
+
+def magnitude(classes: Sequence[Summary]) -> FloatArray:
+    """Root mean square of each column."""
+    total: Any = 0.0
+    weight = 0.0
+    for summary in classes:
+        sums = summary.moments
+        total = total + np.diagonal(sums.cross) + sums.weight * sums.mean**2
+        weight += sums.weight
+    return np.asarray(np.sqrt(total / max(weight, np.finfo(float).tiny)))

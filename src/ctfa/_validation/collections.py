@@ -1,0 +1,112 @@
+"""What is refused, and said, of data that are read in chunks or lie on a device."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ctfa._validation.data import LARGEST, SMALLEST
+from ctfa.core.moments import DOUBTFUL_SQUARE
+from ctfa.core.types import FloatArray
+
+
+def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
+    """Let an estimator know its features, as scikit-learn would from the same columns in memory."""
+    estimator.n_features_in_ = n_features
+    if labels is not None and all(isinstance(label, str) for label in labels):
+        estimator.feature_names_in_ = np.asarray(labels, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def require_one_target(n_targets: int) -> None:
+    """Refuse several targets where one is meant."""
+    if n_targets != 1:
+        raise ValueError(
+            f"y has {n_targets} columns and should be a 1d array: pass one target, or use "
+            "CTFARegressor for several."
+        )
+
+
+def require_some_rows(n_rows: int) -> None:
+    """Refuse data without rows to learn from."""
+    if n_rows < 2:
+        raise ValueError(
+            f"X has {n_rows} rows that count, and two or more are needed: pass more rows, or "
+            "positive weights."
+        )
+
+
+def require_all_rows(n_read: int, n_known: int | None) -> None:
+    """Refuse sums of another number of rows than the collection said it has."""
+    if n_known is not None and n_read != n_known:
+        raise RuntimeError(
+            f"X has {n_known} rows and {n_read} were read: a chunk did not hold what the "
+            "collection says, or changed meanwhile. Nothing was fitted; mend the chunks' sizes."
+        )
+
+
+def refuse_number(value: float, row: int, column: int, what: str, labels: Any) -> None:
+    """Refuse a number that is not finite, and say where it is."""
+    name = str(column) if labels is None else repr(str(labels[column]))
+    where = f"row {row}, column {name}"
+    if what == "Y":
+        raise ValueError(f"Input Y contains infinity at {where}: use NaN for missing values.")
+    kind = "NaN" if np.isnan(value) else "infinity"
+    raise ValueError(
+        f"Input {what} contains NaN or infinity (first {kind} at {where}): fill the gaps or drop "
+        "those rows or columns first."
+    )
+
+
+def require_moderate(size: FloatArray, what: str, labels: Any) -> None:
+    """Refuse columns whose squares are too large or too small to compute with."""
+    bad = np.flatnonzero(~((size < LARGEST) & ((size > SMALLEST) | (size == 0.0))))
+    if bad.size:
+        column = int(bad[0])
+        name = str(column) if labels is None else repr(str(labels[column]))
+        raise ValueError(
+            f"Input {what} has numbers of about {size[column]:.0e} in column {name}: their squares "
+            "cannot be computed with; use other units."
+        )
+
+
+def require_room_for_sums(n_columns: int, n_classes: int, limit: int) -> None:
+    """Refuse tables so wide that sums of products of their columns would not fit in memory."""
+    needed = 2 * 8 * n_columns**2 * n_classes
+    if needed > limit:
+        raise ValueError(
+            f"X and Y have {n_columns} columns, and their sums of products in {n_classes} parts "
+            f"take {needed / 2**30:.1f} GiB, more than the {limit / 2**30:.0f} GiB allowed: give a "
+            "number for max_loss (no folds), fewer columns, or the rows themselves "
+            "(fit(X.compute(), Y.compute())) where these fit in memory."
+        )
+
+
+def require_room_for_rows(n_rows: int, n_columns: int, limit: int, why: str, instead: str) -> None:
+    """Refuse to gather more rows than fit in memory."""
+    needed = 8 * n_rows * n_columns
+    if needed > limit:
+        raise ValueError(
+            f"{why} needs the rows themselves and not only their sums: {n_rows} rows of "
+            f"{n_columns} columns take {needed / 2**30:.1f} GiB, more than the "
+            f"{limit / 2**30:.0f} GiB that are gathered without being asked. {instead}, or pass "
+            "the rows where they fit in memory: fit(X.compute(), Y.compute())."
+        )
+
+
+def warn_if_sums_are_doubtful(weakest: float) -> None:
+    """Say when sums of squares have lost digits that rows would have kept."""
+    if weakest < DOUBTFUL_SQUARE:
+        share = np.sqrt(max(weakest, 0.0))
+        warnings.warn(
+            "columns of X (and of the baseline) depend on each other up to "
+            f"{max(share, 1e-8):.0e} of their spread: sums of squares see a part below 1e-5 with "
+            "few digits and below 1e-7 not at all, where rows in memory would, and merges may "
+            "differ. Where columns depend on each other by construction (indicators of all "
+            "months) nothing is wrong; drop one to be told no more.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
