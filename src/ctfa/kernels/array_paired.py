@@ -160,10 +160,11 @@ def _risk(xp: Any, shape: Shape, blocks: Any, gap: Any, pivot: Any, joint_rank: 
             shift = shift + noise * (its_rank / (n - its_rank - 1.0) - reference)
         explained, residual = explained + reference * extra - shift, residual + extra
     least = LEAST_NOISE * xp.maximum(gap, ROUNDING * (total + total_other))
-    raised = xp.where(residual < least, least - residual, 0.0)
+    saves_none = residual < least
+    raised = xp.where(saves_none, least - residual, 0.0)
     f_star = 1.0 + (n - 1.0) / (dof - 1.0)
     explained = explained + rank / dof * f_star * raised
-    f_statistic = explained / (rank * ((residual + raised) / dof))
+    f_statistic = explained / (rank * (xp.where(saves_none, least, residual) / dof))
     return (f_statistic - 1.0) / ((n - 1.0) / (dof - 1.0))
 
 

@@ -65,6 +65,8 @@ class Device:
         """Numbers from there."""
         if self.library == "torch":
             return np.asarray(array.detach().cpu().numpy())
+        if self.library == "array_api_strict":
+            array = array.to_device(self.xp.Device("CPU_DEVICE"))
         return np.asarray(array.get() if self.library == "cupy" else array)
 
     def put(self, array: Any, index: Any, values: Any) -> Any:
@@ -153,7 +155,7 @@ class Device:
         try:
             known = self.xp.zeros(1, dtype=self.xp.float64, device=self.device)
             has_float64 = known.dtype == self.xp.float64
-        except (TypeError, RuntimeError):
+        except (TypeError, ValueError, RuntimeError):
             has_float64 = False
         if has_float64:
             return
