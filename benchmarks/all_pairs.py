@@ -23,6 +23,7 @@ from ctfa.kernels import device_of
 
 N_SAMPLES, N_INPUTS, MAX_LOSS = 102, 16, 1.0
 SCANNED = ("best-first", "correlation")
+ON_HOST = ("auto", "numpy", "numba")
 
 
 def timed(work: Callable[..., Any], *given: Any) -> tuple[Any, float]:
@@ -91,15 +92,29 @@ class Stages:
         self.last = record.seconds
 
 
-def fit(basins: Any, scan: str) -> Any:
-    """Fit as a user does."""
+def fit(layout: Any, X: Any, Y: Any, scan: str) -> Any:
+    """Fit as a user does, with data where they lie."""
     targets = TargetAggregator(max_loss=MAX_LOSS, scan=scan)
-    return MultiInputCTFARegressor(basins.layout, targets=targets).fit(basins.data, basins.target)
+    return MultiInputCTFARegressor(layout, targets=targets).fit(X, Y)
+
+
+def search(basins: Any, name: str, scan: str) -> tuple[Any, float, Stages]:
+    """Fit on a device, after a small problem that loads what is needed."""
+    stages = Stages()
+    with backend.using(name):
+        small = draw(300)
+        fit(small.layout, small.data, small.target, scan)
+        given = basins.data, basins.target
+        if name not in ON_HOST:
+            given = tuple(map(device_of(name).array, given))
+        with progress(stages, every=0.01):
+            model, whole = timed(fit, basins.layout, *given, scan)
+    return model, whole, stages
 
 
 def show(title: str, seconds: float, floor: float, note: str = "") -> None:
     """Print a row."""
-    print(f"{title:44s} {seconds:10.4f} {seconds / floor:10.1f}  {note}", flush=True)
+    print(f"{title:44s} {seconds:10.5f} {seconds / floor:10.1f}  {note}", flush=True)
 
 
 def main() -> None:
@@ -112,7 +127,7 @@ def main() -> None:
     basins, drawn = timed(draw, options.n_basins)
     print(f"{options.n_basins} basins on {options.device}, drawn in {drawn:.1f} s")
     print(f"{'':44s} {'seconds':>10s} {'/ floor':>10s}")
-    if options.device in ("auto", "numpy", "numba"):
+    if options.device in ON_HOST:
         _, floor = timed(separate_fits, basins)
         show("separate least squares (floor)", floor, floor)
     else:
@@ -121,11 +136,7 @@ def main() -> None:
         show("read the data there once", read, floor)
         show("separate least squares there (floor)", floor, floor)
     for scan in options.scan or SCANNED:
-        with backend.using(options.device):
-            fit(draw(300), scan)  # load, compile
-            stages = Stages()
-            with progress(stages, every=0.01):
-                model, whole = timed(fit, basins, scan)
+        model, whole, stages = search(basins, options.device, scan)
         history, first = model.history_, stages.first or stages.last
         n_first = options.n_basins * (options.n_basins - 1) // 2
         per_question = f"{1e9 * first / n_first:.1f} ns a question of {n_first}"

@@ -214,6 +214,26 @@ def test_a_search_that_is_stopped_has_made_the_first_merges_of_the_whole_one(sca
     assert part.other.tolist() == whole.other[:5].tolist()
 
 
+@pytest.mark.parametrize("scan", ALL_PAIRS)
+def test_rows_filled_up_to_one_shape_for_a_compiler_are_the_same(scan, monkeypatch):
+    X, Y = flawed("no slot", 1)
+    expected = search("numpy", PairedSpace.of(X, Y), scan, 1.5)
+    monkeypatch.setattr(devices.Device, "compiles", True)
+    shapes = set()
+
+    def compiled(self, function):
+        def call(table, places):
+            shapes.add((function.__name__, table.shape[1], places.shape[0]))
+            return function(table, places)
+
+        return np.errstate(all="ignore")(call)
+
+    monkeypatch.setattr(devices.Device, "compiled", compiled)
+    assert_same_merges(expected, search(STRICT, PairedSpace.of(X, Y), scan, 1.5), tolerance=1e-9)
+    at_first = {width for name, n_blocks, width in shapes if name == "_selected" and n_blocks == 24}
+    assert len(at_first - {1}) == 1
+
+
 @pytest.mark.parametrize("criterion", TARGET_CRITERIA)
 def test_other_criteria_are_left_to_the_host(criterion):
     X, Y = flawed("none", 0)

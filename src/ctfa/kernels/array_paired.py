@@ -30,8 +30,8 @@ FIRM = 2.0 * TRUSTED_PIVOT
 ALIKE = 1e-5
 #: Decimals of a correlation, as ``core.directions`` rounds them.
 DIGITS = 1e13
-#: Numbers of the products at once: one gigabyte, and half as much for steps.
-AT_ONCE = 1 << 27
+#: Numbers of the products at once: two gigabytes, and a quarter of that for steps.
+AT_ONCE = 1 << 28
 #: Single numbers of a block, the last rows of its column. The clock says when it changed.
 SIZE, TOTAL, RESIDUAL, RANK, CLOCK = range(-5, 0)
 

@@ -23,7 +23,7 @@ from ctfa.kernels.devices import Device
 #: Pairs of a row that come back.
 REMEMBERED = 64
 #: Share of columns that may be of blocks that are gone.
-GONE = 0.2
+GONE = 0.1
 #: Others for which a device is asked.
 MANY = 1024
 #: Parts of the table with which first rows are asked: each leaves out blocks that come later.
@@ -96,13 +96,12 @@ class ArrayQuestions:
     def first_rows(self) -> Iterator[tuple[int, Row]]:
         """The first pairs of each block with earlier ones, before merges."""
         n_blocks = self._slots.size
-        panel = -(-n_blocks // PANELS)
+        panel = n_blocks if self._device.compiles else -(-n_blocks // PANELS)
         for start in range(0, n_blocks, panel):
             stop = min(start + panel, n_blocks)
             earlier = self._device.xp.asarray(self._table[:, :stop], copy=True)
             for places in self._tiles(start, stop):
-                packed = self._select(earlier, self._device.places(places))
-                rows = self._read(places, self._device.numpy(packed))
+                rows = self._read(places, self._asked(self._select, earlier, places))
                 yield from zip(places.tolist(), rows, strict=True)
 
     def row(self, block: int) -> Row:
@@ -112,9 +111,9 @@ class ArrayQuestions:
             packed = self._select(self._table, self._device.places(place))
         else:
             if self._replay is None:
-                self._asked = self._device.places(place)
-                self._replay = self._device.recorded(self._select, self._table, self._asked)
-            self._device.put(self._asked, 0, int(place[0]))
+                self._row_place = self._device.places(place)
+                self._replay = self._device.recorded(self._select, self._table, self._row_place)
+            self._device.put(self._row_place, 0, int(place[0]))
             packed = self._replay()
         return self._read(place, self._device.numpy(packed))[0]
 
@@ -128,9 +127,7 @@ class ArrayQuestions:
         slots = self._slots
         found = np.empty((slots.size, 3))
         for places in self._tiles(0, slots.size):
-            found[places] = self._device.numpy(
-                self._nearest(self._table, self._device.places(places))
-            )
+            found[places] = self._asked(self._nearest, self._table, places)
         for place in np.flatnonzero(found[:, 2]):
             losses = self._whole(np.array([place]))[0][0]
             others = np.delete(np.arange(slots.size), place)
@@ -172,6 +169,14 @@ class ArrayQuestions:
         width = width_of(self._shape.n_rows, stop)
         for k in range(start, stop, width):
             yield np.arange(k, min(k + width, stop))
+
+    def _asked(self, function: Callable[..., Any], table: Any, places: IntArray) -> AnyArray:
+        """Ask about some places; as many as ever, where another number would be compiled anew."""
+        given = places
+        if self._device.compiles:
+            width = width_of(self._shape.n_rows, table.shape[1])
+            given = np.pad(places, (0, max(0, width - places.size)), mode="edge")
+        return self._device.numpy(function(table, self._device.places(given)))[: places.size]
 
     def _answers(self, table: Any, places: Any) -> tuple[Any, Any]:
         """Losses, of which the largest stands for infinite ones, and correlations."""

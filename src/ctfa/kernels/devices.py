@@ -123,12 +123,17 @@ class Device:
         """One launch for a function of arrays that stay where they are, and change."""
         return _cuda_graph(function, given)
 
+    @property
+    def compiles(self) -> bool:
+        """Whether each new shape of arrays costs a compilation."""
+        return self.library == "jax"
+
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Compile a function of arrays alone, where the library does that.
 
         Divisions by zero are no news: pairs that have them are left to the space.
         """
-        if self.library == "jax":
+        if self.compiles:
             compiled: Callable[..., Any] = importlib.import_module("jax").jit(function)
             return compiled
         return np.errstate(divide="ignore", invalid="ignore")(function)
