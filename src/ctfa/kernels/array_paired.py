@@ -80,7 +80,7 @@ def column_of(space: PairedSpace, block: int, clock: float) -> FloatArray:
 
 def width_of(n_rows: int, n_blocks: int) -> int:
     """Blocks that may be asked about at once."""
-    return max(1, AT_ONCE // (n_rows * n_rows * n_blocks))
+    return min(n_blocks, max(1, AT_ONCE // (n_rows * n_rows * n_blocks)))
 
 
 def answers(device: Device, shape: Shape, table: Any, places: Any) -> Answers:

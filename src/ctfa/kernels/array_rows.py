@@ -22,8 +22,8 @@ from ctfa.kernels.devices import Device
 
 #: Pairs of a row that come back.
 REMEMBERED = 64
-#: Share of columns that may be of blocks that are gone.
-GONE = 0.1
+#: Share of columns that may be of blocks that are gone, and where a new shape is compiled anew.
+GONE, GONE_COMPILED = 0.1, 0.6
 #: Others for which a device is asked.
 MANY = 1024
 #: Parts of the table with which first rows are asked: each leaves out blocks that come later.
@@ -84,7 +84,7 @@ class ArrayQuestions:
         self._table = put(self._table, (slice(None), int(self._place[block])), column)
         self._table = put(self._table, (CLOCK, int(self._place[other])), np.inf)
         self._n_gone += 1
-        if self._n_gone > GONE * self._slots.size:
+        if self._n_gone > (GONE_COMPILED if device.compiles else GONE) * self._slots.size:
             self._clear()
 
     def rank_by(self, limit: float | None) -> None:
@@ -190,7 +190,7 @@ class ArrayQuestions:
         losses, correlation = self._answers(table, places)
         clock = xp.reshape(table[CLOCK, :], (1, -1))
         is_candidate = clock < xp.reshape(xp.take(table[CLOCK, :], places), (-1, 1))
-        keys, refused = losses, xp.full_like(losses, xp.inf)
+        keys, refused = losses, xp.full_like(losses[:, :1], xp.inf)
         if self._limit is not None:
             accepted = losses <= self._limit
             keys = xp.where(accepted, -correlation, xp.inf)
