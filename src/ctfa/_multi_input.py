@@ -16,6 +16,7 @@ from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
 from ctfa._group_models import fit_to_rows
 from ctfa._heads import HEADS
+from ctfa._on_device import searched_where_data_lie
 from ctfa._own_choice import fewest_rows
 from ctfa._own_evidence import OwnEvidenceMixin
 from ctfa._own_models import OwnModels, fit_groups, fit_steps, slot_names
@@ -119,7 +120,7 @@ class MultiInputCTFARegressor(
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
     over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
 
-    Data that are read as sums (Dask's, or on a device) give the same groups, limits and
+    Data that are read as sums (Dask's collections) give the same groups, limits and
     predictions. How squared errors scatter over rows is not in their sums: the error of a target's
     gain in ``why`` is then that of Gaussian rows. Memory grows with the square of the number of
     columns, inputs and targets, times the number of folds.
@@ -160,6 +161,7 @@ class MultiInputCTFARegressor(
         tags.target_tags.required = True
         return tags
 
+    @searched_where_data_lie
     def fit(
         self,
         X: Any,
@@ -175,9 +177,10 @@ class MultiInputCTFARegressor(
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            The inputs of all targets; NaN is a missing value. Dask's collections, and arrays of
-            torch, CuPy or JAX, are read once as sums; missing values, ``solver="ridge"`` and
-            regressors that are no least squares need their rows, which are gathered.
+            The inputs of all targets; NaN is a missing value. Dask's collections are read once as
+            sums; missing values, ``solver="ridge"`` and regressors that are no least squares need
+            their rows, which are gathered. Arrays of torch, CuPy or JAX that lie on a GPU are
+            compared there where all pairs may merge; the rest is the host's.
         Y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value.
         sample_weight : array of shape (n_samples,), default=None
@@ -252,8 +255,7 @@ class MultiInputCTFARegressor(
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
         """Predict every target, in the kind of container the targets of fit came in.
 
-        NaN, with a warning, where an input that is needed is missing. ``baseline`` holds the
-        columns of ``fit`` for these rows, where it had any.
+        NaN, with a warning, where a needed input is missing. ``baseline`` as in ``fit``.
         """
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
@@ -349,11 +351,12 @@ class MultiInputCTFARegressor(
 
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""
+        values, weights = targets.values, sample.weights
         return Series.of(
             sample.inputs,
             self.layout_,
-            targets.values,
-            sample.weights,
+            values,
+            weights,
             sample.baseline,
             targets.weights,
             sample.counts,
