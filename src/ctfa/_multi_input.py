@@ -120,7 +120,7 @@ class MultiInputCTFARegressor(
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
     over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
 
-    Data that are read as sums (Dask's collections) give the same groups, limits and
+    Data that are read as sums (Dask's, or on a device) give the same groups, limits and
     predictions. How squared errors scatter over rows is not in their sums: the error of a target's
     gain in ``why`` is then that of Gaussian rows. Memory grows with the square of the number of
     columns, inputs and targets, times the number of folds.
@@ -177,10 +177,10 @@ class MultiInputCTFARegressor(
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            The inputs of all targets; NaN is a missing value. Dask's collections are read once as
-            sums; missing values, ``solver="ridge"`` and regressors that are no least squares need
-            their rows, which are gathered. Arrays of torch, CuPy or JAX that lie on a GPU are
-            compared there where all pairs may merge; the rest is the host's.
+            The inputs of all targets; NaN is a missing value. Dask's collections, and arrays of
+            torch, CuPy or JAX, are read once as sums; missing values, ``solver="ridge"`` and
+            regressors that are no least squares need their rows, which are gathered. Arrays on a
+            GPU are compared there where all pairs may merge.
         Y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value.
         sample_weight : array of shape (n_samples,), default=None
@@ -351,12 +351,11 @@ class MultiInputCTFARegressor(
 
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""
-        values, weights = targets.values, sample.weights
         return Series.of(
             sample.inputs,
             self.layout_,
-            values,
-            weights,
+            targets.values,
+            sample.weights,
             sample.baseline,
             targets.weights,
             sample.counts,
