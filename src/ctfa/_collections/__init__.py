@@ -6,26 +6,38 @@ to ``ROWS_LIMIT``.
 """
 
 from ctfa._collections._collection import (
+    OF_SUMS,
     ROWS_LIMIT,
+    SUMS_LIMIT,
     Collection,
     Read,
     Rows,
     is_collection,
     learns_from_sums,
+    stand_in,
 )
-from ctfa._collections._folds import Classes, Wanted
+from ctfa._collections._folds import TEST, TRAIN, Classes, Wanted, positive
 from ctfa._collections._lazy import answers_lazily
 from ctfa._collections._scores import r2_of_collection
+from ctfa._collections._summing import Sums, sum_up
 
 __all__ = [
+    "OF_SUMS",
     "ROWS_LIMIT",
+    "SUMS_LIMIT",
+    "TEST",
+    "TRAIN",
     "Classes",
     "Collection",
     "Read",
     "Rows",
+    "Sums",
     "Wanted",
     "answers_lazily",
     "is_collection",
     "learns_from_sums",
+    "positive",
     "r2_of_collection",
+    "stand_in",
+    "sum_up",
 ]
