@@ -209,8 +209,8 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         >>> X = rng.normal(size=(80, 3))
         >>> y = X.sum(axis=1) + rng.normal(size=80)
         >>> model = FeatureAggregator().partial_fit(X, y).forget(X[:20], y[:20])
-        >>> model.max_loss_ == np.log(60)
-        True
+        >>> round(float(np.exp(model.max_loss_)))  # "auto" is the logarithm of the rows
+        60
         """
         return self._stream(pieces_of(Piece(X, y, sample_weight), ARGUMENTS), adding=False)
 

@@ -8,7 +8,16 @@ from typing import Any, NamedTuple, Self
 from sklearn.utils.metaestimators import available_if
 
 from ctfa import _validation as check
-from ctfa._collections import Classes, Collection, Rows, Sums, Wanted, is_collection, positive
+from ctfa._collections import (
+    SUMS_LIMIT,
+    Classes,
+    Collection,
+    Rows,
+    Sums,
+    Wanted,
+    is_collection,
+    positive,
+)
 from ctfa._streaming._sums import RunningSums, name_of
 
 
@@ -91,6 +100,8 @@ class Streaming:
         if known is None:
             targets = check.read_target_weight(piece.target_weight, targets)
             known = RunningSums.begin(data.widths, targets, wanted)
+            n_classes = 1 + sum(number - 1 for number in known.folds.values())
+            check.require_room_for_sums(sum(data.widths), n_classes, SUMS_LIMIT)
         self._require_same(known, data, targets, wanted, piece)
         dealt = known.deal(data, _used(data))
         sums = data.sum_by(dealt.classes, digested=bool(known.folds))
@@ -172,12 +183,7 @@ def _require_complete(sums: Any, targets: check.Targets) -> None:
 
 
 def _is_offered(self: Any) -> bool:
-    if not self._takes_pieces:
-        raise AttributeError(
-            f"{type(self).__name__} has no partial_fit: its folds hold the rows themselves. Use "
-            "CTFARegressor, whose max_loss='auto' is chosen on the folds of a stream."
-        )
-    return True
+    return bool(self._takes_pieces)
 
 
 class StreamingTargets(Streaming):

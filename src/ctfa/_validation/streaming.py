@@ -10,15 +10,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from ctfa._validation.collections import require_room_for_sums
 from ctfa._validation.data import Targets, require_same_targets
 from ctfa._validation.target_weight import read_target_weight
 from ctfa.core.types import FloatArray
 
 #: Squares of a column that remain, as a share of the most there have been, to be trusted.
 TRUSTED_SHARE = 1e-8
-#: Bytes of sums, over all folds, that an estimator may keep.
-STREAM_LIMIT = 4 << 30
 NOT_ADDED = (
     "the rows to forget are not among those that were added: without them sums of squares would "
     "be those of no data. Give rows as they were added, with the same weights and baseline."
@@ -104,11 +101,6 @@ def require_folds_held(n_folds: int, number: int, n_rows: int, purpose: str) -> 
             f"cv={number} cannot split {n_rows} rows: two folds or more are needed, of two rows "
             "or more each."
         )
-
-
-def require_room_for_streams(n_columns: int, n_classes: int) -> None:
-    """Refuse tables so wide that their sums would not fit in memory."""
-    require_room_for_sums(n_columns, n_classes, STREAM_LIMIT)
 
 
 def read_columns(estimator: Any, width: int, labels: Any, *, reset: bool) -> None:
