@@ -191,8 +191,6 @@ def test_names_and_vectors_are_handed_back():
 
 def test_pieces_may_be_of_dask_and_of_other_libraries():
     da = pytest.importorskip("dask.array")
-    dd = pytest.importorskip("dask.dataframe")
-    pd = pytest.importorskip("pandas")
     strict = pytest.importorskip("array_api_strict")
     lazy = da.from_array(X[:200], chunks=(70, 5)), da.from_array(Y[:200], chunks=(90, 6))
     foreign = strict.asarray(X[200:400]), strict.asarray(Y[200:400])
@@ -201,6 +199,14 @@ def test_pieces_may_be_of_dask_and_of_other_libraries():
     expected = CTFARegressor().partial_fit(pieces(parts, X, Y))
     same_models(model, expected)
     same_models(model.forget(*lazy), expected.forget(X[:200], Y[:200]))
+
+
+def test_columns_of_dasks_frames_are_compared():
+    pd = pytest.importorskip("pandas")
+    try:
+        import dask.dataframe as dd
+    except ImportError as error:  # also where its own needs are not met
+        pytest.skip(str(error))
     frame = pd.DataFrame(X).add_prefix("x")
     framed = CTFARegressor().partial_fit(
         dd.from_pandas(frame, npartitions=3), dd.from_pandas(pd.DataFrame(Y), npartitions=3)
@@ -316,6 +322,46 @@ def test_without_folds_any_rows_can_be_forgotten(rows):
     left = np.setdiff1d(np.arange(600), rows)
     expected = CTFARegressor(targets=FIXED).partial_fit(X[left], Y[left], WEIGHTS[left])
     same_models(model, expected)
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(-1, 5)), max_size=12))
+@settings(max_examples=15, deadline=None)
+def test_whatever_came_and_went_the_folds_are_those_of_what_is_left(steps):
+    """Pieces of so many rows come, and after each perhaps one of those that are there goes."""
+    n_folds, at, following, there = 4, 200, 0, []
+    model = TargetAggregator(cv=n_folds).partial_fit(X[:200], Y[:200], WEIGHTS[:200])
+    for n_rows, goes in steps:
+        rows = np.arange(at, at + n_rows)
+        fold = (following + np.arange(n_rows)) % n_folds
+        if n_rows >= 2 * n_folds:
+            fold = np.sort(np.arange(n_rows) % n_folds)
+        else:
+            following = (following + n_rows) % n_folds
+        at += n_rows
+        there.append((rows, fold))
+        model.partial_fit(X[rows], Y[rows], WEIGHTS[rows])
+        if 0 <= goes < len(there):
+            gone, _ = there.pop(goes)
+            model.forget(X[gone], Y[gone], WEIGHTS[gone])
+    start = np.sort(np.arange(200) % n_folds)
+    rows = np.concatenate([np.arange(200), *(rows for rows, _ in there)])
+    splits = PredefinedSplit(np.concatenate([start, *(fold for _, fold in there)]))
+    expected = TargetAggregator(cv=splits).fit(X[rows], Y[rows], WEIGHTS[rows])
+    same_histories(model, expected)
+    np.testing.assert_allclose(model.offsets_, expected.offsets_)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_years_may_come_and_go_for_long(offset):
+    """Rounding adds up slowly: forty windows on, the model is that of its window."""
+    far = X + offset
+    model = CTFARegressor(targets=FIXED).partial_fit(far[:200], Y[:200])
+    for start in range(0, 400, 10):
+        model.partial_fit(far[start + 200 : start + 210], Y[start + 200 : start + 210])
+        model.forget(far[start : start + 10], Y[start : start + 10])
+    expected = CTFARegressor(targets=FIXED).fit(far[400:], Y[400:])
+    same_histories(model, expected)
+    np.testing.assert_allclose(model.predict(far), expected.predict(far), rtol=1e-5, atol=1e-5)
 
 
 def test_a_piece_that_came_twice_goes_once():

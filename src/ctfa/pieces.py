@@ -104,6 +104,9 @@ def of_parquet(
     n_rows = sum(fragment.count_rows() for fragment in fragments)
     _require_some(n_rows, path)
 
+    # Otherwise all of a file is fetched ahead.
+    unhurried = dataset.ParquetFragmentScanOptions(pre_buffer=False)
+
     def read() -> Iterator[Any]:
         for fragment in fragments:
             batches = fragment.to_batches(
@@ -113,6 +116,7 @@ def of_parquet(
                 batch_readahead=0,
                 fragment_readahead=0,
                 use_threads=False,
+                fragment_scan_options=unhurried,
             )
             for table in _of_rows(batches, rows):
                 Y = table[second[0]] if isinstance(targets, str) else table[second]
