@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
 from ctfa._streaming import RunningSums, _sums
+from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
 from ctfa.datasets import make_paper_synthetic
 
@@ -237,6 +239,16 @@ def test_a_year_is_added_to_a_model_of_a_collection():
     same_models(dask_model.partial_fit(*year), expected.partial_fit(*year))
 
 
+def test_folds_of_a_collection_that_cannot_be_gone_on_with_are_not_kept():
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(X, chunks=(90, 12)), da.from_array(Y, chunks=(90, 6))
+    for model, known in (
+        (TargetAggregator(cv=KFold(4, shuffle=True, random_state=0)), {}),
+        (TargetAggregator(cv=4), {"groups": np.arange(600) // 50}),
+    ):
+        refused(model.fit(*lazy, **known), "kept no sums", X, Y, verb="partial_fit")
+
+
 def test_a_fitted_model_holds_no_rows():
     model = CTFARegressor().fit(X[:40, :3], Y[:40])
     assert all(part.rows is None for part in model._sums.classes.values())
@@ -443,7 +455,7 @@ GAPPY[5, 1] = np.nan
     ("match", "piece"),
     [
         ("NaN", (NAN, Y[:40])),
-        ("missing values", (X[:40], GAPPY)),
+        ("missing values .first at row 5, target 'y1'", (X[:40], GAPPY)),
         ("expecting 12 features", (X[:40, 1:], Y[:40])),
         ("fit has seen 6 targets", (X[:40], Y[:40, :3])),
         ("39 rows|rows and Y has 39", (X[:40], Y[:39])),
@@ -603,6 +615,29 @@ def test_a_saved_fit_goes_on(tmp_path):
     assert loaded.partition_ == expected.partition_
     np.testing.assert_allclose(loaded.predict(frame), expected.predict(X))
     assert list(loaded.predict(frame).columns) == list("abcdef")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"widths": (0, 11, 7)},
+        {"folds": {"limit": 3}},
+        {"folds": {"limit": 0}},
+        {"largest": np.zeros(3)},
+        {"classes": {99: Summary.of(np.ones((2, 18)))}},
+        {"classes": {0: Summary.of(np.ones((2, 5)))}},
+        {"next_fold": ()},
+        {"classes": {0: Summary(4, 18, np.ones((3, 18)), None, None)}},
+        {"classes": {0: Summary.of_moments(Moments(0, 0.0, np.ones(18), np.ones((18, 18))))}},
+        {"classes": {0: Summary.of_moments(Moments(9, 9.0, np.ones(18), np.ones((3, 3))))}},
+    ],
+)
+def test_sums_in_a_file_must_fit_together(change, tmp_path):
+    model = CTFARegressor().partial_fit(X, Y)
+    model._sums = replace(model._sums, **change)
+    persistence.save(model, tmp_path / "model.ctfa")
+    with pytest.raises(persistence.PersistenceError):
+        persistence.load(tmp_path / "model.ctfa")
 
 
 def test_sums_do_not_change_once_they_are_made():

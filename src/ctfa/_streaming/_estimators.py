@@ -87,8 +87,7 @@ class Streaming:
         except ValueError as error:
             error.add_note("Nothing of this call was kept; an iterable adds many pieces at once.")
             raise
-        vars(self).clear()
-        vars(self).update(vars(trial))
+        self.__dict__ = trial.__dict__  # at once, whatever interrupts
         return self
 
     def _add(self, piece: Piece) -> None:
@@ -176,9 +175,10 @@ def _used(data: Collection) -> Any:
     return None if data.weights is None else positive(data.weights_in_memory())
 
 
-def _require_complete(sums: Any, targets: check.Targets) -> None:
-    if sums.has_gaps:
-        check.refuse_streamed_gaps(targets.names)
+def _require_complete(sums: Sums, targets: check.Targets) -> None:
+    first = sums.trouble[-1]
+    if first is not None:
+        check.refuse_streamed_gaps(first.row, targets.names[first.column])
     check.require_rows_in_piece(sum(part.n_samples for part in sums.classes.values()))
 
 

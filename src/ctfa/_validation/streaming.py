@@ -62,11 +62,12 @@ def refuse_streamed_regressor(regressor: Any, known: Sequence[type]) -> None:
     )
 
 
-def refuse_streamed_gaps(names: Sequence[str]) -> None:
+def refuse_streamed_gaps(row: int, name: str) -> None:
     """Refuse missing values."""
     raise ValueError(
-        f"Y contains missing values (targets {names[0]!r} to {names[-1]!r}), which sums of rows "
-        "cannot tell: fill the gaps or drop those rows, or use fit on all rows."
+        f"Y contains missing values (first at row {row}, target {name!r}), and sums over the rows "
+        "of one target say nothing of another's: fill the gaps, drop those rows, or use fit on "
+        "all rows."
     )
 
 
