@@ -79,7 +79,7 @@ class OwnPhaseMixin:
     ) -> tuple[check.Sample, check.Targets]:
         """Check options, and read data as rows that stand in for theirs, or all of them."""
         self._check_options()
-        check.tell_input_names(self, data.widths[1], data.input_labels)
+        check.tell_input_names(self, data.widths[1], data.input_names)
         layout = self._read_layout(*data.widths[1:])
         together = [columns[columns != NO_COLUMN] for columns in layout]
         read = data.read_or_gather(self, wanted, groups, needs_rows, together)

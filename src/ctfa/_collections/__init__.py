@@ -6,17 +6,21 @@ to ``ROWS_LIMIT``.
 """
 
 from ctfa._collections._collection import (
+    OF_SUMS,
     ROWS_LIMIT,
+    SUMS_LIMIT,
     Collection,
     Read,
     Rows,
     is_collection,
     learns_from_sums,
+    stand_in,
 )
 from ctfa._collections._devices import to_numpy
-from ctfa._collections._folds import Classes, Wanted
+from ctfa._collections._folds import TEST, TRAIN, Classes, Wanted, positive
 from ctfa._collections._lazy import answers_lazily
 from ctfa._collections._scores import r2_of_collection
+from ctfa._collections._summing import Sums, sum_up
 from ctfa._collections._tasks import (
     TaskCollection,
     apart,
@@ -28,11 +32,16 @@ from ctfa._collections._tasks import (
 )
 
 __all__ = [
+    "OF_SUMS",
     "ROWS_LIMIT",
+    "SUMS_LIMIT",
+    "TEST",
+    "TRAIN",
     "Classes",
     "Collection",
     "Read",
     "Rows",
+    "Sums",
     "TaskCollection",
     "Wanted",
     "answers_lazily",
@@ -42,8 +51,11 @@ __all__ = [
     "is_lazy",
     "learns_from_sums",
     "means_of_strangers",
+    "positive",
     "predict_tasks",
     "r2_of_collection",
     "r2_of_tasks",
+    "stand_in",
+    "sum_up",
     "to_numpy",
 ]
