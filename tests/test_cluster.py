@@ -8,8 +8,12 @@ import sys
 import threading
 import time
 
+import joblib
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, TargetAggregator
 from ctfa.datasets import make_paper_synthetic
@@ -89,6 +93,17 @@ def test_workers_in_other_processes_find_the_same_groups(client, data):
     model = fit(X, Y)
     same(model, in_memory, X)
     np.testing.assert_allclose(model.predict(chunks(X)).compute(), in_memory.predict(X), rtol=1e-8)
+
+
+def test_work_on_groups_and_subsamples_goes_to_the_workers(client, data):
+    X, Y, _ = data
+    model = CTFARegressor(DecisionTreeRegressor(max_depth=3, random_state=0), n_jobs=2)
+    here = clone(model).fit(X, Y)
+    with joblib.parallel_config(backend="dask"):
+        there = clone(model).fit(chunks(X), chunks(Y))
+        shares = there.stability(X, Y, cv=KFold(4))
+    same(there, here, X)
+    np.testing.assert_array_equal(shares, here.stability(X, Y, cv=KFold(4)))
 
 
 def test_a_worker_that_is_killed_once_changes_nothing(client, data, tmp_path):
