@@ -13,6 +13,7 @@ from ctfa._collections._collection import (
     is_collection,
     learns_from_sums,
 )
+from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._folds import Classes, Wanted
 from ctfa._collections._lazy import answers_lazily
 
@@ -24,6 +25,8 @@ __all__ = [
     "Rows",
     "Wanted",
     "answers_lazily",
+    "compute",
     "is_collection",
+    "is_dask",
     "learns_from_sums",
 ]

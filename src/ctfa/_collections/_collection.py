@@ -22,6 +22,8 @@ from ctfa.core.types import FloatArray
 ROWS_LIMIT = 2 << 30
 #: Bytes of sums, over all folds, beyond which a fit would not stay small.
 SUMS_LIMIT = 4 << 30
+#: Columns of a baseline depend on each other by construction where the rest is only rounding.
+DEPENDENT = 1e-12
 #: Regressors whose fit is that of their sums: squared errors, and penalties on coefficients.
 OF_SUMS = (LinearRegression, Ridge, Lasso, ElasticNet)
 
@@ -101,7 +103,13 @@ class Collection:
         return cls(tuple(placed), weights, given, is_lazy=True)
 
     def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
-        """Sum up all rows by their classes, in one pass."""
+        """Sum up all rows by their classes, in one pass; refuse numbers that are none."""
+        sums, classes = self.look(wanted, groups)
+        self.refuse(sums)
+        return sums, classes
+
+    def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
+        """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
         self._require_small(wanted)
         if not self.is_lazy:
             n_rows = int(self.tables[1].shape[0])
@@ -111,7 +119,6 @@ class Collection:
             classes, n_known = self._classes(wanted, groups)
             sums = _dask.sum_chunks(self.tables, self.weights, classes)
             check.require_all_rows(sums.n_rows, n_known)
-        self._refuse(sums)
         return sums, classes
 
     def read(
@@ -125,7 +132,7 @@ class Collection:
         if sums.has_gaps:
             return None
         found = self.stand_in(sums, classes)
-        check.tell_input_names(estimator, self.widths[1], _names(self.given.X))
+        check.tell_input_names(estimator, self.widths[1], self.input_names)
         return found
 
     def read_or_gather(
@@ -142,6 +149,11 @@ class Collection:
                 return Read(found, None)
             needs_rows = "a target with missing values"
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
+
+    @property
+    def input_names(self) -> Any:
+        """Labels of the inputs' columns; None without."""
+        return _names(self.given.X)
 
     def stand_in(self, sums: Sums, classes: Classes) -> tuple[check.Sample, check.Targets]:
         """Rows that stand in for those summed up."""
@@ -184,6 +196,14 @@ class Collection:
         """Whether so many columns of all rows are gathered without being asked."""
         return 8 * self.n_rows * n_columns <= ROWS_LIMIT
 
+    def has_room_for_sums(self, wanted: Sequence[Wanted]) -> bool:
+        """Whether the sums in these folds stay small."""
+        try:
+            self._require_small(wanted)
+        except ValueError:
+            return False
+        return True
+
     def weights_in_memory(self) -> FloatArray | None:
         """Weights of all rows."""
         if self.weights is None:
@@ -211,7 +231,7 @@ class Collection:
         used = positive(self.weights_in_memory())
         return Classes.of(wanted, n_rows, used, _labels(groups)), n_rows
 
-    def _refuse(self, sums: Sums) -> None:
+    def refuse(self, sums: Sums) -> None:
         """Refuse numbers that cannot be squared, and data without rows."""
         names = (None, _names(self.given.X), self.targets_like.names)
         whats = ("baseline", "X", "Y")
@@ -226,9 +246,8 @@ class Collection:
             check.require_moderate(part, what, labels)
 
     def _require_small(self, wanted: Sequence[Wanted]) -> None:
-        n_columns = sum(self.widths)
-        n_folds = 1 + sum(int(w.cv) if isinstance(w.cv, int) else 10 for w in wanted)
-        check.require_room_for_sums(n_columns, n_folds, SUMS_LIMIT)
+        n_classes = 1 + sum(want.n_parts for want in wanted)
+        check.require_room_for_sums(sum(self.widths), n_classes, SUMS_LIMIT)
 
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
         check.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
@@ -265,7 +284,13 @@ def stand_in(
 def _weakest(parts: Sequence[Moments], widths: tuple[int, int, int]) -> float:
     total = add_up(list(parts))
     n_columns = widths[0] + widths[1]
-    return total.weakest(n_columns) if total.n_samples > n_columns + 1 else 1.0
+    if total.n_samples <= n_columns + 1:
+        return 1.0
+    # Indicators of all months are one together, which is known of them: the inputs are asked alone.
+    first = widths[0] if widths[0] and total.weakest(widths[0]) < DEPENDENT else 0
+    own = slice(first, n_columns)
+    asked = Moments(total.n_samples, total.weight, total.mean[own], total.cross[own, own])
+    return asked.weakest(n_columns - first)
 
 
 def _as_table(data: Any) -> Any:
@@ -290,9 +315,12 @@ def _width(table: Any) -> int:
 
 
 def _names(data: Any) -> Any:
-    """Column labels of frames; None for arrays."""
+    """Column labels of frames, and of labelled arrays of two dimensions; None for others."""
     if hasattr(data, "columns"):
         return data.columns
+    if hasattr(data, "coords") and getattr(data, "ndim", 0) == 2:
+        index = data.indexes.get(data.dims[1])
+        return None if index is None else list(index)
     if (_dask.is_frame(data) or hasattr(data, "iloc")) and getattr(data, "name", None) is not None:
         return [data.name]
     return None
