@@ -144,10 +144,7 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         -------
         self
         """
-        phases = (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            check.read_phase(self.features, FeatureAggregator, "features"),
-        )
+        phases = self._phases()
         data = None
         if is_collection(X, Y, sample_weight, baseline):
             self._check_options()
@@ -247,6 +244,26 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         if sample.weights is not None:
             check.require_weighable(self._template)
         return self._received(sample, targets)
+
+    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
+        """Both aggregators, None where a phase is skipped."""
+        return (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(self.features, FeatureAggregator, "features"),
+        )
+
+    def _fit_stand_ins(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        names: Any = None,
+        data: Collection | None = None,
+    ) -> Self:
+        """Fit to rows that stand in for others, with their folds; names are of the inputs."""
+        self._check_options()
+        check.tell_input_names(self, sample.inputs.shape[1], names)
+        self._received(sample, targets)
+        return self._fit_read(sample, targets, *self._phases(), None, data)
 
     def _check_options(self) -> None:
         check.require(self.head, HEADS, "head")

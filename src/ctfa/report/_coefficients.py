@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
+from ctfa import _validation as check
 from ctfa._group_models import reduced
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._pooled import PooledCTFARegressor
@@ -27,6 +28,12 @@ class GroupRows(NamedTuple):
     target: FloatArray  # (rows,)
     sample: IntArray  # (rows,): sample that a row is of
     n_levels: int = 1  # means that were taken off: of the group, or of each of its members
+    weights: FloatArray | None = None  # how many rows each stands for; None: one each
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are, or are stood for."""
+        return len(self.inputs) if self.weights is None else round(float(self.weights.sum()))
 
 
 #: Rows of each group.
@@ -56,7 +63,8 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
         if rows is not None:
             own = rows(group)
             if scaled:
-                spread = own.inputs.std(axis=0)
+                centred = own.inputs - np.average(own.inputs, axis=0, weights=own.weights)
+                spread = np.sqrt(np.average(centred**2, axis=0, weights=own.weights))
             columns_of = reduced(aggregator, own.inputs)
             errors = _standard_errors(fitted.model.regressors_[group], columns_of, own)
             error[group, columns] = aggregator.partition_.share_out(errors) * spread
@@ -83,16 +91,22 @@ def rows_of(fitted: Fitted, given: Given) -> Rows | None:
         )
         return _rows_of_own(fitted, series.in_units(model._units, overwrite=True))
     if isinstance(model, CTFARegressor):
-        sample, targets = model._read_again(given.X, given.Y, None, given.baseline)
-        inputs = model._residual(sample.inputs, sample.baseline)
-        means = model.targets_._mean(targets.values, sample.baseline)
-
-        def of(group: int) -> GroupRows:
-            seen = np.flatnonzero(~np.isnan(means[:, group]))
-            return GroupRows(inputs[seen], means[seen, group], seen)
-
-        return of
+        return rows_of_shared(model, *model._read_again(given.X, given.Y, None, given.baseline))
     return None
+
+
+def rows_of_shared(model: CTFARegressor, sample: check.Sample, targets: check.Targets) -> Rows:
+    """The same of data that have been read, of inputs that all targets share."""
+    inputs = model._residual(sample.inputs, sample.baseline)
+    means = model.targets_._mean(targets.values, sample.baseline)
+    stands_for = None if sample.counts is None else sample.weights
+
+    def of(group: int) -> GroupRows:
+        seen = np.flatnonzero(~np.isnan(means[:, group]))
+        weights = None if stands_for is None else stands_for[seen]
+        return GroupRows(inputs[seen], means[seen, group], seen, weights=weights)
+
+    return of
 
 
 def _rows_of_tasks(fitted: Fitted, given: Given) -> Rows:
@@ -147,21 +161,23 @@ def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> Flo
     Members of a group that are stacked share what disturbs a sample, so that all rows of one sample
     count as one draw (a sandwich).
     """
-    n, k = inputs.shape
+    n, k = rows.n_rows, inputs.shape[1]
     unknown = np.full(k, np.nan)
     plain = type(regressor) is LinearRegression and regressor.fit_intercept
     spare = n - k - rows.n_levels
     if not plain or regressor.positive or spare < 1:
         return unknown
-    centred = inputs - inputs.mean(axis=0)
+    left = rows.target - inputs @ np.asarray(regressor.coef_).reshape(-1)
+    left = left - np.average(left, weights=rows.weights)
+    centred = inputs - np.average(inputs, axis=0, weights=rows.weights)
+    if rows.weights is not None:
+        centred, left = centred * np.sqrt(rows.weights)[:, None], left * np.sqrt(rows.weights)
     _, singular, turned = np.linalg.svd(centred, full_matrices=False)
     if singular[-1] <= singular[0] * n * np.finfo(float).eps:
         return unknown
-    left = rows.target - inputs @ np.asarray(regressor.coef_).reshape(-1)
-    left -= left.mean()
     root = turned / singular[:, None]
     samples, draw = np.unique(rows.sample, return_inverse=True)
-    if samples.size == n:
+    if samples.size == len(inputs):
         return np.asarray(np.sqrt(left @ left / spare * (root**2).sum(axis=0)))
     if samples.size < 2:
         return unknown
