@@ -9,6 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
+from ctfa._collections import is_collection, r2_of_collection
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._held_out import r2_of_each
 from ctfa._target_aggregator import TargetAggregator
@@ -81,6 +82,10 @@ class FittedTargets(FittedGroups):
         for a target with fewer than two of them. ``baseline`` as in ``predict``; what it explains
         counts.
         """
+        if is_collection(X, Y, sample_weight, baseline):
+            scores = r2_of_collection(self.predict, X, Y, sample_weight, baseline)
+            check.require_any_score(scores.tolist())
+            return scores
         extra = {} if baseline is None else {"baseline": baseline}
         predicted = np.asarray(self.predict(X, **extra))
         true = self.targets_._read_again(Y, predicted.shape[0]).values

@@ -147,7 +147,7 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         phases = self._phases()
         data = None
         if is_collection(X, Y, sample_weight, baseline):
-            self._check_options()
+            self._check_options(weighed=sample_weight is not None)
             data = Collection.of(X, Y, sample_weight, baseline)
             wanted, needs_rows = self._asks_of(phases, data.widths[2])
             read = data.read_or_gather(self, wanted, groups, needs_rows)
@@ -238,7 +238,7 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
-        self._check_options()
+        self._check_options(weighed=False)
         sample = check.read_sample(self, X, sample_weight, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
         if sample.weights is not None:
@@ -260,14 +260,16 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         data: Collection | None = None,
     ) -> Self:
         """Fit to rows that stand in for others, with their folds; names are of the inputs."""
-        self._check_options()
+        self._check_options(weighed=False)
         check.tell_input_names(self, sample.inputs.shape[1], names)
         self._received(sample, targets)
         return self._fit_read(sample, targets, *self._phases(), None, data)
 
-    def _check_options(self) -> None:
+    def _check_options(self, *, weighed: bool) -> None:
         check.require(self.head, HEADS, "head")
         check.require_regressor(self._template)
+        if weighed:
+            check.require_weighable(self._template)
 
     def _received(
         self, sample: check.Sample, targets: check.Targets

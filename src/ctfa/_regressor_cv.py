@@ -121,7 +121,7 @@ class CTFARegressorCV(CTFARegressor):
         check.refuse_in_search("target_weight", target_weight)
         data = None
         if is_collection(X, Y, sample_weight):
-            self._check_options()
+            self._check_options(weighed=sample_weight is not None)
             data = Collection.of(X, Y, sample_weight)
             needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
             read = data.read_or_gather(self, [Wanted("search", self.cv)], groups, needs_rows)

@@ -16,6 +16,7 @@ from ctfa._collections._collection import (
 from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._folds import Classes, Wanted
 from ctfa._collections._lazy import answers_lazily
+from ctfa._collections._scores import r2_of_collection
 
 __all__ = [
     "ROWS_LIMIT",
@@ -29,4 +30,5 @@ __all__ = [
     "is_collection",
     "is_dask",
     "learns_from_sums",
+    "r2_of_collection",
 ]

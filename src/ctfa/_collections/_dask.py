@@ -11,6 +11,7 @@ import numpy as np
 
 from ctfa._collections._folds import Classes
 from ctfa._collections._summing import Sums, sum_up
+from ctfa.core.types import FloatArray
 
 #: Sums that are added by one task.
 SPLIT_EVERY = 8
@@ -45,7 +46,7 @@ def as_array(data: Any, what: str) -> Any:
 
 
 def _require_numbers(data: Any, what: str) -> None:
-    columns = data.dtypes.items() if hasattr(data, "columns") else [(data.name, data.dtype)]
+    columns = data.dtypes.items() if data.ndim == 2 else [(data.name, data.dtype)]
     for name, kind in columns:
         if getattr(kind, "kind", "O") not in "biuf":
             raise ValueError(
@@ -97,29 +98,42 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
 
 def sum_chunks(tables: Sequence[Any], weights: Any, classes: Classes) -> Sums:
     """Sum up all chunks in one pass, and add the sums in a tree."""
-    da = importlib.import_module("dask.array")
-    present = [table for table in tables if table is not None]
-    first = present[0]
-    sizes = first.chunks[0]
-    starts = np.zeros(len(sizes), dtype=np.intp)
-    own: list[Classes] = [classes] * len(sizes)
+    first = next(table for table in tables if table is not None)
+    told: list[Any] = [(0, classes)] * first.numblocks[0]
     if is_counted(first):
-        starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
-        own = [
-            classes.of_rows(int(start), int(size))
-            for start, size in zip(starts, sizes, strict=True)
+        sizes = [int(size) for size in first.chunks[0]]
+        starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).tolist()
+        told = [
+            (start, classes.of_rows(start, size)) for start, size in zip(starts, sizes, strict=True)
         ]
-    told = np.empty(len(sizes), dtype=object)
-    told[:] = list(zip(starts.tolist(), own, strict=True))
-    arguments: list[Any] = [da.from_array(told, chunks=1), "i"]
-    for number, table in enumerate((*tables, weights)):
+    total: Sums = add_chunks(_sum_chunk, (*tables, weights), told)
+    return total
+
+
+def _sum_chunk(told: tuple[int, Classes], *tables: Any) -> Sums:
+    start, classes = told
+    return sum_up(tables[:-1], tables[-1], start, classes)
+
+
+def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequence[Any]) -> Any:
+    """Sum of what a function makes of every chunk, anything that can be added, in a tree.
+
+    It is called with what it is told of the chunk and the chunk's part of each table, None where
+    there is no such table.
+    """
+    da = importlib.import_module("dask.array")
+    each = np.empty(len(told), dtype=object)
+    each[:] = told
+    arguments: list[Any] = [da.from_array(each, chunks=1), "i"]
+    for number, table in enumerate(tables):
         if table is not None:
             arguments += [table, "i" if table.ndim == 1 else ("i", f"k{number}")]
     parts = da.blockwise(
-        _sum_block,
+        _boxed_answer,
         "i",
         *arguments,
-        given=[table is not None for table in (*tables, weights)],
+        function=function,
+        given=[table is not None for table in tables],
         dtype=object,
         align_arrays=False,
         concatenate=True,
@@ -127,7 +141,7 @@ def sum_chunks(tables: Sequence[Any], weights: Any, classes: Classes) -> Sums:
     )
     total = da.reduction(
         parts,
-        chunk=_of_chunk,
+        chunk=_as_it_is,
         combine=_added,
         aggregate=_added,
         axis=0,
@@ -137,39 +151,37 @@ def sum_chunks(tables: Sequence[Any], weights: Any, classes: Classes) -> Sums:
         meta=np.empty((), dtype=object),
         split_every=SPLIT_EVERY,
     )
-    return _found(compute(total))
+    return _unboxed(compute(total))
 
 
-def _sum_block(told: Any, *blocks: Any, given: Sequence[bool]) -> Any:
-    start, classes = told[0]
+def _boxed_answer(told: Any, *blocks: Any, function: Any, given: Sequence[bool]) -> Any:
     left = iter(blocks)
-    tables = [next(left) if there else None for there in given]
-    weights = tables.pop()
-    return _boxed(sum_up(tables, weights, start, classes))
+    return _boxed(function(told[0], *(next(left) if there else None for there in given)))
 
 
-def _boxed(sums: Sums) -> Any:
+def _boxed(answer: Any) -> Any:
     box = np.empty(1, dtype=object)
-    box[0] = sums
+    box[0] = answer
     return box
 
 
-def _of_chunk(block: Any, axis: Any, keepdims: Any) -> Any:
+def _unboxed(box: Any) -> Any:
+    while isinstance(box, np.ndarray):
+        box = box.item()
+    return box
+
+
+def _as_it_is(block: Any, axis: Any, keepdims: Any) -> Any:
     return block
 
 
 def _added(parts: Any, axis: Any, keepdims: Any) -> Any:
-    flat = [_found(part) for part in (parts if isinstance(parts, list) else [parts])]
-    while len(flat) > 1:  # pairwise
+    """Add neighbours, then their sums: rounding grows with the logarithm of their number."""
+    flat = [_unboxed(part) for part in (parts if isinstance(parts, list) else [parts])]
+    while len(flat) > 1:
         pairs = [a + b for a, b in zip(flat[::2], flat[1::2], strict=False)]
         flat = pairs + flat[len(flat) - len(flat) % 2 :]
     return _boxed(flat[0])
-
-
-def _found(box: Any) -> Sums:
-    while not isinstance(box, Sums):
-        box = box.item() if isinstance(box, np.ndarray) and box.ndim == 0 else box[0]
-    return box
 
 
 def compute(*lazy: Any) -> Any:
@@ -221,3 +233,10 @@ def gather(arrays: Sequence[Any]) -> list[Any]:
     found = compute(*lazy)
     values = iter(found if len(lazy) > 1 else [found])
     return [next(values) if is_dask(array) else array for array in arrays]
+
+
+def as_frame(block: FloatArray, columns: Any) -> Any:
+    """A chunk with the names of its columns, which a model may have learned, where it has any."""
+    if columns is None:
+        return block
+    return importlib.import_module("pandas").DataFrame(block, columns=columns)

@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ctfa._collections._dask import as_array, is_dask, is_frame
+from ctfa._collections._dask import as_array, as_frame, is_dask, is_frame
 from ctfa._collections._devices import is_foreign, like, to_numpy
-from ctfa.core.types import FloatArray
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -57,13 +56,13 @@ def _lazily(
         trial = _try(method, data._meta_nonempty, {})
         if hasattr(trial, "iloc"):
             return data.map_partitions(method, meta=trial.iloc[:0])
-    columns = data.columns if is_frame(data) and hasattr(data, "columns") else None
+    columns = data.columns if is_frame(data) and data.ndim == 2 else None
     array = as_array(data, what) if is_dask(data) else da.from_array(np.asarray(data), chunks=-1)
     extra = {
         name: as_array(value, name) if is_dask(value) else np.asarray(value)
         for name, value in known.items()
     }
-    row = _framed(np.ones((1,) * array.ndim if array.ndim == 1 else (1, array.shape[1])), columns)
+    row = as_frame(np.ones((1,) * array.ndim if array.ndim == 1 else (1, array.shape[1])), columns)
     made_up = {name: np.ones((1, *value.shape[1:])) for name, value in extra.items()}
     trial = np.asarray(_try(method, row, made_up))
     arguments: list[Any] = [array, "i" if array.ndim == 1 else "ij"]
@@ -91,14 +90,7 @@ def _lazily(
 
 def _of_block(block: Any, *others: Any, method: Any, columns: Any, names: list[str]) -> Any:
     known = dict(zip(names, others, strict=True))
-    return np.asarray(method(_framed(np.asarray(to_numpy(block)), columns), **known))
-
-
-def _framed(block: FloatArray, columns: Any) -> Any:
-    """A chunk with the names of its columns, which a model may have learned."""
-    if columns is None:
-        return block
-    return importlib.import_module("pandas").DataFrame(block, columns=columns)
+    return np.asarray(method(as_frame(np.asarray(to_numpy(block)), columns), **known))
 
 
 def _try(method: Callable[..., Any], row: Any, known: dict[str, Any]) -> Any:
