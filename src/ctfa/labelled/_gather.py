@@ -60,6 +60,9 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
     """Find the features of a fitted model in other data, on the tasks it was fitted to."""
     names = [slot.name for slot in plan.slots]
     feature_dim, task_dims = plan.feature_dim, plan.task_dims
+    if feature_dim is not None and hasattr(data, "data_vars"):
+        along = [v for v in data.data_vars.values() if {feature_dim, plan.sample} <= set(v.dims)]
+        data = along[0] if len(along) == 1 and names[0] not in data.variables else data
     if _is_array(data) and feature_dim is not None:
         if feature_dim not in data.dims:
             raise ValueError(

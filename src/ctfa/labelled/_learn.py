@@ -70,7 +70,10 @@ def _from_chunks(
         asked = asked.within_room(data)
     if asked.needs_rows is not None:
         return _from_rows(model, task, _gathered(data, arrays, asked.needs_rows))
-    sums, classes = data.look(asked.folds)
+    try:
+        sums, classes = data.look(asked.folds)
+    except ValueError as error:
+        raise ValueError(str(error).replace(*LOAD)) from error
     if any(sums.trouble) and arrays.is_presumed:
         return _from_chunks(model, task, look_closely(), look_closely)
     data.refuse(sums)
