@@ -48,6 +48,7 @@ def test_a_large_file_is_fitted_and_predicted_in_pieces(shared, tmp_path, monkey
     monkeypatch.setattr(_inputs, "LARGE", used - 1)
     in_pieces = run(shared, tmp_path / "three", capsys)
     assert any(lazily)
+    assert any("in chunks" in note for note in in_pieces["notes"])
     assert in_pieces["n_regions"] == in_memory["n_regions"]
     one, three = (
         pd.read_csv(tmp_path / name / "regions.csv")["region"] for name in ("one", "three")
@@ -67,4 +68,4 @@ def test_without_dask_a_large_file_is_read_whole(shared, tmp_path, monkeypatch, 
     monkeypatch.setattr(_inputs, "LARGE", 1)
     monkeypatch.setattr(_inputs.importlib.util, "find_spec", lambda name: None)
     found = run(shared, tmp_path / "run", capsys)
-    assert not any("in chunks" in note for note in found.get("notes", []))
+    assert not any("in chunks" in note for note in found["notes"])

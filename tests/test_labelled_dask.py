@@ -31,7 +31,7 @@ QUICK = {"held_out": None, "max_loss": 1.5}
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Pieces of few rows, as those of large data are of few of theirs."""
-    monkeypatch.setattr(_chunks, "PIECE", 8 * 12 * 30)
+    monkeypatch.setattr(_chunks, "PIECE", 8 * 16 * 30)
 
 
 def drivers(rng, n_rows=N_ROWS):
@@ -174,7 +174,7 @@ def test_chunks_need_not_fit_each_other(rows, others, places, piece, seed):
         name = f"driver{number}"
         pieces[name] = data[name].chunk(time=heights(cut))
     before = _chunks.PIECE
-    _chunks.PIECE = 8 * 12 * piece
+    _chunks.PIECE = 8 * 16 * piece
     try:
         two = ctfa.labelled.fit(pieces, target="flow", **QUICK)
     finally:

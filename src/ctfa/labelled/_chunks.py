@@ -16,7 +16,7 @@ from ctfa.labelled._facts import Facts
 from ctfa.labelled._gather import Gathered
 from ctfa.labelled._plan import Plan
 
-#: Bytes of a piece of the target's table, in double precision.
+#: Bytes of a piece of all tables, in double precision.
 PIECE = 64 << 20
 #: Whether tables of tasks with features of their own stay in chunks, too: they are computed while
 #: the estimator of such tasks takes rows in memory alone.
@@ -36,9 +36,9 @@ def tables_of(gathered: Gathered) -> tuple[Any, list[Any]]:
     """
     plan, target = gathered.plan, gathered.target
     sample, dims = plan.sample, plan.task_dims
-    n_tasks = int(np.prod([target.sizes[dim] for dim in dims]))
     first = next(array for array in (target, *gathered.features) if is_dask(array))
-    rows = row_chunks(first.chunksizes[sample], n_tasks)
+    n_numbers = sum(array.size for array in (target, *gathered.features))
+    rows = row_chunks(first.chunksizes[sample], n_numbers // max(target.sizes[sample], 1))
     Y = _table(target, sample, dims, rows)
     if gathered.whole is not None:
         return Y, [_table(gathered.whole, sample, (str(plan.feature_dim),), rows)]
