@@ -15,7 +15,7 @@ from ctfa.core.types import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Errors:
-    """Squared errors of each target, and its squares about the mean; ``a + b`` has those of both."""
+    """Squared errors of targets, and their squares about the mean; ``a + b`` has both."""
 
     count: FloatArray  # rows where it is observed and predicted
     weight: FloatArray
