@@ -223,6 +223,14 @@ def test_arrays_by_themselves_and_features_in_memory_will_do():
     same(one, three, data.drivers)
 
 
+def test_coordinates_in_chunks_do_not_make_data_lazy():
+    data = basins()
+    lazy = data.assign_coords(area=("basin", da.from_array(np.arange(12.0), chunks=5)))
+    found = ctfa.labelled.fit(lazy, target="flow", **QUICK)
+    assert not any("in chunks" in note for note in found.notes)
+    np.testing.assert_array_equal(found.regions.area, np.arange(12.0))
+
+
 def test_files_are_fitted_as_they_lie_on_the_disk(tmp_path):
     pytest.importorskip("zarr")
     pytest.importorskip("h5netcdf")

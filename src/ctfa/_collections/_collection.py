@@ -132,7 +132,7 @@ class Collection:
         if sums.has_gaps:
             return None
         found = self.stand_in(sums, classes)
-        check.tell_input_names(estimator, self.widths[1], self.input_names)
+        check.tell_input_names(estimator, self.widths[1], self.input_labels)
         return found
 
     def read_or_gather(
@@ -151,8 +151,8 @@ class Collection:
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
     @property
-    def input_names(self) -> Any:
-        """Labels of the inputs' columns; None without."""
+    def input_labels(self) -> Any:
+        """Names of the inputs; None for arrays."""
         return _names(self.given.X)
 
     def stand_in(self, sums: Sums, classes: Classes) -> tuple[check.Sample, check.Targets]:
@@ -246,8 +246,7 @@ class Collection:
             check.require_moderate(part, what, labels)
 
     def _require_small(self, wanted: Sequence[Wanted]) -> None:
-        n_classes = 1 + sum(want.n_parts for want in wanted)
-        check.require_room_for_sums(sum(self.widths), n_classes, SUMS_LIMIT)
+        check.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
 
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
         check.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
@@ -308,6 +307,11 @@ def _as_table(data: Any) -> Any:
             "reshape it to two dimensions."
         )
     return table
+
+
+def _n_classes(wanted: Sequence[Wanted]) -> int:
+    """Classes of rows to expect."""
+    return 1 + sum(want.n_parts for want in wanted)
 
 
 def _width(table: Any) -> int:

@@ -25,7 +25,8 @@ OWN_INPUTS_IN_CHUNKS = False
 
 def in_chunks(gathered: Gathered) -> bool:
     """Whether the tables of these data stay in chunks."""
-    lazy = any(is_dask(array) for array in (gathered.target, *gathered.features))
+    # Not whether anything is Dask's: coordinates may be where the numbers are in memory.
+    lazy = any(array.chunks is not None for array in (gathered.target, *gathered.features))
     return lazy and (gathered.plan.is_shared or OWN_INPUTS_IN_CHUNKS)
 
 
@@ -36,7 +37,7 @@ def tables_of(gathered: Gathered) -> tuple[Any, list[Any]]:
     """
     plan, target = gathered.plan, gathered.target
     sample, dims = plan.sample, plan.task_dims
-    first = next(array for array in (target, *gathered.features) if is_dask(array))
+    first = next(a for a in (target, *gathered.features) if a.chunks is not None)
     n_numbers = sum(array.size for array in (target, *gathered.features))
     rows = row_chunks(first.chunksizes[sample], n_numbers // max(target.sizes[sample], 1))
     Y = _table(target, sample, dims, rows)
@@ -70,7 +71,7 @@ def row_chunks(sizes: Sequence[int], width: int) -> tuple[int, ...]:
 
 def _table(array: Any, sample: str, dims: Sequence[str], rows: tuple[int, ...]) -> Any:
     ordered = array.transpose(sample, *dims)
-    if not is_dask(ordered):
+    if ordered.chunks is None:
         return np.asarray(ordered.values, dtype=np.float64).reshape(ordered.sizes[sample], -1)
     data = ordered.data.rechunk({0: rows, **dict.fromkeys(range(1, ordered.ndim), -1)})
     return data.reshape(data.shape[0], int(np.prod(data.shape[1:])))

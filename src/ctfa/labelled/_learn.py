@@ -79,7 +79,7 @@ def _from_chunks(
     data.refuse(sums)
     sample, targets = data.stand_in(sums, classes)
     targets = check.read_target_weight(task.weights, targets)
-    model._fit_stand_ins(sample, targets, data.input_names, data)
+    model._fit_stand_ins(sample, targets, data.input_labels, data)
     known = complete_from_sums(Material(model), sample, targets, asked.judging)
     notes = [*arrays.notes, SUMMED]
     if asked.unjudged:
