@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,10 +38,11 @@ class Facts:
         known = [~np.isnan(values) for values in slots]
         infinite = [np.isinf(values).sum(axis=0) for values in (Y, *slots)]
         complete: Any = True
-        meet: Any = False
         if plan.is_shared:
             complete = known[0].all(axis=1)
             meet = (complete & there.any(axis=1)).any()
+        else:
+            meet = functools.reduce(np.logical_and, known, there).any()
         counts = [flags.sum(axis=0) for flags in (there, *known)]
         found = _in_memory([low, high, complete, meet, *counts, *infinite])
         low, high, complete, meet = found[:4]
@@ -48,7 +50,7 @@ class Facts:
         _refuse_infinite(infinite, plan)
         if not plan.is_shared:
             complete = np.ones(Y.shape[0], dtype=bool)
-            meet = _meet_anywhere(there, known, counts[1:])
+            meet = meet or _meet_anywhere(there, known, counts[1:])
         return cls(
             int(Y.shape[0]),
             np.asarray(counts[0]),
@@ -81,7 +83,10 @@ class Facts:
 
 def _in_memory(values: Sequence[Any]) -> list[Any]:
     """Compute what is lazy, all in one pass."""
-    return list(compute(*values)) if any(map(is_dask, values)) else list(values)
+    if not any(map(is_dask, values)):
+        return list(values)
+    found = compute(*values)
+    return list(found) if len(values) > 1 else [found]
 
 
 def _meet_anywhere(there: Any, known: Sequence[Any], counts: Sequence[IntArray]) -> bool:
