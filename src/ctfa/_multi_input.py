@@ -10,10 +10,12 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
+from ctfa._collections import answers_lazily
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
 from ctfa._heads import HEADS
 from ctfa._merging import MergeProblem, settle
+from ctfa._on_device import searched_where_data_lie
 from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
 from ctfa._own_evidence import OwnEvidenceMixin
 from ctfa._own_models import fit_groups, fit_steps, slot_names
@@ -151,6 +153,7 @@ class MultiInputCTFARegressor(
         tags.target_tags.required = True
         return tags
 
+    @searched_where_data_lie
     def fit(
         self,
         X: Any,
@@ -166,7 +169,8 @@ class MultiInputCTFARegressor(
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            The inputs of all targets; NaN is a missing value.
+            The inputs of all targets; NaN is a missing value. Arrays of torch, CuPy or JAX that lie
+            on a GPU are compared there where all pairs may merge; the rest is the host's.
         Y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value.
         sample_weight : array of shape (n_samples,), default=None
@@ -214,11 +218,11 @@ class MultiInputCTFARegressor(
         self._singles = self._steps if self.head == "shrink" else None
         return self
 
+    @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
         """Predict every target, in the kind of container the targets of fit came in.
 
-        NaN, with a warning, where an input that is needed is missing. ``baseline`` holds the
-        columns of ``fit`` for these rows, where it had any.
+        NaN, with a warning, where a needed input is missing. ``baseline`` as in ``fit``.
         """
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
@@ -293,13 +297,9 @@ class MultiInputCTFARegressor(
 
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""
+        values, weights = targets.values, sample.weights
         return Series.of(
-            sample.inputs,
-            self.layout_,
-            targets.values,
-            sample.weights,
-            sample.baseline,
-            targets.weights,
+            sample.inputs, self.layout_, values, weights, sample.baseline, targets.weights
         )
 
     def _read_again(

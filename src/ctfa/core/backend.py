@@ -6,7 +6,9 @@ used is named by the environment variable ``CTFA_BACKEND`` or, within a block of
 
 - ``"auto"`` (the default): a kernel where its package is installed and the problem is large enough;
 - ``"numpy"``: never a kernel;
-- a backend's own name (``"numba"``): its kernel wherever there is one, an error if not installed.
+- a backend's own name (``"numba"``): its kernel wherever there is one, an error if not installed;
+- a library of arrays, with a device after a colon if it has several (``"torch:cuda"``): what many
+  pairs cost is answered there, and what it has no code for is left to ``"auto"``.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from ctfa.core.criteria import Criterion
 from ctfa.core.history import Ledger, MergeHistory
+from ctfa.core.rows import Row
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
@@ -52,6 +55,35 @@ class Questions(Protocol):
 
     def merge(self, block: int, other: int) -> None:
         """Merge in the space."""
+
+
+class Refusals(NamedTuple):
+    """Blocks, whom each is nearest to, and at what loss (infinite where there is nobody)."""
+
+    blocks: IntArray
+    others: IntArray
+    losses: FloatArray
+
+
+class RankedQuestions(Questions, Protocol):
+    """Questions that rank their answers where they find them, for scans among all pairs."""
+
+    best_refused: float  # smallest loss above the limit in all rows so far
+
+    def rank_by(self, limit: float | None) -> None:
+        """Rank pairs by loss (None), or by correlation those whose loss is within a limit."""
+
+    def first_rows(self) -> Iterator[tuple[int, Row]]:
+        """Each block's first pairs with earlier ones, before merges."""
+
+    def row(self, block: int) -> Row:
+        """The first pairs of a block with those that changed before it."""
+
+    def n_candidates(self, block: int) -> int:
+        """Length of that row, had it come whole."""
+
+    def refusals(self) -> Refusals:
+        """Whom each block that is left is nearest to."""
 
 
 class Ask(Protocol):
@@ -88,10 +120,11 @@ class Backend(NamedTuple):
     """A package of kernels; nothing heavy is imported before its first scan."""
 
     is_installed: Callable[[], bool]
-    extra: str  # what to install
+    extra: str  # what to install, as pip is told
     grow: Grow
     ask: Ask
     on_graph: OnGraph
+    is_automatic: bool = True  # whether "auto" means it too
 
 
 #: Filled by ``ctfa.kernels``: the core knows of no compiler.
@@ -120,14 +153,14 @@ def grow(
     space: MergeSpace, criterion: Criterion, *, limit: float, order: IntArray, restart: bool
 ) -> MergeHistory | None:
     """Run the scan by a kernel; None where there is none for it."""
-    for backend in _offered():
+    for backend, where_it_pays in _offered():
         history = backend.grow(
             space,
             criterion,
             limit=limit,
             order=order,
             restart=restart,
-            where_it_pays=named() == "auto",
+            where_it_pays=where_it_pays,
         )
         if history is not None:
             return history
@@ -136,8 +169,8 @@ def grow(
 
 def questions(space: MergeSpace, criterion: Criterion) -> Questions | None:
     """Have the questions of a space answered by a kernel; None where there is none for them."""
-    for backend in _offered():
-        compiled = backend.ask(space, criterion, where_it_pays=named() == "auto")
+    for backend, where_it_pays in _offered():
+        compiled = backend.ask(space, criterion, where_it_pays=where_it_pays)
         if compiled is not None:
             return compiled
     return None
@@ -154,7 +187,7 @@ def on_graph(
     by_loss: bool,
 ) -> tuple[IntArray, IntArray] | None:
     """Run a scan on a graph by a kernel, from its first keys on; None where there is none."""
-    for backend in _offered():
+    for backend, where_it_pays in _offered():
         left = backend.on_graph(
             space,
             criterion,
@@ -163,32 +196,47 @@ def on_graph(
             limit=limit,
             min_correlation=min_correlation,
             by_loss=by_loss,
-            where_it_pays=named() == "auto",
+            where_it_pays=where_it_pays,
         )
         if left is not None:
             return left
     return None
 
 
-def _offered() -> list[Backend]:
-    """Backends that may be used now."""
+def _offered() -> list[tuple[Backend, bool]]:
+    """Backends that may be used now, each with whether only where it pays."""
     name = named()
     if name == "numpy":
         return []
-    if name == "auto":
-        return [backend for backend in BACKENDS.values() if backend.is_installed()]
-    _require(name, VARIABLE)
-    return [BACKENDS[name]]
+    offered: list[tuple[Backend, bool]] = []
+    if name != "auto":
+        _require(name, VARIABLE)
+        offered.append((BACKENDS[library_of(name)], False))
+        if offered[0][0].is_automatic:
+            return offered
+    automatic = (one for one in BACKENDS.values() if one.is_automatic and one.is_installed())
+    return offered + [(backend, True) for backend in automatic]
+
+
+def library_of(name: str) -> str:
+    """A backend's name without that of a device."""
+    return name.partition(":")[0]
 
 
 def _require(name: str, asked_by: str) -> None:
     """Refuse a name that is unknown, or whose package is not installed."""
     known = ["auto", "numpy", *BACKENDS]
-    if name not in known:
+    library = library_of(name)
+    has_device = library != name
+    if library not in known or (has_device and not _has_devices(library)):
         names = ", ".join(map(repr, known))
         raise ValueError(f"{asked_by} names the backend {name!r}, which is none of {names}.")
-    if name in BACKENDS and not BACKENDS[name].is_installed():
+    if library in BACKENDS and not BACKENDS[library].is_installed():
         raise ImportError(
             f"{asked_by} names the backend {name!r}, which is not installed: "
-            f"pip install 'ctfa[{BACKENDS[name].extra}]', or choose 'auto' or 'numpy'."
+            f"pip install {BACKENDS[library].extra}, or choose 'auto' or 'numpy'."
         )
+
+
+def _has_devices(library: str) -> bool:
+    return library in BACKENDS and not BACKENDS[library].is_automatic

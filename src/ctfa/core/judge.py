@@ -119,7 +119,7 @@ class Judge:
         Infinity itself is kept for pairs that may not be asked, not even by an infinite limit.
         Between questions everything merged is written down, so this is where a search may stop.
         """
-        self._tick()
+        self.tick()
         if self._compiled is not None:
             losses = self._compiled.losses(block, others)
         else:
@@ -139,13 +139,21 @@ class Judge:
 
     def merge(self, block: int, other: int, loss: float, neighbours: Neighbours | None) -> None:
         """Merge in the space, the graph and the ledger."""
-        self._tick()  # a scan that knew the answer has not asked since the last merge
+        self.tick()  # a scan that knew the answer has not asked since the last merge
         (self._compiled or self.space).merge(block, other)
         self.ledger.accept(block, other, loss)
         if neighbours is not None:
             neighbours.merge(block, other)
 
-    def _tick(self) -> None:
+    @property
+    def ranked(self) -> backend.RankedQuestions | None:
+        """Who ranks the pairs of all blocks, where somebody does and any two may be asked."""
+        if not (self.asks_everybody and hasattr(self._compiled, "rank_by")):
+            return None
+        return cast("backend.RankedQuestions", self._compiled)
+
+    def tick(self) -> None:
+        """Leave the scan if it was asked to stop."""
         if not progress.tick(self.ledger):
             raise Stopped(self.ledger)
 

@@ -81,13 +81,16 @@ class RankedRows:
         neighbours: Neighbours | None,
         rows: Iterable[tuple[int, Row]] | None = None,
         admits: Callable[[int, IntArray], BoolArray] | None = None,
+        find: Callable[[int], Row] | None = None,
     ) -> None:
         """Begin with the rows given, or ask for each block's pairs with all earlier ones.
 
         Infinite keys are pairs that never come up. ``admits`` says which pairs would not be dropped
-        if they came up; rows that drop many are told ahead.
+        if they came up; rows that drop many are told ahead. ``find`` finds a block's first pairs
+        with all that changed before it, where somebody else ranks them and none is dropped.
         """
         self._keys, self._neighbours, self._admits = keys, neighbours, admits
+        self._find = find
         # When each block changed last: at first in the order of their indices, and never again
         # once it is gone. Read one by one, or all at once.
         self._changed = list(range(n_variables))
@@ -142,6 +145,10 @@ class RankedRows:
         self._changed[other] = self._changes[other] = GONE
         self._changed[block] = self._changes[block] = self._now
         self._now += 1
+        if self._find is not None:
+            self._rows[block] = row = self._find(block)
+            self._show(block, row)
+            return
         others = self._candidates(block)
         if others.size:
             width = SHORTEST_ROW if self._neighbours is None else None
@@ -182,6 +189,10 @@ class RankedRows:
 
     def _look_again(self, block: int, row: Row) -> None:
         """Remember the next pairs of a row that has used up those it knew."""
+        if self._find is not None:
+            self._rows[block] = found = self._find(block)
+            self._show(block, found)
+            return
         others = self._candidates(block)
         keys = self._keys(block, others)
         left = row.are_left(others, keys)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ctfa.core import backend
 from ctfa.core.agenda import PairList, RankedPairs
+from ctfa.core.all_pairs import merge_ranked, refuse_the_rest
 from ctfa.core.criteria import Criterion
 from ctfa.core.directions import DirectedSpace, Directions
 from ctfa.core.edges import (
@@ -101,7 +102,8 @@ def best_first(
     judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
     if not space.merge_is_local:
         return _best_first_afresh(judge, neighbours)
-
+    if neighbours is None and judge.ranked is not None:
+        return merge_ranked(judge, judge.ranked, by_loss=True)
     return _merge_nearest(judge, neighbours)
 
 
@@ -120,6 +122,8 @@ def correlation(
     judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
     if not space.merge_is_local:
         return _ask_ranked(judge, neighbours)
+    if neighbours is None and judge.ranked is not None:
+        return merge_ranked(judge, judge.ranked, by_loss=False)
     if neighbours is not None or hasattr(space, "directions"):
         return _ask_strongest(judge, neighbours)
     return _merge_strongest(judge)
@@ -222,7 +226,7 @@ def _merge_nearest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         pairs.merged(pair.first, pair.second)
     if neighbours is not None:
         return refuse_edges(judge, *neighbours.edges())
-    return _refuse_the_rest(judge, pairs.remaining())
+    return refuse_the_rest(judge, pairs.remaining())
 
 
 def _merge_strongest(judge: Judge) -> MergeHistory:
@@ -246,7 +250,7 @@ def _merge_strongest(judge: Judge) -> MergeHistory:
         judge.merge(pair.first, pair.second, loss, None)
         ledger.forget_refusals(pair.first)
         pairs.merged(pair.first, pair.second)
-    return _refuse_the_rest(judge, pairs.remaining())
+    return refuse_the_rest(judge, pairs.remaining())
 
 
 def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
@@ -305,24 +309,6 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     if neighbours is not None:
         return refuse_edges(judge, *neighbours.edges())
     # Everybody left has refused everybody else, when asked: too many to be asked again.
-    return ledger.close()
-
-
-def _refuse_the_rest(judge: Judge, left: IntArray) -> MergeHistory:
-    """Everybody left has refused everybody else; say so as they stand now."""
-    ledger = judge.ledger
-    for leader in map(int, left):
-        ledger.forget_refusals(leader)
-    nearest = np.full(judge.space.n_variables, np.inf)
-    for leader in map(int, left):
-        others = left[left > leader]
-        if not others.size:
-            continue
-        losses = judge.all_losses(leader, others)
-        ledger.refuse(leader, others, losses)
-        closer = losses < nearest[others]
-        nearest[others[closer]] = losses[closer]
-        ledger.refuse_pairs(np.full(int(closer.sum()), leader), others[closer], losses[closer])
     return ledger.close()
 
 

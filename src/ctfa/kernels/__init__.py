@@ -5,6 +5,9 @@ uses one. Each is the scan of ``ctfa.core.scans`` asked one candidate at a time,
 printed; decisions, losses (to rounding) and counts are those of the numpy code. Tasks with inputs
 of their own have their questions compiled, and on a graph of neighbours the scans that take pairs
 in turn; among all pairs, where a call asks many at once, these are numpy's.
+
+Arrays of another library, named as a backend, answer what pairs of such tasks cost among all of
+them (``array_rows``), on a GPU if its device is one.
 """
 
 from __future__ import annotations
@@ -12,11 +15,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
-from ctfa.core.backend import BACKENDS, Backend, Edges, Questions
-from ctfa.core.criteria import Criterion
+from ctfa.core.backend import BACKENDS, Backend, Edges, Questions, named
+from ctfa.core.criteria import Criterion, target_risk
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces import (
     FeatureSpace,
@@ -26,8 +29,10 @@ from ctfa.core.spaces import (
     TargetSpace,
 )
 from ctfa.core.types import IntArray
+from ctfa.kernels.array_rows import ArrayQuestions, PlainQuestions
+from ctfa.kernels.devices import NAMESPACES, Device, has_library
 
-__all__ = ["ask", "grow", "on_graph"]
+__all__ = ["ask", "ask_device", "grow", "on_graph"]
 
 #: Numbers of variables for which a kernel pays. Fewer are done in a few milliseconds without, and
 #: numba takes 0.3 s to import; of more features, products of matrices beat updates one by one.
@@ -143,4 +148,31 @@ def _loaded(module: str, *, where_it_pays: bool) -> Any:
     raise kernel
 
 
-BACKENDS["numba"] = Backend(has_numba, "fast", grow, ask, on_graph)
+def ask_device(space: MergeSpace, criterion: Criterion, *, where_it_pays: bool) -> Questions | None:
+    """Take over the questions of a scan, on the device that the backend's name says."""
+    if type(space) is not PairedSpace or criterion is not target_risk:
+        return None
+    host = ask(space, criterion, where_it_pays=True) if has_numba() else None
+    return ArrayQuestions(space, host or PlainQuestions(space, criterion), device_of(named()))
+
+
+@cache
+def device_of(name: str) -> Device:
+    """A device by the name of its backend, found once."""
+    return Device(name)
+
+
+def _declines(*_: Any, **__: Any) -> None:
+    """Leave a scan to others."""
+
+
+BACKENDS["numba"] = Backend(has_numba, "'ctfa[fast]'", grow, ask, on_graph)
+for _library in NAMESPACES:
+    BACKENDS[_library] = Backend(
+        partial(has_library, _library),
+        f"'ctfa[arrays]' {_library.replace('_', '-')}",
+        _declines,
+        ask_device,
+        _declines,
+        is_automatic=False,
+    )
