@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
 
 import ctfa
+from ctfa import CTFARegressor
 from ctfa._collections import _collection
 from ctfa.labelled import _chunks
 from ctfa.labelled._arrays import arrange
@@ -148,6 +149,24 @@ def test_chunks_decide_as_rows_in_memory_do(options):
     assert any("read in chunks" in note for note in two.notes)
     assert list(two.estimator.feature_names_in_) == [f"driver{k}" for k in range(4)]
     assert str(two.why("b03")) == str(one.why("b03"))
+
+
+@pytest.mark.parametrize("options", [{}, {"anomalies": "month", "detrend": True}])
+def test_many_rows_are_stood_in_for_by_few(options, monkeypatch):
+    data = basins(n_rows=2600)
+    given = []
+    fit = CTFARegressor._fit_stand_ins
+
+    def noted(model, sample, *others):
+        given.append((sample.n_samples, len(sample.inputs)))
+        return fit(model, sample, *others)
+
+    monkeypatch.setattr(CTFARegressor, "_fit_stand_ins", noted)
+    one = ctfa.labelled.fit(data, target="flow", **options)
+    two = ctfa.labelled.fit(data.chunk(time=300), target="flow", **options)
+    same(one, two, data)
+    assert given[0][0] == 2600
+    assert all(n_rows < n_samples for n_samples, n_rows in given)
 
 
 cuts = st.lists(st.integers(1, N_ROWS - 1), max_size=6, unique=True)
