@@ -299,20 +299,11 @@ def test_data_on_a_device_are_searched_there_unless_a_backend_is_named(monkeypat
         def __init__(self, device):
             self.device = Device(device)
 
-        def detach(self):
-            return self
-
-        def cpu(self):
-            return self
-
-        def numpy(self):
-            return np.zeros(3)
-
     seen = []
 
     @_on_device.searched_where_data_lie
     def fit(model, X, *, weights=None):
-        seen.append((backend.named(), type(X).__name__, type(weights).__name__))
+        seen.append(backend.named())
 
     monkeypatch.setattr(backend, "_require", lambda name, asked_by: None)
     fit(None, Array("cpu"))
@@ -320,12 +311,7 @@ def test_data_on_a_device_are_searched_there_unless_a_backend_is_named(monkeypat
     fit(None, np.zeros(3), weights=[1.0])
     with backend.using("numpy"):
         fit(None, Array("cuda:0"))
-    assert seen == [
-        ("auto", "ndarray", "NoneType"),
-        ("torch:cuda:1", "ndarray", "ndarray"),
-        ("auto", "ndarray", "list"),
-        ("numpy", "ndarray", "NoneType"),
-    ]
+    assert seen == ["auto", "torch:cuda:1", "auto", "numpy"]
 
 
 def test_what_cannot_be_had_is_said(monkeypatch):

@@ -84,7 +84,7 @@ def fit_to_rows(
     ends = np.cumsum([aggregator.n_groups_ + 1 for aggregator in features])
     weights = data.weights_in_memory()
     used = slice(None) if weights is None else weights > 0.0
-    weights = None if weights is None else weights[used]
+    weights = None if weights is None else check.normalised(weights[used])
 
     def gathered(groups: list[int], width: int) -> FloatArray:
         return data.rows_of(partial(rows_of, groups), width, name, instead)[used]

@@ -2,33 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import answers_lazily
+from ctfa._collections import Collection, answers_lazily, is_collection, learns_from_sums
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
+from ctfa._group_models import fit_to_rows
 from ctfa._heads import HEADS
-from ctfa._merging import MergeProblem, settle
 from ctfa._on_device import searched_where_data_lie
-from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
+from ctfa._own_choice import fewest_rows
 from ctfa._own_evidence import OwnEvidenceMixin
-from ctfa._own_models import fit_groups, fit_steps, slot_names
-from ctfa._own_rule import AGGREGATES, OwnRule
+from ctfa._own_models import OwnModels, fit_groups, fit_steps, slot_names
+from ctfa._own_phase import OwnPhaseMixin
+from ctfa._own_rule import AGGREGATES
 from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.own_fits import mean_series
 from ctfa.core.series import Series
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
 
 
 class MultiInputCTFARegressor(
     FittedTargets,
+    OwnPhaseMixin,
     OwnEvidenceMixin,
     MultiOutputMixin,  # type: ignore[misc]
     RegressorMixin,  # type: ignore[misc]
@@ -117,6 +120,11 @@ class MultiInputCTFARegressor(
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
     over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
 
+    Data that are read as sums (Dask's, or on a device) give the same groups, limits and
+    predictions. How squared errors scatter over rows is not in their sums: the error of a target's
+    gain in ``why`` is then that of Gaussian rows. Memory grows with the square of the number of
+    columns, inputs and targets, times the number of folds.
+
     Examples
     --------
     >>> from ctfa import MultiInputCTFARegressor
@@ -169,8 +177,10 @@ class MultiInputCTFARegressor(
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
-            The inputs of all targets; NaN is a missing value. Arrays of torch, CuPy or JAX that lie
-            on a GPU are compared there where all pairs may merge; the rest is the host's.
+            The inputs of all targets; NaN is a missing value. Dask's collections, and arrays of
+            torch, CuPy or JAX, are read once as sums; missing values, ``solver="ridge"`` and
+            regressors that are no least squares need their rows, which are gathered. Arrays on a
+            GPU are compared there where all pairs may merge.
         Y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value.
         sample_weight : array of shape (n_samples,), default=None
@@ -192,26 +202,49 @@ class MultiInputCTFARegressor(
         -------
         self
         """
-        sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
+        data = None
+        if is_collection(X, Y, sample_weight, baseline):
+            data = Collection.of(X, Y, sample_weight, baseline, gaps=True)
+            asked = self._asks_of(data.widths[2])
+            sample, targets = self._read_collection(data, *asked, groups, target_weight)
+        else:
+            sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
+        return self._fit_read(sample, targets, groups, data)
+
+    def _fit_read(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any,
+        data: Collection | None = None,
+    ) -> Self:
+        """Fit data that are read; ``data`` are those that the sample stands in for."""
         template = check.read_phase(self.targets, TargetAggregator, "targets")
         features = None
         if self.features is not None:
             features = check.read_phase(self.features, FeatureAggregator, "features")
-            check.require_in_sample(baseline, features)
+            check.require_in_sample(sample.baseline, features)
         self._forget_stability()
         series = self._series(sample, targets)
         check.require_series(series, targets.names, fewest=fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
+        learns = data is None or sample.counts is None or learns_from_sums(self._template)
         models = fit_groups(
             found.series,
             self.partition_,
             self.aggregate_,
-            self._template,
+            self._template if learns else LinearRegression(),
             features,
             slot_names(self.layout_, getattr(self, "feature_names_in_", None)),
             self.n_jobs,
+            # Shared coefficients are learned from the rows of all members, of which these are none.
+            sample.folds if self.aggregate_ == "mean" else None,
         )
+        if data is not None and not learns:
+            rows_of = partial(self._rows_of_groups, models)
+            own = fit_to_rows(self._template, models.features, data, rows_of, self.n_jobs)
+            models = models._replace(regressors=own)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
         self._steps = fit_steps(found.series, models, self.partition_, found.temper)
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
@@ -280,118 +313,62 @@ class MultiInputCTFARegressor(
         target_weight: Any = None,
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
-        check.require(self.head, HEADS, "head")
-        check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
+        self._check_options()
         sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
-        targets = check.read_target_weight(target_weight, targets)
-        names = getattr(self, "feature_names_in_", None)
-        self.layout_ = check.read_layout(
-            self.layout, sample.inputs.shape[1], targets.values.shape[1], names
-        )
-        check.require_regressor(self._template)
+        received = self._received(sample, targets, target_weight)
         if sample.weights is not None:
             check.require_weighable(self._template)
+        return received
+
+    def _read_layout(self, n_columns: int, n_targets: int) -> IntArray:
+        names = getattr(self, "feature_names_in_", None)
+        return check.read_layout(self.layout, n_columns, n_targets, names)
+
+    def _check_options(self) -> None:
+        check.require(self.head, HEADS, "head")
+        check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
+        check.require_regressor(self._template)
+
+    def _received(
+        self, sample: check.Sample, targets: check.Targets, target_weight: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        """Find the columns of each target, and remember what predictions are handed back in."""
+        targets = check.read_target_weight(target_weight, targets)
+        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
         self._library, self._is_vector = targets.library, targets.is_vector
         return sample, targets
 
+    def _rows_of_groups(
+        self, models: OwnModels, groups: list[int], baseline: Any, inputs: Any, values: Any
+    ) -> FloatArray:
+        """What regressors of some groups learn from, of any rows, targets after inputs."""
+        inputs = np.asarray(inputs, dtype=np.float64)
+        values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
+        own = self.targets_.target_weight_
+        rows = Series.of(inputs, self.layout_, values, baseline=baseline, task_weights=own)
+        return models.table(rows.in_units(self._units, overwrite=True), self.partition_, groups)
+
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
         """The series of every target, as they were given."""
-        values, weights = targets.values, sample.weights
         return Series.of(
-            sample.inputs, self.layout_, values, weights, sample.baseline, targets.weights
+            sample.inputs,
+            self.layout_,
+            targets.values,
+            sample.weights,
+            sample.baseline,
+            targets.weights,
+            sample.counts,
         )
 
     def _read_again(
         self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
+        if is_collection(X, Y, sample_weight, baseline):
+            data = Collection.of(X, Y, sample_weight, baseline)
+            X, Y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         self.targets_._read_baseline(baseline, inputs.shape[0])
         sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)
         return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
-
-    def _fit_targets(
-        self,
-        template: TargetAggregator | None,
-        sample: check.Sample,
-        targets: check.Targets,
-        series: Series,
-        groups: Any,
-    ) -> _Found:
-        """Choose what is to be chosen, and merge."""
-        aggregator = TargetAggregator() if template is None else clone(template)
-        check.copy_input_names(self, aggregator)
-        rule = self._rule(aggregator, targets.values, passthrough=template is None)
-        check.require_levels(sample.baseline, rule.scale)
-        check.refuse_for_target_weight(targets, aggregator, self.aggregate)
-        if template is None:
-            return self._keep_apart(aggregator, rule, targets, series)
-        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
-        choice = choose_on_folds(
-            rule, sample, series, limit, self.aggregate, (aggregator.cv, groups)
-        )
-        self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
-        scaled = self._in_units(series, rule.scale, targets.names)
-        judged = scaled.free_rows()
-        space = rule.space(judged, choice.aggregate)
-        aggregator._remember(targets)
-        aggregator._set_units(*self._units.of_targets())
-        names = None if targets.labels is None else targets.names
-        settle(aggregator, rule.problem(space), choice.max_loss, names)
-        aggregator.cv_curve_ = choice.curve
-        self.targets_ = aggregator
-        self._keep(rule, judged, targets.names)
-        return _Found(scaled, choice.temper)
-
-    def _pose(self, *data: Any) -> MergeProblem:
-        """Check everything, as ``_read`` takes it, and make the problem of Phase I."""
-        sample, targets = self._read(*data)
-        series = self._series(sample, targets)
-        check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
-        check.require_varying(targets.values, targets.names)
-        rule = self._rule(self.targets, targets.values, passthrough=False)
-        check.require_levels(sample.baseline, rule.scale)
-        check.refuse_for_target_weight(targets, self.targets, self.aggregate)
-        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows()
-        return rule.problem(rule.space(scaled, self.aggregate, overwrite=True))
-
-    def _rule(
-        self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool
-    ) -> OwnRule:
-        """Check the options of Phase I."""
-        shrinks = self.head == "shrink" and not passthrough
-        return read_rule(aggregator, values, self.aggregate, self._template, shrinks=shrinks)
-
-    def _keep_apart(
-        self,
-        aggregator: TargetAggregator,
-        rule: OwnRule,
-        targets: check.Targets,
-        series: Series,
-    ) -> _Found:
-        """Leave every target by itself."""
-        scale = "none" if series.baseline is None else "center"
-        scaled = self._in_units(series, scale, targets.names)
-        self.aggregate_ = "pool" if self.aggregate == "pool" else "mean"
-        self.aggregate_errors_ = {}
-        aggregator.set_params(scale=scale)
-        self.targets_ = aggregator._fit_identity(targets)
-        aggregator._set_units(*self._units.of_targets())
-        self._keep(rule, scaled.free_rows(), targets.names)
-        return _Found(scaled, 0.0)
-
-    def _in_units(self, series: Series, scale: str, names: Sequence[str]) -> Series:
-        """Bring series, whose array is taken over, to units that are kept for predictions."""
-        scaled, self._units = series.standardised(scale, overwrite=True)
-        if series.baseline is not None:
-            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
-            check.require_more_than_baseline(left.any(axis=1), names)
-        return scaled
-
-
-class _Found(NamedTuple):
-    """What Phase I hands on."""
-
-    series: Series  # in the units in which targets were merged
-    temper: float

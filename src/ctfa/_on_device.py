@@ -6,14 +6,14 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ctfa._collections._devices import is_foreign, to_numpy
+from ctfa._collections._devices import is_foreign
 from ctfa.core import backend
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
 def searched_where_data_lie(fit: Fit) -> Fit:
-    """Let a fit take arrays of another library, and search on the device of the first that has one.
+    """Let a fit search on the device of the first of its arrays that lies on one.
 
     Data on a CPU are searched as numpy's are: there compiled loops are faster. A backend that was
     named stays the one that is used.
@@ -27,9 +27,7 @@ def searched_where_data_lie(fit: Fit) -> Fit:
         names = (name for name in map(backend_of, given) if name is not None)
         name = next(names, "auto") if backend.named() == "auto" else backend.named()
         with backend.using(name):
-            return fit(
-                self, *map(to_numpy, data), **{key: to_numpy(one) for key, one in known.items()}
-            )
+            return fit(self, *data, **known)
 
     return run  # type: ignore[return-value]
 

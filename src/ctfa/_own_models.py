@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
+from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._group_models import reduced
 from ctfa.core.own_fits import OwnRows, mean_series
@@ -20,6 +21,8 @@ from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
+#: Folds of rows that stand in for others, by what they are for.
+Folds = Mapping[str, list[tuple[IntArray, IntArray]]]
 #: Tasks whose inputs are copied at once.
 TASKS_AT_ONCE = 1000
 
@@ -30,6 +33,7 @@ class GroupRows(NamedTuple):
     inputs: FloatArray  # (rows, slots of the group)
     target: FloatArray  # (rows,)
     weights: FloatArray | None
+    counts: FloatArray | None = None  # rows that each stands for; None for one each
 
 
 class OwnModels(NamedTuple):
@@ -55,6 +59,15 @@ class OwnModels(NamedTuple):
             found = self._predict_rows(group, stacked)
             predicted[members] = found.reshape(members.size, -1) + self.centre[members, -1:]
         return predicted
+
+    def table(self, rows: Series, partition: Partition, groups: Sequence[int]) -> FloatArray:
+        """Mean inputs of some groups as their regressors see them, each with its mean target."""
+        grouped = mean_series(rows, partition).values
+        parts = (
+            (reduced(self.features[k], grouped[k, :-1][self.slots[k]].T), grouped[k, -1:].T)
+            for k in groups
+        )
+        return np.hstack([column for part in parts for column in part])
 
     def _mean_inputs(self, rows: Series, members: IntArray) -> FloatArray:
         """Mean over the observed members, slot by slot, ``(K, n)``."""
@@ -134,8 +147,9 @@ def fit_groups(
     feature_template: FeatureAggregator | None,
     slot_names: Sequence[str],
     n_jobs: int | None,
+    folds: Folds | None = None,
 ) -> OwnModels:
-    """Phase II and the regressor of each group."""
+    """Phase II and the regressor of each group; ``folds`` of rows that stand in for others."""
     # Only what is shared needs every task about its own means.
     own = OwnRows.of(series) if aggregate == "pool" else None
     centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
@@ -145,7 +159,7 @@ def fit_groups(
     fresh = copy.copy if plain else clone
     results = Parallel(n_jobs=1 if plain else n_jobs)(
         # A clone looks through every parameter; least squares has none worth it.
-        delayed(_fit_group)(rows, judged, feature_template, fresh(template), names)
+        delayed(_fit_group)(rows, judged, feature_template, fresh(template), names, folds)
         for rows, judged, names in zip(
             _rows_of_groups(series, own, partition, slots),
             _judged_rows(series, aggregate, partition, slots, feature_template),
@@ -193,15 +207,19 @@ def _rows_of_groups(
             inputs, target = grouped.values[group, :-1][slots[group]].T, grouped.values[group, -1]
             kept = ~(np.isnan(inputs).any(axis=1) | np.isnan(target))
             own_weights = None if weights is None else weights[kept]
-            yield GroupRows(inputs[kept], target[kept], own_weights)
+            own_counts = None if series.counts is None else series.counts[kept]
+            yield GroupRows(inputs[kept], target[kept], own_weights, own_counts)
             continue
         kept = own.complete[members]
         centred = series.values[members] - own.centre[members, :, None]
         centred[:, :-1][~series.has[members]] = 0.0
         rows = centred[:, :-1].transpose(0, 2, 1)[kept][:, slots[group]]
         target = centred[:, -1][kept]
-        stacked = None if weights is None else np.broadcast_to(weights, kept.shape)[kept]
-        yield GroupRows(rows, target, stacked)
+        stacked, counts = (
+            None if each is None else np.broadcast_to(each, kept.shape)[kept]
+            for each in (weights, series.counts)
+        )
+        yield GroupRows(rows, target, stacked, counts)
 
 
 def _judged_rows(
@@ -222,11 +240,14 @@ def _fit_group(
     template: FeatureAggregator | None,
     regressor: Any,
     slot_names: Sequence[str],
+    folds: Folds | None,
 ) -> tuple[FeatureAggregator, Any]:
     features: FeatureAggregator = FeatureAggregator() if template is None else clone(template)
     extra = {} if rows.weights is None else {"sample_weight": rows.weights}
     if template is None:
         features._fit_identity(len(slot_names)).n_features_in_ = len(slot_names)
+    elif rows.counts is not None or folds is not None:
+        _fit_on_stand_ins(features, rows if judged is None else judged, folds)
     elif judged is None:
         features.fit(rows.inputs, rows.target, **extra)
     else:
@@ -236,6 +257,19 @@ def _fit_group(
     if _is_plain(regressor):
         return features, _least_squares(regressor, columns, rows)
     return features, regressor.fit(columns, rows.target, **extra)
+
+
+def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds | None) -> None:
+    """Phase II on rows that stand in for others; on folds, where these are folds of the rows."""
+    if features.solver == "ridge" or (features.cv is not None and folds is None):
+        raise ValueError(
+            "rows that stand in for others judge features by least squares, and on folds only "
+            "where a group has the rows of its mean: gather the rows for solver='ridge', and for "
+            "cv where coefficients are shared."
+        )
+    sample = check.Sample(rows.inputs, rows.weights, None, None, rows.counts, folds)
+    features.n_features_in_ = rows.inputs.shape[1]
+    features._fit_factored(features._factor(sample, rows.target), rows.target)
 
 
 def _least_squares(regressor: Any, columns: FloatArray, rows: GroupRows) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,6 +55,11 @@ class OwnRule:
 
     def space(self, series: Series, aggregate: str, *, overwrite: bool = False) -> Any:
         """A fresh space of these tasks."""
+        if series.counts is not None and (self.solver == "ridge" or not series.is_complete):
+            raise ValueError(
+                "rows that stand in for others have the moments that least squares on complete "
+                "series needs: gather the rows for solver='ridge' and for missing values."
+            )
         if aggregate == "pool":
             return self._pooled(series)
         sizes = series.task_weights
@@ -92,7 +97,12 @@ class OwnRule:
         own = None if series.weights is None else [weights[kept] for kept in complete]
         if self.solver == "ridge":
             return PenalisedPooledSpace.of(rows, targets, row_weights=own)
-        return PooledSpace.of(rows, targets, row_weights=own, weights=series.task_weights)
+        n_samples = None
+        if series.counts is not None:
+            n_samples = np.full(series.n_tasks, float(series.n_samples))
+        return PooledSpace.of(
+            rows, targets, row_weights=own, weights=series.task_weights, n_samples=n_samples
+        )
 
 
 class OwnChoice(NamedTuple):
@@ -197,7 +207,7 @@ def _one_fold(
     aggregates: Sequence[str],
 ) -> dict[str, tuple[FloatArray, list[int]]]:
     known, own_units = series.take(train).standardised(rule.scale, overwrite=True)
-    known = known.free_rows()
+    known = known.free_rows().compressed()
     other = series.take(test).in_units(own_units, overwrite=True)
     # In units of all rows: a target may be constant over those of one fold.
     relative = own_units.scales[:, -1] / spread
@@ -244,9 +254,7 @@ def held_out_errors(
 
 def _target_spread(series: Series, scale: str) -> FloatArray:
     """Units of the targets over all rows."""
-    alone = Series(
-        series.values[:, -1:], series.has[:, :0], series.weights, baseline=series.baseline
-    )
+    alone = replace(series, values=series.values[:, -1:], has=series.has[:, :0])
     return alone.standardised(scale)[1].scales[:, -1]
 
 

@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import copy
-from functools import cached_property
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._feature_aggregator import FeatureAggregator
-from ctfa._fitted_targets import FittedGroups
-from ctfa._group_models import keep_features, reduced
+from ctfa._collections import (
+    TaskCollection,
+    apart,
+    as_array_of,
+    is_lazy,
+    means_of_strangers,
+    predict_tasks,
+    r2_of_tasks,
+    to_numpy,
+)
 from ctfa._heads import HEADS
 from ctfa._merge_evidence import MergeEvidence, Terms
-from ctfa._merging import settle, settle_history
-from ctfa._pooled_evidence import PooledEvidence, PooledExplanation, explain_task
-from ctfa._pooled_groups import Nearest, fit_group
-from ctfa._pooled_rule import TaskRows, choose_cut, pose, require_freedom, require_meaning
-from ctfa._target_aggregator import TargetAggregator
-from ctfa.core.cut import PREFERRED
+from ctfa._pooled_evidence import PooledExplanation, explain_task
+from ctfa._pooled_fit import PooledFit
 from ctfa.core.gains import Gain
-from ctfa.core.history import Ledger
-from ctfa.core.shrinkage import Corrections, correct
 from ctfa.core.types import FloatArray
 
 #: What is predicted for tasks that fit has not seen.
 UNSEEN = ("error", "global", "nearest")
-#: Residuals below this share of the largest target, about the mean, are rounding: squares of less
-#: are not told from zero where offsets are estimated.
-ROUNDING = 1e-7
 
 
-class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Pool tasks that have rows of their own (pupils of schools), then fit a regressor a group.
 
     Tasks of a group share their slopes; each keeps an offset. A merge stacks the rows of two groups
@@ -76,6 +73,13 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
     All tasks together need more rows than slopes and offsets, by three or more, for there to be
     evidence; ``targets="passthrough"`` needs none. There is no ``compare`` and no ``stability``
     here: cross-validate, with the ids as a column of ``X`` (see ``fit``).
+
+    Collections of Dask: everything is as for the same rows in memory, but for the folds of an
+    integer ``cv``. In memory the rows of each task are sorted and then dealt, as many to every
+    fold; rows in chunks are dealt by a hash of their numbers, so that chunks and their order do not
+    matter, but folds differ a little in size and in what they choose. A splitter
+    (``PredefinedSplit``, lists of rows) gives the same folds either way. Regressors that are no
+    least squares and features judged on folds need the rows, which are gathered up to 2 GiB.
 
     Attributes
     ----------
@@ -147,6 +151,7 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
+            Dask's collections are read once, as sums by task and fold, see Notes.
         y : array of shape (n_samples,)
         tasks : array of shape (n_samples,), or a column of X
             The task of each row: numbers, strings, or anything hashable. Or the column of ``X``
@@ -162,34 +167,43 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         -------
         self
         """
-        check.require(self.head, HEADS, "head")
-        check.require(self.unseen, UNSEEN, "unseen")
-        check.require_regressor(self._template)
+        self._check_options()
+        if is_lazy(X, y, tasks, sample_weight):
+            return self._fit_chunks(X, y, tasks, sample_weight, groups)
+        X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
         self._column = tasks if check.is_column(tasks) else None
-        X, tasks = self._apart(X, tasks)
+        X, tasks = apart(X, tasks)
         sample = check.read_task_sample(self, X, tasks, sample_weight)
         target = check.read_vector(y, sample)
         known = check.read_tasks(tasks, sample.n_given, sample.used)
         if sample.weights is not None:
             check.require_weighable(self._template)
-        phases = (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            None
-            if self.features is None
-            else check.read_phase(self.features, FeatureAggregator, "features"),
-        )
-        self._ids, self.tasks_ = known.ids, check.as_ids(known.ids)
-        self._names = tuple(map(str, known.ids))
-        rows = TaskRows(sample.inputs, target, sample.weights, known.of_row, len(known.ids))
-        check.require_varying_within(rows.within(target), target)
-        # Tasks by themselves are their regressor's business; one model of all has offsets to find.
-        if phases[0] is not None or self.unseen == "global":
-            require_freedom(rows)
-        self.targets_ = self._fit_targets(phases[0], sample, rows, groups)
-        self._fit_groups(phases[1], rows)
+        return self._fit_read(sample, target, known, groups)
+
+    def _fit_chunks(self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any) -> Self:
+        """Fit Dask's collections."""
+        features, ids = apart(X, tasks)
+        if ids is None:
+            check.read_ids(ids, None)
+        data = TaskCollection.of(features, y, ids, sample_weight)
+        wanted, needs_rows = self._asks_of()
+        if needs_rows is None:
+            found = data.read(self, wanted, groups)
+            if sample_weight is not None:
+                check.require_weighable(self._template)
+            self._fit_read(*found, groups)
+        else:
+            rows, ids = data.gathered(needs_rows)
+            self.fit(rows.X, rows.Y, ids, rows.sample_weight, groups=groups)
+        self._column = tasks if check.is_column(tasks) else None
         return self
 
-    def predict(self, X: Any, tasks: Any = None) -> FloatArray:
+    def _check_options(self) -> None:
+        check.require(self.head, HEADS, "head")
+        check.require(self.unseen, UNSEEN, "unseen")
+        check.require_regressor(self._template)
+
+    def predict(self, X: Any, tasks: Any = None) -> Any:
         """Predict the rows of each task.
 
         Parameters
@@ -201,11 +215,32 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         Returns
         -------
         ndarray of shape (n_samples,)
+            A Dask array, not computed, for Dask's collections (with ``unseen="nearest"`` they are
+            read once for the means of strangers); an array of the library of ``X`` for others.
         """
         check_is_fitted(self)
-        given = tasks
-        X, tasks = self._apart(X, self._column if tasks is None else tasks)
-        check.require_not_one_id(X, given, self.n_features_in_)
+        features, ids = apart(X, self._column if tasks is None else tasks)
+        check.require_not_one_id(features, tasks, self.n_features_in_)
+        if not is_lazy(features, ids):
+            predicted = self._predict_rows(to_numpy(features), to_numpy(ids))
+            return as_array_of(X, predicted)
+        read = partial(check.read_inputs, self, reset=False)
+        return predict_tasks(self._predictor(features, ids), read, features, ids)
+
+    def _predictor(self, features: Any, ids: Any) -> Callable[..., FloatArray]:
+        """What predicts rows of Dask's collections, chunk by chunk."""
+        if ids is None:
+            check.read_ids(ids, None)
+        nearest = None
+        if self.unseen == "nearest":
+            means = means_of_strangers(features, ids, frozenset(self._ids))
+            nearest = {task: self._nearest.group_of(mean) for task, mean in means.items()}
+        return partial(self._predict_rows, nearest=nearest)
+
+    def _predict_rows(
+        self, X: Any, tasks: Any, nearest: Mapping[Any, int] | None = None
+    ) -> FloatArray:
+        """Predict rows in memory; ``nearest`` are groups of strangers, where these were found."""
         inputs = check.read_inputs(self, X, reset=False)
         ids = check.read_ids(tasks, inputs.shape[0])
         position = {task: number for number, task in enumerate(self._ids)}
@@ -217,9 +252,10 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
             if self.unseen == "error":
                 check.require_seen(strangers, self._ids)
             if self.unseen == "nearest":
-                number = {task: k for k, task in enumerate(strangers)}
-                others = np.array([number.get(task, -1) for task in ids], dtype=np.intp)
-                group[~seen] = self._nearest.groups_of(inputs[~seen], others[~seen])
+                if nearest is None:
+                    nearest = self._nearest.groups_of(inputs, ids, strangers)
+                others = np.flatnonzero(~seen)
+                group[others] = [nearest[ids[row]] for row in others]
         predicted = np.empty(inputs.shape[0])
         for number in np.unique(group).tolist():
             at = group == number
@@ -232,6 +268,12 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """R2 over all rows."""
+        if is_lazy(X, y, tasks, sample_weight):
+            check_is_fitted(self)
+            features, ids = apart(X, self._column if tasks is None else tasks)
+            predict = self._predictor(features, ids)
+            return r2_of_tasks(predict, features, y, ids, sample_weight)
+        X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
         predicted = self.predict(X, tasks)
         weights = check.read_weights(sample_weight, predicted.size)
         true = check.read_targets(y, predicted.size, what="y").values
@@ -250,103 +292,6 @@ class PooledCTFARegressor(FittedGroups, RegressorMixin, BaseEstimator):  # type:
         """Merges of tasks and their evidence, one row each, as a pandas DataFrame."""
         check_is_fitted(self, "targets_")
         return check.as_pandas(self._evidence.columns(), "merges_")
-
-    @staticmethod
-    def _apart(X: Any, tasks: Any) -> tuple[Any, Any]:
-        """Features and ids, where these were a column."""
-        return check.take_column(X, tasks) if check.is_column(tasks) else (X, tasks)
-
-    def _fit_targets(
-        self,
-        template: TargetAggregator | None,
-        sample: check.Sample,
-        rows: TaskRows,
-        groups: Any,
-    ) -> TargetAggregator:
-        aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
-        require_meaning(aggregator)
-        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
-        check.copy_input_names(self, aggregator)
-        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
-        curve = None
-        if limit is None:
-            shrink = self.head == "shrink"
-            curve = choose_cut(aggregator, sample, rows, graph, groups, self.n_jobs, shrink=shrink)
-            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
-        problem = pose(aggregator, rows, graph)
-        unit = float(np.mean(rows.within(rows.target) ** 2))
-        counts = np.array([summary.weight for summary in rows.summaries()])
-        self._pooled = PooledEvidence(
-            copy.deepcopy(problem.space),  # type: ignore[arg-type]
-            1.0 + 1.0 / counts,
-            unit if aggregator.scale == "standard" else 1.0,
-        )
-        self.__dict__.pop("_evidence", None)
-        if template is None:
-            settle_history(aggregator, Ledger(rows.n_tasks).close(), -np.inf)
-        else:
-            settle(aggregator, problem, limit, self._names)
-        aggregator.cv_curve_ = curve
-        return aggregator
-
-    def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
-        """Features, offsets and a regressor for each group, then slopes of each task's own."""
-        self.features_ = keep_features(self, self.n_groups_)
-        fitted = list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(fit_group)(
-                    rows.take(np.arange(rows.index.size), self.labels_ == group),
-                    features if template is None else self._named(template),
-                    clone(self._template),
-                    aggregate=template is not None,
-                )
-                for group, features in enumerate(self.features_)
-            )
-        )
-        self.features_ = [group.features for group in fitted]
-        self.regressors_ = [group.regressor for group in fitted]
-        self.offsets_ = np.empty(rows.n_tasks)
-        for members, group in zip(self.partition_.groups, fitted, strict=True):
-            self.offsets_[members] = group.offsets.values
-        own = self._correct(rows)
-        self.trust_, self._centre = own.trust, own.centre
-        self.coef_ = own.coef if self.head == "shrink" else np.zeros(own.coef.shape)
-        for name in ("global_regressor_", "_nearest"):
-            self.__dict__.pop(name, None)
-        if self.unseen == "global":
-            identity = keep_features(self, 1)[0]
-            everybody = fit_group(rows, identity, clone(self._template), aggregate=False)
-            self.global_regressor_ = everybody.regressor
-        if self.unseen == "nearest":
-            self._nearest = Nearest.of(rows, self.labels_)
-
-    def _correct(self, rows: TaskRows) -> Corrections:
-        """Slopes of each task's own, from what its group leaves."""
-        left = rows.target - self.offsets_[rows.index]
-        of_row = self.labels_[rows.index]
-        for group in range(self.n_groups_):
-            at = of_row == group
-            left[at] -= self._predict_group(group, rows.inputs[at])
-        return correct(
-            rows.of_each(rows.inputs),
-            rows.of_each(left),
-            self.labels_,
-            weights=rows.weights_of_each,
-            negligible=ROUNDING * float(np.abs(rows.target - rows.target.mean()).max()),
-        )
-
-    def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:
-        """What a group's model says; -1 is the one of all tasks."""
-        regressor = self.global_regressor_ if group < 0 else self.regressors_[group]
-        columns = inputs if group < 0 else reduced(self.features_[group], inputs)
-        means = np.asarray(regressor.predict(columns)).reshape(-1, 1)
-        check.require_finite_prediction(means, [regressor])
-        return means[:, 0]
-
-    def _named(self, template: FeatureAggregator) -> FeatureAggregator:
-        aggregator: FeatureAggregator = clone(template)
-        check.copy_input_names(self, aggregator)
-        return aggregator
 
     @cached_property
     def _evidence(self) -> MergeEvidence:

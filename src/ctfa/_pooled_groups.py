@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +28,12 @@ def fit_group(
 ) -> GroupFit:
     """Fit one group: its features, its tasks' offsets, and what is left to a regressor."""
     if aggregate:
-        sample = check.Sample(rows.within(rows.inputs), rows.weights, None)
+        if rows.counts is not None and (features.cv is not None or features.solver == "ridge"):
+            raise ValueError(
+                "rows that stand in for others judge features by least squares, and on no folds: "
+                "gather the rows for cv and for solver='ridge'."
+            )
+        sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
         target = rows.within(rows.target)
         features._fit_factored(features._factor(sample, target), target, "y within tasks")
     inputs = reduced(features, rows.inputs)
@@ -55,15 +61,20 @@ class Nearest(NamedTuple):
             ]
         )
         spread = np.sqrt(np.average(rows.within(rows.inputs) ** 2, axis=0, weights=weights))
-        whole = rows.inputs.std(axis=0)
+        centre = np.average(rows.inputs, axis=0, weights=weights)
+        whole = np.sqrt(np.average((rows.inputs - centre) ** 2, axis=0, weights=weights))
         spread = np.where(spread > 1e-9 * whole, spread, whole)
         return cls(means, np.where(spread > 0.0, spread, 1.0))
 
-    def groups_of(self, inputs: FloatArray, others: IntArray) -> IntArray:
-        """Group nearest to the mean of each task's rows."""
-        nearest = np.empty(others.size, dtype=np.intp)
-        for task in np.unique(others).tolist():
-            at = others == task
-            gap = (inputs[at].mean(axis=0) - self.means) / self.spread
-            nearest[at] = int(np.argmin((gap**2).sum(axis=1)))
-        return nearest
+    def groups_of(
+        self, inputs: FloatArray, ids: Sequence[Any], strangers: Sequence[Any]
+    ) -> dict[Any, int]:
+        """Group nearest to the mean of each stranger's rows."""
+        number = {task: k for k, task in enumerate(strangers)}
+        others = np.array([number.get(task, -1) for task in ids])
+        return {task: self.group_of(inputs[others == k].mean(axis=0)) for task, k in number.items()}
+
+    def group_of(self, mean: FloatArray) -> int:
+        """Group nearest to the mean inputs of a task."""
+        gap = (mean - self.means) / self.spread
+        return int(np.argmin((gap**2).sum(axis=1)))

@@ -39,6 +39,7 @@ class TaskRows:
     weights: FloatArray | None
     index: IntArray  # (n,), task of each row
     n_tasks: int
+    counts: FloatArray | None = None  # (n,), rows that each stands for; None for one each
 
     @cached_property
     def rows(self) -> list[IntArray]:
@@ -46,6 +47,21 @@ class TaskRows:
         order = np.argsort(self.index, kind="stable")
         ends = np.cumsum(np.bincount(self.index, minlength=self.n_tasks))
         return np.split(order, ends[:-1])
+
+    @property
+    def n_samples(self) -> int:
+        """Rows, or how many they stand for."""
+        return self.index.size if self.counts is None else round(float(self.counts.sum()))
+
+    @property
+    def n_samples_of_each(self) -> FloatArray:
+        """The same task by task."""
+        return np.round(np.bincount(self.index, self.counts, self.n_tasks))
+
+    @property
+    def counts_of_each(self) -> list[FloatArray] | None:
+        """What rows stand for, task by task, None where for one each."""
+        return None if self.counts is None else self.of_each(self.counts)
 
     def of_each(self, values: FloatArray) -> list[FloatArray]:
         """An array over rows, task by task."""
@@ -66,19 +82,26 @@ class TaskRows:
             None if self.weights is None else self.weights[rows],
             number[self.index[rows]],
             int(kept.sum()),
+            None if self.counts is None else self.counts[rows],
         )
 
     def space(self) -> PooledSpace:
         """The tasks, ready to be merged."""
         return PooledSpace.of(
-            self.of_each(self.inputs), self.of_each(self.target), row_weights=self.weights_of_each
+            self.of_each(self.inputs),
+            self.of_each(self.target),
+            row_weights=self.weights_of_each,
+            n_samples=self.n_samples_of_each,
         )
 
     def pooled(self) -> Fit:
         """Common slopes of all tasks together."""
         everybody = range(1, self.n_tasks)
         space = PooledSpace.of(
-            self.of_each(self.inputs), self.of_each(self.target), groups=[[0], everybody]
+            self.of_each(self.inputs),
+            self.of_each(self.target),
+            groups=[[0], everybody],
+            n_samples=self.n_samples_of_each,
         )
         return space.evidence(0, np.array([1])).after
 
@@ -86,7 +109,8 @@ class TaskRows:
         """Moments of each task; of other inputs where given."""
         inputs = self.inputs if inputs is None else inputs
         return [
-            summarise(inputs[rows], self.target[rows], self._weights_at(rows)) for rows in self.rows
+            summarise(inputs[rows], self.target[rows], self._weights_at(rows), int(n_samples))
+            for rows, n_samples in zip(self.rows, self.n_samples_of_each, strict=True)
         ]
 
     def mean_inputs(self) -> FloatArray:
@@ -160,7 +184,7 @@ def require_meaning(aggregator: TargetAggregator) -> None:
 
 def require_freedom(tasks: TaskRows) -> None:
     """Refuse tasks that leave nothing to judge a merge by, even if all of them share slopes."""
-    n_rows, n_features = tasks.inputs.shape
+    n_rows, n_features = tasks.n_samples, tasks.inputs.shape[1]
     # The rank is worked out where the number of features alone does not settle it.
     if n_rows - n_features - tasks.n_tasks > check.SPARE:
         return
@@ -239,6 +263,8 @@ def read_splits(
     cv: Any, sample: check.Sample, tasks: TaskRows, groups: Any
 ) -> list[tuple[IntArray, IntArray]]:
     """Folds; a number of them divides the rows of each task."""
+    if sample.folds is not None:  # rows that stand in for others were summed by fold
+        return sample.folds["limit"]
     if groups is not None or not isinstance(cv, Integral):
         return check.read_folds(cv, sample, tasks.target, groups)
     longest = int(np.bincount(tasks.index).max())
@@ -319,6 +345,7 @@ class _Judge:
                 left,
                 partition.labels,
                 weights=self.known.weights_of_each,
+                counts=self.known.counts_of_each,
             )
             about = self.asked.inputs - own.centre[self.asked.index]
             gap = gap - np.einsum("ij,ij->i", about, own.coef[self.asked.index])

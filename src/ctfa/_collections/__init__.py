@@ -14,9 +14,19 @@ from ctfa._collections._collection import (
     learns_from_sums,
 )
 from ctfa._collections._dask import compute, is_dask
+from ctfa._collections._devices import to_numpy
 from ctfa._collections._folds import Classes, Wanted
 from ctfa._collections._lazy import answers_lazily
 from ctfa._collections._scores import r2_of_collection
+from ctfa._collections._tasks import (
+    TaskCollection,
+    apart,
+    as_array_of,
+    is_lazy,
+    means_of_strangers,
+    predict_tasks,
+    r2_of_tasks,
+)
 
 __all__ = [
     "ROWS_LIMIT",
@@ -24,11 +34,19 @@ __all__ = [
     "Collection",
     "Read",
     "Rows",
+    "TaskCollection",
     "Wanted",
     "answers_lazily",
+    "apart",
+    "as_array_of",
     "compute",
     "is_collection",
     "is_dask",
+    "is_lazy",
     "learns_from_sums",
+    "means_of_strangers",
+    "predict_tasks",
     "r2_of_collection",
+    "r2_of_tasks",
+    "to_numpy",
 ]

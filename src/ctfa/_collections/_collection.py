@@ -16,7 +16,7 @@ from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._summing import Sums, magnitude, sum_up
 from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import stacked
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
 
 #: Bytes of rows that are gathered into memory for what sums cannot answer.
 ROWS_LIMIT = 2 << 30
@@ -68,12 +68,20 @@ class Collection:
     weights: Any
     given: Rows  # as they came
     is_lazy: bool  # Dask's, in chunks
+    gaps: bool = False  # whether inputs may be missing, too
 
     @classmethod
     def of(
-        cls, X: Any, Y: Any, sample_weight: Any = None, baseline: Any = None, what: str = "Y"
+        cls,
+        X: Any,
+        Y: Any,
+        sample_weight: Any = None,
+        baseline: Any = None,
+        what: str = "Y",
+        *,
+        gaps: bool = False,
     ) -> Collection:
-        """Put tables in the same chunks."""
+        """Put tables in the same chunks; with ``gaps`` inputs may be missing as targets may."""
         check.require_given(Y, what)
         given = Rows(X, Y, sample_weight, baseline)
         named = (baseline, X, Y)
@@ -87,7 +95,7 @@ class Collection:
             weights = None
             if sample_weight is not None:
                 weights = check.read_weights(to_numpy(sample_weight), n_rows)
-            return cls(tables, weights, given, is_lazy=False)
+            return cls(tables, weights, given, is_lazy=False, gaps=gaps)
         tables = tuple(
             _dask.as_array(table, name) if _dask.is_dask(table) else _as_table(table)
             for table, name in zip(named, names, strict=True)
@@ -100,7 +108,7 @@ class Collection:
             if weights.ndim == 0:
                 weights = None
         placed, weights = _dask.aligned(tables, weights, names)
-        return cls(tuple(placed), weights, given, is_lazy=True)
+        return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
 
     def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
         """Sum up all rows by their classes, in one pass; refuse numbers that are none."""
@@ -122,16 +130,21 @@ class Collection:
         return sums, classes
 
     def read(
-        self, estimator: Any, wanted: Sequence[Wanted] = (), groups: Any = None
+        self,
+        estimator: Any,
+        wanted: Sequence[Wanted] = (),
+        groups: Any = None,
+        together: Sequence[IntArray] | None = None,
     ) -> tuple[check.Sample, check.Targets] | None:
         """Rows that stand in for all, with their folds; None where a target has gaps.
 
-        The estimator is told the names of its features.
+        The estimator is told the names of its features. ``together`` are the inputs of each fit,
+        where these are not all.
         """
         sums, classes = self.sums(wanted, groups)
-        if sums.has_gaps:
+        if self._has_gaps(sums):
             return None
-        found = self.stand_in(sums, classes)
+        found = self.stand_in(sums, classes, together)
         check.tell_input_names(estimator, self.widths[1], self.input_labels)
         return found
 
@@ -141,29 +154,45 @@ class Collection:
         wanted: Sequence[Wanted],
         groups: Any,
         needs_rows: str | None,
+        together: Sequence[IntArray] | None = None,
     ) -> Read:
-        """Rows that stand in for all; all of them where options or missing values need them."""
+        """Rows that stand in for all; all of them where options or missing values need them.
+
+        Or where their sums would be larger than they are: short tables of many columns.
+        """
+        if needs_rows is None and self._is_wide(wanted):
+            needs_rows = "a table of more columns than rows"
         if needs_rows is None:
-            found = self.read(estimator, wanted, groups)
+            found = self.read(estimator, wanted, groups, together)
             if found is not None:
                 return Read(found, None)
-            needs_rows = "a target with missing values"
+            needs_rows = (
+                "a table with missing values" if self.gaps else ("a target with missing values")
+            )
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
-    @property
-    def input_labels(self) -> Any:
-        """Names of the inputs; None for arrays."""
-        return _names(self.given.X)
-
-    def stand_in(self, sums: Sums, classes: Classes) -> tuple[check.Sample, check.Targets]:
+    def stand_in(
+        self, sums: Sums, classes: Classes, together: Sequence[IntArray] | None = None
+    ) -> tuple[check.Sample, check.Targets]:
         """Rows that stand in for those summed up."""
-        weighed = self.weights is not None
-        return stand_in(sums, classes, self.widths, self.targets_like, weighed=weighed)
+        return stand_in(
+            sums,
+            classes,
+            self.widths,
+            self.targets_like,
+            weighed=self.weights is not None,
+            together=together,
+        )
 
     @property
     def widths(self) -> tuple[int, int, int]:
         """Columns of the baseline, of the inputs and of the targets."""
         return tuple(_width(table) for table in self.tables)  # type: ignore[return-value]
+
+    @property
+    def input_labels(self) -> Any:
+        """Names of the inputs; None for arrays."""
+        return _names(self.given.X)
 
     @property
     def targets_like(self) -> check.Targets:
@@ -233,17 +262,28 @@ class Collection:
 
     def refuse(self, sums: Sums) -> None:
         """Refuse numbers that cannot be squared, and data without rows."""
-        names = (None, _names(self.given.X), self.targets_like.names)
+        names = (None, self.input_labels, self.targets_like.names)
         whats = ("baseline", "X", "Y")
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
-            if trouble is not None and not (what == "Y" and np.isnan(trouble.value)):
+            may_lack = what == "Y" or (what == "X" and self.gaps)
+            if trouble is not None and not (may_lack and np.isnan(trouble.value)):
                 check.refuse_number(trouble.value, trouble.row, trouble.column, what, labels)
         check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
-        if sums.has_gaps:
+        if self._has_gaps(sums):
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
         for part, what, labels in zip(size, whats, names, strict=True):
             check.require_moderate(part, what, labels)
+
+    def _has_gaps(self, sums: Sums) -> bool:
+        return sums.has_gaps or (self.gaps and sums.trouble[1] is not None)
+
+    def _is_wide(self, wanted: Sequence[Wanted]) -> bool:
+        """Whether sums do not fit where the rows do."""
+        n_columns = sum(self.widths)
+        if check.size_of_sums(n_columns, _n_classes(wanted)) <= SUMS_LIMIT:
+            return False
+        return self.n_rows <= n_columns and self.has_room_for(n_columns)
 
     def _require_small(self, wanted: Sequence[Wanted]) -> None:
         check.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
@@ -259,10 +299,15 @@ def stand_in(
     targets: check.Targets,
     *,
     weighed: bool,
+    together: Sequence[IntArray] | None = None,
 ) -> tuple[check.Sample, check.Targets]:
-    """Sample and targets of the rows that stand in for those summed up; warns if digits are few."""
+    """Sample and targets of the rows that stand in for those summed up; warns if digits are few.
+
+    That is asked of all inputs, or of those that are in fits ``together``.
+    """
     numbers = sorted(sums.classes)
-    check.warn_if_sums_are_doubtful(_weakest([sums.classes[k].moments for k in numbers], widths))
+    total = add_up([sums.classes[number].moments for number in numbers])
+    check.warn_if_sums_are_doubtful(_weakest(total, widths, together))
     parts = [sums.classes[number].stand_ins() for number in numbers]
     rows, counts, weights = stacked(parts)
     of_row = np.repeat(numbers, [len(part.rows) for part in parts])
@@ -280,16 +325,25 @@ def stand_in(
     return sample, targets._replace(values=np.ascontiguousarray(values))
 
 
-def _weakest(parts: Sequence[Moments], widths: tuple[int, int, int]) -> float:
-    total = add_up(list(parts))
-    n_columns = widths[0] + widths[1]
-    if total.n_samples <= n_columns + 1:
-        return 1.0
-    # Indicators of all months are one together, which is known of them: the inputs are asked alone.
-    first = widths[0] if widths[0] and total.weakest(widths[0]) < DEPENDENT else 0
-    own = slice(first, n_columns)
-    asked = Moments(total.n_samples, total.weight, total.mean[own], total.cross[own, own])
-    return asked.weakest(n_columns - first)
+def _weakest(
+    total: Moments, widths: tuple[int, int, int], together: Sequence[IntArray] | None
+) -> float:
+    """Smallest share of its spread that the other inputs of a fit leave of a direction."""
+    n_baseline, n_inputs, _ = widths
+    # Indicators of all months are one together, which is known of them: inputs are asked alone.
+    is_dependent = n_baseline > 0 and total.weakest(n_baseline) < DEPENDENT
+    known = np.arange(0 if is_dependent else n_baseline)
+    every = [np.arange(n_inputs)] if together is None else together
+    return min(
+        (
+            Moments(
+                total.n_samples, total.weight, total.mean[at], total.cross[np.ix_(at, at)]
+            ).weakest(at.size)
+            for at in (np.concatenate((known, n_baseline + own)) for own in every)
+            if total.n_samples > at.size + 1
+        ),
+        default=1.0,
+    )
 
 
 def _as_table(data: Any) -> Any:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._collections._devices import is_foreign, join_on_device, moments_on_device, to_numpy
-from ctfa._collections._folds import Classes
 from ctfa.core.stand_ins import Summary
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
 
 
 class Trouble(NamedTuple):
@@ -27,7 +27,7 @@ class Sums:
     """Summaries of the classes of some rows; ``a + b`` are those of both."""
 
     n_rows: int  # rows read, also those of weight zero
-    classes: dict[int, Summary]
+    classes: dict[Any, Summary]
     #: Per table (baseline, inputs, targets): what was found first that is no finite number.
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
@@ -45,7 +45,14 @@ class Sums:
         return Sums(self.n_rows + other.n_rows, classes, trouble, gaps)
 
 
-def sum_up(tables: Sequence[Any], weights: Any, start: int, classes: Classes) -> Sums:
+class Parted(Protocol):
+    """Whoever knows the classes of the rows of a chunk."""
+
+    def parts(self, n_rows: int) -> Iterable[tuple[Any, slice | IntArray]]:
+        """Classes, and which rows these are."""
+
+
+def sum_up(tables: Sequence[Any], weights: Any, start: int, classes: Parted) -> Sums:
     """Sums of a chunk: baseline (or None), inputs and targets, and weights or None.
 
     ``start`` is the row of the data set that the chunk begins with, and ``classes`` are those of
@@ -56,7 +63,9 @@ def sum_up(tables: Sequence[Any], weights: Any, start: int, classes: Classes) ->
     columns = [table if table.ndim == 2 else table.reshape(n_rows, -1) for table in given]
     rows = _side_by_side(columns)
     each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
-    found: dict[int, Summary] = {}
+    if each is not None:
+        check.require_weights(each)
+    found: dict[Any, Summary] = {}
     with np.errstate(invalid="ignore", over="ignore"):
         for number, where in classes.parts(n_rows):
             part = None if each is None else each[where]

@@ -15,6 +15,7 @@ from ctfa._validation.collections import (
     require_room_for_rows,
     require_room_for_sums,
     require_some_rows,
+    size_of_sums,
     tell_input_names,
     warn_if_sums_are_doubtful,
 )
@@ -44,6 +45,7 @@ from ctfa._validation.data import (
     require_rows,
     require_same_rows,
     require_same_targets,
+    require_weights,
     require_width,
 )
 from ctfa._validation.folds import (
@@ -108,6 +110,7 @@ from ctfa._validation.tasks import (
     Tasks,
     as_ids,
     is_column,
+    order_ids,
     read_fold_count,
     read_ids,
     read_task,
@@ -139,6 +142,7 @@ __all__ = [
     "library_of",
     "name_targets",
     "normalised",
+    "order_ids",
     "read_baseline_again",
     "read_correlation",
     "read_criterion",
@@ -214,7 +218,9 @@ __all__ = [
     "require_varying",
     "require_varying_within",
     "require_weighable",
+    "require_weights",
     "require_width",
+    "size_of_sums",
     "take_column",
     "tell_input_names",
     "warn_if_doubtful",

@@ -73,9 +73,14 @@ def require_moderate(size: FloatArray, what: str, labels: Any) -> None:
         )
 
 
+def size_of_sums(n_columns: int, n_classes: int) -> int:
+    """Bytes that sums of products take while they are added up."""
+    return 2 * 8 * n_columns**2 * n_classes
+
+
 def require_room_for_sums(n_columns: int, n_classes: int, limit: int) -> None:
     """Refuse tables so wide that sums of products of their columns would not fit in memory."""
-    needed = 2 * 8 * n_columns**2 * n_classes
+    needed = size_of_sums(n_columns, n_classes)
     if needed > limit:
         raise ValueError(
             f"X and Y have {n_columns} columns, and their sums of products in {n_classes} parts "

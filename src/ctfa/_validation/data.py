@@ -228,6 +228,17 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
             f"sample_weight has shape {weights.shape} but X has {n_samples} rows: pass one weight "
             "for each row."
         )
+    require_weights(weights)
+    if not (weights > 0.0).any():
+        raise ValueError(
+            "sample_weight is zero for every row, so nothing is left to fit: give the rows that "
+            "count a positive weight."
+        )
+    return weights
+
+
+def require_weights(weights: FloatArray) -> None:
+    """Refuse weights, of any part of the rows, that are no finite numbers from zero up."""
     if not np.isfinite(weights).all():
         raise ValueError("sample_weight contains NaN or infinity: use 0 to leave a row out.")
     if (weights < 0.0).any():
@@ -235,12 +246,6 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
             f"sample_weight contains negative values (smallest {weights.min():g}): use 0 to leave "
             "a row out."
         )
-    if not (weights > 0.0).any():
-        raise ValueError(
-            "sample_weight is zero for every row, so nothing is left to fit: give the rows that "
-            "count a positive weight."
-        )
-    return weights
 
 
 def require_width(values: FloatArray, width: int, what: str, columns: str) -> None:

@@ -105,7 +105,7 @@ def require_series(
 
     ``where`` names the rows if they are not all: "the training rows of fold 2 of cv".
     """
-    rows = complete_rows(series).sum(axis=1)
+    rows = _count(series)
     inputs = series.has.sum(axis=1)
     _require_inputs(inputs, names)
     _require_any_value(series, names, where)
@@ -132,7 +132,7 @@ def require_series(
 
 def enough_rows(series: Series, fewest: int | None) -> bool:
     """Whether every task has as many complete rows as its fit needs."""
-    rows = complete_rows(series).sum(axis=1)
+    rows = _count(series)
     needed = 2 if fewest is None else series.has.sum(axis=1) + fewest
     return bool((rows >= needed + _spent_on_baseline(series)).all())
 
@@ -151,6 +151,13 @@ def complete_rows(series: Series) -> BoolArray:
     if series.weights is not None:
         complete &= series.weights > 0.0
     return complete
+
+
+def _count(series: Series) -> IntArray:
+    """Complete rows of each task, or how many they stand for."""
+    complete = complete_rows(series)
+    each = np.ones(series.n_rows) if series.counts is None else series.counts
+    return np.asarray(np.round(complete @ each), dtype=np.intp)
 
 
 def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:

@@ -77,8 +77,8 @@ def _column_of_ids(X: Any, tasks: Any) -> Any:
     return next((name for name in X.columns if X[name].to_list() == ids), None)
 
 
-def read_ids(tasks: Any, n_rows: int) -> list[Any]:
-    """One id for each row, of any hashable kind."""
+def read_ids(tasks: Any, n_rows: int | None, start: int = 0) -> list[Any]:
+    """One id for each row, of any hashable kind; of a chunk that starts with a row of all."""
     if tasks is None:
         raise TypeError(
             "PooledCTFARegressor needs to know whose row is whose: pass tasks=, one id for each "
@@ -87,24 +87,21 @@ def read_ids(tasks: Any, n_rows: int) -> list[Any]:
             "sklearn.set_config(enable_metadata_routing=True))."
         )
     if isinstance(tasks, bytes) or not isinstance(tasks, Iterable):
-        raise TypeError(
-            f"tasks={tasks!r} is not a list of ids: pass one id for each of the {n_rows} rows of X."
-        )
+        raise TypeError(f"tasks={tasks!r} is not a list of ids: pass one id for each row of X.")
     shape = getattr(tasks, "shape", None)
     if shape is not None and len(shape) == 2 and shape[1] == 1:
         tasks = np.asarray(tasks).reshape(-1)
     elif shape is not None and len(shape) != 1:
         raise ValueError(
-            f"tasks has shape {tuple(shape)}: pass one id for each of the {n_rows} rows of X, in "
-            "one dimension."
+            f"tasks has shape {tuple(shape)}: pass one id for each row of X, in one dimension."
         )
     as_list = getattr(tasks, "tolist", None) or getattr(tasks, "to_list", None)
     ids = list(tasks) if as_list is None else as_list()
-    if len(ids) != n_rows:
+    if n_rows is not None and len(ids) != n_rows:
         raise ValueError(
             f"tasks has {len(ids)} ids but X has {n_rows} rows: pass one id for each row."
         )
-    for row, task in enumerate(ids):
+    for row, task in enumerate(ids, start):
         if not isinstance(task, Hashable):
             raise TypeError(
                 f"the task of row {row}, {task!r}, cannot be used as an id: pass numbers, strings "
@@ -123,14 +120,20 @@ def read_tasks(tasks: Any, n_rows: int, used: BoolArray | None, *, least: int = 
     ids = read_ids(tasks, n_rows)
     if used is not None:
         ids = [task for task, counts in zip(ids, used.tolist(), strict=True) if counts]
-    known = _sorted(set(ids))
+    known = order_ids(set(ids), least=least)
+    position = {task: number for number, task in enumerate(known)}
+    return Tasks(known, np.array([position[task] for task in ids], dtype=np.intp))
+
+
+def order_ids(ids: Iterable[Any], *, least: int = 2) -> list[Any]:
+    """Ids of tasks in order; refused where they are too few to merge."""
+    known = _sorted(ids)
     if len(known) < least:
         raise ValueError(
             f"tasks holds a single id ({known[0]!r}), and there is nothing to merge: pass the ids "
             "of two tasks or more, or fit the regressor by itself."
         )
-    position = {task: number for number, task in enumerate(known)}
-    return Tasks(known, np.array([position[task] for task in ids], dtype=np.intp))
+    return known
 
 
 def as_ids(ids: Sequence[Any]) -> AnyArray:

@@ -37,9 +37,12 @@ class Offsets(NamedTuple):
 
 
 def summarise(
-    inputs: FloatArray, target: FloatArray, weights: FloatArray | None = None
+    inputs: FloatArray,
+    target: FloatArray,
+    weights: FloatArray | None = None,
+    n_samples: int | None = None,
 ) -> TaskSummary:
-    """Reduce the rows of one task."""
+    """Reduce the rows of one task; ``n_samples`` where they stand in for so many."""
     rows = np.column_stack((inputs, target))
     n_rows = rows.shape[0]
     weight = np.ones(n_rows) if weights is None else weights
@@ -55,7 +58,7 @@ def summarise(
         centred *= np.sqrt(weight)[:, None]
     if n_rows > centred.shape[1]:
         centred = np.asarray(np.linalg.qr(centred, mode="r"))
-    return TaskSummary(centred, mean, float(weight.sum()), n_rows)
+    return TaskSummary(centred, mean, float(weight.sum()), n_samples or n_rows)
 
 
 def random_intercepts(tasks: Sequence[TaskSummary]) -> Offsets:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.series import Series
 from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments, Slopes, regress
+from ctfa.core.squared_errors import SquaredErrors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Shares of the variance with which tasks were found to differ from their group, that a held-out
@@ -31,6 +33,7 @@ class OwnRows(NamedTuple):
     complete: BoolArray  # (L, n)
     centre: FloatArray  # (L, K + 1): means over those rows
     weight: FloatArray  # (n,): roots of the rows' weights
+    counts: FloatArray | None  # (n,): rows that each stands for; None for one each
 
     @classmethod
     def of(cls, series: Series) -> OwnRows:
@@ -46,11 +49,14 @@ class OwnRows(NamedTuple):
         known -= centre[:, :, None]
         known *= (complete * np.sqrt(weights))[:, None, :]
         known[~has] = 0.0
-        return cls(known[:, :-1], known[:, -1], complete, centre, np.sqrt(weights))
+        root = np.sqrt(weights)
+        return cls(known[:, :-1], known[:, -1], complete, centre, root, series.counts)
 
     @property
     def n_rows(self) -> FloatArray:
-        """Complete rows of each task."""
+        """Complete rows of each task, or how many they stand for."""
+        if self.counts is not None:
+            return np.asarray(np.round(self.complete @ self.counts))
         return np.asarray(self.complete.sum(axis=1), dtype=float)
 
 
@@ -62,8 +68,8 @@ class OwnFit(Protocol):
     def take(self, tasks: IntArray) -> OwnFit:
         """The same for some of the tasks."""
 
-    def squares(self, partition: Partition) -> FloatArray:
-        """Squared errors to expect when groups serve their members alone, ``(L, n)``.
+    def squares(self, partition: Partition) -> SquaredErrors:
+        """Squared errors to expect when groups serve their members alone.
 
         Row by row those of fit, made larger for what a fit has seen; their mean over the rows of a
         task is its predicted risk. NaN where a task or its group is not complete.
@@ -87,7 +93,7 @@ class SharedFit:
         """The same for some of the tasks."""
         return SharedFit(self.series.of_tasks(tasks), penalised=self.penalised)
 
-    def squares(self, partition: Partition) -> FloatArray:
+    def squares(self, partition: Partition) -> SquaredErrors:
         """As generalised cross-validation has them, over ``(1 - leverage/n)^2``.
 
         A member's share of what the group's fit spends is its share of the group's rows.
@@ -99,7 +105,7 @@ class SharedFit:
         leverage = slopes.used[partition.labels] * rows / whole + 1.0
         spare = np.maximum(1.0 - leverage / np.maximum(rows, 1.0), LEAST_SPARE)
         left = np.where(own.complete, own.target - fitted, np.nan)
-        return np.asarray((left / spare[:, None]) ** 2)
+        return SquaredErrors.of(left / spare[:, None], own.counts)
 
     def _slopes(self, partition: Partition) -> Slopes:
         summed = self.moments.summed(partition.labels, partition.n_groups)
@@ -129,7 +135,7 @@ class AveragedFit:
         """The same for some of the tasks."""
         return AveragedFit(self.series.of_tasks(tasks), penalised=self.penalised)
 
-    def squares(self, partition: Partition) -> FloatArray:
+    def squares(self, partition: Partition) -> SquaredErrors:
         """A member errs by its difference from the mean, and by what the fit leaves of the mean.
 
         On new rows, with ``d = y_i - mean``, ``e`` the residual of the mean and ``r`` coefficients:
@@ -146,16 +152,17 @@ class AveragedFit:
         apart *= mean.weight
         known = self.own.complete & mean.complete[partition.labels]
         left = np.where(known, residual[partition.labels], np.nan)
-        n_rows, used = (
-            column[partition.labels, None] for column in (np.maximum(mean.n_rows, 2.0), slopes.used)
-        )
+        n_rows, used = np.maximum(mean.n_rows, 2.0)[partition.labels], slopes.used[partition.labels]
         if self.penalised:
             spare = np.maximum(1.0 - (used + 1.0) / n_rows, LEAST_SPARE)
-            return np.asarray((apart * n_rows / (n_rows - 1.0) + left / spare) ** 2)
+            apart *= (n_rows / (n_rows - 1.0))[:, None]
+            return SquaredErrors.of(apart + left / spare[:, None], self.own.counts)
         dof = np.maximum(n_rows - used - 1.0, LEAST_SPARE)
         more = (n_rows - 2.0) / np.maximum(dof - 1.0, LEAST_SPARE)
-        squares = apart**2 / (n_rows - 1.0) + (2.0 * apart + more * left) * left / dof
-        return np.asarray(squares * n_rows)
+        form = np.array(
+            ((n_rows / (n_rows - 1.0), n_rows / dof), (n_rows / dof, n_rows * more / dof))
+        )
+        return SquaredErrors(np.stack((apart, left)), form, self.own.counts)
 
     def predict(
         self, partition: Partition, rows: Series, tempers: Sequence[float]
@@ -215,7 +222,7 @@ def mean_series(series: Series, partition: Partition) -> Series:
         values[:, slot] = _observed_mean(series.values[:, slot], partition, series.task_weights)
     has = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(has, partition.labels, series.has)
-    return Series(values, has, series.weights)
+    return Series(values, has, series.weights, counts=series.counts)
 
 
 def _observed_mean(
@@ -245,8 +252,7 @@ def _inputs_of(rows: Series, has: BoolArray, partition: Partition) -> Series:
     if (rows.has & ~has).any():
         known = np.concatenate((has, np.ones((rows.n_tasks, 1), dtype=bool)), axis=1)
         values = np.where(known[:, :, None], values, np.nan)
-    known_rows = Series(values, rows.has & has, rows.weights, task_weights=rows.task_weights)
-    return mean_series(known_rows, partition)
+    return mean_series(replace(rows, values=values, has=rows.has & has), partition)
 
 
 def _about(rows: Series, has: BoolArray, centre: FloatArray) -> FloatArray:

@@ -20,7 +20,8 @@ def gain_over_single(
     """Risk that each task saves by its group's model instead of its own.
 
     Standard errors are those of a mean over rows of the difference of squared errors, as if rows
-    were independent. Some groups at a time: what fits need is many times the data.
+    were independent; of rows that stand in for others, as if errors were Gaussian, too. Some groups
+    at a time: what fits need is many times the data.
     """
     value, error = np.zeros((2, series.n_tasks))
     for groups in _batches(partition):
@@ -28,18 +29,18 @@ def gain_over_single(
         part = fit(series.of_tasks(tasks), aggregate)
         labels = np.repeat(np.arange(len(groups)), [group.size for group in groups])
         alone = part.squares(Partition.singletons(tasks.size))
-        value[tasks], error[tasks] = _gain(alone - part.squares(Partition(labels)))
+        value[tasks], error[tasks] = alone.less(part.squares(Partition(labels)))
     return Gain(value, error)
 
 
 def gains_along(fit: OwnFit, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
     """Members of each merge, and what each of them gains by it."""
     members = [np.array([task]) for task in range(history.n_variables)]
-    risk = np.nanmean(fit.squares(Partition.singletons(history.n_variables)), axis=1)
+    risk = fit.squares(Partition.singletons(history.n_variables)).mean()
     for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
         both = np.concatenate((members[block], members[other]))
         together = Partition(np.zeros(both.size, dtype=np.intp))
-        after = np.nanmean(fit.take(both).squares(together), axis=1)
+        after = fit.take(both).squares(together).mean()
         yield both, risk[both] - after
         risk[both] = after
         members[block], members[other] = both, both[:0]
@@ -58,16 +59,6 @@ def _batches(partition: Partition) -> Iterator[list[IntArray]]:
             batch, count = [], 0
     if batch:
         yield batch
-
-
-def _gain(saved: FloatArray) -> Gain:
-    known = ~np.isnan(saved)
-    count = np.maximum(known.sum(axis=1), 1)
-    filled = np.where(known, saved, 0.0)
-    value = filled.sum(axis=1) / count
-    spread = np.where(known, saved - value[:, None], 0.0)
-    variance = (spread**2).sum(axis=1) / np.maximum(count - 1, 1)
-    return Gain(np.asarray(value), np.sqrt(variance / count))
 
 
 #: Tasks whose fits are worked out together.

@@ -11,6 +11,8 @@ import numpy as np
 
 from ctfa.core.baseline import Baseline, Lines
 from ctfa.core.design import EPS, row_scales
+from ctfa.core.moments import Moments
+from ctfa.core.stand_ins import StandIns
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 #: Numbers handled at once: eight megabytes.
@@ -60,6 +62,9 @@ class Series:
         What every series is regressed on before anything else (``standardised``).
     task_weights : array of shape (tasks,), optional
         How much each task counts in a mean of tasks and in their total risk, of mean one.
+    counts : array of shape (rows,), optional
+        How many rows each stands for, where rows stand in for others (``core/stand_ins.py``); the
+        weights then sum to their number.
     """
 
     values: FloatArray
@@ -68,6 +73,7 @@ class Series:
     is_centred: bool = False
     baseline: FloatArray | None = None
     task_weights: FloatArray | None = None
+    counts: FloatArray | None = None
 
     @classmethod
     def of(
@@ -78,6 +84,7 @@ class Series:
         weights: FloatArray | None = None,
         baseline: FloatArray | None = None,
         task_weights: FloatArray | None = None,
+        counts: FloatArray | None = None,
     ) -> Series:
         """Gather from a table of inputs ``(rows, columns)`` and targets ``(rows, tasks)``.
 
@@ -110,8 +117,14 @@ class Series:
                 values[part, :-1] = X.T[layout[part]]  # the last column where there is none
             values[part, :-1][~has[part]] = np.nan
             values[part, -1] = Y.T[part]
-        known, row_weights = has & _seen(values), _normalised(weights)
-        return cls(values, known, row_weights, baseline=baseline, task_weights=task_weights)
+        return cls(
+            values,
+            has & _seen(values),
+            _normalised(weights, counts),
+            baseline=baseline,
+            task_weights=task_weights,
+            counts=counts,
+        )
 
     @property
     def n_tasks(self) -> int:
@@ -128,6 +141,13 @@ class Series:
         """Number of rows, those of weight zero too."""
         return int(self.values.shape[2])
 
+    @property
+    def n_samples(self) -> int:
+        """Number of rows that count, or that these stand for."""
+        if self.counts is not None:
+            return round(float(self.counts.sum()))
+        return self.n_rows if self.weights is None else int(np.count_nonzero(self.weights))
+
     @cached_property
     def is_complete(self) -> bool:
         """Whether every slot that a task has, and its target, is observed in every row."""
@@ -140,7 +160,8 @@ class Series:
     def take(self, rows: IntArray | BoolArray | slice) -> Series:
         """Return some of the rows; a slot without a value there is one that the task lacks."""
         values = np.take(self.values, np.arange(self.n_rows)[rows], axis=2)
-        weights = None if self.weights is None else _normalised(self.weights[rows])
+        counts = None if self.counts is None else self.counts[rows]
+        weights = None if self.weights is None else _normalised(self.weights[rows], counts)
         baseline = None if self.baseline is None else self.baseline[rows]
         return replace(
             self,
@@ -149,6 +170,7 @@ class Series:
             weights=weights,
             is_centred=False,
             baseline=baseline,
+            counts=counts,
         )
 
     def of_tasks(self, tasks: IntArray) -> Series:
@@ -215,7 +237,7 @@ class Series:
         """The baseline over the rows that count; None without one."""
         if self.baseline is None:
             return None
-        return Baseline.of(self.baseline, self.weights)
+        return Baseline.of(self.baseline, self.weights, self.n_samples)
 
     @property
     def n_spent(self) -> int:
@@ -237,7 +259,29 @@ class Series:
         if factored is None or not self.n_spent:
             return self
         free = factored.free_rows(self.values)
-        return Series(free, self.has, is_centred=True, task_weights=self.task_weights)
+        counts = None
+        if self.counts is not None:
+            # Of rows that stand in for others each stands for fewer, by the share that is spent.
+            counts = np.full(free.shape[2], (self.n_samples - factored.rank) / free.shape[2])
+            free /= np.sqrt(counts)
+        own = self.task_weights
+        return Series(free, self.has, counts, is_centred=True, task_weights=own, counts=counts)
+
+    def compressed(self) -> Series:
+        """Return rows that stand in for others in as few as all series need, moments as they were.
+
+        Rows that were summed up fold by fold are that many for every fold: to compare tasks, all
+        folds together need one. Rows that are themselves stay.
+        """
+        known = np.concatenate((self.has, np.ones((self.n_tasks, 1), dtype=bool)), axis=1)
+        n_series = int(np.count_nonzero(known))
+        if self.counts is None or self.n_rows <= n_series + 1 or not self.is_complete:
+            return self
+        moments = replace(Moments.of(self.values[known].T, self.weights), n_samples=self.n_samples)
+        rows, counts, weights = StandIns.of(moments)
+        values = np.full((*known.shape, rows.shape[0]), np.nan)
+        values[known] = rows.T
+        return replace(self, values=values, weights=weights, counts=counts, baseline=None)
 
 
 SCALES = ("standard", "center", "none")
@@ -263,12 +307,13 @@ def centre(rows: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArra
     return mean, np.where(constant, 0.0, spread)
 
 
-def _normalised(weights: FloatArray | None) -> FloatArray | None:
+def _normalised(weights: FloatArray | None, counts: FloatArray | None = None) -> FloatArray | None:
     """Weights that sum to the number of rows that count, zeros kept."""
     if weights is None:
         return None
     weights = np.asarray(weights, dtype=float)
-    used, row_scale = row_scales(weights.size, weights)
+    n_samples = None if counts is None else round(float(counts.sum()))
+    used, row_scale = row_scales(weights.size, weights, n_samples)
     normalised = np.zeros(weights.size)
     normalised[used] = row_scale**2
     return normalised

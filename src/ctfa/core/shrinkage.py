@@ -36,6 +36,7 @@ def correct(
     *,
     weights: Sequence[FloatArray] | FloatArray | None = None,
     negligible: float = 0.0,
+    counts: Sequence[FloatArray] | None = None,
 ) -> Corrections:
     """Shrink each member's slopes towards its group's, by one penalty a group.
 
@@ -51,8 +52,12 @@ def correct(
         Of the rows; zero leaves a row out.
     negligible : float
         Residuals that vary by no more than this about their mean are rounding.
+    counts : sequence of (n_i,) arrays, optional
+        How many rows each stands for.
     """
     gram, moment, square, centre, n_rows = _moments(inputs, residuals, weights, negligible)
+    if counts is not None:
+        n_rows = np.array([np.round(own.sum()) for own in counts])
     spread = _spread(gram, n_rows)
     gram /= spread[:, None] * spread
     moment /= spread

@@ -60,10 +60,13 @@ class PairedSpace:
         sizes: FloatArray,
         n_inputs: int,
         has: BoolArray | None = None,
+        n_samples: int | None = None,
     ) -> None:
-        self._sums = sums  # (tasks, inputs then target, samples), centred; owned and changed
+        self._sums = sums  # (tasks, inputs then target, rows), centred; owned and changed
         self._size = sizes
-        self.n_variables, self.n_samples = int(sums.shape[0]), int(sums.shape[2])
+        self.n_variables = int(sums.shape[0])
+        # Another number than that of the rows, where these stand in for so many.
+        self.n_samples = int(sums.shape[2]) if n_samples is None else n_samples
         self.n_inputs = n_inputs
         self._has = has  # (tasks, inputs): which a block has, where they differ; owned and changed
         self._square = np.einsum("ijk,ijk->ij", sums, sums)
@@ -127,7 +130,7 @@ class PairedSpace:
             if sizes is not None:
                 rows *= members[chunk, None, None]
         has = None if series.has.all() else series.has.copy()
-        return cls(sums, members, series.n_slots, has)
+        return cls(sums, members, series.n_slots, has, series.n_samples)
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits of both means, of the mean of all members, and what tells the two apart."""
@@ -280,11 +283,11 @@ class PairedSpace:
         return self._left[block]
 
     def _chunks(self, count: int) -> Iterator[slice]:
-        return _chunks(count, self._sums.shape[1], self.n_samples)
+        return _chunks(count, *self._sums.shape[1:])
 
 
-def _chunks(count: int, n_rows: int, n_samples: int) -> Iterator[slice]:
+def _chunks(count: int, n_series: int, n_rows: int) -> Iterator[slice]:
     """As many blocks at once as stay in the cache."""
-    width = max(1, CACHED_NUMBERS // (n_rows * n_samples))
+    width = max(1, CACHED_NUMBERS // (n_series * n_rows))
     for start in range(0, count, width):
         yield slice(start, min(start + width, count))

@@ -58,15 +58,19 @@ class PooledSpace:
         weights: FloatArray | None = None,
         groups: Sequence[Sequence[int]] | None = None,
         row_weights: Sequence[FloatArray] | None = None,
+        n_samples: FloatArray | None = None,
     ) -> PooledSpace:
         """Build from each task's rows, ``(samples, inputs)`` and ``(samples,)``.
 
         ``weights`` say how much each task counts in the total risk, by default all alike (their
         numbers of rows make every row count alike). ``groups`` of tasks are pooled from the start.
         ``row_weights`` are analytic: a row's noise has a variance that is so many times smaller.
+        ``n_samples`` is given where the rows of each task stand in for so many.
         """
         n_tasks, n_inputs = len(inputs), inputs[0].shape[1]
-        counts = np.array([len(rows) for rows in targets], dtype=float)
+        counts = n_samples
+        if counts is None:
+            counts = np.array([len(rows) for rows in targets], dtype=float)
         weights = np.ones(n_tasks) if weights is None else weights
         groups = [[task] for task in range(n_tasks)] if groups is None else groups
         row_weights = [np.ones(len(y)) for y in targets] if row_weights is None else row_weights

@@ -1,0 +1,355 @@
+"""Tasks with rows of their own, in chunks: rows summed up by task and fold, and lazy answers."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa import _validation as check
+from ctfa._collections import _dask
+from ctfa._collections._collection import SUMS_LIMIT, Collection, Rows
+from ctfa._collections._devices import is_foreign, like, to_numpy
+from ctfa._collections._folds import Classes, Split, Wanted
+from ctfa._collections._scores import Errors
+from ctfa._collections._summing import Sums, sum_up
+from ctfa.core.moments import Moments, add_up
+from ctfa.core.stand_ins import stacked
+from ctfa.core.types import AnyArray, FloatArray, IntArray
+
+
+class TaskSample(NamedTuple):
+    """Rows that stand in for those of tasks, their target, and whose they are."""
+
+    sample: check.Sample
+    target: FloatArray
+    tasks: check.Tasks
+
+
+class _Cut(NamedTuple):
+    """How the rows of a chunk are told apart, beside their tasks."""
+
+    start: int
+    classes: Classes  # by the folds of a splitter
+    n_dealt: int  # folds that rows are dealt to by what they hold; 0 for none
+
+
+@dataclass(frozen=True, eq=False)
+class TaskCollection:
+    """Tables of a fit in chunks of the same rows, and the task of every row."""
+
+    data: Collection
+    ids: Any  # Dask array, in the chunks of the inputs
+
+    @classmethod
+    def of(cls, X: Any, y: Any, ids: Any, sample_weight: Any = None) -> TaskCollection:
+        """Put tables and ids in the same chunks."""
+        data = Collection.of(X, y, sample_weight, what="y")
+        check.require_one_target(data.widths[2])
+        return cls(data, _aligned_ids(data.tables[1], ids))
+
+    def read(self, estimator: Any, wanted: Sequence[Wanted], groups: Any) -> TaskSample:
+        """Rows that stand in for those of each task in each fold that is wanted.
+
+        A number of folds deals rows by a hash of what they hold: the same rows are dealt alike,
+        whatever their order and chunks.
+        """
+        n_dealt = 0
+        if wanted and isinstance(wanted[0].cv, Integral) and groups is None:
+            cv = wanted[0].cv
+            n_dealt, wanted = check.read_fold_count(cv, int(cv)), ()
+        classes, n_known = self.data._classes(wanted, groups)
+        sums = self._sums(classes, n_dealt)
+        check.require_all_rows(sums.n_rows, n_known)
+        self._refuse(sums)
+        check.tell_input_names(estimator, self.data.widths[1], self.data.input_labels)
+        return self._stand_in(sums, classes, n_dealt)
+
+    def gathered(self, why: str) -> tuple[Rows, Any]:
+        """All rows in memory, and their ids."""
+        instead = "Use LinearRegression, Ridge, Lasso or ElasticNet and no folds for features"
+        rows = self.data.gathered(why, instead)
+        return rows, _dask.gather([self.ids])[0]
+
+    def _sums(self, classes: Classes, n_dealt: int) -> Sums:
+        first = self.data.tables[1]
+        told = [_Cut(0, classes, n_dealt)] * first.numblocks[0]
+        if _dask.is_counted(first):
+            sizes = [int(size) for size in first.chunks[0]]
+            starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).tolist()
+            told = [
+                _Cut(start, classes.of_rows(start, size), n_dealt)
+                for start, size in zip(starts, sizes, strict=True)
+            ]
+        tables = (self.ids, *self.data.tables[1:], self.data.weights)
+        sums: Sums = _dask.add_chunks(_sum_chunk, tables, told)
+        counted = {key: part for key, part in sums.classes.items() if part.n_samples}
+        return Sums(sums.n_rows, counted, sums.trouble, sums.has_gaps)
+
+    def _refuse(self, sums: Sums) -> None:
+        trouble = sums.trouble[2]
+        if trouble is not None:
+            check.refuse_number(trouble.value, trouble.row, trouble.column, "y", None)
+        self.data.refuse(sums)
+        n_summed = sum(part.sums is not None for part in sums.classes.values())
+        check.require_room_for_sums(sum(self.data.widths), n_summed, SUMS_LIMIT)
+
+    def _warn_if_doubtful(self, sums: Sums) -> None:
+        """Say when sums have lost digits of what inputs do within tasks."""
+        tasks: dict[Any, Moments] = {}
+        for (task, _), part in sums.classes.items():
+            mine = tasks.get(task)
+            tasks[task] = part.moments if mine is None else mine + part.moments
+        n_inputs = self.data.widths[1]
+        whole = add_up(list(tasks.values()))
+        within = sum(task.cross for task in tasks.values())
+        if whole.n_samples > n_inputs + 1 + len(tasks):
+            moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
+            check.warn_if_sums_are_doubtful(moments.weakest(n_inputs))
+
+    def _stand_in(self, sums: Sums, classes: Classes, n_dealt: int) -> TaskSample:
+        known = check.order_ids({task for task, _ in sums.classes})
+        self._warn_if_doubtful(sums)
+        position = {task: number for number, task in enumerate(known)}
+        keys = sorted(sums.classes, key=lambda key: (position[key[0]], key[1]))
+        parts = [sums.classes[key].stand_ins() for key in keys]
+        rows, counts, weights = stacked(parts)
+        heights = [len(part.rows) for part in parts]
+        task = np.repeat([position[key[0]] for key in keys], heights)
+        own = np.repeat([key[1] for key in keys], heights)
+        folds = classes.folds(own)
+        if n_dealt:
+            check.read_fold_count(n_dealt, int(np.bincount(task, counts).max()))
+            folds = {"limit": _dealt(own)}
+        plain = bool((counts == 1.0).all())
+        weighed = self.data.weights is not None
+        sample = check.Sample(
+            np.ascontiguousarray(rows[:, :-1]),
+            None if plain and not weighed else check.normalised(weights, None if plain else counts),
+            None,
+            None,
+            None if plain else counts,
+            folds,
+        )
+        return TaskSample(sample, rows[:, -1].copy(), check.Tasks(known, task))
+
+
+def apart(X: Any, tasks: Any) -> tuple[Any, Any]:
+    """Features and ids, where these are a column of a table that may be in chunks."""
+    if not check.is_column(tasks):
+        return X, tasks
+    if not _dask.is_dask(X) or hasattr(X, "columns") or not isinstance(tasks, Integral):
+        return check.take_column(to_numpy(X), tasks)
+    array = _dask.as_array(X, "X")
+    width = int(array.shape[1])
+    if not -width <= int(tasks) < width:
+        check.take_column(np.empty((1, width)), tasks)  # says what is wrong
+    column = int(tasks) % width
+    return array[:, [k for k in range(width) if k != column]], array[:, column]
+
+
+def is_lazy(*data: Any) -> bool:
+    """Whether any of these is Dask's."""
+    return any(map(_dask.is_dask, data))
+
+
+def as_array_of(X: Any, answer: FloatArray) -> Any:
+    """An answer as an array of the library of the data that were asked about."""
+    return like(answer, X) if is_foreign(X) else answer
+
+
+def predict_tasks(
+    predict: Callable[..., FloatArray], read: Callable[[Any], Any], X: Any, ids: Any
+) -> Any:
+    """Predictions ``(n,)`` of rows in chunks, computed when somebody wants them.
+
+    ``predict`` is asked about a chunk of features and the ids of its rows; ``read`` about a row
+    that is made up, to say at once what is wrong with the columns.
+    """
+    da: Any = importlib.import_module("dask.array")
+    array, ids, columns = _aligned(X, ids)
+    read(_dask.as_frame(np.ones((1, int(array.shape[1]))), columns))
+    return da.blockwise(
+        _predict_chunk,
+        "i",
+        array,
+        "ij",
+        ids,
+        "i",
+        predict=predict,
+        columns=columns,
+        dtype=np.float64,
+        concatenate=True,
+        align_arrays=False,
+        meta=np.empty(0),
+    )
+
+
+def r2_of_tasks(
+    predict: Callable[..., FloatArray], X: Any, y: Any, ids: Any, sample_weight: Any
+) -> float:
+    """R2 over all rows, in one pass over the chunks."""
+    tasks = TaskCollection.of(X, y, ids, sample_weight)
+    ask = functools.partial(_judge_chunk, predict, tasks.data.input_labels)
+    tables = (*tasks.data.tables[1:], tasks.ids, tasks.data.weights)
+    found: Errors = _dask.add_chunks(ask, tables, [None] * tables[0].numblocks[0])
+    return float(found.r2[0])
+
+
+def means_of_strangers(X: Any, ids: Any, known: frozenset[Any]) -> Mapping[Any, FloatArray]:
+    """Mean inputs of every task that is not known, in one pass over the chunks."""
+    array, ids, _ = _aligned(X, ids)
+    ask = functools.partial(_strangers_of, known)
+    found: _Means = _dask.add_chunks(ask, (array, ids), [None] * array.numblocks[0])
+    return {task: total / count for task, (count, total) in found.sums.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Means:
+    """Numbers of rows and sums of inputs, task by task; ``a + b`` has those of both."""
+
+    sums: dict[Any, tuple[int, FloatArray]]
+
+    def __add__(self, other: _Means) -> _Means:
+        sums = dict(self.sums)
+        for task, (count, total) in other.sums.items():
+            mine = sums.get(task)
+            sums[task] = (count, total) if mine is None else (count + mine[0], total + mine[1])
+        return _Means(sums)
+
+
+class _Parts(NamedTuple):
+    """Classes of the rows of one chunk."""
+
+    rows: Sequence[tuple[Hashable, IntArray]]
+
+    def parts(self, n_rows: int) -> Iterator[tuple[Hashable, IntArray]]:
+        """Each of them, and its rows."""
+        yield from self.rows
+
+
+def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any) -> Sums:
+    inputs = np.asarray(to_numpy(inputs), dtype=np.float64)
+    target = np.asarray(to_numpy(target), dtype=np.float64).reshape(len(inputs), -1)
+    names, code = read_codes(ids, len(inputs), told.start)
+    fold = np.full(len(inputs), -1, dtype=np.intp)
+    for number, where in told.classes.parts(len(inputs)):
+        fold[where] = number
+    if told.n_dealt:
+        fold = deal_rows((inputs, target), told.n_dealt)
+    parts = [
+        ((names[task], number), rows) for task, number, rows in _grouped(code, fold) if number >= 0
+    ]
+    width = inputs.shape[1] + 1
+    n_summed = sum(rows.size > width + 1 for _, rows in parts)
+    check.require_room_for_sums(width, n_summed, SUMS_LIMIT)
+    return sum_up((None, inputs, target), weights, told.start, _Parts(parts))
+
+
+def read_codes(ids: Any, n_rows: int, start: int = 0) -> tuple[list[Any], IntArray]:
+    """Distinct ids of a chunk, and which of them each row has."""
+    block = np.asarray(to_numpy(ids))
+    if block.dtype.kind in "biufUS" and block.ndim == 1:
+        names, code = np.unique(block, return_inverse=True)
+        if block.dtype.kind != "f" or not np.isnan(names).any():
+            return names.tolist(), np.asarray(code)
+    listed = check.read_ids(block, n_rows, start)
+    place: dict[Any, int] = {}
+    code = np.array([place.setdefault(task, len(place)) for task in listed], dtype=np.intp)
+    return list(place), code
+
+
+def deal_rows(tables: Sequence[FloatArray], n_folds: int) -> IntArray:
+    """Fold of each row, by a hash of its numbers; rows that are equal are dealt together."""
+    mixed = np.full(len(tables[0]), 0x9E3779B97F4A7C15, dtype=np.uint64)
+    for table in tables:
+        # Adding zero makes one of the two zeros.
+        bits = np.ascontiguousarray(table.T + 0.0).view(np.uint64)
+        for column in bits:
+            mixed = _mixed(mixed ^ column)
+    return np.asarray(_mixed(mixed) % np.uint64(n_folds), dtype=np.intp)
+
+
+def _mixed(words: AnyArray) -> AnyArray:
+    """Let every bit move all others (the finishing steps of SplitMix64)."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return np.asarray(words ^ (words >> np.uint64(31)))
+
+
+def _grouped(code: IntArray, fold: IntArray) -> Iterator[tuple[int, int, IntArray]]:
+    """Rows of each task in each fold."""
+    order = np.lexsort((fold, code))
+    if not order.size:
+        return
+    same = (np.diff(code[order]) == 0) & (np.diff(fold[order]) == 0)
+    for rows in np.split(order, np.flatnonzero(~same) + 1):
+        yield int(code[rows[0]]), int(fold[rows[0]]), rows
+
+
+def _dealt(fold: IntArray) -> list[Split]:
+    return [
+        (np.flatnonzero(fold != number), np.flatnonzero(fold == number))
+        for number in np.unique(fold)
+    ]
+
+
+def _aligned(X: Any, ids: Any) -> tuple[Any, Any, Any]:
+    """Features and ids as Dask arrays in the same chunks, and the names of the features."""
+    columns = X.columns if hasattr(X, "columns") else None
+    if _dask.is_dask(X):
+        array = _dask.as_array(X, "X")
+        return array, _aligned_ids(array, ids), columns
+    ids = _as_ids(ids)
+    (array, ids), _ = _dask.aligned((np.asarray(X), ids), None, ("X", "tasks"))
+    return array, ids, columns
+
+
+def _aligned_ids(inputs: Any, ids: Any) -> Any:
+    """Ids of rows as a Dask array in the chunks of these."""
+    (_, placed), _ = _dask.aligned((inputs, _as_ids(ids)), None, ("tasks", "X"))
+    return placed
+
+
+def _as_ids(ids: Any) -> Any:
+    if not _dask.is_dask(ids):
+        ids = to_numpy(ids)
+        array = ids if isinstance(ids, np.ndarray) else check.as_ids(check.read_ids(ids, None))
+        return array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
+    if _dask.is_frame(ids):
+        # Text, categories and dates are the objects that a frame in memory would give.
+        plain = getattr(getattr(ids, "dtype", None), "kind", "O") in "biuf"
+        array = (ids if plain else ids.astype(object)).to_dask_array()
+    else:
+        array = ids.data if hasattr(ids, "coords") else ids  # xarray
+    return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
+
+
+def _predict_chunk(inputs: Any, ids: Any, predict: Any, columns: Any) -> FloatArray:
+    rows = _dask.as_frame(np.asarray(to_numpy(inputs)), columns)
+    return np.asarray(predict(rows, np.asarray(to_numpy(ids))))
+
+
+def _judge_chunk(
+    predict: Any, columns: Any, told: Any, inputs: Any, target: Any, ids: Any, weights: Any
+) -> Errors:
+    predicted = _predict_chunk(inputs, ids, predict, columns)
+    true = np.asarray(to_numpy(target), dtype=np.float64).reshape(-1, 1)
+    each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
+    return Errors.of(true, predicted[:, None], each)
+
+
+def _strangers_of(known: frozenset[Any], told: Any, inputs: Any, ids: Any) -> _Means:
+    rows = np.asarray(to_numpy(inputs), dtype=np.float64)
+    names, code = read_codes(ids, len(rows))
+    found = {}
+    for number, task in enumerate(names):
+        if task not in known:
+            at = code == number
+            found[task] = int(np.count_nonzero(at)), rows[at].sum(axis=0)
+    return _Means(found)
