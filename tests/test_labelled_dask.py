@@ -453,10 +453,63 @@ def test_a_chunk_that_cannot_be_read_is_one_clear_error():
         ctfa.labelled.fit(lazy, target="flow")
 
 
-def test_features_of_each_tasks_own_are_computed():
-    data = ctfa.datasets.make_basins(10, 80, 2, n_regions=2, random_state=0).to_xarray()
+def own_inputs(n_samples=900, **options):
+    made = ctfa.datasets.make_basins(6, n_samples, 2, n_regions=2, random_state=0, **options)
+    return made.to_xarray()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"aggregate": "mean", "max_loss": 1.2},
+        {"aggregate": "auto", "anomalies": "month", "cv": 4, "held_out": 3},
+        {"aggregate": "pool", "head": "shrink", "weights": None, "held_out": None},
+    ],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_features_of_each_tasks_own_decide_as_in_memory(options):
+    data = own_inputs()
+    one = ctfa.labelled.fit(data, target="flow", **options)
+    two = ctfa.labelled.fit(data.chunk(time=70, basin=4), target="flow", **options)
+    xr.testing.assert_identical(one.regions, two.regions)
+    assert two.estimator.aggregate_ == one.estimator.aggregate_
+    np.testing.assert_allclose(two.history.loss, one.history.loss, rtol=1e-8, atol=1e-8)
+    xr.testing.assert_allclose(two.coef, one.coef, rtol=1e-8)
+    known = np.isfinite(two.coef_error)
+    np.testing.assert_allclose(two.coef_error.where(known), one.coef_error.where(known), rtol=1e-8)
+    # What disturbs all members of a region at a time is in no sums.
+    alone = np.bincount(two.estimator.labels_) == 1
+    expected = alone if two.estimator.aggregate_ == "pool" else np.ones_like(alone)
+    np.testing.assert_array_equal(known.all("feature"), expected)
+    xr.testing.assert_allclose(two.predict(data), one.predict(data), rtol=1e-8)
+    if one.held_out is not None:
+        for method, errors in two.held_out.errors.items():
+            np.testing.assert_allclose(errors, one.held_out.errors[method], rtol=1e-8)
+
+
+def test_features_of_each_tasks_own_are_read_once():
+    data = own_inputs()
+    seen = Watched()
+    lazy = data.copy()
+    name = next(name for name in data.data_vars if name != "flow")
+    lazy[name] = (data[name].dims, seen.array(data[name].values, (90, 6)))
+    lazy["flow"] = data.flow.chunk(time=90)
+    seen.made.clear()
+    with dask.config.set(scheduler="threads", num_workers=2):
+        found = ctfa.labelled.fit(lazy, target="flow", aggregate="mean")
+    assert found.held_out is not None
+    assert sorted(row for row, _ in seen.made) == [0, *range(10)]
+    assert seen.most <= 6
+
+
+def test_gaps_in_features_of_each_tasks_own_are_worked_with_in_memory(monkeypatch):
+    data = own_inputs(120, gaps=0.05)
     options = {"target": "flow", "aggregate": "mean", **QUICK}
     one = ctfa.labelled.fit(data, **options)
     two = ctfa.labelled.fit(data.chunk(time=20, basin=3), **options)
     xr.testing.assert_identical(one.regions, two.regions)
-    xr.testing.assert_allclose(two.predict(data), one.predict(data))
+    xr.testing.assert_identical(two.coef, one.coef)
+    assert two.notes == one.notes
+    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    with pytest.raises(ValueError, match=r"flow or features with missing values needs the rows"):
+        ctfa.labelled.fit(data.chunk(time=20), **options)

@@ -43,6 +43,7 @@ class OwnPhaseMixin:
     _check_options: Callable[[], None]
     _read_layout: Callable[[int, int], IntArray]
     _series: Callable[..., Series]
+    _fit_read: Callable[..., Any]
     _keep: Callable[..., None]
 
     def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
@@ -69,6 +70,22 @@ class OwnPhaseMixin:
                 needs.append(f"head='shrink' with {name}()")
         return wanted, next(filter(None, needs), None)
 
+    def _fit_stand_ins(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        names: Any = None,
+        data: Collection | None = None,
+    ) -> Any:
+        """Fit to rows that stand in for others, with their folds; names are of the inputs."""
+        self._check_options()
+        check.tell_input_names(self, sample.inputs.shape[1], names)
+        return self._fit_read(*self._received(sample, targets, None), None, data)
+
+    def _together(self, layout: IntArray) -> list[IntArray]:
+        """Inputs that are in one fit, task by task."""
+        return [columns[columns != NO_COLUMN] for columns in layout]
+
     def _read_collection(
         self,
         data: Collection,
@@ -81,7 +98,7 @@ class OwnPhaseMixin:
         self._check_options()
         check.tell_input_names(self, data.widths[1], data.input_labels)
         layout = self._read_layout(*data.widths[1:])
-        together = [columns[columns != NO_COLUMN] for columns in layout]
+        together = self._together(layout)
         read = data.read_or_gather(self, wanted, groups, needs_rows, together)
         if read.rows is not None:
             return self._read(*read.rows, target_weight)

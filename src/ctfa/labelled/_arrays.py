@@ -35,7 +35,7 @@ class Arrays:
     samples: Any  # the coordinate of the rows, a DataArray
     used: BoolArray  # which rows of the data these are
     notes: list[str]
-    has_gaps: bool  # whether a target is missing somewhere
+    has_gaps: bool  # whether a target, or a feature of a task's own, is missing somewhere
     is_presumed: bool = False  # whether only the first rows have been looked at
 
     @property
@@ -73,7 +73,7 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
     if not used.all():
         X, Y = X[used], Y[used]
     Y = Y[:, kept]
-    has_gaps = bool((facts.observed[kept] < facts.n_rows).any())
+    has_gaps = facts.has_gaps(kept, plan)
     return Arrays(
         X, Y, layout, tasks, samples, used, notes, has_gaps, is_presumed=presumed is not None
     )

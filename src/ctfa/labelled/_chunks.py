@@ -18,16 +18,12 @@ from ctfa.labelled._plan import Plan
 
 #: Bytes of a piece of all tables, in double precision.
 PIECE = 64 << 20
-#: Whether tables of tasks with features of their own stay in chunks, too: they are computed while
-#: the estimator of such tasks takes rows in memory alone.
-OWN_INPUTS_IN_CHUNKS = False
 
 
 def in_chunks(gathered: Gathered) -> bool:
     """Whether the tables of these data stay in chunks."""
     # Not whether anything is Dask's: coordinates may be where the numbers are in memory.
-    lazy = any(array.chunks is not None for array in (gathered.target, *gathered.features))
-    return lazy and (gathered.plan.is_shared or OWN_INPUTS_IN_CHUNKS)
+    return any(array.chunks is not None for array in (gathered.target, *gathered.features))
 
 
 def tables_of(gathered: Gathered) -> tuple[Any, list[Any]]:

@@ -80,6 +80,16 @@ class Facts:
         whole = all(bool((count == self.n_rows).all()) for count in counts)
         return whole and not bool(self.constant.any())
 
+    def has_gaps(self, kept: IntArray, plan: Plan) -> bool:
+        """Whether anything is missing of these tasks, in rows with all that they share."""
+        counts = [self.observed[kept]]
+        if not plan.is_shared:
+            counts += [
+                count if slot.shared else count[kept]
+                for count, slot in zip(self.slots, plan.slots, strict=True)
+            ]
+        return any(bool((count < self.n_rows).any()) for count in counts)
+
 
 def _in_memory(values: Sequence[Any]) -> list[Any]:
     """Compute what is lazy, all in one pass."""

@@ -73,8 +73,8 @@ def fit(
     data : xarray Dataset or DataArray, pandas, polars or geopandas table
         A table is long (a row for every sample and task), wide (``target`` names several columns,
         which share the features), has columns in pairs (variable, task), or, without ``sample``,
-        holds rows of each task's own. Arrays of Dask stay in chunks where all tasks share complete
-        features: they are read once, a few chunks at a time.
+        holds rows of each task's own. Arrays of Dask stay in chunks where nothing is missing:
+        they are read once, a few chunks at a time.
     target : str, DataArray or list of columns
         What is predicted.
     features : str, list or DataArray(s), default=None

@@ -77,9 +77,12 @@ def _from_chunks(
     if any(sums.trouble) and arrays.is_presumed:
         return _from_chunks(model, task, look_closely(), look_closely)
     data.refuse(sums)
-    sample, targets = data.stand_in(sums, classes)
+    together = None if arrays.layout is None else model._together(arrays.layout)
+    sample, targets = data.stand_in(sums, classes, together)
     targets = check.read_target_weight(task.weights, targets)
     model._fit_stand_ins(sample, targets, data.input_labels, data)
+    if arrays.layout is not None:
+        _name_slots(model, task.plan)
     known = complete_from_sums(Material(model), sample, targets, asked.judging)
     notes = [*arrays.notes, SUMMED]
     if asked.unjudged:
@@ -97,12 +100,12 @@ class _Asked(NamedTuple):
 
     @classmethod
     def of(cls, model: Any, task: Task, arrays: Arrays) -> _Asked:
-        if arrays.layout is not None:
-            return cls([], None, "a fit to features of each task's own")
         if arrays.has_gaps:
-            return cls([], None, f"a fit to {task.plan.target} with missing values")
+            what = "" if arrays.layout is None else " or features"
+            return cls([], None, f"a fit to {task.plan.target}{what} with missing values")
         n_tasks = arrays.tasks.n_tasks
-        wanted, needs_rows = model._asks_of(model._phases(), n_tasks)
+        phases = [model._phases()] if arrays.layout is None else []
+        wanted, needs_rows = model._asks_of(*phases, n_tasks)
         if task.held_out is None or task.held_out is False:
             return cls(wanted, None, needs_rows)
         if not learns_from_sums(model._template):
@@ -134,7 +137,7 @@ def _collection(task: Task, arrays: Arrays) -> Collection:
     coords = {"feature": inputs} if arrays.layout is None else {}
     X = xarray.DataArray(arrays.X, dims=("row", "feature"), coords=coords)
     Y = xarray.DataArray(arrays.Y, dims=("row", "task"), coords={"task": arrays.tasks.names})
-    return Collection.of(X, Y, None, task.columns(arrays))
+    return Collection.of(X, Y, None, task.columns(arrays), gaps=arrays.layout is not None)
 
 
 def _gathered(data: Collection, arrays: Arrays, why: str) -> Arrays:

@@ -81,22 +81,19 @@ def rows_of(fitted: Fitted, given: Given) -> Rows | None:
     if isinstance(model, PooledCTFARegressor):
         return _rows_of_tasks(fitted, given)
     if isinstance(model, MultiInputCTFARegressor):
-        sample, targets = model._read_again(given.X, given.Y, None, given.baseline)
-        series = Series.of(
-            sample.inputs,
-            model.layout_,
-            targets.values,
-            baseline=sample.baseline,
-            task_weights=targets.weights,
-        )
-        return _rows_of_own(fitted, series.in_units(model._units, overwrite=True))
+        read = model._read_again(given.X, given.Y, None, given.baseline)
+        return rows_of_read(fitted, *read)
     if isinstance(model, CTFARegressor):
-        return rows_of_shared(model, *model._read_again(given.X, given.Y, None, given.baseline))
+        return rows_of_read(fitted, *model._read_again(given.X, given.Y, None, given.baseline))
     return None
 
 
-def rows_of_shared(model: CTFARegressor, sample: check.Sample, targets: check.Targets) -> Rows:
-    """The same of data that have been read, of inputs that all targets share."""
+def rows_of_read(fitted: Fitted, sample: check.Sample, targets: check.Targets) -> Rows:
+    """The same of data that have been read; they may stand in for others."""
+    model = fitted.model
+    if isinstance(model, MultiInputCTFARegressor):
+        series = model._series(sample, targets)
+        return _rows_of_own(fitted, series.in_units(model._units, overwrite=True))
     inputs = model._residual(sample.inputs, sample.baseline)
     means = model.targets_._mean(targets.values, sample.baseline)
     stands_for = None if sample.counts is None else sample.weights
@@ -129,13 +126,15 @@ def _rows_of_tasks(fitted: Fitted, given: Given) -> Rows:
 def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
     """The same where targets have inputs of their own: averaged, or stacked."""
     slots, groups = fitted.model._models.slots, fitted.partition.groups
+    stands_for = None if series.counts is None else series.weights
     if fitted.shares == "mean inputs":
         means = mean_series(series, fitted.partition).values
 
         def averaged(group: int) -> GroupRows:
             inputs, target = means[group, :-1][slots[group]].T, means[group, -1]
             seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
-            return GroupRows(inputs[seen], target[seen], seen)
+            weights = None if stands_for is None else stands_for[seen]
+            return GroupRows(inputs[seen], target[seen], seen, weights=weights)
 
         return averaged
     own = OwnRows.of(series)
@@ -145,7 +144,12 @@ def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
         inputs = own.inputs[members][:, slots[group]].transpose(0, 2, 1)
         complete = own.complete[members]
         sample = np.nonzero(complete)[1]
-        return GroupRows(inputs[complete], own.target[members][complete], sample, members.size)
+        inputs, target = inputs[complete], own.target[members][complete]
+        if stands_for is None:
+            return GroupRows(inputs, target, sample, members.size)
+        root = own.weight[sample]
+        weights = stands_for[sample]
+        return GroupRows(inputs / root[:, None], target / root, sample, members.size, weights)
 
     return stacked
 
@@ -179,7 +183,7 @@ def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> Flo
     samples, draw = np.unique(rows.sample, return_inverse=True)
     if samples.size == len(inputs):
         return np.asarray(np.sqrt(left @ left / spare * (root**2).sum(axis=0)))
-    if samples.size < 2:
+    if samples.size < 2 or rows.weights is not None:  # what rows of a sample share is in no sums
         return unknown
     scores = np.zeros((samples.size, k))
     np.add.at(scores, np.asarray(draw).reshape(-1), centred * left[:, None])

@@ -16,11 +16,12 @@ from sklearn.base import clone
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
 from ctfa._collections import Wanted
+from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa.core.baseline import Baseline
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.report._coefficients import coefficients_of, rows_of_shared
+from ctfa.report._coefficients import coefficients_of, rows_of_read
 from ctfa.report._fitted import Fitted
 from ctfa.report._held_out import ALONE, BLOCKS, MANY, MODEL
 from ctfa.report._material import HeldOut, Material
@@ -66,7 +67,7 @@ def complete_from_sums(
 ) -> Material:
     """Work out what rows that stand in for the data tell, and nobody has told yet."""
     fitted = Fitted(material.model)
-    rows = rows_of_shared(fitted.model, sample, targets)
+    rows = rows_of_read(fitted, sample, targets)
     judged = None if judging is None else _judged(fitted.model, sample, targets, judging)
     return replace(
         material,
@@ -85,19 +86,25 @@ def _full_history(
     if rule.scan != "best-first" or is_passed or fitted.partition.n_variables < 2:
         return None
     every = clone(rule).set_params(max_loss=np.inf)
-    whole = CTFARegressor(targets=every, features="passthrough")._fit_stand_ins(sample, targets)
+    simple = {"regressor": None, "targets": every, "features": "passthrough", "head": "mean"}
+    whole: Any = CTFARegressor(**simple)
+    if isinstance(fitted.model, MultiInputCTFARegressor):
+        whole = fitted.model._anew().set_params(**simple, aggregate=fitted.model.aggregate_)
+    whole._fit_stand_ins(sample, targets)
     history: MergeHistory = whole.history_
     return history
 
 
 def _judged(
-    model: CTFARegressor, sample: check.Sample, targets: check.Targets, judging: Judging
+    model: Any, sample: check.Sample, targets: check.Targets, judging: Judging
 ) -> HeldOut | None:
     """Mean squared error of each target by each method, in units of the target's variance."""
     assert sample.folds is not None
     values = targets.values
     left = Anomalies.of(sample, values[:, :0])
-    needed = left.judged.design.rank + left.n_spent + 3
+    own_inputs = isinstance(model, MultiInputCTFARegressor)
+    rank = model.layout_.shape[1] if own_inputs else left.judged.design.rank
+    needed = rank + left.n_spent + 3
     splits = sample.folds[HELD_OUT]
     methods = {MODEL: model._anew(), ALONE: model._single_task()}
     total = np.zeros((len(methods), values.shape[1]))
