@@ -21,11 +21,14 @@ def blocks(name):
 # Basins with gaps are predicted where their inputs are there, and the others are counted.
 @pytest.mark.filterwarnings("ignore:.*predictions are NaN because inputs are missing")
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/baselines.md", "docs/plots.md", "docs/labelled.md"]
+    "name",
+    ["README.md", "docs/baselines.md", "docs/plots.md", "docs/labelled.md", "docs/streaming.md"],
 )
 def test_the_examples_run(name, capsys, monkeypatch, tmp_path):
     pytest.importorskip("pandas", reason="some examples show data frames")
     monkeypatch.chdir(tmp_path)  # some write files
+    if name == "docs/streaming.md":
+        pytest.importorskip("pyarrow", reason="the example writes Parquet")
     if name in ("docs/baselines.md", "docs/plots.md"):
         pytest.importorskip("matplotlib", reason="the example draws")
         monkeypatch.setenv("MPLBACKEND", "Agg")

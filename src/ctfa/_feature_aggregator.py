@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
 from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
+from ctfa._streaming import Piece, Streaming, pieces_of
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
 from ctfa.core.history import Ledger
@@ -24,11 +25,13 @@ from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
 from ctfa.core.types import FloatArray
 
+#: What is given of every piece of rows.
+ARGUMENTS = ("X", "y", "sample_weight")
 #: The way out of too few rows.
 RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
 
 
-class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Average groups of features whose coefficients need not differ (Phase II).
 
     Columns are averaged in the units they come in: put a ``StandardScaler`` in front where units
@@ -83,6 +86,8 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     array(['mean(x0, x1, x2)', 'x3'], dtype=object)
     """
 
+    _target_name = "y"
+
     def __init__(
         self,
         criterion: str | Callable[..., Any] = "risk",
@@ -126,18 +131,88 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        self._sums = data = sums = None
         if is_collection(X, y, sample_weight):
             data = Collection.of(X, y, sample_weight, what="y")
             check.require_one_target(data.widths[2])
             read = data.read_or_gather(self, self._folds_wanted(), None, self._needs_rows())
             if read.rows is not None:
                 return self.fit(*read.rows[:3])
-            sample, targets = read.found
+            (sample, targets), sums = read.found, read.sums
             target = targets.values[:, 0]
         else:
             sample = check.read_sample(self, X, sample_weight)
             target = check.read_vector(y, sample)
-        return self._fit_factored(self._factor(sample, target), target)
+            targets = check.name_targets(target[:, None], None, None, is_vector=True, what="y")
+        self._fit_factored(self._factor(sample, target), target)
+        if self._needs_rows() is None:
+            folds = self._folds_wanted()
+            self._keep_sums(sample, targets, sample_weight, folds, data, sums)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows to those seen before, and find the groups again: as ``fit`` on all of them.
+
+        Only sums are kept of the rows. A call that is refused changes nothing.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features), or an iterable
+            Without ``y`` an iterable of pieces, each ``(X, y)``, ``(X, y, sample_weight)`` or a
+            dictionary of these.
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), default=None
+            Comparable from piece to piece; rows without weights weigh one.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        ``cv`` is a number of folds or None. Each piece is divided into as many blocks: fold ``i``
+        is the ``i``-th block of all pieces; see ``CTFARegressor.partial_fit``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ctfa import FeatureAggregator
+        >>> rng = np.random.default_rng(0)
+        >>> common = rng.normal(size=(80, 1))
+        >>> X = np.hstack([common + 0.3 * rng.normal(size=(80, 3)), rng.normal(size=(80, 1))])
+        >>> y = X.sum(axis=1) + rng.normal(size=80)
+        >>> pieces = [(X[:30], y[:30]), (X[30:], y[30:])]
+        >>> FeatureAggregator().partial_fit(pieces).get_feature_names_out()
+        array(['mean(x0, x1, x2)', 'x3'], dtype=object)
+        """
+        return self._stream(pieces_of(Piece(X, y, sample_weight), ARGUMENTS), adding=True)
+
+    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Subtract rows that were added before, and find the groups again.
+
+        Where there are folds, pieces are forgotten as they were added; elsewhere any rows can be.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in ``partial_fit``.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ctfa import FeatureAggregator
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(80, 3))
+        >>> y = X.sum(axis=1) + rng.normal(size=80)
+        >>> model = FeatureAggregator().partial_fit(X, y).forget(X[:20], y[:20])
+        >>> round(float(np.exp(model.max_loss_)))  # "auto" is the logarithm of the rows
+        60
+        """
+        return self._stream(pieces_of(Piece(X, y, sample_weight), ARGUMENTS), adding=False)
 
     @answers_lazily
     def transform(self, X: Any) -> FloatArray:
@@ -189,6 +264,15 @@ class FeatureAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         settle(self, self._pose(factored, target, name), limit, names)
         return self
+
+    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+        check.require_one_target(n_targets)
+        check.refuse_streaming(self._needs_rows())
+        return self._folds_wanted()
+
+    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        target = targets.values[:, 0]
+        self._fit_factored(self._factor(sample, target), target)
 
     def _folds_wanted(self) -> list[Wanted]:
         """Folds that merges are judged on, where they are."""

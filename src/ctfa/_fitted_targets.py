@@ -49,6 +49,11 @@ class FittedGroups:
             raise AttributeError(
                 f"{kind}.{name} is computed on request: call stability(X, Y) first."
             )
+        if name in ("partial_fit", "forget") and hasattr(type(self), name):
+            raise AttributeError(
+                f"{kind} has no {name}: the folds of its search hold the rows themselves. Use "
+                "CTFARegressor, whose max_loss='auto' is chosen on the folds of a stream."
+            )
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     partition_ = _of_targets("partition_", "Groups.")

@@ -43,7 +43,6 @@ class OwnPhaseMixin:
     _check_options: Callable[[], None]
     _read_layout: Callable[[int, int], IntArray]
     _series: Callable[..., Series]
-    _fit_read: Callable[..., Any]
     _keep: Callable[..., None]
 
     def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
@@ -70,18 +69,6 @@ class OwnPhaseMixin:
                 needs.append(f"head='shrink' with {name}()")
         return wanted, next(filter(None, needs), None)
 
-    def _fit_stand_ins(
-        self,
-        sample: check.Sample,
-        targets: check.Targets,
-        names: Any = None,
-        data: Collection | None = None,
-    ) -> Any:
-        """Fit to rows that stand in for others, with their folds; names are of the inputs."""
-        self._check_options()
-        check.tell_input_names(self, sample.inputs.shape[1], names)
-        return self._fit_read(*self._received(sample, targets, None), None, data)
-
     def _together(self, layout: IntArray) -> list[IntArray]:
         """Inputs that are in one fit, task by task."""
         return [columns[columns != NO_COLUMN] for columns in layout]
@@ -96,7 +83,7 @@ class OwnPhaseMixin:
     ) -> tuple[check.Sample, check.Targets]:
         """Check options, and read data as rows that stand in for theirs, or all of them."""
         self._check_options()
-        check.tell_input_names(self, data.widths[1], data.input_labels)
+        check.tell_input_names(self, data.widths[1], data.input_names)
         layout = self._read_layout(*data.widths[1:])
         together = self._together(layout)
         read = data.read_or_gather(self, wanted, groups, needs_rows, together)

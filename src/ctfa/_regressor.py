@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
 from ctfa._collections import (
+    OF_SUMS,
     Collection,
     Wanted,
     answers_lazily,
@@ -23,6 +24,7 @@ from ctfa._fitted_targets import FittedTargets
 from ctfa._group_models import fit_features, fit_regressors, fit_to_rows, keep_features, reduced
 from ctfa._heads import HEADS, fit_singles
 from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
+from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
@@ -36,7 +38,14 @@ class ReducedTask(NamedTuple):
     features: Any  # (n, d): means of groups of features
 
 
-class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class CTFARegressor(
+    StreamingTargets,
+    FittedTargets,
+    EvidenceMixin,
+    MultiOutputMixin,  # type: ignore[misc]
+    RegressorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     """Aggregate targets, then features for each group, then fit one regressor a group.
 
     Every original target is predicted by its group's regressor.
@@ -144,8 +153,10 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         -------
         self
         """
+        self._sums = None
         phases = self._phases()
         data = None
+        sums = None
         if is_collection(X, Y, sample_weight, baseline):
             self._check_options(weighed=sample_weight is not None)
             data = Collection.of(X, Y, sample_weight, baseline)
@@ -155,10 +166,15 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
                 extra = {"groups": groups, "target_weight": target_weight}
                 return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
             sample, targets = self._received(*read.found)
+            sums = read.sums
         else:
             sample, targets = self._read(X, Y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
-        return self._fit_read(sample, targets, *phases, groups, data)
+        self._fit_read(sample, targets, *phases, groups, data)
+        wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
+        if groups is None and needs_rows is None and learns_from_sums(self._template):
+            self._keep_sums(sample, targets, sample_weight, wanted, data, sums)
+        return self
 
     @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
@@ -245,26 +261,6 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
             check.require_weighable(self._template)
         return self._received(sample, targets)
 
-    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
-        """Both aggregators, None where a phase is skipped."""
-        return (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            check.read_phase(self.features, FeatureAggregator, "features"),
-        )
-
-    def _fit_stand_ins(
-        self,
-        sample: check.Sample,
-        targets: check.Targets,
-        names: Any = None,
-        data: Collection | None = None,
-    ) -> Self:
-        """Fit to rows that stand in for others, with their folds; names are of the inputs."""
-        self._check_options(weighed=False)
-        check.tell_input_names(self, sample.inputs.shape[1], names)
-        self._received(sample, targets)
-        return self._fit_read(sample, targets, *self._phases(), None, data)
-
     def _check_options(self, *, weighed: bool) -> None:
         check.require(self.head, HEADS, "head")
         check.require_regressor(self._template)
@@ -277,6 +273,23 @@ class CTFARegressor(FittedTargets, EvidenceMixin, MultiOutputMixin, RegressorMix
         """Remember what predictions are handed back in."""
         self._library, self._is_vector = targets.library, targets.is_vector
         return sample, targets
+
+    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
+        return (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(self.features, FeatureAggregator, "features"),
+        )
+
+    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+        self._check_options(weighed=True)
+        if not learns_from_sums(self._template):
+            check.refuse_streamed_regressor(self._template, OF_SUMS)
+        wanted, needs_rows = self._asks_of(self._phases(), n_targets)
+        check.refuse_streaming(needs_rows)
+        return wanted
+
+    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        self._fit_read(*self._received(sample, targets), *self._phases(), None)
 
     def _asks_of(
         self, phases: tuple[TargetAggregator | None, FeatureAggregator | None], n_targets: int

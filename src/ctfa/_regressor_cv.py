@@ -70,6 +70,8 @@ class CTFARegressorCV(CTFARegressor):
     2
     """
 
+    _takes_pieces = False  # folds of the search hold the rows themselves
+
     def __init__(
         self,
         regressor: Any = None,

@@ -15,6 +15,7 @@ from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
 from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
 from ctfa._merging import group_names, settle, settle_history
+from ctfa._streaming import StreamingTargets
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
@@ -29,7 +30,7 @@ from ctfa.core.types import FloatArray
 PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
 
 
-class TargetAggregator(BaseEstimator):  # type: ignore[misc]
+class TargetAggregator(StreamingTargets, BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters
@@ -180,6 +181,7 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        self._sums = data = sums = None
         if is_collection(X, Y, sample_weight, baseline):
             data = Collection.of(X, Y, sample_weight, baseline)
             folds = self._folds_wanted(data.widths[2])
@@ -187,11 +189,15 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
             if read.rows is not None:
                 extra = {"groups": groups, "target_weight": target_weight}
                 return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
-            sample, targets = read.found
+            (sample, targets), sums = read.found, read.sums
         else:
             sample = check.read_sample(self, X, sample_weight, baseline=baseline)
             targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
-        self._fit_sample(sample, check.read_target_weight(target_weight, targets), groups)
+        targets = check.read_target_weight(target_weight, targets)
+        self._fit_sample(sample, targets, groups)
+        if groups is None and self._needs_rows() is None:
+            folds = self._folds_wanted(targets.values.shape[1])
+            self._keep_sums(sample, targets, sample_weight, folds, data, sums)
         return self
 
     @answers_lazily
@@ -246,6 +252,13 @@ class TargetAggregator(BaseEstimator):  # type: ignore[misc]
         if signs is not None:
             self.signs_ = signs
         return posed
+
+    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+        check.refuse_streaming(self._needs_rows())
+        return self._folds_wanted(n_targets)
+
+    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        self._fit_sample(sample, targets)
 
     def _folds_wanted(self, n_targets: int) -> list[Wanted]:
         """Folds that choose the limit, where it is chosen."""

@@ -5,19 +5,24 @@ fits, regressors that are no least squares) is asked of the rows themselves, whi
 to ``ROWS_LIMIT``.
 """
 
+from ctfa._collections._blocks import TEST, TRAIN
 from ctfa._collections._collection import (
+    OF_SUMS,
     ROWS_LIMIT,
+    SUMS_LIMIT,
     Collection,
     Read,
     Rows,
     is_collection,
     learns_from_sums,
+    stand_in,
 )
 from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._devices import to_numpy
-from ctfa._collections._folds import Classes, Wanted
+from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._lazy import answers_lazily
 from ctfa._collections._scores import r2_of_collection
+from ctfa._collections._summing import Sums, sum_up
 from ctfa._collections._tasks import (
     TaskCollection,
     apart,
@@ -29,11 +34,16 @@ from ctfa._collections._tasks import (
 )
 
 __all__ = [
+    "OF_SUMS",
     "ROWS_LIMIT",
+    "SUMS_LIMIT",
+    "TEST",
+    "TRAIN",
     "Classes",
     "Collection",
     "Read",
     "Rows",
+    "Sums",
     "TaskCollection",
     "Wanted",
     "answers_lazily",
@@ -45,8 +55,11 @@ __all__ = [
     "is_lazy",
     "learns_from_sums",
     "means_of_strangers",
+    "positive",
     "predict_tasks",
     "r2_of_collection",
     "r2_of_tasks",
+    "stand_in",
+    "sum_up",
     "to_numpy",
 ]

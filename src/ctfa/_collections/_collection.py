@@ -52,6 +52,7 @@ class Read(NamedTuple):
 
     stand_ins: tuple[check.Sample, check.Targets] | None
     rows: Rows | None
+    sums: tuple[Sums, Classes] | None = None  # that the stand-ins were made of
 
     @property
     def found(self) -> tuple[check.Sample, check.Targets]:
@@ -114,20 +115,27 @@ class Collection:
         """Sum up all rows by their classes, in one pass; refuse numbers that are none."""
         sums, classes = self.look(wanted, groups)
         self.refuse(sums)
+        check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
         return sums, classes
 
     def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
         """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
         self._require_small(wanted)
+        classes = self.classes(wanted, groups)
+        return self._summed(classes), classes
+
+    def sum_by(self, classes: Classes, *, digested: bool = False) -> Sums:
+        """Sum up all rows by classes that are known; numbers that cannot be summed are refused."""
+        sums = self._summed(classes, digested=digested)
+        self.refuse(sums)
+        return sums
+
+    def _summed(self, classes: Classes, *, digested: bool = False) -> Sums:
         if not self.is_lazy:
-            n_rows = int(self.tables[1].shape[0])
-            classes = Classes.of(wanted, n_rows, positive(self.weights), _labels(groups))
-            sums = sum_up(self.tables, self.weights, 0, classes)
-        else:
-            classes, n_known = self._classes(wanted, groups)
-            sums = _dask.sum_chunks(self.tables, self.weights, classes)
-            check.require_all_rows(sums.n_rows, n_known)
-        return sums, classes
+            return sum_up(self.tables, self.weights, 0, classes, digested=digested)
+        sums = _dask.sum_chunks(self.tables, self.weights, classes, digested=digested)
+        check.require_all_rows(sums.n_rows, classes.n_rows)
+        return sums
 
     def read(
         self,
@@ -135,7 +143,7 @@ class Collection:
         wanted: Sequence[Wanted] = (),
         groups: Any = None,
         together: Sequence[IntArray] | None = None,
-    ) -> tuple[check.Sample, check.Targets] | None:
+    ) -> Read | None:
         """Rows that stand in for all, with their folds; None where a target has gaps.
 
         The estimator is told the names of its features. ``together`` are the inputs of each fit,
@@ -145,8 +153,8 @@ class Collection:
         if self._has_gaps(sums):
             return None
         found = self.stand_in(sums, classes, together)
-        check.tell_input_names(estimator, self.widths[1], self.input_labels)
-        return found
+        check.tell_input_names(estimator, self.widths[1], self.input_names)
+        return Read(found, None, (sums, classes))
 
     def read_or_gather(
         self,
@@ -165,10 +173,9 @@ class Collection:
         if needs_rows is None:
             found = self.read(estimator, wanted, groups, together)
             if found is not None:
-                return Read(found, None)
-            needs_rows = (
-                "a table with missing values" if self.gaps else ("a target with missing values")
-            )
+                return found
+            kind = "table" if self.gaps else "target"
+            needs_rows = f"a {kind} with missing values"
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
     def stand_in(
@@ -190,8 +197,8 @@ class Collection:
         return tuple(_width(table) for table in self.tables)  # type: ignore[return-value]
 
     @property
-    def input_labels(self) -> Any:
-        """Names of the inputs; None for arrays."""
+    def input_names(self) -> Any:
+        """Labels of the columns of the inputs; None for arrays."""
         return _names(self.given.X)
 
     @property
@@ -249,27 +256,26 @@ class Collection:
             first = _dask.count_rows(first)
         return int(first.shape[0])
 
-    def _classes(self, wanted: Sequence[Wanted], groups: Any) -> tuple[Classes, int | None]:
+    def classes(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> Classes:
         """Classes of the rows, which are counted where there are folds."""
-        if self.weights is not None or wanted:
+        if not self.is_lazy or self.weights is not None or wanted:
             n_rows: int | None = self.n_rows
         else:
             n_rows = int(self.tables[1].shape[0]) if _dask.is_counted(self.tables[1]) else None
         if n_rows is None or not wanted:
-            return Classes.one(n_rows), n_rows
+            return Classes.one(n_rows)
         used = positive(self.weights_in_memory())
-        return Classes.of(wanted, n_rows, used, _labels(groups)), n_rows
+        return Classes.of(wanted, n_rows, used, _labels(groups))
 
     def refuse(self, sums: Sums) -> None:
-        """Refuse numbers that cannot be squared, and data without rows."""
-        names = (None, self.input_labels, self.targets_like.names)
+        """Refuse numbers that cannot be squared."""
+        names = (None, self.input_names, self.targets_like.names)
         whats = ("baseline", "X", "Y")
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
             may_lack = what == "Y" or (what == "X" and self.gaps)
             if trouble is not None and not (may_lack and np.isnan(trouble.value)):
                 check.refuse_number(trouble.value, trouble.row, trouble.column, what, labels)
-        check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
-        if self._has_gaps(sums):
+        if self._has_gaps(sums) or not sums.classes:
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
         for part, what, labels in zip(size, whats, names, strict=True):

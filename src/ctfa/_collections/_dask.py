@@ -96,7 +96,9 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
     return [place(table) for table in tables], place(weights)
 
 
-def sum_chunks(tables: Sequence[Any], weights: Any, classes: Classes) -> Sums:
+def sum_chunks(
+    tables: Sequence[Any], weights: Any, classes: Classes, *, digested: bool = False
+) -> Sums:
     """Sum up all chunks in one pass, and add the sums in a tree."""
     first = next(table for table in tables if table is not None)
     told: list[Any] = [(0, classes)] * first.numblocks[0]
@@ -106,13 +108,19 @@ def sum_chunks(tables: Sequence[Any], weights: Any, classes: Classes) -> Sums:
         told = [
             (start, classes.of_rows(start, size)) for start, size in zip(starts, sizes, strict=True)
         ]
-    total: Sums = add_chunks(_sum_chunk, (*tables, weights), told)
+    function = _sum_known_chunk if digested else _sum_chunk
+    total: Sums = add_chunks(function, (*tables, weights), told)
     return total
 
 
 def _sum_chunk(told: tuple[int, Classes], *tables: Any) -> Sums:
     start, classes = told
     return sum_up(tables[:-1], tables[-1], start, classes)
+
+
+def _sum_known_chunk(told: tuple[int, Classes], *tables: Any) -> Sums:
+    start, classes = told
+    return sum_up(tables[:-1], tables[-1], start, classes, digested=True)
 
 
 def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequence[Any]) -> Any:

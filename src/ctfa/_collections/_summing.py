@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
@@ -31,6 +32,7 @@ class Sums:
     #: Per table (baseline, inputs, targets): what was found first that is no finite number.
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
+    digests: tuple[bytes, ...] = ()  # of each chunk's bytes, where they were wanted
 
     def __add__(self, other: Sums) -> Sums:
         classes = dict(self.classes)
@@ -42,7 +44,8 @@ class Sums:
             for found in zip(self.trouble, other.trouble, strict=True)
         )
         gaps = self.has_gaps or other.has_gaps
-        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps)
+        digests = self.digests + other.digests
+        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps, digests)
 
 
 class Parted(Protocol):
@@ -52,7 +55,9 @@ class Parted(Protocol):
         """Classes, and which rows these are."""
 
 
-def sum_up(tables: Sequence[Any], weights: Any, start: int, classes: Parted) -> Sums:
+def sum_up(
+    tables: Sequence[Any], weights: Any, start: int, classes: Parted, *, digested: bool = False
+) -> Sums:
     """Sums of a chunk: baseline (or None), inputs and targets, and weights or None.
 
     ``start`` is the row of the data set that the chunk begins with, and ``classes`` are those of
@@ -70,9 +75,18 @@ def sum_up(tables: Sequence[Any], weights: Any, start: int, classes: Parted) -> 
         for number, where in classes.parts(n_rows):
             part = None if each is None else each[where]
             found[number] = _summary(rows, where, part)
+    digests = (_digest(rows, each),) if digested else ()
     if all(_is_finite(summary) for summary in found.values()):
-        return Sums(n_rows, found, (None,) * len(tables))
-    return _with_trouble(Sums(n_rows, found, ()), tables, start)
+        return Sums(n_rows, found, (None,) * len(tables), digests=digests)
+    return _with_trouble(Sums(n_rows, found, (), digests=digests), tables, start)
+
+
+def _digest(rows: Any, weights: FloatArray | None) -> bytes:
+    """What a chunk is known by: its bytes, in short."""
+    digest = hashlib.blake2b(np.ascontiguousarray(to_numpy(rows)).data, digest_size=16)
+    if weights is not None:
+        digest.update(np.ascontiguousarray(weights).data)
+    return digest.digest()
 
 
 def _summary(rows: Any, where: Any, weights: Any) -> Summary:
@@ -134,7 +148,7 @@ def _with_trouble(sums: Sums, tables: Sequence[Any], start: int) -> Sums:
             row, column = map(int, infinite[0])
             value = float(values.reshape(sums.n_rows, -1)[row, column])
             trouble[-1] = Trouble(start + row, column, value)
-    return Sums(sums.n_rows, sums.classes, tuple(trouble), gaps)
+    return Sums(sums.n_rows, sums.classes, tuple(trouble), gaps, sums.digests)
 
 
 def magnitude(classes: Sequence[Summary]) -> FloatArray:

@@ -63,11 +63,11 @@ class TaskCollection:
         if wanted and isinstance(wanted[0].cv, Integral) and groups is None:
             cv = wanted[0].cv
             n_dealt, wanted = check.read_fold_count(cv, int(cv)), ()
-        classes, n_known = self.data._classes(wanted, groups)
+        classes = self.data.classes(wanted, groups)
         sums = self._sums(classes, n_dealt)
-        check.require_all_rows(sums.n_rows, n_known)
+        check.require_all_rows(sums.n_rows, classes.n_rows)
         self._refuse(sums)
-        check.tell_input_names(estimator, self.data.widths[1], self.data.input_labels)
+        check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
         return self._stand_in(sums, classes, n_dealt)
 
     def gathered(self, why: str) -> tuple[Rows, Any]:
@@ -96,6 +96,7 @@ class TaskCollection:
         if trouble is not None:
             check.refuse_number(trouble.value, trouble.row, trouble.column, "y", None)
         self.data.refuse(sums)
+        check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
         n_summed = sum(part.sums is not None for part in sums.classes.values())
         check.require_room_for_sums(sum(self.data.widths), n_summed, SUMS_LIMIT)
 
@@ -195,7 +196,7 @@ def r2_of_tasks(
 ) -> float:
     """R2 over all rows, in one pass over the chunks."""
     tasks = TaskCollection.of(X, y, ids, sample_weight)
-    ask = functools.partial(_judge_chunk, predict, tasks.data.input_labels)
+    ask = functools.partial(_judge_chunk, predict, tasks.data.input_names)
     tables = (*tasks.data.tables[1:], tasks.ids, tasks.data.weights)
     found: Errors = _dask.add_chunks(ask, tables, [None] * tables[0].numblocks[0])
     return float(found.r2[0])

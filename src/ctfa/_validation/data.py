@@ -86,10 +86,13 @@ def read_sample(
     return Sample(inputs[used], normalised(weights[used]), used, columns)
 
 
-def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> FloatArray:
+def read_inputs(
+    estimator: Any, X: Any, *, reset: bool, gaps: bool = False, n_least: int = 2
+) -> FloatArray:
     """Features as a float64 array of finite numbers; sets the estimator's names on reset.
 
-    With ``gaps`` NaN is a missing value; otherwise it is refused.
+    With ``gaps`` NaN is a missing value; otherwise it is refused. ``n_least`` rows are needed on
+    reset.
     """
     values = _as_it_is(X)
     if values is None:
@@ -108,7 +111,7 @@ def read_inputs(estimator: Any, X: Any, *, reset: bool, gaps: bool = False) -> F
                 reset=reset,
                 dtype=np.float64,
                 ensure_all_finite=False,
-                ensure_min_samples=2 if reset else 1,
+                ensure_min_samples=n_least if reset else 1,
             )
         except (TypeError, ValueError) as error:
             raise explained(error, "X", X, has_layout=hasattr(estimator, "layout")) from error

@@ -16,7 +16,14 @@ from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._words import row_labels, word
-from ctfa.report import Given, Judging, Material, complete, complete_from_sums
+from ctfa.report import (
+    Given,
+    Judging,
+    Material,
+    complete,
+    complete_from_sums,
+    fit_stand_ins,
+)
 
 #: What to do about rows that cannot be gathered, in the words of labelled data.
 LOAD = "fit(X.compute(), Y.compute())", "ds.load() before fit"
@@ -80,7 +87,7 @@ def _from_chunks(
     together = None if arrays.layout is None else model._together(arrays.layout)
     sample, targets = data.stand_in(sums, classes, together)
     targets = check.read_target_weight(task.weights, targets)
-    model._fit_stand_ins(sample, targets, data.input_labels, data)
+    fit_stand_ins(model, sample, targets, data.input_names, data)
     if arrays.layout is not None:
         _name_slots(model, task.plan)
     known = complete_from_sums(Material(model), sample, targets, asked.judging)

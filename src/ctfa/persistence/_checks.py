@@ -5,11 +5,14 @@ The state of an object is set without its constructor, so what that would see to
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from ctfa._streaming import RunningSums
+from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
 from ctfa.persistence._errors import damaged
 
@@ -89,7 +92,17 @@ def _evidence(value: Any) -> None:
     _require(len(value.merges) == len(value.history), "the evidence is of other merges")
 
 
+def _streamed(value: Any) -> None:
+    """Refuse a model with sums of others than its features."""
+    sums = vars(value).get("_sums")
+    same = sums is None or (
+        isinstance(sums, RunningSums) and sums.widths[1] == value.n_features_in_
+    )
+    _require(same, "a model keeps sums of other features")
+
+
 def _aggregator(value: Any) -> None:
+    _streamed(value)
     known = vars(value)
     if "partition_" not in known:
         return
@@ -109,6 +122,7 @@ def _aggregator(value: Any) -> None:
 
 def _regressor(value: Any) -> None:
     _container(value)
+    _streamed(value)
     known = vars(value)
     if "targets_" not in known:
         return
@@ -197,6 +211,45 @@ def _own_rows(value: Any) -> None:
     _one_a_group(value.features_, value.regressors_, value.targets_.partition_.n_groups)
 
 
+def _moments(value: Any) -> None:
+    width = np.size(value.mean)
+    whole = isinstance(value.n_samples, int) and isinstance(value.weight, float)
+    _require(whole and value.n_samples > 0 < value.weight, "sums are not of some rows")
+    shaped = _has_shape(value.mean, (width,)) and _has_shape(value.cross, (width, width))
+    finite = shaped and np.isfinite(value.mean).all() and np.isfinite(value.cross).all()
+    _require(finite, "sums are those of no rows")
+
+
+def _summary(value: Any) -> None:
+    n, width = value.n_samples, value.n_columns
+    _require(isinstance(n, int) and isinstance(width, int), "sums do not say of how many rows")
+    if value.rows is None:
+        same = isinstance(value.sums, Moments) and value.sums.n_samples == n
+        _require(same and value.sums.mean.size == width, "sums are of other rows or columns")
+        return
+    weights = value.weights
+    shaped = _has_shape(value.rows, (n, width)) and np.isfinite(value.rows).all()
+    weighed = weights is None or (_is_vector(weights, n, "f") and (weights > 0.0).all())
+    _require(value.sums is None and shaped and weighed, "rows that are kept have wrong shapes")
+
+
+def _running_sums(value: Any) -> None:
+    widths, folds = value.widths, value.folds
+    n_columns = sum(widths)
+    _require(
+        isinstance(folds, dict) and all(isinstance(k, int) and k > 1 for k in folds.values()),
+        "sums are of no folds",
+    )
+    n_classes = math.prod(folds.values())
+    inside = all(isinstance(key, int) and 0 <= key < n_classes for key in value.classes)
+    same = all(part.n_columns == n_columns for part in value.classes.values())
+    _require(inside and same, "sums are of other folds or columns than they say")
+    _require(_is_vector(value.largest, n_columns, "f"), "sums have lost what they were")
+    _require(len(value.targets.names) == widths[2], "sums are of other targets")
+    starts = (value.next_fold, *(s for times in value.pieces.values() for s in times))
+    _require(all(len(start) == len(folds) for start in starts), "pieces are of other folds")
+
+
 def _coordinates(value: Any) -> None:
     for coordinate in value.variables.values():
         shape = tuple(value.sizes[dim] for dim in coordinate.dims)
@@ -236,6 +289,9 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "CTFARegressorCV": _regressor,
     "MultiInputCTFARegressor": _own_inputs,
     "PooledCTFARegressor": _own_rows,
+    "Moments": _moments,
+    "Summary": _summary,
+    "RunningSums": _running_sums,
     "Coordinates": _coordinates,
     "Tasks": _tasks,
     "Geometry": _geometry,

@@ -2,7 +2,7 @@
 
 from ctfa.report._collect import collect
 from ctfa.report._from_data import complete
-from ctfa.report._from_sums import Judging, complete_from_sums
+from ctfa.report._from_sums import Judging, complete_from_sums, fit_stand_ins
 from ctfa.report._given import Given
 from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material, Places
 from ctfa.report._render import render
@@ -19,6 +19,7 @@ __all__ = [
     "collect",
     "complete",
     "complete_from_sums",
+    "fit_stand_ins",
     "render",
     "write",
 ]

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
-from ctfa._collections import Wanted
+from ctfa._collections import Collection, Wanted
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa.core.baseline import Baseline
@@ -62,6 +62,26 @@ class Judging(NamedTuple):
         return [self.folds, *self.inside]
 
 
+def fit_stand_ins(
+    model: Any,
+    sample: check.Sample,
+    targets: check.Targets,
+    names: Any = None,
+    data: Collection | None = None,
+) -> Any:
+    """Fit a regressor to rows that stand in for others, with their folds.
+
+    ``names`` are of the inputs; ``data`` are asked for rows where a regressor learns from them.
+    """
+    check.tell_input_names(model, sample.inputs.shape[1], names)
+    if isinstance(model, MultiInputCTFARegressor):
+        model._check_options()
+        return model._fit_read(*model._received(sample, targets, None), None, data)
+    model._check_options(weighed=False)
+    model._sums = None
+    return model._fit_read(*model._received(sample, targets), *model._phases(), None, data)
+
+
 def complete_from_sums(
     material: Material, sample: check.Sample, targets: check.Targets, judging: Judging | None
 ) -> Material:
@@ -90,7 +110,7 @@ def _full_history(
     whole: Any = CTFARegressor(**simple)
     if isinstance(fitted.model, MultiInputCTFARegressor):
         whole = fitted.model._anew().set_params(**simple, aggregate=fitted.model.aggregate_)
-    whole._fit_stand_ins(sample, targets)
+    fit_stand_ins(whole, sample, targets)
     history: MergeHistory = whole.history_
     return history
 
@@ -124,7 +144,7 @@ def _judged(
         part = targets._replace(values=values[train])
         known = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
         for number, method in enumerate(methods.values()):
-            fit = clone(method)._fit_stand_ins(own, part)
+            fit = fit_stand_ins(clone(method), own, part)
             predicted = np.asarray(fit.predict(sample.inputs[test], **known))
             total[number] += weights @ (values[test] - predicted.reshape(test.size, -1)) ** 2
     errors = total / count / _variance(sample, values)

@@ -1,0 +1,73 @@
+"""What is left when rows are subtracted, and whether they can have been there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ctfa import _validation as check
+from ctfa.core.moments import CONSTANT_CUTOFF, Moments
+from ctfa.core.stand_ins import Summary
+from ctfa.core.types import FloatArray
+
+#: Shares of what was there that may be negative by rounding.
+ROUNDING = 1e-9
+
+
+def require_remainder(before: Summary | None, gone: Summary) -> Summary | None:
+    """What is left of some rows without others, None if nothing is; others are refused."""
+    if gone.n_samples == 0:
+        return before
+    if before is None or gone.n_samples > before.n_samples:
+        raise ValueError(check.NOT_ADDED)
+    try:
+        after = before - gone
+    except ValueError as error:
+        raise ValueError(check.NOT_ADDED) from error
+    if before.rows is None or gone.rows is None:
+        _require_possible(before.moments, gone.moments, after.moments)
+    return after if after.n_samples else None
+
+
+def _require_possible(before: Moments, gone: Moments, after: Moments) -> None:
+    """Refuse sums of squares that no rows can have."""
+    length = np.sqrt(np.maximum(np.diagonal(before.cross), 0.0))
+    floor = CONSTANT_CUTOFF * np.sqrt(before.weight) * np.abs(before.mean)
+    scale = np.where(length > floor, length, np.inf)
+    rest = after.cross / np.outer(scale, scale)
+    if after.n_samples == 0:
+        # Nothing is left, so both must be the same.
+        rest = (before.cross - gone.cross) / np.outer(scale, scale)
+        shift = np.sqrt(before.weight) * (before.mean - gone.mean)
+        same = np.abs(rest).max(initial=0.0) <= ROUNDING
+        if not same or (np.abs(shift) > 1e-6 * np.maximum(length, floor)).any():
+            raise ValueError(check.NOT_ADDED)
+        return
+    if after.weight <= ROUNDING * before.weight:
+        raise ValueError(check.NOT_ADDED)
+    rest[np.diag_indices_from(rest)] += ROUNDING
+    try:
+        np.linalg.cholesky(rest)
+    except np.linalg.LinAlgError as error:
+        raise ValueError(check.NOT_ADDED) from error
+
+
+def squares_of(parts: Iterable[Summary]) -> FloatArray:
+    """Centred squares of every column over all parts; zero where they are rounding."""
+    total: tuple[float, FloatArray, FloatArray] | None = None
+    for summary in parts:
+        sums = summary.moments
+        own = np.maximum(np.diagonal(sums.cross), 0.0)
+        if total is None:
+            total = sums.weight, sums.mean, own
+            continue
+        weight, mean, squares = total
+        both = weight + sums.weight
+        gap = sums.mean - mean
+        squares = squares + own + (weight * sums.weight / both) * gap**2
+        total = both, mean + gap * (sums.weight / both), squares
+    assert total is not None
+    weight, mean, squares = total
+    floor = CONSTANT_CUTOFF * np.sqrt(weight) * np.abs(mean)
+    return np.where(squares > floor**2, squares, 0.0)

@@ -1,0 +1,335 @@
+"""Pieces of rows for ``partial_fit``, read from Parquet and Zarr one at a time.
+
+A file is never read whole: only one piece is held. What is returned can be gone through any number
+of times, and gives the same pieces each time, so what was added can be forgotten.
+"""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import importlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["of_parquet", "of_zarr"]
+
+#: Rows that are decoded at once on the way to a piece.
+BATCH = 1 << 14
+
+
+class Pieces:
+    """Pieces that are read when somebody goes through them, again each time."""
+
+    def __init__(self, source: str, n_rows: int, read: Callable[[], Iterator[Any]]) -> None:
+        self.source = source
+        self.n_rows = n_rows
+        self._read = read
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._read()
+
+    def __repr__(self) -> str:
+        return f"<pieces of {self.n_rows} rows of {self.source}>"
+
+
+def of_parquet(
+    path: Any,
+    features: Sequence[str],
+    targets: Sequence[str] | str,
+    *,
+    rows: int = 100_000,
+    sample_weight: str | None = None,
+) -> Pieces:
+    """Rows of Parquet files as data frames, a piece at a time.
+
+    No piece has rows of two files, so a file that was added with others can be forgotten alone.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file, a folder with files (of folders such as ``year=1981``, too), or a pattern such as
+        ``"years/19*.parquet"``. Files are read in the order of their names.
+    features : sequence of str
+        Columns of X.
+    targets : sequence of str, or str
+        Columns of Y; one name gives a series.
+    rows : int, default=100_000
+        Rows of a piece; the last one of a file may have fewer.
+    sample_weight : str, default=None
+        Column of weights.
+
+    Returns
+    -------
+    iterable
+        Of ``(X, Y)``, or ``(X, Y, sample_weight)``, for ``partial_fit`` and ``forget``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import pandas as pd
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.pieces import of_parquet
+    >>> X, Y = make_paper_synthetic(n_samples=200, n_features=8, n_targets=2, random_state=0)
+    >>> table = pd.DataFrame(X).add_prefix("x").join(pd.DataFrame(Y).add_prefix("y"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table.to_parquet(f"{folder}/rain.parquet")
+    ...     columns = [f"x{i}" for i in range(8)], ["y0", "y1"]
+    ...     pieces = of_parquet(f"{folder}/rain.parquet", *columns, rows=50)
+    ...     model = CTFARegressor().partial_fit(pieces)
+    >>> model.predict(table[columns[0]]).shape
+    (200, 2)
+    """
+    rows = _read_rows(rows)
+    dataset = _need("pyarrow.dataset", "A Parquet file")
+    _need("pandas", "A table")
+    files = _files(path)
+    folders: dict[str, Any] = {}
+    if Path(path).is_dir():
+        folders = {"partitioning": "hive", "partition_base_dir": str(path)}
+    whole = dataset.dataset(files, format="parquet", **folders)
+    first = _read_names(features, "features")
+    second = _read_names(targets, "targets")
+    weight = [] if sample_weight is None else [sample_weight]
+    wanted = list(dict.fromkeys((*first, *second, *weight)))
+    _require_names(wanted, whole.schema.names, str(path))
+    fragments = sorted(whole.get_fragments(), key=lambda fragment: fragment.path)
+    of_folders = whole.partitioning.schema.names if whole.partitioning is not None else []
+    for fragment in fragments:
+        _require_names(wanted, [*fragment.physical_schema.names, *of_folders], fragment.path)
+    n_rows = sum(fragment.count_rows() for fragment in fragments)
+    _require_some(n_rows, path)
+
+    # Otherwise all of a file is fetched ahead.
+    unhurried = dataset.ParquetFragmentScanOptions(pre_buffer=False)
+
+    def read() -> Iterator[Any]:
+        for fragment in fragments:
+            batches = fragment.to_batches(
+                schema=whole.schema,
+                columns=wanted,
+                batch_size=min(rows, BATCH),
+                batch_readahead=0,
+                fragment_readahead=0,
+                use_threads=False,
+                fragment_scan_options=unhurried,
+            )
+            for table in _of_rows(batches, rows):
+                Y = table[second[0]] if isinstance(targets, str) else table[second]
+                yield (table[first], Y, *(table[name] for name in weight))
+
+    return Pieces(str(path), n_rows, read)
+
+
+def of_zarr(
+    path: Any,
+    features: Sequence[str] | str,
+    targets: Sequence[str] | str,
+    *,
+    dim: str | None = None,
+    rows: int = 100_000,
+) -> Pieces:
+    """Rows of the arrays of a Zarr store, a piece at a time.
+
+    Stores that xarray can read are read by it, lazily: numbers that are packed are unpacked.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder.
+    features, targets : sequence of str, or str
+        Names of arrays: one of two dimensions has a column for each entry of its second, one of
+        one dimension is a column.
+    dim : str, default=None
+        The dimension that rows lie along; None is the first one of the first array.
+    rows : int, default=100_000
+        Rows of a piece; the last one may have fewer.
+
+    Returns
+    -------
+    iterable
+        Of ``(X, Y)``, for ``partial_fit`` and ``forget``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import zarr
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.pieces import of_zarr
+    >>> X, Y = make_paper_synthetic(n_samples=200, n_features=8, n_targets=2, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     zarr.save_group(f"{folder}/rain.zarr", X=X, Y=Y)
+    ...     model = CTFARegressor().partial_fit(of_zarr(f"{folder}/rain.zarr", "X", "Y", rows=50))
+    >>> model.predict(X).shape
+    (200, 2)
+    """
+    rows = _read_rows(rows)
+    if not Path(path).is_dir():
+        raise FileNotFoundError(f"there is no Zarr store at {path}: pass the folder of one.")
+    first = _read_names(features, "features")
+    second = _read_names(targets, "targets")
+    arrays, lengths = _arrays(Path(path), [*first, *second], dim)
+    if len(set(lengths)) > 1:
+        told = ", ".join(f"{name}: {n}" for name, n in zip((*first, *second), lengths, strict=True))
+        raise ValueError(f"arrays of {path} have different numbers of rows ({told}).")
+    _require_some(lengths[0], path)
+
+    def side_by_side(names: list[str], where: slice) -> Any:
+        values = [np.asarray(arrays[name](where)) for name in names]
+        if len(values) == 1:
+            return values[0]
+        return np.column_stack(values)
+
+    def read() -> Iterator[Any]:
+        for start in range(0, lengths[0], rows):
+            where = slice(start, min(start + rows, lengths[0]))
+            X = side_by_side(first, where)
+            Y = side_by_side(second, where)
+            yield (
+                X[:, None] if X.ndim == 1 else X,
+                Y[:, None] if Y.ndim == 1 and not isinstance(targets, str) else Y,
+            )
+
+    return Pieces(str(path), lengths[0], read)
+
+
+def _arrays(path: Path, names: list[str], dim: str | None) -> tuple[dict[str, Any], list[int]]:
+    """For each array how its rows are read; and how many rows each has."""
+    zarr = _need("zarr", "A Zarr store")
+    try:
+        group = zarr.open_group(str(path), mode="r")
+    except Exception as error:
+        raise ValueError(f"{path} cannot be read as a Zarr store ({error}).") from error
+    known = [name for name, _ in group.arrays()]
+    _require_names(names, known, str(path))
+    dims = {name: _dims(group[name]) for name in names}
+    if all(dims.values()):
+        return _of_dataset(path, names, dim)
+    if dim is not None:
+        raise ValueError(
+            f"dim={dim!r} was given but the arrays of {path} do not name their dimensions: leave "
+            "it out; rows lie along the first."
+        )
+    for name in names:
+        _require_table(group[name].ndim, name)
+    return {name: group[name].__getitem__ for name in names}, [group[n].shape[0] for n in names]
+
+
+def _dims(array: Any) -> Any:
+    """Names of an array's dimensions, as xarray would look for them; None without any."""
+    written = getattr(getattr(array, "metadata", None), "dimension_names", None)
+    return written or array.attrs.get("_ARRAY_DIMENSIONS")
+
+
+def _of_dataset(path: Path, names: list[str], dim: str | None) -> tuple[dict[str, Any], list[int]]:
+    xarray = _need("xarray", "A Zarr store with named dimensions")
+    data = xarray.open_zarr(str(path), chunks=None, consolidated=False)
+    rows = dim if dim is not None else str(data[names[0]].dims[0])
+    ordered = {}
+    for name in names:
+        array = data[name]
+        if rows not in array.dims:
+            raise ValueError(
+                f"{name!r} of {path} lies along {', '.join(map(str, array.dims))} and not along "
+                f"{rows!r}: leave it out, or give another dim."
+            )
+        _require_table(array.ndim, name)
+        ordered[name] = array.transpose(rows, ...)
+
+    def reader(array: Any) -> Callable[[slice], Any]:
+        return lambda where: array.isel({rows: where}).values
+
+    readers = {name: reader(array) for name, array in ordered.items()}
+    return readers, [int(array.sizes[rows]) for array in ordered.values()]
+
+
+def _require_table(n_dims: int, name: str) -> None:
+    if n_dims not in (1, 2):
+        raise ValueError(
+            f"{name!r} has {n_dims} dimensions, and rows and columns are two: stack the others "
+            "first, or use ctfa.labelled.fit."
+        )
+
+
+def _of_rows(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+    """Frames of so many rows each, of batches as they come."""
+    pyarrow = importlib.import_module("pyarrow")
+    held: list[Any] = []
+    n_held = 0
+    for batch in batches:
+        at = 0
+        while n_held + batch.num_rows - at >= rows:
+            held.append(batch.slice(at, rows - n_held))
+            at += rows - n_held
+            yield pyarrow.Table.from_batches(held).to_pandas()
+            held, n_held = [], 0
+        if at < batch.num_rows:
+            held.append(batch.slice(at))
+            n_held += batch.num_rows - at
+    if n_held:
+        yield pyarrow.Table.from_batches(held).to_pandas()
+
+
+def _files(path: Any) -> list[str]:
+    """Parquet files by their names: itself, those of a folder, or of a pattern."""
+    place = Path(path)
+    if place.is_file():
+        return [str(place)]
+    if place.is_dir():
+        found = [str(one) for one in place.rglob("*") if _is_table(one, place)]
+        what = "no Parquet files in the folder"
+    else:
+        found = [one for one in glob.glob(str(path), recursive=True) if Path(one).is_file()]
+        what = "no file" if not glob.has_magic(str(path)) else "no file that fits"
+    if not found:
+        raise FileNotFoundError(f"there is {what} {path}: pass a Parquet file, a folder or a glob.")
+    return sorted(found)
+
+
+def _is_table(file: Path, folder: Path) -> bool:
+    hidden = any(part[0] in "._" for part in file.relative_to(folder).parts)
+    return file.is_file() and file.suffix in (".parquet", ".pq") and not hidden
+
+
+def _read_rows(rows: Any) -> int:
+    if isinstance(rows, bool) or not isinstance(rows, (int, np.integer)) or rows < 1:
+        raise ValueError(f"rows={rows!r}: a piece has a whole number of rows, one or more.")
+    return int(rows)
+
+
+def _read_names(names: Any, what: str) -> list[str]:
+    given = [names] if isinstance(names, str) else list(names)
+    if not given or not all(isinstance(name, str) for name in given):
+        raise ValueError(f"{what}={names!r}: give the names of columns.")
+    return given
+
+
+def _require_names(names: list[str], known: Sequence[str], where: str) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+            hint = (
+                f"did you mean {' or '.join(map(repr, near))}?"
+                if near
+                else f"it has {', '.join(map(repr, known[:10]))}{', ...' * (len(known) > 10)}."
+            )
+            raise ValueError(f"{where} has no column {name!r}: {hint}")
+
+
+def _require_some(n_rows: int, path: Any) -> None:
+    if n_rows < 1:
+        raise ValueError(f"{path} has no rows: leave it out.")
+
+
+def _need(library: str, what: str) -> Any:
+    try:
+        return importlib.import_module(library)
+    except ImportError as error:
+        raise ImportError(
+            f"{what} needs {library}: pip install 'ctfa[io,frames,xarray]'"
+        ) from error

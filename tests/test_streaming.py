@@ -1,0 +1,650 @@
+"""Rows that come piece by piece: the decisions of a fit on all of them, and none lost."""
+
+import itertools
+import pickle
+from dataclasses import replace
+
+import joblib
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
+from sklearn.model_selection import KFold, PredefinedSplit
+from sklearn.tree import DecisionTreeRegressor
+
+from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
+from ctfa._streaming import RunningSums, _sums
+from ctfa.core.moments import Moments
+from ctfa.core.stand_ins import Summary
+from ctfa.datasets import make_paper_synthetic
+
+X, Y = make_paper_synthetic(600, n_features=12, n_targets=6, random_state=0)
+X, Y = X + 3.0, Y - 2.0
+WEIGHTS = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+MONTHS = np.eye(12)[np.arange(len(X)) % 12][:, 1:]
+FIXED = TargetAggregator(max_loss=1.2)
+FOLDED = FeatureAggregator("r2", max_loss=1e-3, cv=4)
+
+
+def cut(n_rows, cuts):
+    bounds = [0, *sorted({cut % (n_rows - 1) + 1 for cut in cuts}), n_rows]
+    return [slice(a, b) for a, b in itertools.pairwise(bounds)]
+
+
+def pieces(parts, *tables):
+    return [tuple(table[part] for table in tables) for part in parts]
+
+
+def same_histories(one, two):
+    assert one.partition_ == two.partition_
+    assert one.max_loss_ == two.max_loss_
+    np.testing.assert_array_equal(one.history_.block, two.history_.block)
+    np.testing.assert_array_equal(one.history_.other, two.history_.other)
+    np.testing.assert_allclose(one.history_.loss, two.history_.loss, rtol=1e-7, atol=1e-9)
+
+
+def same_models(one, two, baseline=None):
+    same_histories(one, two)
+    for mine, theirs in zip(one.features_, two.features_, strict=True):
+        same_histories(mine, theirs)
+    np.testing.assert_allclose(one.trust_, two.trust_, rtol=1e-6, atol=1e-9)
+    extra = {} if baseline is None else {"baseline": baseline}
+    np.testing.assert_allclose(
+        one.predict(X, **extra), two.predict(X, **extra), rtol=1e-7, atol=1e-7
+    )
+
+
+def folds_of(parts, n_folds):
+    """Fold ``i`` as the ``i``-th block of all pieces, as a splitter of all rows."""
+    fold, following = [], 0
+    for part in parts:
+        n_rows = part.stop - part.start
+        if n_rows >= 2 * n_folds:
+            blocks = np.array_split(np.arange(n_rows), n_folds)
+            fold += list(np.repeat(np.arange(n_folds), [block.size for block in blocks]))
+        else:
+            fold += [(following + row) % n_folds for row in range(n_rows)]
+            following = (following + n_rows) % n_folds
+    return PredefinedSplit(fold)
+
+
+cuttings = st.lists(st.integers(0, 10_000), max_size=8)
+
+# -- The same as a fit -----------------------------------------------------------------------------
+
+
+@given(cuttings, st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_any_pieces_decide_as_all_rows_do(cuts, at_once):
+    parts = cut(len(X), cuts)
+    model = CTFARegressor(targets=FIXED)
+    if at_once or parts[0].stop < 30:
+        model.partial_fit(pieces(parts, X, Y))
+    else:
+        for piece in pieces(parts, X, Y):
+            model.partial_fit(*piece)
+    same_models(model, CTFARegressor(targets=FIXED).fit(X, Y))
+
+
+@given(cuttings)
+@settings(max_examples=15, deadline=None)
+def test_folds_are_blocks_of_the_pieces(cuts):
+    parts = cut(len(X), cuts)
+    model = CTFARegressor(features=FOLDED).partial_fit(pieces(parts, X, Y))
+    expected = CTFARegressor(
+        targets=TargetAggregator(cv=folds_of(parts, 10)),
+        features=clone(FOLDED).set_params(cv=folds_of(parts, 4)),
+    )
+    same_models(model, expected.fit(X, Y))
+    np.testing.assert_allclose(
+        model.cv_curve_.fold_errors, expected.cv_curve_.fold_errors, rtol=1e-8
+    )
+
+
+def test_pieces_of_a_row_each_are_dealt_out():
+    parts = [slice(i, i + 1) for i in range(200)]
+    model = CTFARegressor().partial_fit(pieces(parts, X, Y))
+    expected = CTFARegressor(targets=TargetAggregator(cv=folds_of(parts, 10)))
+    same_models(model, expected.fit(X[:200], Y[:200]))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CTFARegressor(),
+        CTFARegressor(features=FOLDED, head="shrink"),
+        CTFARegressor(Ridge(3.0), targets=TargetAggregator(cv=3, flip=True)),
+        CTFARegressor(Lasso(0.1), targets="passthrough"),
+        CTFARegressor(ElasticNet(0.1), features="passthrough"),
+        CTFARegressor(targets=TargetAggregator(guard="member", scan="correlation")),
+    ],
+    ids=["default", "folds", "flip", "lasso", "net", "guard"],
+)
+@pytest.mark.parametrize("weights", [None, WEIGHTS, WEIGHTS * (np.arange(600) % 7 > 0)])
+def test_the_first_piece_is_a_fit(model, weights):
+    same_models(clone(model).partial_fit(X, Y, weights), clone(model).fit(X, Y, weights))
+
+
+def test_few_rows_give_as_many_folds_as_a_fit():
+    """Fifteen rows are seven folds of two or three, whoever divides them."""
+    few = TargetAggregator(scan="correlation")
+    one, two = clone(few).partial_fit(X[:17, :2], Y[:17]), clone(few).fit(X[:17, :2], Y[:17])
+    assert one.cv_curve_.fold_errors.shape == two.cv_curve_.fold_errors.shape
+
+
+def test_the_order_of_pieces_does_not_matter():
+    parts = cut(len(X), [40, 90, 300, 411])
+    forward = CTFARegressor(targets=FIXED).partial_fit(pieces(parts, X, Y, WEIGHTS))
+    back = CTFARegressor(targets=FIXED).partial_fit(pieces(parts[::-1], X, Y, WEIGHTS))
+    same_models(forward, back)
+
+
+def test_weights_baseline_and_weights_of_targets_go_along():
+    areas = np.arange(1.0, 7.0)
+    parts = cut(len(X), [100, 101, 350])
+    given = [
+        {"X": X[p], "Y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]} for p in parts
+    ]
+    model = CTFARegressor(targets=FIXED).partial_fit(given, target_weight=areas)
+    expected = CTFARegressor(targets=FIXED).fit(X, Y, WEIGHTS, baseline=MONTHS, target_weight=areas)
+    same_models(model, expected, MONTHS)
+    np.testing.assert_allclose(model.targets_.target_weight_, areas / areas.mean())
+
+
+def test_rows_without_weights_weigh_one():
+    model = CTFARegressor(targets=FIXED).partial_fit(X[:300], Y[:300])
+    model.partial_fit(X[300:], Y[300:], WEIGHTS[300:])
+    weights = np.where(np.arange(600) < 300, 1.0, WEIGHTS)
+    same_models(model, CTFARegressor(targets=FIXED).fit(X, Y, weights))
+
+
+def test_targets_alone_and_features_alone_are_streamed():
+    parts = cut(len(X), [60, 77, 300])
+    groups = TargetAggregator(max_loss=1.2).partial_fit(pieces(parts, X, Y))
+    same_histories(groups, TargetAggregator(max_loss=1.2).fit(X, Y))
+    np.testing.assert_allclose(groups.transform(Y), clone(groups).fit(X, Y).transform(Y))
+    for features in (FeatureAggregator(), clone(FOLDED).set_params(cv=folds_of(parts, 4))):
+        streamed = clone(features)
+        if features.cv is not None:
+            streamed.set_params(cv=4)
+        streamed.partial_fit([{"X": X[p], "y": Y[p, 0]} for p in parts])
+        same_histories(streamed, features.fit(X, Y[:, 0]))
+
+
+def test_names_and_vectors_are_handed_back():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X).add_prefix("x")
+    named = pd.DataFrame(Y, columns=list("abcdef"))
+    model = CTFARegressor().partial_fit(frame[:300], named[:300])
+    model.partial_fit(frame[300:], named[300:])
+    assert list(model.predict(frame).columns) == list("abcdef")
+    assert list(model.feature_names_in_) == list(frame.columns)
+    alone = CTFARegressor().partial_fit(X, Y[:, 0])
+    assert alone.predict(X).shape == (600,)
+    series = CTFARegressor().partial_fit(frame, named["c"])
+    assert series.predict(frame).name == "c"
+    polars = pytest.importorskip("polars")
+    table = polars.DataFrame(X, schema=list(frame.columns))
+    model = CTFARegressor().partial_fit(table, polars.DataFrame(Y, schema=list("abcdef")))
+    assert model.predict(table).columns == list("abcdef")
+
+
+def test_pieces_may_be_of_dask_and_of_other_libraries():
+    da = pytest.importorskip("dask.array")
+    strict = pytest.importorskip("array_api_strict")
+    lazy = da.from_array(X[:200], chunks=(70, 5)), da.from_array(Y[:200], chunks=(90, 6))
+    foreign = strict.asarray(X[200:400]), strict.asarray(Y[200:400])
+    parts = [slice(0, 200), slice(200, 400), slice(400, 600)]
+    model = CTFARegressor().partial_fit([lazy, foreign, (X[400:], Y[400:])])
+    expected = CTFARegressor().partial_fit(pieces(parts, X, Y))
+    same_models(model, expected)
+    same_models(model.forget(*lazy), expected.forget(X[:200], Y[:200]))
+
+
+def test_columns_of_dasks_frames_are_compared():
+    pd = pytest.importorskip("pandas")
+    try:
+        import dask.dataframe as dd
+    except ImportError as error:  # also where its own needs are not met
+        pytest.skip(str(error))
+    frame = pd.DataFrame(X).add_prefix("x")
+    framed = CTFARegressor().partial_fit(
+        dd.from_pandas(frame, npartitions=3), dd.from_pandas(pd.DataFrame(Y), npartitions=3)
+    )
+    assert list(framed.feature_names_in_) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names should match"):
+        framed.partial_fit(dd.from_pandas(frame[frame.columns[::-1]], npartitions=3), Y)
+
+
+# -- A new year ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", [CTFARegressor(), CTFARegressor(targets=FIXED)])
+def test_a_year_is_added_to_a_fitted_model(model):
+    parts = [slice(0, 500), slice(500, 600)]
+    added = clone(model).fit(X[:500], Y[:500]).partial_fit(X[500:], Y[500:])
+    same_models(added, clone(model).partial_fit(pieces(parts, X, Y)))
+    if model.targets is None:
+        model = CTFARegressor(targets=TargetAggregator(cv=folds_of(parts, 10)))
+    same_models(added, clone(model).fit(X, Y))
+
+
+def test_a_year_is_added_to_a_model_of_a_collection():
+    da = pytest.importorskip("dask.array")
+    dask_model = CTFARegressor().fit(da.from_array(X[:500], chunks=90), da.from_array(Y[:500]))
+    expected = CTFARegressor().fit(X[:500], Y[:500])
+    year = X[500:], Y[500:]
+    same_models(dask_model.partial_fit(*year), expected.partial_fit(*year))
+
+
+def test_folds_of_a_collection_that_cannot_be_gone_on_with_are_not_kept():
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(X, chunks=(90, 12)), da.from_array(Y, chunks=(90, 6))
+    for model, known in (
+        (TargetAggregator(cv=KFold(4, shuffle=True, random_state=0)), {}),
+        (TargetAggregator(cv=4), {"groups": np.arange(600) // 50}),
+    ):
+        refused(model.fit(*lazy, **known), "kept no sums", X, Y, verb="partial_fit")
+
+
+def test_a_fitted_model_holds_no_rows():
+    model = CTFARegressor().fit(X[:40, :3], Y[:40])
+    assert all(part.rows is None for part in model._sums.classes.values())
+
+
+@pytest.mark.parametrize(
+    ("model", "known"),
+    [
+        (CTFARegressor(targets=TargetAggregator(cv=KFold(4))), {}),
+        (CTFARegressor(targets=TargetAggregator(solver="ridge")), {}),
+        (CTFARegressor(DecisionTreeRegressor()), {}),
+        (CTFARegressor(), {"groups": np.arange(600) // 50}),
+        (TargetAggregator(), {"groups": np.arange(600) // 50}),
+    ],
+)
+def test_a_fit_that_kept_no_sums_is_never_forgotten(model, known):
+    model.fit(X, Y, **known)
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="kept no sums"):
+        model.partial_fit(X, Y)
+    with pytest.raises(ValueError, match="keeps no sums"):
+        model.forget(X, Y)
+    assert pickle.dumps(model) == before
+
+
+def test_large_sums_are_not_kept(monkeypatch):
+    monkeypatch.setattr(_sums, "KEPT_LIMIT", 100)
+    with pytest.raises(ValueError, match="kept no sums"):
+        CTFARegressor().fit(X, Y).partial_fit(X, Y)
+
+
+def test_gaps_are_not_summed():
+    gappy = Y.copy()
+    gappy[3, 2] = np.nan
+    with pytest.raises(ValueError, match="kept no sums"):
+        CTFARegressor().fit(X, gappy).partial_fit(X, Y)
+
+
+def test_a_fit_starts_anew_and_a_clone_has_no_sums():
+    model = CTFARegressor().partial_fit(X[:300] * 2, Y[:300]).fit(X[300:], Y[300:])
+    same_models(model, CTFARegressor().fit(X[300:], Y[300:]))
+    assert model._sums.n_rows == 300
+    assert getattr(clone(model), "_sums", None) is None
+
+
+# -- Forgetting ------------------------------------------------------------------------------------
+
+
+@given(cuttings, st.integers(0, 100))
+@settings(max_examples=15, deadline=None)
+def test_forgetting_a_piece_gives_back_the_model_before(cuts, which):
+    parts = cut(300, cuts)
+    model = CTFARegressor().partial_fit(X[300:], Y[300:])
+    before = CTFARegressor().partial_fit(X[300:], Y[300:])
+    model.partial_fit(pieces(parts, X, Y))
+    gone = pieces(parts, X, Y)
+    gone = gone[which % len(gone) :] + gone[: which % len(gone)]
+    model.forget(gone)
+    same_models(model, before)
+    assert model._sums.pieces == before._sums.pieces
+
+
+def test_short_pieces_are_taken_from_the_folds_they_were_dealt_to():
+    parts = [slice(i, i + 7) for i in range(0, 350, 7)]
+    model = CTFARegressor(features=FOLDED).partial_fit(pieces(parts, X, Y))
+    model.forget(pieces(parts[3:30:5], X, Y))
+    left = [
+        row for i, part in enumerate(parts) if i not in range(3, 30, 5) for row in range(350)[part]
+    ]
+    limit = PredefinedSplit(folds_of(parts, 10).test_fold[left])
+    judges = PredefinedSplit(folds_of(parts, 4).test_fold[left])
+    expected = CTFARegressor(
+        targets=TargetAggregator(cv=limit), features=clone(FOLDED).set_params(cv=judges)
+    )
+    same_models(model, expected.fit(X[left], Y[left]))
+
+
+@given(st.lists(st.integers(0, 599), min_size=1, max_size=400, unique=True))
+@settings(max_examples=15, deadline=None)
+def test_without_folds_any_rows_can_be_forgotten(rows):
+    model = CTFARegressor(targets=FIXED).partial_fit(X, Y, WEIGHTS)
+    model.forget(X[rows], Y[rows], WEIGHTS[rows])
+    left = np.setdiff1d(np.arange(600), rows)
+    expected = CTFARegressor(targets=FIXED).partial_fit(X[left], Y[left], WEIGHTS[left])
+    same_models(model, expected)
+
+
+@given(st.lists(st.tuples(st.integers(1, 30), st.integers(-1, 5)), max_size=12))
+@settings(max_examples=15, deadline=None)
+def test_whatever_came_and_went_the_folds_are_those_of_what_is_left(steps):
+    """Pieces of so many rows come, and after each perhaps one of those that are there goes."""
+    n_folds, at, following, there = 4, 200, 0, []
+    model = TargetAggregator(cv=n_folds).partial_fit(X[:200], Y[:200], WEIGHTS[:200])
+    for n_rows, goes in steps:
+        rows = np.arange(at, at + n_rows)
+        fold = (following + np.arange(n_rows)) % n_folds
+        if n_rows >= 2 * n_folds:
+            fold = np.sort(np.arange(n_rows) % n_folds)
+        else:
+            following = (following + n_rows) % n_folds
+        at += n_rows
+        there.append((rows, fold))
+        model.partial_fit(X[rows], Y[rows], WEIGHTS[rows])
+        if 0 <= goes < len(there):
+            gone, _ = there.pop(goes)
+            model.forget(X[gone], Y[gone], WEIGHTS[gone])
+    start = np.sort(np.arange(200) % n_folds)
+    rows = np.concatenate([np.arange(200), *(rows for rows, _ in there)])
+    splits = PredefinedSplit(np.concatenate([start, *(fold for _, fold in there)]))
+    expected = TargetAggregator(cv=splits).fit(X[rows], Y[rows], WEIGHTS[rows])
+    same_histories(model, expected)
+    np.testing.assert_allclose(model.offsets_, expected.offsets_)
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6])
+def test_years_may_come_and_go_for_long(offset):
+    """Rounding adds up slowly: forty windows on, the model is that of its window."""
+    far = X + offset
+    model = CTFARegressor(targets=FIXED).partial_fit(far[:200], Y[:200])
+    for start in range(0, 400, 10):
+        model.partial_fit(far[start + 200 : start + 210], Y[start + 200 : start + 210])
+        model.forget(far[start : start + 10], Y[start : start + 10])
+    expected = CTFARegressor(targets=FIXED).fit(far[400:], Y[400:])
+    same_histories(model, expected)
+    np.testing.assert_allclose(model.predict(far), expected.predict(far), rtol=1e-5, atol=1e-5)
+
+
+def test_a_piece_that_came_twice_goes_once():
+    model = CTFARegressor().partial_fit([(X, Y), (X[:5], Y[:5]), (X[:5], Y[:5])])
+    model.forget(X[:5], Y[:5])
+    same_models(model, CTFARegressor().partial_fit([(X, Y), (X[:5], Y[:5])]))
+    model.forget(X[:5], Y[:5])
+    with pytest.raises(ValueError, match="not added as one piece"):
+        model.forget(X[:5], Y[:5])
+
+
+def test_features_forget_too():
+    model = FeatureAggregator().partial_fit(X, Y[:, 0]).forget(X[:100], Y[:100, 0])
+    same_histories(model, FeatureAggregator().fit(X[100:], Y[100:, 0]))
+
+
+def refused(model, match, *data, verb="forget", **known):
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=match):
+        getattr(model, verb)(*data, **known)
+    assert pickle.dumps(model) == before
+
+
+def test_what_cannot_be_forgotten_is_refused():
+    model = CTFARegressor(targets=FIXED).partial_fit(X[:300], Y[:300])
+    refused(model, "600 rows were given to forget and there are 300", X, Y)
+    refused(model, "nothing would be left", X[:300], Y[:300])
+    refused(model, "not among those", 5 * X[:200], Y[:200])
+    refused(model, "not among those", X[:200], Y[200:400] + 9.0)
+    refused(CTFARegressor(), "keeps no sums", X, Y)
+    model = CTFARegressor().partial_fit(X[:300], Y[:300])
+    refused(model, "not added as one piece", X[:100], Y[:100])
+    few = TargetAggregator(max_loss=1.0).partial_fit(X[:8, :2], Y[:8])  # its rows are held
+    refused(few, "not among those", X[20:21, :2], Y[20:21])
+
+
+def test_what_would_leave_only_rounding_is_refused():
+    wild = X[:100].copy()
+    wild[:, 4] *= 1e9
+    model = CTFARegressor(targets=FIXED).partial_fit([(X, Y), (wild, Y[:100])])
+    refused(model, "column 4 of X has .* no digits to trust", wild, Y[:100])
+    # In steps, each of which leaves enough, as well.
+    steps = []
+    for power in (3, 6, 9):
+        step = X[:100].copy()
+        step[:, 4] *= 10.0**power
+        steps.append((step, Y[:100]))
+    model = CTFARegressor(targets=FIXED).partial_fit([(X, Y), *steps])
+    model.forget(*steps[2])
+    refused(model, "no digits to trust", *steps[1])
+
+
+def test_a_constant_column_does_not_stop_forgetting():
+    flat = X.copy()
+    flat[:, 3] = 0.1
+    model = CTFARegressor(targets=FIXED).partial_fit(flat, Y)
+    model.forget(flat[:250], Y[:250])
+    same_models(model, CTFARegressor(targets=FIXED).fit(flat[250:], Y[250:]))
+
+
+def test_rows_that_are_held_are_taken_out_one_by_one():
+    rows = np.arange(12.0).reshape(4, 3)
+    held = Summary.of(rows, np.array([1.0, 2.0, 1.0, 1.0]))
+    left = held - Summary.of(rows[1:2], np.array([2.0]))
+    np.testing.assert_array_equal(left.rows, rows[[0, 2, 3]])
+    with pytest.raises(ValueError, match="not among"):
+        held - Summary.of(rows[1:2])  # of another weight
+
+
+# -- Nothing is lost on bad input ------------------------------------------------------------------
+
+NAN = X[:40].copy()
+NAN[3, 2] = np.nan
+GAPPY = Y[:40].copy()
+GAPPY[5, 1] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("match", "piece"),
+    [
+        ("NaN", (NAN, Y[:40])),
+        ("missing values .first at row 5, target 'y1'", (X[:40], GAPPY)),
+        ("expecting 12 features", (X[:40, 1:], Y[:40])),
+        ("fit has seen 6 targets", (X[:40], Y[:40, :3])),
+        ("39 rows|rows and Y has 39", (X[:40], Y[:39])),
+        ("sample_weight", (X[:40], Y[:40], np.ones(39))),
+        ("negative", (X[:40], Y[:40], -np.ones(40))),
+        ("zero for every row", (X[:40], Y[:40], np.zeros(40))),
+        ("baseline has 2 columns", {"X": X[:40], "Y": Y[:40], "baseline": MONTHS[:40, :2]}),
+        ("target_weight differs", {"X": X[:40], "Y": Y[:40], "target_weight": np.arange(1, 7)}),
+        ("0 sample", (X[:0], Y[:0])),
+        ("it needs 'X' and 'Y'", {"X": X[:40]}),
+        ("it needs 'X' and 'Y'", {"X": X[:40], "Y": Y[:40], "weight": 1}),
+        ("a piece is", (X[:40],)),
+        ("a piece is", X[:40]),
+    ],
+)
+def test_a_refused_piece_changes_nothing_and_is_named(match, piece):
+    model = CTFARegressor().partial_fit(X[:100], Y[:100])
+    good = X[100:200], Y[100:200]
+    refused(model, f"(?s)piece 1: .*({match})", [good, piece, good], verb="partial_fit")
+    if isinstance(piece, tuple) and len(piece) > 1:
+        refused(model, match, *piece, verb="partial_fit")
+
+
+def test_other_names_are_refused():
+    pd = pytest.importorskip("pandas")
+    frame, named = pd.DataFrame(X).add_prefix("x"), pd.DataFrame(Y, columns=list("abcdef"))
+    model = CTFARegressor().partial_fit(frame, named)
+    refused(model, "feature names should match", frame.add_prefix("z"), named, verb="partial_fit")
+    refused(model, "target names should match", frame, named[list("bacdef")], verb="partial_fit")
+
+
+def test_a_chunk_with_a_hole_is_refused_where_it_is():
+    da = pytest.importorskip("dask.array")
+    model = CTFARegressor().partial_fit(X, Y)
+    holed = da.from_array(NAN, chunks=(10, 12)), da.from_array(Y[:40], chunks=(10, 6))
+    refused(model, "NaN at row 3, column 2", *holed, verb="partial_fit")
+    gappy = da.from_array(X[:40], chunks=(10, 12)), da.from_array(GAPPY, chunks=(10, 6))
+    refused(model, "missing values", *gappy, verb="partial_fit")
+
+
+def test_an_iterator_that_fails_changes_nothing():
+    def broken():
+        yield X[:100], Y[:100]
+        raise OSError("the disk is gone")
+
+    model = CTFARegressor().partial_fit(X[:100], Y[:100])
+    before = pickle.dumps(model)
+    with pytest.raises(OSError, match="the disk is gone"):
+        model.partial_fit(broken())
+    assert pickle.dumps(model) == before
+
+
+def test_too_few_rows_are_said_and_not_kept():
+    model = CTFARegressor(targets=FIXED)
+    refused(model, "degrees of freedom", X[:10], Y[:10], verb="partial_fit")
+    same_models(
+        model.partial_fit([(X[:10], Y[:10]), (X[10:], Y[10:])]),
+        CTFARegressor(targets=FIXED).fit(X, Y),
+    )
+
+
+def all_of_them(targets):
+    return np.ones((len(targets), len(targets)))
+
+
+@pytest.mark.parametrize(
+    ("model", "match"),
+    [
+        (CTFARegressor(DecisionTreeRegressor()), "DecisionTreeRegressor.* learns from the rows"),
+        (CTFARegressor(targets=TargetAggregator(solver="ridge")), "solver='ridge'"),
+        (CTFARegressor(features=FeatureAggregator(solver="ridge")), "solver='ridge'"),
+        (TargetAggregator(connectivity=all_of_them), "connectivity"),
+        (TargetAggregator(cv=KFold(5)), "rows that are still to come"),
+        (TargetAggregator(cv=None), "rows that are still to come"),
+        (TargetAggregator(cv=1), "two or more"),
+        (CTFARegressor(features=clone(FOLDED).set_params(cv=KFold(3))), "still to come"),
+        (CTFARegressor(features=clone(FOLDED).set_params(cv=400)), "cannot split 600 rows"),
+    ],
+)
+def test_what_sums_cannot_answer_is_refused(model, match):
+    refused(model, match, X, Y, verb="partial_fit")
+
+
+def test_a_matrix_of_neighbours_is_fine():
+    ring = np.roll(np.eye(6), 1, axis=0)
+    model = TargetAggregator(connectivity=ring + ring.T)
+    same_histories(clone(model).partial_fit(X, Y), model.fit(X, Y))
+
+
+def test_what_is_no_piece_is_said():
+    model = CTFARegressor()
+    refused(model, "the target y is None", X, verb="partial_fit")
+    refused(model, "gave none", [], verb="partial_fit")
+    refused(model, "put it into each", [(X, Y)], None, WEIGHTS, verb="partial_fit")
+    refused(model, "the target y is None", {"X": X, "Y": Y}, verb="partial_fit")
+    refused(FeatureAggregator(), "y has 6 columns", X, Y, verb="partial_fit")
+
+
+def test_folds_cannot_be_changed_on_the_way():
+    model = TargetAggregator(cv=5).partial_fit(X[:300], Y[:300])
+    refused(model.set_params(cv=4), "begun with 5 folds", X, Y, verb="partial_fit")
+    model.set_params(cv=5).partial_fit(X[300:], Y[300:])
+    limited = model.set_params(max_loss=1.2)  # needs none
+    same_histories(limited.partial_fit(X[:9], Y[:9]).forget(X[:9], Y[:9]), clone(FIXED).fit(X, Y))
+    begun = TargetAggregator(max_loss=1.2).partial_fit(X, Y).set_params(max_loss="auto")
+    refused(begun, "begun with no folds", X, Y, verb="partial_fit")
+
+
+def test_a_search_takes_no_pieces():
+    assert not hasattr(CTFARegressorCV(), "partial_fit")
+    with pytest.raises(AttributeError, match="folds of its search hold the rows"):
+        CTFARegressorCV().forget(X, Y)
+
+
+# -- Persistence -----------------------------------------------------------------------------------
+
+
+def through_a_file(model, folder):
+    persistence.save(model, folder / "model.ctfa")
+    return persistence.load(folder / "model.ctfa")
+
+
+def through_joblib(model, folder):
+    joblib.dump(model, folder / "model.joblib")
+    return joblib.load(folder / "model.joblib")
+
+
+@pytest.mark.parametrize(
+    "again", [through_a_file, through_joblib, lambda m, _: pickle.loads(pickle.dumps(m))]
+)
+@pytest.mark.parametrize(
+    ("model", "targets"),
+    [
+        (CTFARegressor(), Y),
+        (CTFARegressor(targets=FIXED, features=FOLDED), Y),
+        (TargetAggregator(), Y),
+        (FeatureAggregator(), Y[:, 0]),
+        (clone(FOLDED), Y[:, 0]),
+    ],
+    ids=["auto", "fixed", "targets", "features", "folds"],
+)
+def test_a_saved_model_goes_on(model, targets, again, tmp_path):
+    started = clone(model).partial_fit([(X[:300], targets[:300]), (X[300:305], targets[300:305])])
+    loaded = again(started, tmp_path)
+    for one in (started, loaded):
+        one.partial_fit(X[305:], targets[305:]).forget(X[300:305], targets[300:305])
+    same_histories(started, loaded)
+    np.testing.assert_array_equal(started.history_.loss, loaded.history_.loss)
+
+
+def test_a_saved_fit_goes_on(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame, named = pd.DataFrame(X).add_prefix("x"), pd.DataFrame(Y, columns=list("abcdef"))
+    loaded = through_a_file(CTFARegressor().fit(frame[:500], named[:500]), tmp_path)
+    loaded.partial_fit(frame[500:], named[500:])
+    expected = CTFARegressor().fit(X[:500], Y[:500]).partial_fit(X[500:], Y[500:])
+    assert loaded.partition_ == expected.partition_
+    np.testing.assert_allclose(loaded.predict(frame), expected.predict(X))
+    assert list(loaded.predict(frame).columns) == list("abcdef")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"widths": (0, 11, 7)},
+        {"folds": {"limit": 3}},
+        {"folds": {"limit": 0}},
+        {"largest": np.zeros(3)},
+        {"classes": {99: Summary.of(np.ones((2, 18)))}},
+        {"classes": {0: Summary.of(np.ones((2, 5)))}},
+        {"next_fold": ()},
+        {"classes": {0: Summary(4, 18, np.ones((3, 18)), None, None)}},
+        {"classes": {0: Summary.of_moments(Moments(0, 0.0, np.ones(18), np.ones((18, 18))))}},
+        {"classes": {0: Summary.of_moments(Moments(9, 9.0, np.ones(18), np.ones((3, 3))))}},
+    ],
+)
+def test_sums_in_a_file_must_fit_together(change, tmp_path):
+    model = CTFARegressor().partial_fit(X, Y)
+    model._sums = replace(model._sums, **change)
+    persistence.save(model, tmp_path / "model.ctfa")
+    with pytest.raises(persistence.PersistenceError):
+        persistence.load(tmp_path / "model.ctfa")
+
+
+def test_sums_do_not_change_once_they_are_made():
+    model = CTFARegressor().partial_fit(X[:300], Y[:300])
+    kept = model._sums
+    assert isinstance(kept, RunningSums)
+    before = pickle.dumps(kept)
+    model.partial_fit(X[300:], Y[300:]).forget(X[300:], Y[300:])
+    assert pickle.dumps(kept) == before
+    assert LinearRegression in {type(one) for one in model.regressors_}
