@@ -475,3 +475,30 @@ def test_rows_that_a_baseline_uses_up_are_missed():
         MultiInputCTFARegressor(layout).fit(X, Y, baseline=B)
     with pytest.raises(ValueError, match=r"17 rows and 3 features beside .* rank 12.* 18 rows"):
         CTFARegressor().fit(X[:, :3], Y, baseline=B)
+
+
+@settings(max_examples=25)
+@given(
+    seed=st.integers(0, 1000), n=st.integers(16, 60), n_series=st.integers(0, 5), w=st.booleans()
+)
+def test_free_rows_have_the_inner_products_of_the_residuals_and_mean_zero(seed, n, n_series, w):
+    rng = np.random.default_rng(seed)
+    weights = rng.uniform(0.0, 2.0, n) * (rng.random(n) > 0.2) if w else np.ones(n)
+    rows = rng.normal(size=(n_series, n))
+    baseline = Baseline.of(seasons(n), weights if w else None)
+    baseline.take_off(rows)
+    free = baseline.free_rows(rows)
+    used = np.count_nonzero(weights)
+    assert free.shape == (n_series, used - baseline.rank)
+    weighed = rows * baseline.row_scale
+    np.testing.assert_allclose(free @ free.T, weighed @ weighed.T, atol=1e-10)
+    np.testing.assert_allclose(free.sum(axis=1), 0.0, atol=1e-10)
+
+
+def test_a_baseline_of_many_rows_needs_no_square_of_them():
+    n = 300_000  # whose square has 670 GiB
+    rows = np.random.default_rng(0).normal(size=(2, n))
+    baseline = Baseline.of(seasons(n))
+    baseline.take_off(rows)
+    free = baseline.free_rows(rows)
+    np.testing.assert_allclose(free @ free.T, rows @ rows.T, rtol=1e-9, atol=1e-6)

@@ -223,6 +223,20 @@ def test_arrays_are_read_when_they_are_used_or_in_pieces(tmp_path):
             xr.testing.assert_identical(pieces.compute(), data)
 
 
+def test_pieces_are_of_whole_rows_and_end_with_chunks_of_the_file(tmp_path):
+    dask = pytest.importorskip("dask", reason="pieces need dask")
+    values = np.arange(240.0).reshape(4, 30, 2)
+    data = xr.Dataset({"v": (("lat", "time", "lon"), values)})
+    data.to_zarr(tmp_path / "a.zarr", zarr_format=2, encoding={"v": {"chunks": (2, 4, 1)}})
+    for size, heights in ((10 * 64, (8, 8, 8, 6)), (3 * 64, (3,) * 10)):
+        with (
+            dask.config.set({"array.chunk-size": size}),
+            read(tmp_path / "a.zarr", lazy=True) as pieces,
+        ):
+            assert pieces.v.chunks == ((4,), heights, (2,))
+            np.testing.assert_array_equal(pieces.v, values)
+
+
 def test_a_dataarray_is_written_by_its_name(tmp_path):
     write(xr.DataArray([1, 2], dims="x", name="v"), tmp_path / "a.nc")
     with read(tmp_path / "a.nc") as back:

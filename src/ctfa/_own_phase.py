@@ -69,6 +69,10 @@ class OwnPhaseMixin:
                 needs.append(f"head='shrink' with {name}()")
         return wanted, next(filter(None, needs), None)
 
+    def _together(self, layout: IntArray) -> list[IntArray]:
+        """Inputs that are in one fit, task by task."""
+        return [columns[columns != NO_COLUMN] for columns in layout]
+
     def _read_collection(
         self,
         data: Collection,
@@ -81,7 +85,7 @@ class OwnPhaseMixin:
         self._check_options()
         check.tell_input_names(self, data.widths[1], data.input_names)
         layout = self._read_layout(*data.widths[1:])
-        together = [columns[columns != NO_COLUMN] for columns in layout]
+        together = self._together(layout)
         read = data.read_or_gather(self, wanted, groups, needs_rows, together)
         if read.rows is not None:
             return self._read(*read.rows, target_weight)

@@ -5,6 +5,7 @@ fits, regressors that are no least squares) is asked of the rows themselves, whi
 to ``ROWS_LIMIT``.
 """
 
+from ctfa._collections._blocks import TEST, TRAIN
 from ctfa._collections._collection import (
     OF_SUMS,
     ROWS_LIMIT,
@@ -16,8 +17,9 @@ from ctfa._collections._collection import (
     learns_from_sums,
     stand_in,
 )
+from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._devices import to_numpy
-from ctfa._collections._folds import TEST, TRAIN, Classes, Wanted, positive
+from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._lazy import answers_lazily
 from ctfa._collections._scores import r2_of_collection
 from ctfa._collections._summing import Sums, sum_up
@@ -47,7 +49,9 @@ __all__ = [
     "answers_lazily",
     "apart",
     "as_array_of",
+    "compute",
     "is_collection",
+    "is_dask",
     "is_lazy",
     "learns_from_sums",
     "means_of_strangers",

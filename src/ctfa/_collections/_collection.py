@@ -22,6 +22,8 @@ from ctfa.core.types import FloatArray, IntArray
 ROWS_LIMIT = 2 << 30
 #: Bytes of sums, over all folds, beyond which a fit would not stay small.
 SUMS_LIMIT = 4 << 30
+#: Columns of a baseline depend on each other by construction where the rest is only rounding.
+DEPENDENT = 1e-12
 #: Regressors whose fit is that of their sums: squared errors, and penalties on coefficients.
 OF_SUMS = (LinearRegression, Ridge, Lasso, ElasticNet)
 
@@ -110,21 +112,29 @@ class Collection:
         return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
 
     def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
-        """Sum up all rows by their classes, in one pass."""
-        self._require_small(wanted)
-        classes = self.classes(wanted, groups)
-        sums = self.sum_by(classes)
+        """Sum up all rows by their classes, in one pass; refuse numbers that are none."""
+        sums, classes = self.look(wanted, groups)
+        self.refuse(sums)
         check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
         return sums, classes
 
+    def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
+        """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
+        self._require_small(wanted)
+        classes = self.classes(wanted, groups)
+        return self._summed(classes), classes
+
     def sum_by(self, classes: Classes, *, digested: bool = False) -> Sums:
         """Sum up all rows by classes that are known; numbers that cannot be summed are refused."""
-        if self.is_lazy:
-            sums = _dask.sum_chunks(self.tables, self.weights, classes, digested=digested)
-            check.require_all_rows(sums.n_rows, classes.n_rows)
-        else:
-            sums = sum_up(self.tables, self.weights, 0, classes, digested=digested)
+        sums = self._summed(classes, digested=digested)
         self.refuse(sums)
+        return sums
+
+    def _summed(self, classes: Classes, *, digested: bool = False) -> Sums:
+        if not self.is_lazy:
+            return sum_up(self.tables, self.weights, 0, classes, digested=digested)
+        sums = _dask.sum_chunks(self.tables, self.weights, classes, digested=digested)
+        check.require_all_rows(sums.n_rows, classes.n_rows)
         return sums
 
     def read(
@@ -222,6 +232,14 @@ class Collection:
         """Whether so many columns of all rows are gathered without being asked."""
         return 8 * self.n_rows * n_columns <= ROWS_LIMIT
 
+    def has_room_for_sums(self, wanted: Sequence[Wanted]) -> bool:
+        """Whether the sums in these folds stay small."""
+        try:
+            self._require_small(wanted)
+        except ValueError:
+            return False
+        return True
+
     def weights_in_memory(self) -> FloatArray | None:
         """Weights of all rows."""
         if self.weights is None:
@@ -318,7 +336,9 @@ def _weakest(
 ) -> float:
     """Smallest share of its spread that the other inputs of a fit leave of a direction."""
     n_baseline, n_inputs, _ = widths
-    known = np.arange(n_baseline)
+    # Indicators of all months are one together, which is known of them: inputs are asked alone.
+    is_dependent = n_baseline > 0 and total.weakest(n_baseline) < DEPENDENT
+    known = np.arange(0 if is_dependent else n_baseline)
     every = [np.arange(n_inputs)] if together is None else together
     return min(
         (
@@ -351,7 +371,7 @@ def _as_table(data: Any) -> Any:
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:
     """Classes of rows to expect."""
-    return 1 + sum(int(w.cv) if isinstance(w.cv, int) else 10 for w in wanted)
+    return 1 + sum(want.n_parts for want in wanted)
 
 
 def _width(table: Any) -> int:
@@ -359,9 +379,12 @@ def _width(table: Any) -> int:
 
 
 def _names(data: Any) -> Any:
-    """Column labels of frames; None for arrays."""
+    """Column labels of frames, and of labelled arrays of two dimensions; None for others."""
     if hasattr(data, "columns"):
         return data.columns
+    if hasattr(data, "coords") and getattr(data, "ndim", 0) == 2:
+        index = data.indexes.get(data.dims[1])
+        return None if index is None else list(index)
     if (_dask.is_frame(data) or hasattr(data, "iloc")) and getattr(data, "name", None) is not None:
         return [data.name]
     return None

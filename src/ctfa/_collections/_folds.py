@@ -15,12 +15,11 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa._collections._blocks import TEST, TRAIN, Blocks
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 Split = tuple[IntArray, IntArray]
 
-#: A row is none of a fold's, one it learns from, or one it is judged by.
-TRAIN, TEST = 1, 2
 #: More classes than this are no folds any more.
 MOST_CLASSES = 1_000
 
@@ -32,6 +31,20 @@ class Wanted:
     purpose: str
     cv: Any
     lowered: bool = False  # whether a number of folds may be lowered until each holds two rows
+    is_last_alone: bool = False  # whether of a number of folds the last alone is tested
+    within: Wanted | None = None  # folds, a number of them, in each of which these are wanted anew
+
+    def inside(self, fold: int) -> str:
+        """What the folds are for, of the rows that an outer fold learns from."""
+        return f"{self.purpose}, fold {fold} of {self.within.purpose}" if self.within else ""
+
+    @property
+    def n_parts(self) -> int:
+        """Classes of rows that the folds make, about."""
+        number = int(self.cv) if _is_number(self.cv) else 10
+        if self.within is None:
+            return number
+        return (number + 1) * (1 if self.within.is_last_alone else self.within.n_parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,17 +70,18 @@ class Classes:
             return cls.one(n_rows)
         if used is None and groups is None and all(_is_number(want.cv) for want in wanted):
             return cls._contiguous(wanted, n_rows)
+        if any(want.within is not None for want in wanted):
+            raise ValueError("folds inside folds are read of consecutive rows alone: use numbers.")
         return cls._scattered(wanted, n_rows, used, groups)
 
     @classmethod
     def _contiguous(cls, wanted: Sequence[Wanted], n_rows: int) -> Classes:
-        bounds = {want.purpose: _bounds(_number(want, n_rows), n_rows) for want in wanted}
-        starts = np.unique(np.concatenate([ends[:-1] for ends in bounds.values()]))
-        roles = {}
-        for purpose, ends in bounds.items():
-            fold = np.searchsorted(ends, starts, side="right") - 1
-            roles[purpose] = np.where(fold == np.arange(len(ends) - 1)[:, None], TEST, TRAIN)
-        return cls(n_rows, starts, None, roles)
+        blocks: dict[str, Blocks] = {}
+        for want in wanted:
+            blocks |= _blocks_of(want, n_rows)
+        rows = np.concatenate([[0], *(found.starts for found in blocks.values())])
+        starts = np.unique(rows.astype(np.intp))
+        return cls(n_rows, starts, None, {key: b.roles(starts) for key, b in blocks.items()})
 
     @classmethod
     def _scattered(
@@ -158,11 +172,21 @@ def _number(want: Wanted, n_rows: int) -> int:
     return number
 
 
-def _bounds(n_folds: int, n_rows: int) -> IntArray:
-    """First row of each of the folds that divide rows in order, and the number of rows."""
-    sizes = np.full(n_folds, n_rows // n_folds)
-    sizes[: n_rows % n_folds] += 1
-    return np.concatenate(([0], np.cumsum(sizes)))
+def _blocks_of(want: Wanted, n_rows: int) -> dict[str, Blocks]:
+    """Folds of consecutive rows by their purpose."""
+    if want.within is None:
+        n_folds = _number(want, n_rows)
+        return {want.purpose: Blocks.of(n_folds, n_rows, is_last_alone=want.is_last_alone)}
+    (outer,) = _blocks_of(want.within, n_rows).values()
+    return {
+        want.inside(fold): Blocks.of(
+            _number(want, n_rows - (behind - first)),
+            n_rows,
+            is_last_alone=want.is_last_alone,
+            left_out=(first, behind),
+        )
+        for fold, (first, behind) in enumerate(outer.stretches)
+    }
 
 
 def _roles(train: IntArray, test: IntArray, rows: IntArray) -> IntArray:

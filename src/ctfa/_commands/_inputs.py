@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ from ctfa import labelled
 from ctfa._commands._fit_options import Asked
 from ctfa._commands._terminal import Steps, path_text
 
+#: Bytes of arrays above which a file is read in pieces.
+LARGE = 2 << 30
 #: Penalties that a region's ridge regression chooses from.
 PENALTIES = np.logspace(-2, 4, 13)
 
@@ -23,9 +27,26 @@ def read_data(path: Path, steps: Steps | None = None, layer: str | None = None) 
     return labelled.read(path, layer=layer)
 
 
+def read_large(
+    path: Path, steps: Steps, names: Iterable[str] | None, layer: str | None = None
+) -> Any:
+    """The same, in pieces where these variables (None: all) are large and Dask is there."""
+    data = read_data(path, steps, layer)
+    if not hasattr(data, "data_vars") or importlib.util.find_spec("dask") is None:
+        return data
+    used = [array for name, array in data.data_vars.items() if names is None or name in names]
+    if sum(array.nbytes for array in used) <= LARGE:
+        return data
+    data.close()
+    steps(f"reading {path_text(path)} in pieces")
+    return labelled.read(path, layer=layer, lazy=True)
+
+
 def fit_from(asked: Asked, steps: Steps, *, n_jobs: int | None = None) -> Any:
     """Read the files and fit."""
-    data = read_data(asked.files["data"], steps)
+    target, features = asked.options["target"], asked.options["features"]
+    names = None if target is None or features is None else [*target, *features]
+    data = read_large(asked.files["data"], steps, names)
     given = arguments(asked, data, steps)
     steps("fitting")
     return labelled.fit(data, **given, n_jobs=n_jobs)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ctfa._commands._fit_options import add_common
-from ctfa._commands._inputs import read_data
+from ctfa._commands._inputs import read_large
 from ctfa._commands._results import load_run
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
@@ -64,7 +64,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _predict(fitted: Any, options: argparse.Namespace, steps: Steps) -> Any:
-    data = read_data(options.data, steps, options.layer)
+    plan = fitted.plan
+    names = None if plan.feature_dim is not None else [slot.name for slot in plan.slots]
+    data = read_large(options.data, steps, names, options.layer)
     steps("predicting")
     return _for(options.output, fitted, data, fitted.predict(data))
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ctfa.core.design import EPS, column_lengths, row_scales, weighted_mean
+from ctfa.core.design import EPS, column_lengths, reflected, row_scales, weighted_mean
 from ctfa.core.gaps import patterns
 from ctfa.core.types import BoolArray, FloatArray
 
@@ -27,6 +27,10 @@ RANK_CUTOFF = 1e-10
 #: Residuals that vary by less than this share of the largest value are rounding: the baseline says
 #: all there is to say of such a series.
 RESIDUE = 1e3 * EPS
+
+
+#: An orthogonal matrix as LAPACK packs it: vectors of reflections, and their factors.
+Reflectors = tuple[FloatArray, FloatArray]
 
 
 class Lines(NamedTuple):
@@ -114,17 +118,28 @@ class Baseline:
         was (weights included), and whoever counts rows counts the degrees of freedom that are left.
         """
         used = self.row_scale > 0.0
-        return np.asarray((residuals[..., used] * self.row_scale[used]) @ self._turn.T)
+        series = residuals[..., used] * self.row_scale[used]
+        shape = (*series.shape[:-1], series.shape[-1] - self.rank)
+        if not series.size:
+            return np.zeros(shape)
+        # By reflections, never formed: a matrix for all rows would be as large as their square.
+        away, towards = self._turns
+        flat = series.reshape(-1, series.shape[-1])
+        free = reflected(*away, flat.T, transposed=True)[self.rank :]
+        free[0] = 0.0  # along the level, which residuals have nothing of
+        free = reflected(*towards, free, transposed=False)
+        return np.ascontiguousarray(free.T).reshape(shape)
 
     @cached_property
-    def _turn(self) -> FloatArray:
-        """``(n - rank, n)``: from weighted rows to coordinates, by few reflections."""
+    def _turns(self) -> tuple[Reflectors, Reflectors]:
+        """From weighted rows to what the baseline leaves, and from there to mean zero."""
         used = self.row_scale > 0.0
         level = self.row_scale[used] / linalg.norm(self.row_scale)
-        taken = np.column_stack((level, self.basis[used]))
+        taken = np.column_stack((self.basis[used], level))
         n_free = taken.shape[0] - self.rank
-        beyond = linalg.qr(taken)[0][:, self.rank + 1 :]
-        return np.asarray(linalg.qr(np.ones((n_free, 1)))[0][:, 1:] @ beyond.T)
+        away: Reflectors = linalg.qr(taken, mode="raw")[0]  # type: ignore[assignment]
+        towards: Reflectors = linalg.qr(np.ones((n_free, 1)), mode="raw")[0]  # type: ignore[assignment]
+        return away, towards
 
     def _of_rows(self, kept: BoolArray) -> Baseline:
         return Baseline.of(self.columns[kept], None if self.weights is None else self.weights[kept])

@@ -113,7 +113,7 @@ class Design:
         """
         if self.factors.reflectors is not None:
             packed, tau = self.factors.reflectors
-            turned = _apply_reflectors(packed, tau, centred)
+            turned = reflected(packed, tau, centred, transposed=True)
             return turned[: self.rank], turned[self.rank :]
         basis = self.factors.basis
         assert basis is not None
@@ -175,11 +175,14 @@ def _norm(matrix: FloatArray) -> float:
     return float(np.abs(matrix).sum(axis=0).max())
 
 
-def _apply_reflectors(packed: FloatArray, tau: FloatArray, columns: FloatArray) -> FloatArray:
-    """Multiply by the transposed orthogonal factor, without forming it."""
+def reflected(
+    packed: FloatArray, tau: FloatArray, columns: FloatArray, *, transposed: bool
+) -> FloatArray:
+    """Multiply by an orthogonal factor, or by its transpose, without forming it."""
     columns = np.asfortranarray(columns)
-    _, work, _ = lapack.dormqr("L", "T", packed, tau, columns, -1)
-    return np.asarray(lapack.dormqr("L", "T", packed, tau, columns, int(work[0]))[0])
+    way = "T" if transposed else "N"
+    _, work, _ = lapack.dormqr("L", way, packed, tau, columns, -1)
+    return np.asarray(lapack.dormqr("L", way, packed, tau, columns, int(work[0]))[0])
 
 
 def _factor_deficient(columns: FloatArray, length: FloatArray) -> Factors:

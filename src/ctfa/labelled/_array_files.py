@@ -27,6 +27,7 @@ import numpy as np
 
 from ctfa.core.types import AnyArray
 from ctfa.labelled._extras import need
+from ctfa.labelled._gather import SAMPLES
 
 _MARK = "ctfa"
 #: Names of attributes that the conventions give a meaning to, and xarray therefore takes away.
@@ -296,9 +297,26 @@ def _restored(xarray: Any, variable: Any, dtype: str) -> Any:
 
 
 def _in_chunks(data: Any) -> Any:
-    """Variables of numbers in pieces that are read when they are needed."""
+    """Variables of numbers in pieces that are read when they are needed.
+
+    Pieces of rows, each of all tasks: that is how a fit goes through them.
+    """
     need("dask.array", "Reading in pieces")
-    for name in data.data_vars:
-        if data[name].dtype.kind in "biufc":
-            data[name] = data[name].chunk("auto")
+    for name, array in data.data_vars.items():
+        if array.dtype.kind in "biufc" and array.ndim:
+            rows = next((d for d in array.dims if str(d).lower() in SAMPLES), array.dims[0])
+            data[name] = array.chunk(dict.fromkeys(array.dims, -1) | {rows: _rows(array, rows)})
     return data
+
+
+def _rows(array: Any, dim: Any) -> tuple[int, ...]:
+    """Rows of each piece: as many as Dask would take, in whole chunks of the file."""
+    dask: Any = need("dask.array", "Reading in pieces")
+    axis = array.dims.index(dim)
+    wanted = ["auto" if one == dim else -1 for one in array.dims]
+    height = int(dask.core.normalize_chunks(wanted, array.shape, dtype=array.dtype)[axis][0])
+    # A chunk of the file that holds more rows than that is read more than once, a part each time.
+    step = array.encoding.get("preferred_chunks", {}).get(dim, 1)
+    height = max(height // step * step or height, 1)
+    n_rows = array.shape[axis]
+    return tuple(min(height, n_rows - start) for start in range(0, n_rows, height)) or (0,)

@@ -11,21 +11,20 @@ from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
-from ctfa.labelled._arrays import Arrays, arrange, named_inputs
+from ctfa.labelled._alignment import same_tasks
+from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons
-from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import Gathered, gather, same_tasks
+from ctfa.labelled._gather import Gathered, gather
 from ctfa.labelled._geometry import Geometry, match_polygons
+from ctfa.labelled._learn import Task, learn
 from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
-from ctfa.labelled._plan import Plan
 from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._rows import fit_rows, refuse_for_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import kind_of, row_labels, several, word
-from ctfa.report import Given, Material, complete
 
 
 class Options(NamedTuple):
@@ -74,7 +73,8 @@ def fit(
     data : xarray Dataset or DataArray, pandas, polars or geopandas table
         A table is long (a row for every sample and task), wide (``target`` names several columns,
         which share the features), has columns in pairs (variable, task), or, without ``sample``,
-        holds rows of each task's own.
+        holds rows of each task's own. Arrays of Dask stay in chunks where nothing is missing:
+        they are read once, a few chunks at a time.
     target : str, DataArray or list of columns
         What is predicted.
     features : str, list or DataArray(s), default=None
@@ -158,14 +158,11 @@ def fit(
     graph = read_neighbours(neighbours, arrays.tasks, outlines)
     weight = _weights(weights, arrays.tasks, outlines)
     baseline = Seasons.of(anomalies, detrend, arrays.samples)
-    columns = None if baseline is None else baseline.columns(arrays.samples)
     model = _model(options, arrays, graph)
-    inputs = named_inputs(arrays.X, gathered.plan)
-    given = Given(inputs, _named(arrays), None, columns, weight, held_out)
-    model.fit(given.X, given.Y, **given.options)
-    if arrays.layout is not None:
-        _name_slots(model, gathered.plan)
-    known = complete(Material(model), given)
+    task_to_learn = Task(gathered.plan, baseline, weight, held_out)
+    arrays, known = learn(
+        model, task_to_learn, arrays, lambda: arrange(gathered, masked, closely=True)
+    )
     notes = list(arrays.notes)
     if baseline is not None:
         notes.append(baseline.words(gathered.plan.sample))
@@ -225,19 +222,6 @@ def _model(options: Options, arrays: Arrays, graph: Any) -> Any:
         n_jobs=options.n_jobs,
         **shared,
     )
-
-
-def _named(arrays: Arrays) -> Any:
-    """Targets with the names of their tasks, and rows with those of the samples."""
-    index = [word(value) for value in row_labels(arrays.samples)]
-    return need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
-
-
-def _name_slots(model: Any, plan: Plan) -> None:
-    """Call features of each task's own by their names in what each group says of them."""
-    names = np.array([slot.name for slot in plan.slots], dtype=object)
-    for features, slots in zip(model.features_, model._models.slots, strict=True):
-        features.feature_names_in_ = names[slots]
 
 
 def read_outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ctfa.labelled._extras import need
+from ctfa.labelled._alignment import Template, on_tasks, same_rows
 from ctfa.labelled._plan import Plan, Slot
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 
@@ -25,6 +25,7 @@ class Gathered(NamedTuple):
     features: list[Any]  # DataArrays, one a slot
     plan: Plan
     notes: list[str]
+    whole: Any = None  # the features in one array, where they came so and all tasks share them
 
 
 def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gathered:
@@ -37,10 +38,11 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     sample_dim, task_dims = _read_dims(found, sample, task)
     require_labels(found, sample_dim, task_dims)
     dims = tuple(str(dim) for dim in found.dims)
-    slots, feature_dim = _find_features(data, features, found, sample_dim, task_dims)
+    slots, feature_dim, whole = _find_features(data, features, found, sample_dim, task_dims)
     notes: list[str] = []
-    found, slots = _same_rows(found, slots, sample_dim, notes)
-    slots = [_same_tasks(slot, found, task_dims) for slot in slots]
+    found, slots = same_rows(found, [*slots, *whole], sample_dim, notes)
+    slots, whole = (slots[:-1], slots[-1:]) if whole else (slots, [])
+    slots = [on_tasks(slot, found, task_dims) for slot in slots]
     plan = Plan(
         str(found.name),
         dict(found.attrs),
@@ -51,13 +53,16 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
         ),
         feature_dim,
     )
-    return Gathered(found, slots, plan, notes)
+    return Gathered(found, slots, plan, notes, whole[0] if whole else None)
 
 
 def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
     """Find the features of a fitted model in other data, on the tasks it was fitted to."""
     names = [slot.name for slot in plan.slots]
     feature_dim, task_dims = plan.feature_dim, plan.task_dims
+    if feature_dim is not None and hasattr(data, "data_vars"):
+        along = [v for v in data.data_vars.values() if {feature_dim, plan.sample} <= set(v.dims)]
+        data = along[0] if len(along) == 1 and names[0] not in data.variables else data
     if _is_array(data) and feature_dim is not None:
         if feature_dim not in data.dims:
             raise ValueError(
@@ -81,21 +86,7 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
                 f"{listed(sorted(wanted))}: give it the same."
             )
         require_numbers(array)
-    return [_same_tasks(array, Template(tasks), task_dims) for array in given]
-
-
-def same_tasks(array: Any, tasks: Any) -> Any:
-    """An array on tasks that were fitted, in their order; they are found by their labels."""
-    return _same_tasks(array, Template(tasks), tasks.dims)
-
-
-class Template:
-    """The tasks of fit, for other data to be put in their order."""
-
-    def __init__(self, tasks: Any) -> None:
-        known = {*tasks.coords.variables, *tasks.coords.levels}
-        self.sizes = dict(zip(tasks.dims, tasks.shape, strict=True))
-        self.indexes = {dim: tasks.coords.index(dim) for dim in tasks.dims if dim in known}
+    return [on_tasks(array, Template(tasks), task_dims) for array in given]
 
 
 def require_numbers(array: Any) -> None:
@@ -162,8 +153,11 @@ def _find_target(data: Any, target: Any) -> Any:
 
 def _find_features(
     data: Any, features: Any, target: Any, sample: str, tasks: Sequence[str]
-) -> tuple[list[Any], str | None]:
-    """One DataArray a slot, and the dimension they lay on where they came in one array."""
+) -> tuple[list[Any], str | None, list[Any]]:
+    """One DataArray a slot, and the dimension they lay on where they came in one array.
+
+    And that array, where all tasks share them.
+    """
     given = _given_features(data, features, target, sample)
     slots: list[Any] = []
     feature_dim = None
@@ -186,8 +180,11 @@ def _find_features(
         raise ValueError(f"feature {again} is given twice: name each once.")
     if any(slot is target for slot in slots) or (features is not None and target.name in names):
         raise ValueError(f"{target.name} is the target and a feature too: leave it out of one.")
-    whole = [_whole_tasks(slot, target, tasks) for slot in slots]
-    return whole, feature_dim if len(given) == 1 else None
+    slots = [_whole_tasks(slot, target, tasks) for slot in slots]
+    if feature_dim is None or len(given) > 1:
+        return slots, None, []
+    is_shared = set(given[0].dims) == {sample, feature_dim}
+    return slots, feature_dim, given if is_shared else []
 
 
 def _given_features(data: Any, features: Any, target: Any, sample: str) -> list[Any]:
@@ -279,63 +276,6 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
         )
     # In the order of the target: labels of a grid are read in that order.
     return str(sample), tuple(dim for dim in dims if dim in tasks)
-
-
-def _same_rows(
-    target: Any, slots: list[Any], sample: str, notes: list[str]
-) -> tuple[Any, list[Any]]:
-    """The rows that all have."""
-    xarray = need("xarray")
-    arrays = [target, *slots]
-    if any(sample not in array.indexes for array in arrays):
-        lengths = {array.sizes[sample] for array in arrays}
-        if len(lengths) > 1:
-            raise ValueError(
-                f"target and features have {listed(sorted(lengths))} rows along {sample!r}, which "
-                "has no labels to match them by."
-            )
-        return target, slots
-    if all(array.indexes[sample].equals(target.indexes[sample]) for array in slots):
-        return target, slots
-    others = [dim for array in arrays for dim in array.dims if dim != sample]
-    aligned = xarray.align(*arrays, join="inner", exclude=set(others))
-    n_common, n_rows = aligned[0].sizes[sample], target.sizes[sample]
-    if not n_common:
-        spans = "; ".join(
-            f"{array.name} from {word(array.indexes[sample][0])} to "
-            f"{word(array.indexes[sample][-1])}"
-            for array in (target, slots[0])
-        )
-        raise ValueError(f"target and features have no {sample} in common: {spans}.")
-    if n_common < n_rows:
-        notes.append(f"{n_rows - n_common:,} of {n_rows:,} rows have no features and are left out")
-    return aligned[0], list(aligned[1:])
-
-
-def _same_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
-    """A feature on the tasks of the target, in their order."""
-    for dim in tasks:
-        if dim not in slot.dims:
-            continue
-        theirs, mine = slot.indexes.get(dim), target.indexes.get(dim)
-        if theirs is None or mine is None:
-            if slot.sizes[dim] != target.sizes[dim]:
-                raise ValueError(
-                    f"{slot.name} has {slot.sizes[dim]:,} values along {dim!r} and "
-                    f"{target.sizes[dim]:,} are needed."
-                )
-            continue
-        if theirs.equals(mine):
-            continue
-        places = theirs.get_indexer(mine)
-        missing = mine[places < 0]
-        if len(missing):
-            raise ValueError(
-                f"{slot.name} lacks {len(missing):,} of {len(mine):,} values of {dim}, the first "
-                f"{word(missing[0])} (it has {word(theirs[0])}, ...): the two must name the same."
-            )
-        slot = slot.isel({dim: places})
-    return slot
 
 
 def _named(dataset: Any, names: Iterable[str]) -> list[Any]:

@@ -12,11 +12,12 @@ import numpy as np
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.labelled import _form, _maps
+from ctfa.labelled._alignment import same_tasks
 from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import gather_features, same_tasks
+from ctfa.labelled._gather import gather_features
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._summary import summarise

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
+from ctfa import _validation as check
 from ctfa._group_models import reduced
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._pooled import PooledCTFARegressor
@@ -27,6 +28,12 @@ class GroupRows(NamedTuple):
     target: FloatArray  # (rows,)
     sample: IntArray  # (rows,): sample that a row is of
     n_levels: int = 1  # means that were taken off: of the group, or of each of its members
+    weights: FloatArray | None = None  # how many rows each stands for; None: one each
+
+    @property
+    def n_rows(self) -> int:
+        """How many there are, or are stood for."""
+        return len(self.inputs) if self.weights is None else round(float(self.weights.sum()))
 
 
 #: Rows of each group.
@@ -56,7 +63,8 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
         if rows is not None:
             own = rows(group)
             if scaled:
-                spread = own.inputs.std(axis=0)
+                centred = own.inputs - np.average(own.inputs, axis=0, weights=own.weights)
+                spread = np.sqrt(np.average(centred**2, axis=0, weights=own.weights))
             columns_of = reduced(aggregator, own.inputs)
             errors = _standard_errors(fitted.model.regressors_[group], columns_of, own)
             error[group, columns] = aggregator.partition_.share_out(errors) * spread
@@ -73,26 +81,29 @@ def rows_of(fitted: Fitted, given: Given) -> Rows | None:
     if isinstance(model, PooledCTFARegressor):
         return _rows_of_tasks(fitted, given)
     if isinstance(model, MultiInputCTFARegressor):
-        sample, targets = model._read_again(given.X, given.Y, None, given.baseline)
-        series = Series.of(
-            sample.inputs,
-            model.layout_,
-            targets.values,
-            baseline=sample.baseline,
-            task_weights=targets.weights,
-        )
-        return _rows_of_own(fitted, series.in_units(model._units, overwrite=True))
+        read = model._read_again(given.X, given.Y, None, given.baseline)
+        return rows_of_read(fitted, *read)
     if isinstance(model, CTFARegressor):
-        sample, targets = model._read_again(given.X, given.Y, None, given.baseline)
-        inputs = model._residual(sample.inputs, sample.baseline)
-        means = model.targets_._mean(targets.values, sample.baseline)
-
-        def of(group: int) -> GroupRows:
-            seen = np.flatnonzero(~np.isnan(means[:, group]))
-            return GroupRows(inputs[seen], means[seen, group], seen)
-
-        return of
+        return rows_of_read(fitted, *model._read_again(given.X, given.Y, None, given.baseline))
     return None
+
+
+def rows_of_read(fitted: Fitted, sample: check.Sample, targets: check.Targets) -> Rows:
+    """The same of data that have been read; they may stand in for others."""
+    model = fitted.model
+    if isinstance(model, MultiInputCTFARegressor):
+        series = model._series(sample, targets)
+        return _rows_of_own(fitted, series.in_units(model._units, overwrite=True))
+    inputs = model._residual(sample.inputs, sample.baseline)
+    means = model.targets_._mean(targets.values, sample.baseline)
+    stands_for = None if sample.counts is None else sample.weights
+
+    def of(group: int) -> GroupRows:
+        seen = np.flatnonzero(~np.isnan(means[:, group]))
+        weights = None if stands_for is None else stands_for[seen]
+        return GroupRows(inputs[seen], means[seen, group], seen, weights=weights)
+
+    return of
 
 
 def _rows_of_tasks(fitted: Fitted, given: Given) -> Rows:
@@ -115,13 +126,15 @@ def _rows_of_tasks(fitted: Fitted, given: Given) -> Rows:
 def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
     """The same where targets have inputs of their own: averaged, or stacked."""
     slots, groups = fitted.model._models.slots, fitted.partition.groups
+    stands_for = None if series.counts is None else series.weights
     if fitted.shares == "mean inputs":
         means = mean_series(series, fitted.partition).values
 
         def averaged(group: int) -> GroupRows:
             inputs, target = means[group, :-1][slots[group]].T, means[group, -1]
             seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
-            return GroupRows(inputs[seen], target[seen], seen)
+            weights = None if stands_for is None else stands_for[seen]
+            return GroupRows(inputs[seen], target[seen], seen, weights=weights)
 
         return averaged
     own = OwnRows.of(series)
@@ -131,7 +144,12 @@ def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
         inputs = own.inputs[members][:, slots[group]].transpose(0, 2, 1)
         complete = own.complete[members]
         sample = np.nonzero(complete)[1]
-        return GroupRows(inputs[complete], own.target[members][complete], sample, members.size)
+        inputs, target = inputs[complete], own.target[members][complete]
+        if stands_for is None:
+            return GroupRows(inputs, target, sample, members.size)
+        root = own.weight[sample]
+        weights = stands_for[sample]
+        return GroupRows(inputs / root[:, None], target / root, sample, members.size, weights)
 
     return stacked
 
@@ -147,23 +165,25 @@ def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> Flo
     Members of a group that are stacked share what disturbs a sample, so that all rows of one sample
     count as one draw (a sandwich).
     """
-    n, k = inputs.shape
+    n, k = rows.n_rows, inputs.shape[1]
     unknown = np.full(k, np.nan)
     plain = type(regressor) is LinearRegression and regressor.fit_intercept
     spare = n - k - rows.n_levels
     if not plain or regressor.positive or spare < 1:
         return unknown
-    centred = inputs - inputs.mean(axis=0)
+    left = rows.target - inputs @ np.asarray(regressor.coef_).reshape(-1)
+    left = left - np.average(left, weights=rows.weights)
+    centred = inputs - np.average(inputs, axis=0, weights=rows.weights)
+    if rows.weights is not None:
+        centred, left = centred * np.sqrt(rows.weights)[:, None], left * np.sqrt(rows.weights)
     _, singular, turned = np.linalg.svd(centred, full_matrices=False)
     if singular[-1] <= singular[0] * n * np.finfo(float).eps:
         return unknown
-    left = rows.target - inputs @ np.asarray(regressor.coef_).reshape(-1)
-    left -= left.mean()
     root = turned / singular[:, None]
     samples, draw = np.unique(rows.sample, return_inverse=True)
-    if samples.size == n:
+    if samples.size == len(inputs):
         return np.asarray(np.sqrt(left @ left / spare * (root**2).sum(axis=0)))
-    if samples.size < 2:
+    if samples.size < 2 or rows.weights is not None:  # what rows of a sample share is in no sums
         return unknown
     scores = np.zeros((samples.size, k))
     np.add.at(scores, np.asarray(draw).reshape(-1), centred * left[:, None])
