@@ -123,6 +123,8 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
+            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
+            needs of them are sums.
         y : array of shape (n_samples,)
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, normalised to sum to the number of rows with a positive one.

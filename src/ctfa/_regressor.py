@@ -11,9 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
 from ctfa._collections import (
-    OF_SUMS,
     Collection,
-    Wanted,
     answers_lazily,
     is_collection,
     learns_from_sums,
@@ -22,8 +20,9 @@ from ctfa._evidence import EvidenceMixin
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedTargets
 from ctfa._group_models import fit_features, fit_regressors, fit_to_rows, keep_features, reduced
-from ctfa._heads import HEADS, fit_singles
+from ctfa._heads import fit_singles
 from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
+from ctfa._regressor_data import RegressorData
 from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.gains import Gain
@@ -39,6 +38,7 @@ class ReducedTask(NamedTuple):
 
 
 class CTFARegressor(
+    RegressorData,
     StreamingTargets,
     FittedTargets,
     EvidenceMixin,
@@ -134,6 +134,8 @@ class CTFARegressor(
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
+            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
+            needs of them are sums.
         Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
             NaN is a missing value; a group is trained on the rows where any member is observed.
         sample_weight : array of shape (n_samples,), default=None
@@ -250,61 +252,8 @@ class CTFARegressor(
             return inputs
         return inputs - self._input_lines.at(columns)
 
-    def _read(
-        self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options and data."""
-        self._check_options(weighed=False)
-        sample = check.read_sample(self, X, sample_weight, baseline=baseline)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
-        if sample.weights is not None:
-            check.require_weighable(self._template)
-        return self._received(sample, targets)
-
-    def _check_options(self, *, weighed: bool) -> None:
-        check.require(self.head, HEADS, "head")
-        check.require_regressor(self._template)
-        if weighed:
-            check.require_weighable(self._template)
-
-    def _received(
-        self, sample: check.Sample, targets: check.Targets
-    ) -> tuple[check.Sample, check.Targets]:
-        """Remember what predictions are handed back in."""
-        self._library, self._is_vector = targets.library, targets.is_vector
-        return sample, targets
-
-    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
-        return (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            check.read_phase(self.features, FeatureAggregator, "features"),
-        )
-
-    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
-        self._check_options(weighed=True)
-        if not learns_from_sums(self._template):
-            check.refuse_streamed_regressor(self._template, OF_SUMS)
-        wanted, needs_rows = self._asks_of(self._phases(), n_targets)
-        check.refuse_streaming(needs_rows)
-        return wanted
-
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         self._fit_read(*self._received(sample, targets), *self._phases(), None)
-
-    def _asks_of(
-        self, phases: tuple[TargetAggregator | None, FeatureAggregator | None], n_targets: int
-    ) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
-        targets, features = phases
-        wanted: list[Wanted] = []
-        if targets is not None:
-            wanted += targets._folds_wanted(n_targets)
-        if features is not None:
-            wanted += features._folds_wanted()
-        needs = [phase._needs_rows() for phase in phases if phase is not None]
-        if self.head == "shrink" and not learns_from_sums(self._template):
-            needs.append(f"head='shrink' with {type(self._template).__name__}()")
-        return wanted, next(filter(None, needs), None)
 
     def _fit_read(
         self,

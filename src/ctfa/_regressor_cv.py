@@ -106,6 +106,8 @@ class CTFARegressorCV(CTFARegressor):
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
+            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
+            needs of them are sums.
         Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor; scores are not weighted.

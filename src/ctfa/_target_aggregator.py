@@ -17,20 +17,18 @@ from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
 from ctfa._merging import group_names, settle, settle_history
 from ctfa._streaming import StreamingTargets
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
+from ctfa._target_units import TargetUnits
 from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
 from ctfa.core.cut import PREFERRED, CutCurve
-from ctfa.core.gaps import observed_mean
 from ctfa.core.history import Ledger
-from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
-from ctfa.core.types import FloatArray
 
 #: What missing values need.
 PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
 
 
-class TargetAggregator(StreamingTargets, BaseEstimator):  # type: ignore[misc]
+class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters
@@ -163,6 +161,8 @@ class TargetAggregator(StreamingTargets, BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features)
+            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
+            needs of them are sums.
         Y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value: two groups are compared on the rows that both have, a group
             having the mean of its observed members. For the criterion "risk" by least squares.
@@ -370,44 +370,6 @@ class TargetAggregator(StreamingTargets, BaseEstimator):  # type: ignore[misc]
             return None
         graph = posed.problem.graph
         return choose_cut(rule, sample, values, posed.scales, graph, splits, designs)
-
-    def _set_units(
-        self, offsets: FloatArray, scales: FloatArray, lines: Lines | None = None
-    ) -> None:
-        self.signs_, self.offsets_, self.scales_ = np.ones(offsets.size), offsets, scales
-        self.baseline_slopes_ = None if lines is None else lines.slopes
-        self.baseline_means_ = None if lines is None else lines.centre
-
-    def _read_baseline(self, baseline: Any, n_samples: int) -> FloatArray | None:
-        """Columns of the baseline of fit for other rows."""
-        return check.read_baseline_again(baseline, n_samples, self.baseline_means_)
-
-    def _level(self, columns: FloatArray | None) -> FloatArray:
-        """What each target has in its own units where in those of merging it has zero."""
-        if columns is None or self.baseline_slopes_ is None or self.baseline_means_ is None:
-            return self.offsets_
-        return Lines(self.offsets_, self.baseline_slopes_, self.baseline_means_).at(columns)
-
-    def _to_units(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Targets in the units they are merged in."""
-        return np.asarray((values - self._level(columns)) / self.scales_)
-
-    def _from_units(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Targets in their own units."""
-        return np.asarray(values * self.scales_ + self._level(columns))
-
-    def _mean(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Mean of each group, in the units of ``scale``; of its observed members in a row."""
-        return self._mean_of_units(self._to_units(values, columns))
-
-    def _mean_of_units(self, units: FloatArray) -> FloatArray:
-        units = units * self.signs_
-        mean = observed_mean if np.isnan(units).any() else Partition.mean
-        return np.asarray(mean(self.partition_, units, self.target_weight_))
-
-    def _spread(self, means: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Each target from its group's mean, in its own units."""
-        return self._from_units(np.asarray(self.partition_.spread(means)) * self.signs_, columns)
 
     def _remember(self, targets: check.Targets) -> None:
         self.target_weight_ = targets.weights
