@@ -133,7 +133,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        self._sums = data = sums = None
+        self._sums = sums = None
         if is_collection(X, y, sample_weight):
             data = Collection.of(X, y, sample_weight, what="y")
             check.require_one_target(data.widths[2])
@@ -141,15 +141,17 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
             if read.rows is not None:
                 return self.fit(*read.rows[:3])
             (sample, targets), sums = read.found, read.sums
-            target = targets.values[:, 0]
         else:
             sample = check.read_sample(self, X, sample_weight)
             target = check.read_vector(y, sample)
             targets = check.name_targets(target[:, None], None, None, is_vector=True, what="y")
-        self._fit_factored(self._factor(sample, target), target)
+        rows, kept = (sample, targets), None
         if self._needs_rows() is None:
-            folds = self._folds_wanted()
-            self._keep_sums(sample, targets, sample_weight, folds, data, sums)
+            rows, kept = self._summed(rows, sample_weight, self._folds_wanted(), sums)
+        sample, targets = rows
+        target = targets.values[:, 0]
+        self._fit_factored(self._factor(sample, target), target)
+        self._sums = kept
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -172,10 +172,12 @@ class CTFARegressor(
         else:
             sample, targets = self._read(X, Y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
-        self._fit_read(sample, targets, *phases, groups, data)
         wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
+        rows, kept = (sample, targets), None
         if groups is None and needs_rows is None and learns_from_sums(self._template):
-            self._keep_sums(sample, targets, sample_weight, wanted, data, sums)
+            rows, kept = self._summed(rows, sample_weight, wanted, sums)
+        self._fit_read(*rows, *phases, groups, data)
+        self._sums = kept
         return self
 
     @answers_lazily

@@ -181,7 +181,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         -------
         self
         """
-        self._sums = data = sums = None
+        self._sums = sums = None
         if is_collection(X, Y, sample_weight, baseline):
             data = Collection.of(X, Y, sample_weight, baseline)
             folds = self._folds_wanted(data.widths[2])
@@ -194,10 +194,12 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             sample = check.read_sample(self, X, sample_weight, baseline=baseline)
             targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
         targets = check.read_target_weight(target_weight, targets)
-        self._fit_sample(sample, targets, groups)
+        rows, kept = (sample, targets), None
         if groups is None and self._needs_rows() is None:
             folds = self._folds_wanted(targets.values.shape[1])
-            self._keep_sums(sample, targets, sample_weight, folds, data, sums)
+            rows, kept = self._summed(rows, sample_weight, folds, sums)
+        self._fit_sample(*rows, groups)
+        self._sums = kept
         return self
 
     @answers_lazily

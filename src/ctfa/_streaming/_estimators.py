@@ -49,20 +49,26 @@ class Streaming:
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         raise NotImplementedError
 
-    def _keep_sums(
+    def _summed(
         self,
-        sample: check.Sample,
-        targets: check.Targets,
+        rows: tuple[check.Sample, check.Targets],
         sample_weight: Any,
         wanted: Sequence[Wanted],
-        data: Collection | None,
         read: tuple[Sums, Classes] | None,
-    ) -> None:
-        """Keep the sums of a fit, where it has them or they are cheap."""
-        if data is None:
-            self._sums = RunningSums.of_sample(sample, targets, sample_weight, wanted)
-        elif read is not None:
-            self._sums = RunningSums.of_fit(read, data.widths, targets, wanted)
+    ) -> tuple[tuple[check.Sample, check.Targets], RunningSums | None]:
+        """Rows of a fit, and sums to be kept of them where it has these or they are cheap.
+
+        Many rows in memory are replaced by few that stand in for them, where sums have the digits.
+        """
+        sample, targets = rows
+        if read is not None:
+            n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
+            widths = (n_baseline, sample.inputs.shape[1], targets.values.shape[1])
+            return rows, RunningSums.of_fit(read, widths, targets, wanted)
+        sums = RunningSums.of_sample(sample, targets, sample_weight, wanted)
+        if sums is not None and sums.are_enough:
+            rows = sums.stand_in()
+        return rows, sums
 
     def _stream(self, pieces: Iterable[tuple[str, Piece]], *, adding: bool) -> Self:
         """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""

@@ -15,6 +15,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections import TEST, TRAIN, Classes, Collection, Sums, Wanted, stand_in, sum_up
 from ctfa._streaming._remainders import require_remainder, squares_of
+from ctfa.core.moments import add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -24,6 +25,11 @@ KEPT_LIMIT = 64 << 20
 KEPT_ANYWAY = 1 << 13
 #: Rows of a fit that are summed up at once.
 ROWS_AT_ONCE = 1 << 14
+#: Rows in memory that outnumber those that would stand in for them so many times are replaced.
+MANY = 10
+#: Smallest eigenvalue of cross-products at unit length, targets included, where sums leave ten
+#: digits of everything that decides.
+CLEAR = 1e-6
 #: Where the rows of a piece lie in blocks, one a fold, and were not dealt one by one.
 IN_BLOCKS = -1
 
@@ -117,6 +123,14 @@ class RunningSums:
         # Sums of few rows too: a model that was fitted holds no data.
         few = {key: Summary.of_moments(one.moments) for key, one in sums.classes.items()}
         return cls.of_fit((replace(sums, classes=few), classes), widths, targets, wanted)
+
+    @property
+    def are_enough(self) -> bool:
+        """Whether rows that stand in for these are few beside them, and decide nothing else."""
+        n_columns = sum(self.widths)
+        if self.n_rows < MANY * len(self.classes) * (n_columns + 1):
+            return False
+        return add_up([part.moments for part in self.classes.values()]).weakest(n_columns) > CLEAR
 
     @property
     def n_rows(self) -> int:

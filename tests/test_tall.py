@@ -1,0 +1,95 @@
+"""Many rows in memory: few stand in for them where sums have the digits, and decide alike."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.ensemble import RandomForestRegressor
+
+from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
+from ctfa._streaming import _sums
+
+
+def tall(seed, n_rows=2500, offset=0.0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, 4)) @ rng.normal(size=(4, 4)) + offset
+    Y = X @ rng.normal(size=(4, 3))[:, [0, 0, 1, 1, 2]] * 0.3 + rng.normal(size=(n_rows, 5))
+    return X, Y, rng
+
+
+def from_rows(model, *data, **known):
+    """The same fit, rows not replaced."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_sums, "MANY", np.inf)
+        return model.fit(*data, **known)
+
+
+def rows_used(monkeypatch):
+    """Numbers of rows that Phase I was posed on, filled as fits go."""
+    seen = []
+    pose = TargetAggregator._fit_sample
+
+    def watched(self, sample, *others):
+        seen.append(sample.inputs.shape[0])
+        return pose(self, sample, *others)
+
+    monkeypatch.setattr(TargetAggregator, "_fit_sample", watched)
+    return seen
+
+
+@given(
+    st.integers(0, 30),
+    st.booleans(),
+    st.sampled_from([1.5, "auto"]),
+    st.sampled_from([0.0, 1e4]),
+    st.sampled_from(["mean", "shrink"]),
+)
+@settings(max_examples=25, deadline=None)
+def test_tall_data_give_the_model_of_their_rows(seed, weighed, limit, offset, head):
+    X, Y, rng = tall(seed, offset=offset)
+    weights = rng.uniform(0.0, 2.0, len(X)) * (rng.uniform(size=len(X)) > 0.1) if weighed else None
+
+    def make():
+        return CTFARegressor(targets=TargetAggregator(max_loss=limit, cv=4), head=head)
+
+    one, two = make().fit(X, Y, weights), from_rows(make(), X, Y, weights)
+    assert one.partition_ == two.partition_
+    assert one.max_loss_ == two.max_loss_
+    np.testing.assert_allclose(one.history_.loss, two.history_.loss, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(one.trust_, two.trust_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-8, atol=1e-8)
+    for name in ("gain", "gain_error", "f_statistic"):
+        np.testing.assert_allclose(one.merges_[name], two.merges_[name], rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("cv", [None, 5])
+def test_features_of_tall_data_merge_as_from_their_rows(cv):
+    X, Y, _ = tall(3)
+    one = FeatureAggregator("r2", max_loss=0.01, cv=cv).fit(X, Y[:, 0])
+    two = from_rows(FeatureAggregator("r2", max_loss=0.01, cv=cv), X, Y[:, 0])
+    assert one.partition_ == two.partition_
+    np.testing.assert_allclose(one.history_.loss, two.history_.loss, rtol=1e-7, atol=1e-12)
+
+
+def test_few_rows_stand_in_only_where_they_are_few_and_the_digits_are_there(monkeypatch):
+    seen = rows_used(monkeypatch)
+    X, Y, _ = tall(0)
+    model = CTFARegressor(targets=TargetAggregator(cv=4))
+    model.fit(X, Y)
+    model.fit(X[:200], Y[:200])  # not many rows
+    near = X.copy()
+    near[:, 1] = near[:, 0] + 1e-4 * near[:, 1]
+    model.fit(near, Y)  # inputs that sums would see with eight digits
+    alike = Y.copy()
+    alike[:, 1] = alike[:, 0] + 1e-4 * alike[:, 1]
+    model.fit(X, alike)  # targets, too
+    CTFARegressor(RandomForestRegressor(2, max_depth=2)).fit(X, Y)  # learns from rows
+    CTFARegressor(targets=TargetAggregator(solver="ridge", max_loss=1.0)).fit(X, Y)
+    assert seen == [4 * 10, 200, 2500, 2500, 2500, 2500]
+
+
+def test_tall_data_are_refused_as_their_rows_would_be():
+    X, Y, _ = tall(0)
+    Y[:, 2] = 5.0
+    with pytest.raises(ValueError, match="target 'y2' is constant"):
+        CTFARegressor().fit(X, Y)
