@@ -14,7 +14,7 @@ FIND_BROWSER := { command -v chromium || command -v chromium-browser || command 
 IN_BROWSER := tests/test_report_browser.py
 NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
 
-.PHONY: help demo test check lint backends lowest browser networks bench basins rivals reproduce own-inputs evidence figures clean
+.PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs evidence figures clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -24,6 +24,8 @@ help:
 	@echo "make browser  the report in a real browser; installs Chromium where there is none and it can"
 	@echo "make networks the tests of networks that tasks share; installs torch first"
 	@echo "make bench    ratios against refitting and against one least-squares fit"
+	@echo "make scaling  time and memory against rows, targets, features, workers: half an hour; results/scaling/"
+	@echo "make all-pairs all pairs of 29,934 tasks with inputs of their own, on the device named by DEVICE"
 	@echo "make basins   tasks with inputs of their own: 29,934 of them against as many separate fits"
 	@echo "make rivals   every method on schools and a robot arm, from the folder named by CTFA_DATA:"
 	@echo "              an hour, resumable; tables and plots go to results/baselines/"
@@ -86,6 +88,17 @@ networks: .venv/.networks
 
 bench: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py
+
+# Options, such as SCALING="rows --upto 1e8".
+SCALING ?= all
+scaling: $(READY)
+	$(ONE_THREAD) $(BIN)/python benchmarks/scaling.py $(SCALING)
+	$(BIN)/python benchmarks/scaling_figure.py
+
+# A library of arrays and its device, such as DEVICE=torch:cuda; that library is yours to install.
+DEVICE ?= torch:cuda
+all-pairs: $(READY)
+	$(BIN)/python benchmarks/all_pairs.py 29934 --device $(DEVICE)
 
 # Options, such as BASINS="5000 --quick" or BASINS="--all-pairs".
 BASINS ?=

@@ -70,9 +70,10 @@ def collection(n_rows: int, chunk: int) -> tuple[Any, Any]:
 
 
 def table(n_rows: int, n_features: int, n_targets: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in memory; groups of about ten targets."""
+    """Rows in memory; features five by five alike, groups of about ten targets."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n_rows, n_features))
+    X += 2.0 * rng.standard_normal((n_rows, n_features // 5 + 1))[:, np.arange(n_features) // 5]
     slopes = rng.normal(size=(n_features, max(2, n_targets // 10))) / np.sqrt(n_features)
     Y = X @ slopes[:, np.arange(n_targets) % slopes.shape[1]]
     Y += rng.standard_normal(Y.shape)

@@ -20,7 +20,7 @@ from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Bytes of sums that a fit to rows in memory keeps beside its model at most.
-KEPT_LIMIT = 64 << 20
+KEPT_LIMIT = 16 << 20
 #: Numbers that are kept even where the data are fewer.
 KEPT_ANYWAY = 1 << 13
 #: Rows of a fit that are summed up at once.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,8 @@ DOUBTFUL_SQUARE = 1e-10
 CONSTANT_CUTOFF = 2e-15
 #: Numbers handled at once: two megabytes, which stay in the cache from the mean to the products.
 CACHED_NUMBERS = 1 << 18
+#: Rows of a piece, at least, for each of its columns.
+TALLER = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,12 +47,14 @@ class Moments:
         if weights is not None and not (weights > 0.0).all():
             used = weights > 0.0
             rows, weights = rows[used], weights[used]
-        height = max(1, CACHED_NUMBERS // max(rows.shape[1], 1))
-        pieces = [
-            cls._of_piece(rows[start : start + height], weights, start)
-            for start in range(0, rows.shape[0], height)
-        ]
-        return add_up(pieces) if pieces else cls.none(rows.shape[1])
+        width = max(rows.shape[1], 1)
+        # Wide rows in pieces taller than wide: else adding would cost more than multiplying.
+        height = max(CACHED_NUMBERS // width, TALLER * width)
+        starts = range(0, rows.shape[0], height)
+        return add_up(
+            (cls._of_piece(rows[start : start + height], weights, start) for start in starts),
+            cls.none(rows.shape[1]),
+        )
 
     @classmethod
     def _of_piece(cls, rows: FloatArray, weights: FloatArray | None, start: int) -> Moments:
@@ -132,9 +137,21 @@ class Moments:
         return length, varies, values, vectors
 
 
-def add_up(parts: list[Moments]) -> Moments:
-    """Add neighbours, then their sums: rounding grows with the logarithm of their number."""
-    while len(parts) > 1:
-        pairs = [first + second for first, second in zip(parts[::2], parts[1::2], strict=False)]
-        parts = pairs + parts[len(parts) - len(parts) % 2 :]
-    return parts[0]
+def add_up(parts: Iterable[Moments], nothing: Moments | None = None) -> Moments:
+    """Add neighbours, then their sums: rounding grows with the logarithm of their number.
+
+    So does memory: of parts that come one by one, those that could be added have been.
+    """
+    waiting: list[tuple[int, Moments]] = []  # sums of so many parts, powers of two that fall
+    for part in parts:
+        count, total = 1, part
+        while waiting and waiting[-1][0] == count:
+            total = waiting.pop()[1] + total
+            count *= 2
+        waiting.append((count, total))
+    found = nothing
+    for _, total in reversed(waiting):
+        found = total if found is None or found.n_samples == 0 else total + found
+    if found is None:
+        raise ValueError("no moments were given to be added: give one or more.")
+    return found
