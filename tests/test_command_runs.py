@@ -467,10 +467,10 @@ def test_a_terminal_shows_what_is_going_on(here, tmp_path):
 
 
 def test_ctrl_c_ends_with_one_line_and_nothing_written(here, tmp_path):
-    write_basins(tmp_path, n_basins=200, n_samples=80)
+    write_basins(tmp_path, n_basins=600, n_samples=80)
     before = content(tmp_path)
     given = [str(tmp_path / "basins.nc"), *FIT, "-o", str(tmp_path / "run")]
-    shown, out, code = in_a_terminal([*COMMAND, "fit", *given], press=rb"groups of 200")
+    shown, out, code = in_a_terminal([*COMMAND, "fit", *given], press=rb"groups of 600")
     assert (code, out) == (130, "")
     assert "ctfa fit: stopped; nothing was written." in shown
     assert "Traceback" not in shown
