@@ -22,7 +22,7 @@ help:
 	@echo "make backends the test suite by numpy alone, then with every compiled scan"
 	@echo "make lowest   the test suite with the lowest supported versions of the core dependencies"
 	@echo "make browser  the report in a real browser; installs Chromium where there is none and it can"
-	@echo "make networks the tests of networks that tasks share; installs torch first"
+	@echo "make networks the tests that need torch: networks that tasks share, arrays; installs it first"
 	@echo "make bench    ratios against refitting and against one least-squares fit"
 	@echo "make scaling  time and memory against rows, targets, features, workers: half an hour; results/scaling/"
 	@echo "make all-pairs all pairs of 29,934 tasks with inputs of their own, on the device named by DEVICE"
@@ -84,7 +84,8 @@ browser: $(READY)
 	@touch .venv/.networks
 
 networks: .venv/.networks
-	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 tests/test_baseline_hard_sharing.py tests/test_loss_weightings.py
+	$(ONE_THREAD) $(BIN)/python -m pytest -n 2 tests/test_baseline_hard_sharing.py tests/test_loss_weightings.py \
+		tests/test_array_backend.py tests/test_collections.py tests/test_collections_own.py
 
 bench: $(READY)
 	$(ONE_THREAD) $(BIN)/python benchmarks/speed.py

@@ -22,11 +22,20 @@ def blocks(name):
 @pytest.mark.filterwarnings("ignore:.*predictions are NaN because inputs are missing")
 @pytest.mark.parametrize(
     "name",
-    ["README.md", "docs/baselines.md", "docs/plots.md", "docs/labelled.md", "docs/streaming.md"],
+    [
+        "README.md",
+        "docs/baselines.md",
+        "docs/plots.md",
+        "docs/labelled.md",
+        "docs/streaming.md",
+        "docs/scaling.md",
+    ],
 )
 def test_the_examples_run(name, capsys, monkeypatch, tmp_path):
     pytest.importorskip("pandas", reason="some examples show data frames")
     monkeypatch.chdir(tmp_path)  # some write files
+    if name == "docs/scaling.md":
+        pytest.importorskip("dask.array", reason="the example has data in chunks")
     if name == "docs/streaming.md":
         pytest.importorskip("pyarrow", reason="the example writes Parquet")
     if name in ("docs/baselines.md", "docs/plots.md"):
