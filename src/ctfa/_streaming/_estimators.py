@@ -19,6 +19,7 @@ from ctfa._collections import (
     positive,
 )
 from ctfa._streaming._sums import RunningSums, name_of
+from ctfa.core.types import IntArray
 
 
 class Piece(NamedTuple):
@@ -40,6 +41,7 @@ class Streaming:
 
     _sums: RunningSums | None
     _target_name = "Y"
+    _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
 
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
@@ -48,6 +50,10 @@ class Streaming:
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         raise NotImplementedError
+
+    def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray] | None:
+        """Inputs of each fit, where these are not all."""
+        return None
 
     def _keep_sums(
         self,
@@ -83,7 +89,8 @@ class Streaming:
         check.require_any_piece(n_pieces)
         assert trial._sums is not None
         try:
-            trial._fit_stand_ins(*trial._sums.stand_in())
+            together = trial._fitted_together(trial._sums.widths)
+            trial._fit_stand_ins(*trial._sums.stand_in(together))
         except ValueError as error:
             error.add_note("Nothing of this call was kept; an iterable adds many pieces at once.")
             raise
@@ -104,7 +111,7 @@ class Streaming:
         self._require_same(known, data, targets, wanted, piece)
         dealt = known.deal(data, _used(data))
         sums = data.sum_by(dealt.classes, digested=bool(known.folds))
-        _require_complete(sums, targets)
+        _require_complete(sums, data, targets)
         self._sums = known.plus(sums, dealt)
 
     def _subtract(self, piece: Piece) -> None:
@@ -116,7 +123,7 @@ class Streaming:
         used = _used(data)
         dealt = known.deal(data, used)
         sums = data.sum_by(dealt.classes, digested=bool(known.folds))
-        _require_complete(sums, targets)
+        _require_complete(sums, data, targets)
         if known.folds:
             added = known.pieces.get(name_of(sums), ())
             check.require_known_piece(bool(added))
@@ -130,16 +137,17 @@ class Streaming:
         X, Y, sample_weight, baseline, _ = piece
         check.require_given(Y, self._target_name)
         if is_collection(X, Y, sample_weight, baseline):
-            data = Collection.of(X, Y, sample_weight, baseline, what=self._target_name)
+            what, gaps = self._target_name, self._input_gaps
+            data = Collection.of(X, Y, sample_weight, baseline, what, gaps=gaps)
             check.read_columns(self, data.widths[1], data.input_names, reset=reset)
             return data, data.targets_like
-        inputs = check.read_inputs(self, X, reset=reset, n_least=1)
+        inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
         targets = check.read_targets(Y, n_rows, what=self._target_name, gaps=True)
         weights = check.read_weights(sample_weight, n_rows)
         tables = (check.read_baseline(baseline, n_rows), inputs, targets.values)
-        data = Collection(tables, weights, Rows(X, Y, sample_weight, baseline), is_lazy=False)
-        return data, targets
+        given = Rows(X, Y, sample_weight, baseline)
+        return Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps), targets
 
     @staticmethod
     def _require_same(
@@ -175,7 +183,12 @@ def _used(data: Collection) -> Any:
     return None if data.weights is None else positive(data.weights_in_memory())
 
 
-def _require_complete(sums: Sums, targets: check.Targets) -> None:
+def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> None:
+    first = sums.trouble[1]
+    if first is not None:
+        names = data.input_names
+        name = str(first.column) if names is None else repr(str(names[first.column]))
+        check.refuse_streamed_input_gaps(first.row, name)
     first = sums.trouble[-1]
     if first is not None:
         check.refuse_streamed_gaps(first.row, targets.names[first.column])

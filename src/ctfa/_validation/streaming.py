@@ -71,6 +71,15 @@ def refuse_streamed_gaps(row: int, name: str) -> None:
     )
 
 
+def refuse_streamed_input_gaps(row: int, column: str) -> None:
+    """Refuse missing inputs, where a fit would take them."""
+    raise ValueError(
+        f"X contains missing values (first at row {row}, column {column}), and sums over the rows "
+        "of one target say nothing of another's: fill the gaps, drop those rows, or use fit on "
+        "all rows."
+    )
+
+
 def require_fold_number(cv: Any, purpose: str) -> None:
     """Refuse a splitter, which cannot know rows that are still to come."""
     what = "max_loss='auto' of TargetAggregator" if purpose == "limit" else "FeatureAggregator"

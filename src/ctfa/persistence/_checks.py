@@ -168,6 +168,7 @@ def _single_models(singles: Any, n_targets: int) -> None:
 
 def _own_inputs(value: Any) -> None:
     _container(value)
+    _streamed(value)
     if "targets_" not in vars(value):
         return
     partition = value.targets_.partition_
