@@ -39,7 +39,7 @@ class Streaming:
     that stand in for them (``_fit_stand_ins``).
     """
 
-    _sums: RunningSums | None
+    _sums: Any  # RunningSums, or TaskSums; None where nothing is kept
     _target_name = "Y"
     _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
@@ -70,7 +70,7 @@ class Streaming:
         elif read is not None:
             self._sums = RunningSums.of_fit(read, data.widths, targets, wanted)
 
-    def _stream(self, pieces: Iterable[tuple[str, Piece]], *, adding: bool) -> Self:
+    def _stream(self, pieces: Iterable[tuple[str, Any]], *, adding: bool) -> Self:
         """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
@@ -87,17 +87,20 @@ class Streaming:
                 text = str(error).rstrip(".")
                 raise ValueError(f"{name}: {text}. Nothing of this call was {done}.") from error
         check.require_any_piece(n_pieces)
-        assert trial._sums is not None
         try:
-            together = trial._fitted_together(trial._sums.widths)
-            trial._fit_stand_ins(*trial._sums.stand_in(together))
+            trial._solve()
         except ValueError as error:
             error.add_note("Nothing of this call was kept; an iterable adds many pieces at once.")
             raise
         self.__dict__ = trial.__dict__  # at once, whatever interrupts
         return self
 
-    def _add(self, piece: Piece) -> None:
+    def _solve(self) -> None:
+        """Fit to rows that stand in for all that came."""
+        together = self._fitted_together(self._sums.widths)
+        self._fit_stand_ins(*self._sums.stand_in(together))
+
+    def _add(self, piece: Any) -> None:
         known = getattr(self, "_sums", None)
         if known is None and hasattr(self, "partition_"):
             check.refuse_model_without_sums(type(self).__name__)
@@ -114,7 +117,7 @@ class Streaming:
         _require_complete(sums, data, targets)
         self._sums = known.plus(sums, dealt)
 
-    def _subtract(self, piece: Piece) -> None:
+    def _subtract(self, piece: Any) -> None:
         known = getattr(self, "_sums", None)
         check.require_sums(known, type(self).__name__)
         assert known is not None

@@ -90,6 +90,7 @@ from ctfa._validation.own import (
 )
 from ctfa._validation.streaming import (
     NOT_ADDED,
+    PIECES_OF_TASKS,
     read_columns,
     read_piece_names,
     refuse_model_without_sums,
@@ -149,6 +150,7 @@ from ctfa._validation.tasks import (
 
 __all__ = [
     "NOT_ADDED",
+    "PIECES_OF_TASKS",
     "SPARE",
     "Sample",
     "Targets",
