@@ -82,6 +82,15 @@ def test_pieces_are_dealt_as_chunks_are():
     assert_alike(expected.forget(*rest), model.forget(X[half:], Y[half:], TASKS[half:]), X, TASKS)
 
 
+@pytest.mark.parametrize("library", ["array_api_strict", "torch"])
+def test_pieces_may_be_of_other_libraries(library):
+    space = pytest.importorskip(library)
+    half = len(Y) // 2
+    foreign = [space.asarray(table[:half]) for table in (X, Y, TASKS)]
+    model = PooledCTFARegressor().partial_fit([tuple(foreign), (X[half:], Y[half:], TASKS[half:])])
+    assert_alike(dealt().fit(X, Y, TASKS), model, X, TASKS)
+
+
 def test_new_tasks_may_come_in_any_piece():
     schools = np.array(["f", "e", "d", "c", "b", "a"])[TASKS]
     first = np.isin(schools, ["b", "d", "e"])
@@ -263,6 +272,21 @@ def test_years_may_come_and_go_for_long():
     here = slice(150, 400)
     expected = PooledCTFARegressor(targets=FIXED).fit(X[here], Y[here], TASKS[here])
     assert_alike(expected, model, X[here], TASKS[here])
+
+
+@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
+def test_rows_far_from_zero_are_forgotten_too(offset):
+    """Means are rounded by more than squares are, and rows that were there are still known."""
+    far, half = X + offset, len(Y) // 2
+    model = PooledCTFARegressor(targets=FIXED)
+    model.partial_fit([(far[:half], Y[:half], TASKS[:half]), (far[half:], Y[half:], TASKS[half:])])
+    model.forget(far[:200], Y[:200], TASKS[:200])
+    expected = PooledCTFARegressor(targets=FIXED).fit(far[200:], Y[200:], TASKS[200:])
+    np.testing.assert_array_equal(model.labels_, expected.labels_)
+    np.testing.assert_allclose(model.history_.loss, expected.history_.loss, rtol=1e-5, atol=1e-6)
+    answer = expected.predict(far, TASKS)
+    np.testing.assert_allclose(model.predict(far, TASKS), answer, rtol=1e-5, atol=1e-5)
+    refused(model, "not among those", 2 * far[200:250], Y[200:250], TASKS[200:250])
 
 
 def test_what_cannot_be_forgotten_is_refused():

@@ -14,6 +14,9 @@ from ctfa.core.types import FloatArray
 
 #: Shares of what was there that may be negative by rounding.
 ROUNDING = 1e-9
+#: The same, of means: so many units in the last place; and the most of both that is let pass.
+EPSILONS = 16 * np.finfo(np.float64).eps
+MOST_ROUNDING = 1e-6
 #: Shares of the most that squares have been that are rounding alone: the column is constant now.
 NOTHING = 64 * np.finfo(np.float64).eps
 
@@ -38,18 +41,21 @@ def _require_possible(before: Moments, gone: Moments, after: Moments) -> None:
     length = np.sqrt(np.maximum(np.diagonal(before.cross), 0.0))
     floor = CONSTANT_CUTOFF * np.sqrt(before.weight) * np.abs(before.mean)
     scale = np.where(length > floor, length, np.inf)
+    # Means are rounded, too: of columns far from zero that is more.
+    of_means = EPSILONS * np.sqrt(before.weight) * np.abs(before.mean) / scale
+    slack = np.minimum(ROUNDING + of_means, MOST_ROUNDING)
     rest = after.cross / np.outer(scale, scale)
     if after.n_samples == 0:
         # Nothing is left, so both must be the same.
         rest = (before.cross - gone.cross) / np.outer(scale, scale)
         shift = np.sqrt(before.weight) * (before.mean - gone.mean)
-        same = np.abs(rest).max(initial=0.0) <= ROUNDING
+        same = (np.abs(rest) <= np.maximum(slack[:, None], slack)).all()
         if not same or (np.abs(shift) > 1e-6 * np.maximum(length, floor)).any():
             raise ValueError(check.NOT_ADDED)
         return
     if after.weight <= ROUNDING * before.weight:
         raise ValueError(check.NOT_ADDED)
-    rest[np.diag_indices_from(rest)] += ROUNDING
+    rest[np.diag_indices_from(rest)] += slack
     try:
         np.linalg.cholesky(rest)
     except np.linalg.LinAlgError as error:
