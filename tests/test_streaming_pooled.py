@@ -243,6 +243,21 @@ def test_a_task_of_few_rows_left_has_no_slopes_of_rounding(n_left):
     assert_alike(expected, model, X[left], TASKS[left])
 
 
+def test_a_task_of_fewer_rows_than_slopes_joins_for_nothing():
+    """Eight slopes fit three rows exactly: rounding must not be taken for a direction more."""
+    rng = np.random.default_rng(0)
+    ids = np.repeat([0, 1, 2, 3], [500, 60, 60, 60])
+    wide = rng.normal(size=(ids.size, 8)) + 1e3
+    target = wide @ rng.normal(size=8) + rng.normal(size=ids.size)
+    away, left = np.arange(3, 500), np.r_[:3, 500 : ids.size]
+    model = PooledCTFARegressor(targets=FIXED).partial_fit(wide, target, ids)
+    model.forget(wide[away], target[away], ids[away])
+    expected = PooledCTFARegressor(targets=FIXED).fit(wide[left], target[left], ids[left])
+    assert 0 in (expected.history_.block[0], expected.history_.other[0])
+    assert abs(model.history_.loss[0] - expected.history_.loss[0]) < 1e-12
+    assert_alike(expected, model, wide[left], ids[left])
+
+
 def test_sums_of_few_rows_have_few_directions():
     rows = np.random.default_rng(2).normal(size=(50, 6)) + 100.0
     left = Moments.of(rows) - Moments.of(rows[3:])
