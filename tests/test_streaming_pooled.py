@@ -75,11 +75,14 @@ def test_pieces_are_dealt_as_chunks_are():
     da = pytest.importorskip("dask.array")
     lazy = [da.from_array(table, chunks=90) for table in (X, Y, TASKS)]
     expected = PooledCTFARegressor().fit(*lazy)
+    assert_alike(expected, PooledCTFARegressor().partial_fit(*lazy), X, TASKS)
     half = len(Y) // 2
     rest = [table[half:] for table in lazy]
     model = PooledCTFARegressor().partial_fit([(X[:half], Y[:half], TASKS[:half]), tuple(rest)])
     assert_alike(expected, model, X, TASKS)
-    assert_alike(expected.forget(*rest), model.forget(X[half:], Y[half:], TASKS[half:]), X, TASKS)
+    start = slice(0, half)
+    expected = dealt(start).fit(X[start], Y[start], TASKS[start])
+    assert_alike(expected, model.forget(*rest), X[start], TASKS[start])
 
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
@@ -144,17 +147,36 @@ def test_a_model_of_all_tasks_and_other_regressors_go_along():
 # -- Going on from a fit ---------------------------------------------------------------------------
 
 
+LONG = np.arange(600) % 3  # tasks with rows enough in every fold
+LONG_X = np.random.default_rng(5).normal(size=(600, 3))
+LONG_Y = LONG_X[:, 0] * (LONG - 1.0) + np.random.default_rng(6).normal(size=600)
+
+
 @pytest.mark.parametrize("targets", [None, FIXED, TargetAggregator(cv=4)])
-@pytest.mark.parametrize("weights", [None, WEIGHTS * (np.arange(len(Y)) % 7 > 0)])
-def test_a_year_is_added_to_a_fitted_model(targets, weights):
-    data = (X, Y, TASKS) if weights is None else (X, Y, TASKS, weights)
+@pytest.mark.parametrize("weights", [None, (np.arange(600) % 7).astype(float)])
+@pytest.mark.parametrize("chunks", [None, 130])
+def test_a_year_is_added_to_a_fitted_model(targets, weights, chunks):
+    data = [LONG_X, LONG_Y, LONG] if weights is None else [LONG_X, LONG_Y, LONG, weights]
     model = PooledCTFARegressor(targets=targets)
-    new = slice(len(Y) - 60, None)
-    old = slice(0, len(Y) - 60)
-    fitted = clone(model).fit(*(table[old] for table in data))
-    assert all(part.rows is None for part in fitted._sums.classes.values())
+    new, old = slice(540, None), [table[:540] for table in data]
+    if chunks is not None:
+        da = pytest.importorskip("dask.array")
+        old = [da.from_array(table, chunks=chunks) for table in old]
+    fitted = clone(model).fit(*old)
     fitted.partial_fit(*(table[new] for table in data))
-    assert_alike(clone(model).partial_fit(*data), fitted, X, TASKS)
+    assert_alike(clone(model).partial_fit(*data), fitted, LONG_X, LONG)
+
+
+@pytest.mark.parametrize("chunks", [None, 130])
+def test_a_fitted_model_holds_no_rows(chunks):
+    """Of five rows of four columns the sums would be more than the rows, and give them away."""
+    data = LONG_X, LONG_Y, np.where(np.arange(600) < 5, 9, LONG)
+    if chunks is not None:
+        da = pytest.importorskip("dask.array")
+        data = [da.from_array(table, chunks=chunks) for table in data]
+    model = PooledCTFARegressor(targets=FIXED).fit(*data)
+    assert model._sums is None
+    refused(model, "kept no sums", LONG_X, LONG_Y, LONG, verb="partial_fit")
 
 
 @pytest.mark.parametrize(
@@ -189,8 +211,9 @@ def test_sums_of_more_than_the_data_are_not_kept():
 
 
 def test_a_fit_starts_anew_and_a_clone_has_no_sums():
-    model = PooledCTFARegressor(targets=FIXED).partial_fit(X * 2, Y, TASKS).fit(X, Y, TASKS)
-    assert model._sums.n_rows == len(Y)
+    model = PooledCTFARegressor(targets=FIXED).partial_fit(X * 2, Y, TASKS)
+    model.fit(LONG_X, LONG_Y, LONG)
+    assert model._sums.n_rows == len(LONG_Y)
     assert getattr(clone(model), "_sums", None) is None
 
 
@@ -407,15 +430,15 @@ def through_a_file(model, folder):
 @pytest.mark.parametrize("targets", [None, FIXED])
 @pytest.mark.parametrize("started", ["fit", "partial_fit"])
 def test_a_saved_model_goes_on(targets, again, started, tmp_path):
-    schools = np.array([f"school {k}" for k in TASKS])
+    inputs, target, schools = LONG_X, LONG_Y, np.array([f"school {k}" for k in LONG])
     one = PooledCTFARegressor(LinearRegression(), targets=targets)
-    getattr(one, started)(X[:300], Y[:300], schools[:300])
+    getattr(one, started)(inputs[:540], target[:540], schools[:540])
     two = again(one, tmp_path)
     for model in (one, two):
-        model.partial_fit(X[300:], Y[300:], schools[300:])
-        model.forget(X[:20], Y[:20], schools[:20])
+        model.partial_fit(inputs[540:], target[540:], schools[540:])
+        model.forget(inputs[:20], target[:20], schools[:20])
     np.testing.assert_array_equal(one.history_.loss, two.history_.loss)
-    np.testing.assert_array_equal(one.predict(X, schools), two.predict(X, schools))
+    np.testing.assert_array_equal(one.predict(inputs, schools), two.predict(inputs, schools))
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,7 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
                 check.require_weighable(self._template)
             self._fit_read(*found, groups)
             if read is not None:
-                sums, n_dealt = read
-                self._sums = TaskSums.begin(sum(data.data.widths), n_dealt).plus(sums)
+                self._sums = TaskSums.of_fit(*read)
         else:
             rows, ids = data.gathered(needs_rows)
             self.fit(rows.X, rows.Y, ids, rows.sample_weight, groups=groups)

@@ -24,9 +24,9 @@ from ctfa._streaming._remainders import (
     squares_of,
     without_rounding,
 )
-from ctfa._streaming._sums import KEPT_ANYWAY, KEPT_LIMIT
+from ctfa._streaming._sums import KEPT_LIMIT
 from ctfa.core.stand_ins import Summary
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,20 +56,33 @@ class TaskSums:
         sample_weight: Any,
         n_dealt: int,
     ) -> TaskSums | None:
-        """Sums of the rows of a fit in memory, where they are small to keep."""
+        """Sums of the rows of a fit in memory, where they are no larger than these."""
         inputs = sample.inputs
-        n_rows, n_columns = inputs.shape[0], inputs.shape[1] + 1
-        needed = _count(inputs, target, tasks.of_row, n_dealt) * n_columns**2
-        if needed > max(n_rows * n_columns, KEPT_ANYWAY) or 8 * needed > KEPT_LIMIT:
+        n_columns = inputs.shape[1] + 1
+        task = tasks.of_row
+        if n_dealt:
+            task = task * n_dealt + deal_rows((inputs, target.reshape(-1, 1)), n_dealt)
+        counts = np.unique(task, return_counts=True)[1]
+        if counts.min() <= n_columns + 1 or 8 * counts.size * n_columns**2 > KEPT_LIMIT:
             return None
         weights = check.read_weights(sample_weight, sample.n_given)
         if weights is not None and sample.used is not None:
             weights = weights[sample.used]
         ids = check.as_ids(tasks.ids)[tasks.of_row]
-        sums = TaskCollection.of_rows(inputs, target, ids, weights).sums(n_dealt)
-        # Sums of few rows too: a model that was fitted holds no data.
-        few = {key: Summary.of_moments(one.moments) for key, one in sums.classes.items()}
-        return cls.begin(n_columns, n_dealt).plus(replace(sums, classes=few))
+        return cls.of_fit(
+            TaskCollection.of_rows(inputs, target, ids, weights).sums(n_dealt), n_dealt
+        )
+
+    @classmethod
+    def of_fit(cls, sums: Sums, n_dealt: int) -> TaskSums | None:
+        """Go on from the sums of a fit; None where some of them would be rows.
+
+        A model that was fitted holds no data.
+        """
+        parts = sums.classes.values()
+        if any(part.rows is not None for part in parts):
+            return None
+        return cls.begin(next(iter(parts)).n_columns, n_dealt).plus(sums)
 
     @property
     def n_rows(self) -> int:
@@ -117,10 +130,3 @@ class TaskSums:
         of_task = f", task {task[0]!r}," if task else ""
         inputs = [f"column {number} of X{of_task}" for number in range(self.n_columns - 1)]
         return [*inputs, f"y{of_task}"]
-
-
-def _count(inputs: FloatArray, target: FloatArray, task: IntArray, n_dealt: int) -> int:
-    """Parts that rows fall into by task and fold."""
-    if n_dealt:
-        task = task * n_dealt + deal_rows((inputs, target.reshape(-1, 1)), n_dealt)
-    return int(np.unique(task).size)
