@@ -136,7 +136,7 @@ def test_a_model_of_series_with_gaps_comes_back(aggregate, tmp_path):
 
 
 def test_a_file_of_own_inputs_has_the_evidence_and_not_the_data(tmp_path):
-    basins = make_basins(n_basins=6, n_samples=4000, n_features=3, n_regions=2, random_state=0)
+    basins = make_basins(n_basins=6, n_samples=8000, n_features=3, n_regions=2, random_state=0)
     model = MultiInputCTFARegressor(basins.layout).fit(basins.data, basins.target)
     save(model, tmp_path / "model.ctfa")
     assert (tmp_path / "model.ctfa").stat().st_size < basins.data.nbytes / 20

@@ -202,14 +202,18 @@ class MultiInputCTFARegressor(
         -------
         self
         """
-        data = None
+        self._sums = data = sums = None
         if is_collection(X, Y, sample_weight, baseline):
             data = Collection.of(X, Y, sample_weight, baseline, gaps=True)
             asked = self._asks_of(data.widths[2])
-            sample, targets = self._read_collection(data, *asked, groups, target_weight)
+            sample, targets, sums = self._read_collection(data, *asked, groups, target_weight)
         else:
             sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
-        return self._fit_read(sample, targets, groups, data)
+        self._fit_read(sample, targets, groups, data)
+        wanted, needs_rows = self._asks_of(targets.values.shape[1])
+        if groups is None and needs_rows is None and learns_from_sums(self._template):
+            self._sums = self._sums_of((sample, targets), sample_weight, wanted, sums)
+        return self
 
     def _fit_read(
         self,

@@ -9,11 +9,20 @@ import numpy as np
 from sklearn.base import clone
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, is_collection, learns_from_sums
+from ctfa._collections import (
+    OF_SUMS,
+    Classes,
+    Collection,
+    Sums,
+    Wanted,
+    is_collection,
+    learns_from_sums,
+)
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._merging import MergeProblem, settle
 from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
 from ctfa._own_rule import OwnRule
+from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.series import NO_COLUMN, Series, Units
 from ctfa.core.types import FloatArray, IntArray
@@ -26,9 +35,10 @@ class Found(NamedTuple):
     temper: float
 
 
-class OwnPhaseMixin:
-    """How such a regressor chooses what is to be chosen, and merges."""
+class OwnPhaseMixin(StreamingTargets):
+    """How such a regressor reads its rows, chooses what is to be chosen, and merges."""
 
+    _input_gaps = True
     targets: Any
     features: Any
     aggregate: str
@@ -42,6 +52,7 @@ class OwnPhaseMixin:
     _received: Callable[..., tuple[check.Sample, check.Targets]]
     _check_options: Callable[[], None]
     _read_layout: Callable[[int, int], IntArray]
+    _fit_read: Callable[..., Any]
     _series: Callable[..., Series]
     _keep: Callable[..., None]
 
@@ -80,18 +91,34 @@ class OwnPhaseMixin:
         needs_rows: str | None,
         groups: Any,
         target_weight: Any,
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options, and read data as rows that stand in for theirs, or all of them."""
+    ) -> tuple[check.Sample, check.Targets, tuple[Sums, Classes] | None]:
+        """Check options, and read data as rows that stand in for theirs, or all of them.
+
+        The sums that they stand for come last, where they do.
+        """
         self._check_options()
         check.tell_input_names(self, data.widths[1], data.input_names)
-        layout = self._read_layout(*data.widths[1:])
-        together = self._together(layout)
+        together = self._fitted_together(data.widths)
         read = data.read_or_gather(self, wanted, groups, needs_rows, together)
         if read.rows is not None:
-            return self._read(*read.rows, target_weight)
+            return *self._read(*read.rows, target_weight), None
         if data.weights is not None:
             check.require_weighable(self._template)
-        return self._received(*read.found, target_weight)
+        return *self._received(*read.found, target_weight), read.sums
+
+    def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray]:
+        return self._together(self._read_layout(*widths[1:]))
+
+    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+        self._check_options()
+        if not learns_from_sums(self._template):
+            check.refuse_streamed_regressor(self._template, OF_SUMS)
+        wanted, needs_rows = self._asks_of(n_targets)
+        check.refuse_streaming(needs_rows)
+        return wanted
+
+    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        self._fit_read(*self._received(sample, targets, None), None)
 
     def _fit_targets(
         self,
@@ -132,7 +159,8 @@ class OwnPhaseMixin:
         if is_collection(*rows):
             collection = Collection.of(*rows, gaps=True)
             needs_rows = self._asks_of(collection.widths[2])[1]
-            sample, targets = self._read_collection(collection, (), needs_rows, None, target_weight)
+            asked = collection, (), needs_rows, None, target_weight
+            sample, targets, _ = self._read_collection(*asked)
         else:
             sample, targets = self._read(*data)
         series = self._series(sample, targets)

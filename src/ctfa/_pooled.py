@@ -26,6 +26,7 @@ from ctfa._heads import HEADS
 from ctfa._merge_evidence import MergeEvidence, Terms
 from ctfa._pooled_evidence import PooledExplanation, explain_task
 from ctfa._pooled_fit import PooledFit
+from ctfa._streaming import TaskSums
 from ctfa.core.gains import Gain
 from ctfa.core.types import FloatArray
 
@@ -79,7 +80,9 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
     fold; rows in chunks are dealt by a hash of their numbers, so that chunks and their order do not
     matter, but folds differ a little in size and in what they choose. A splitter
     (``PredefinedSplit``, lists of rows) gives the same folds either way. Regressors that are no
-    least squares and features judged on folds need the rows, which are gathered up to 2 GiB.
+    least squares and features judged on folds need the rows, which are gathered up to 2 GiB. Rows
+    of ``partial_fit`` are dealt like those in chunks, and so are those of a ``fit`` in memory once
+    others are added to them.
 
     Attributes
     ----------
@@ -167,6 +170,7 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
         -------
         self
         """
+        self._sums = None
         self._check_options()
         if is_lazy(X, y, tasks, sample_weight):
             return self._fit_chunks(X, y, tasks, sample_weight, groups)
@@ -178,7 +182,10 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
         known = check.read_tasks(tasks, sample.n_given, sample.used)
         if sample.weights is not None:
             check.require_weighable(self._template)
-        return self._fit_read(sample, target, known, groups)
+        self._fit_read(sample, target, known, groups)
+        if groups is None:
+            self._keep_sums_of_rows(sample, target, known, sample_weight)
+        return self
 
     def _fit_chunks(self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any) -> Self:
         """Fit Dask's collections."""
@@ -188,10 +195,12 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
         data = TaskCollection.of(features, y, ids, sample_weight)
         wanted, needs_rows = self._asks_of()
         if needs_rows is None:
-            found = data.read(self, wanted, groups)
+            found, read = data.read(self, wanted, groups)
             if sample_weight is not None:
                 check.require_weighable(self._template)
             self._fit_read(*found, groups)
+            if read is not None:
+                self._sums = TaskSums.of_fit(*read)
         else:
             rows, ids = data.gathered(needs_rows)
             self.fit(rows.X, rows.Y, ids, rows.sample_weight, groups=groups)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +11,7 @@ from joblib import Parallel, delayed
 from sklearn.base import clone
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, learns_from_sums
+from ctfa._collections import OF_SUMS, Wanted, learns_from_sums
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._fitted_targets import FittedGroups
 from ctfa._group_models import keep_features, reduced
@@ -18,6 +19,7 @@ from ctfa._merging import settle, settle_history
 from ctfa._pooled_evidence import PooledEvidence
 from ctfa._pooled_groups import Nearest, fit_group
 from ctfa._pooled_rule import TaskRows, choose_cut, pose, require_freedom, require_meaning
+from ctfa._streaming import StreamingTasks, TaskSums
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.cut import PREFERRED
 from ctfa.core.history import Ledger
@@ -29,7 +31,7 @@ from ctfa.core.types import AnyArray, FloatArray
 ROUNDING = 1e-7
 
 
-class PooledFit(FittedGroups):
+class PooledFit(FittedGroups, StreamingTasks):
     """Both phases, then offsets, a regressor a group, and slopes of each task's own."""
 
     targets: Any
@@ -70,6 +72,27 @@ class PooledFit(FittedGroups):
             return wanted, None
         folded = None if features.cv is None else "cv of FeatureAggregator, with tasks,"
         return wanted, features._needs_rows() or folded
+
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+        self._check_options()
+        if not learns_from_sums(self._template):
+            check.refuse_streamed_regressor(self._template, OF_SUMS)
+        wanted, needs_rows = self._asks_of()
+        check.refuse_streaming(needs_rows)
+        return wanted
+
+    def _keep_sums_of_rows(
+        self, sample: check.Sample, target: FloatArray, known: check.Tasks, sample_weight: Any
+    ) -> None:
+        """Keep the sums of a fit in memory, where others can be added to them and they are small.
+
+        Rows are dealt as those of pieces are, whatever folds the fit had.
+        """
+        wanted, needs_rows = self._asks_of()
+        numbers = [want.cv for want in wanted]
+        if needs_rows is None and all(isinstance(cv, Integral) for cv in numbers):
+            n_dealt = int(numbers[0]) if numbers else 0
+            self._sums = TaskSums.of_sample(sample, target, known, sample_weight, n_dealt)
 
     def _fit_read(
         self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any

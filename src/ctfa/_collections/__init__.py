@@ -25,12 +25,15 @@ from ctfa._collections._scores import r2_of_collection
 from ctfa._collections._summing import Sums, sum_up
 from ctfa._collections._tasks import (
     TaskCollection,
+    TaskSample,
     apart,
     as_array_of,
+    deal_rows,
     is_lazy,
     means_of_strangers,
     predict_tasks,
     r2_of_tasks,
+    stand_in_tasks,
 )
 
 __all__ = [
@@ -45,11 +48,13 @@ __all__ = [
     "Rows",
     "Sums",
     "TaskCollection",
+    "TaskSample",
     "Wanted",
     "answers_lazily",
     "apart",
     "as_array_of",
     "compute",
+    "deal_rows",
     "is_collection",
     "is_dask",
     "is_lazy",
@@ -60,6 +65,7 @@ __all__ = [
     "r2_of_collection",
     "r2_of_tasks",
     "stand_in",
+    "stand_in_tasks",
     "sum_up",
     "to_numpy",
 ]

@@ -19,7 +19,7 @@ from ctfa._collections._folds import Classes, Split, Wanted
 from ctfa._collections._scores import Errors
 from ctfa._collections._summing import Sums, sum_up
 from ctfa.core.moments import Moments, add_up
-from ctfa.core.stand_ins import stacked
+from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 
 
@@ -53,22 +53,45 @@ class TaskCollection:
         check.require_one_target(data.widths[2])
         return cls(data, _aligned_ids(data.tables[1], ids))
 
-    def read(self, estimator: Any, wanted: Sequence[Wanted], groups: Any) -> TaskSample:
+    @classmethod
+    def of_rows(
+        cls, inputs: FloatArray, target: FloatArray, ids: Any, weights: FloatArray | None
+    ) -> TaskCollection:
+        """Rows in memory that have been checked."""
+        tables = (None, inputs, target)
+        given = Rows(inputs, target, weights, None)
+        return cls(Collection(tables, weights, given, is_lazy=False), ids)
+
+    def read(
+        self, estimator: Any, wanted: Sequence[Wanted], groups: Any
+    ) -> tuple[TaskSample, tuple[Sums, int] | None]:
         """Rows that stand in for those of each task in each fold that is wanted.
 
         A number of folds deals rows by a hash of what they hold: the same rows are dealt alike,
-        whatever their order and chunks.
+        whatever their order and chunks. Then, or without folds, the sums are handed on with that
+        number, too: other rows can be added to them.
         """
         n_dealt = 0
         if wanted and isinstance(wanted[0].cv, Integral) and groups is None:
             cv = wanted[0].cv
             n_dealt, wanted = check.read_fold_count(cv, int(cv)), ()
         classes = self.data.classes(wanted, groups)
+        sums = self._sum_by(classes, n_dealt)
+        check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
+        check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
+        weighed = self.data.weights is not None
+        found = stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
+        return found, None if wanted else (sums, n_dealt)
+
+    def sums(self, n_dealt: int) -> Sums:
+        """Sum up all rows by task and the fold that they are dealt to; 0 for no folds."""
+        return self._sum_by(self.data.classes(), n_dealt)
+
+    def _sum_by(self, classes: Classes, n_dealt: int) -> Sums:
         sums = self._sums(classes, n_dealt)
         check.require_all_rows(sums.n_rows, classes.n_rows)
         self._refuse(sums)
-        check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
-        return self._stand_in(sums, classes, n_dealt)
+        return sums
 
     def gathered(self, why: str) -> tuple[Rows, Any]:
         """All rows in memory, and their ids."""
@@ -77,67 +100,78 @@ class TaskCollection:
         return rows, _dask.gather([self.ids])[0]
 
     def _sums(self, classes: Classes, n_dealt: int) -> Sums:
+        if not self.data.is_lazy:
+            told = _Cut(0, classes, n_dealt)
+            _, inputs, target = self.data.tables
+            return _counted(_sum_chunk(told, self.ids, inputs, target, self.data.weights))
         first = self.data.tables[1]
-        told = [_Cut(0, classes, n_dealt)] * first.numblocks[0]
+        cuts = [_Cut(0, classes, n_dealt)] * first.numblocks[0]
         if _dask.is_counted(first):
             sizes = [int(size) for size in first.chunks[0]]
             starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).tolist()
-            told = [
+            cuts = [
                 _Cut(start, classes.of_rows(start, size), n_dealt)
                 for start, size in zip(starts, sizes, strict=True)
             ]
         tables = (self.ids, *self.data.tables[1:], self.data.weights)
-        sums: Sums = _dask.add_chunks(_sum_chunk, tables, told)
-        counted = {key: part for key, part in sums.classes.items() if part.n_samples}
-        return Sums(sums.n_rows, counted, sums.trouble, sums.has_gaps)
+        return _counted(_dask.add_chunks(_sum_chunk, tables, cuts))
 
     def _refuse(self, sums: Sums) -> None:
         trouble = sums.trouble[2]
         if trouble is not None:
             check.refuse_number(trouble.value, trouble.row, trouble.column, "y", None)
         self.data.refuse(sums)
-        check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
         n_summed = sum(part.sums is not None for part in sums.classes.values())
         check.require_room_for_sums(sum(self.data.widths), n_summed, SUMS_LIMIT)
 
-    def _warn_if_doubtful(self, sums: Sums) -> None:
-        """Say when sums have lost digits of what inputs do within tasks."""
-        tasks: dict[Any, Moments] = {}
-        for (task, _), part in sums.classes.items():
-            mine = tasks.get(task)
-            tasks[task] = part.moments if mine is None else mine + part.moments
-        n_inputs = self.data.widths[1]
-        whole = add_up(list(tasks.values()))
-        within = sum(task.cross for task in tasks.values())
-        if whole.n_samples > n_inputs + 1 + len(tasks):
-            moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
-            check.warn_if_sums_are_doubtful(moments.weakest(n_inputs))
 
-    def _stand_in(self, sums: Sums, classes: Classes, n_dealt: int) -> TaskSample:
-        known = check.order_ids({task for task, _ in sums.classes})
-        self._warn_if_doubtful(sums)
-        position = {task: number for number, task in enumerate(known)}
-        keys = sorted(sums.classes, key=lambda key: (position[key[0]], key[1]))
-        parts = [sums.classes[key].stand_ins() for key in keys]
-        rows, counts, weights = stacked(parts)
-        heights = [len(part.rows) for part in parts]
-        task = np.repeat([position[key[0]] for key in keys], heights)
-        own = np.repeat([key[1] for key in keys], heights)
-        folds = classes.folds(own)
-        if n_dealt:
-            check.read_fold_count(n_dealt, int(np.bincount(task, counts).max()))
-            folds = {"limit": _dealt(own)}
-        plain = bool((counts == 1.0).all())
-        weighed = self.data.weights is not None
-        sample = check.Sample(
-            np.ascontiguousarray(rows[:, :-1]),
-            None if plain and not weighed else check.normalised(weights, None if plain else counts),
-            None,
-            None,
-            None if plain else counts,
-            folds,
-        )
-        return TaskSample(sample, rows[:, -1].copy(), check.Tasks(known, task))
+def stand_in_tasks(
+    parts: Mapping[Any, Summary], classes: Classes, n_dealt: int, *, weighed: bool
+) -> TaskSample:
+    """Rows that stand in for those summed up by task and fold; warns if digits are few."""
+    known = check.order_ids({task for task, _ in parts})
+    _warn_if_doubtful(parts)
+    position = {task: number for number, task in enumerate(known)}
+    keys = sorted(parts, key=lambda key: (position[key[0]], key[1]))
+    each = [parts[key].stand_ins() for key in keys]
+    rows, counts, weights = stacked(each)
+    heights = [len(part.rows) for part in each]
+    task = np.repeat([position[key[0]] for key in keys], heights)
+    own = np.repeat([key[1] for key in keys], heights)
+    folds = classes.folds(own)
+    if n_dealt:
+        check.read_fold_count(n_dealt, int(np.bincount(task, counts).max()))
+        folds = {"limit": _dealt(own)}
+    plain = bool((counts == 1.0).all())
+    sample = check.Sample(
+        np.ascontiguousarray(rows[:, :-1]),
+        None if plain and not weighed else check.normalised(weights, None if plain else counts),
+        None,
+        None,
+        None if plain else counts,
+        folds,
+    )
+    return TaskSample(sample, rows[:, -1].copy(), check.Tasks(known, task))
+
+
+def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
+    """Say when sums have lost digits of what inputs do within tasks."""
+    tasks: dict[Any, Moments] = {}
+    for (task, _), part in parts.items():
+        mine = tasks.get(task)
+        tasks[task] = part.moments if mine is None else mine + part.moments
+    whole = add_up(list(tasks.values()))
+    n_inputs = whole.mean.size - 1
+    within = sum(task.cross for task in tasks.values())
+    if whole.n_samples > n_inputs + 1 + len(tasks):
+        moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
+        check.warn_if_sums_are_doubtful(moments.weakest(n_inputs))
+
+
+def _counted(sums: Sums) -> Sums:
+    """Without classes of which no row counts."""
+    counted = {key: part for key, part in sums.classes.items() if part.n_samples}
+    return Sums(sums.n_rows, counted, sums.trouble, sums.has_gaps)
 
 
 def apart(X: Any, tasks: Any) -> tuple[Any, Any]:

@@ -2,5 +2,15 @@
 
 from ctfa._streaming._estimators import Piece, Streaming, StreamingTargets, pieces_of
 from ctfa._streaming._sums import RunningSums
+from ctfa._streaming._task_sums import TaskSums
+from ctfa._streaming._tasks import StreamingTasks
 
-__all__ = ["Piece", "RunningSums", "Streaming", "StreamingTargets", "pieces_of"]
+__all__ = [
+    "Piece",
+    "RunningSums",
+    "Streaming",
+    "StreamingTargets",
+    "StreamingTasks",
+    "TaskSums",
+    "pieces_of",
+]

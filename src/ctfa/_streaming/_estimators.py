@@ -19,6 +19,7 @@ from ctfa._collections import (
     positive,
 )
 from ctfa._streaming._sums import RunningSums, name_of
+from ctfa.core.types import IntArray
 
 
 class Piece(NamedTuple):
@@ -38,8 +39,9 @@ class Streaming:
     that stand in for them (``_fit_stand_ins``).
     """
 
-    _sums: RunningSums | None
+    _sums: Any  # RunningSums, or TaskSums; None where nothing is kept
     _target_name = "Y"
+    _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
 
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
@@ -48,6 +50,10 @@ class Streaming:
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         raise NotImplementedError
+
+    def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray] | None:
+        """Inputs of each fit, where these are not all."""
+        return None
 
     def _summed(
         self,
@@ -60,17 +66,27 @@ class Streaming:
 
         Many rows in memory are replaced by few that stand in for them, where sums have the digits.
         """
-        sample, targets = rows
-        if read is not None:
-            n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
-            widths = (n_baseline, sample.inputs.shape[1], targets.values.shape[1])
-            return rows, RunningSums.of_fit(read, widths, targets, wanted)
-        sums = RunningSums.of_sample(sample, targets, sample_weight, wanted)
-        if sums is not None and sums.are_enough:
+        sums = self._sums_of(rows, sample_weight, wanted, read)
+        if read is None and sums is not None and sums.are_enough:
             rows = sums.stand_in()
         return rows, sums
 
-    def _stream(self, pieces: Iterable[tuple[str, Piece]], *, adding: bool) -> Self:
+    @staticmethod
+    def _sums_of(
+        rows: tuple[check.Sample, check.Targets],
+        sample_weight: Any,
+        wanted: Sequence[Wanted],
+        read: tuple[Sums, Classes] | None,
+    ) -> RunningSums | None:
+        """Sums of a fit to be kept, where it has them or they are cheap."""
+        sample, targets = rows
+        if read is None:
+            return RunningSums.of_sample(sample, targets, sample_weight, wanted)
+        n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
+        widths = (n_baseline, sample.inputs.shape[1], targets.values.shape[1])
+        return RunningSums.of_fit(read, widths, targets, wanted)
+
+    def _stream(self, pieces: Iterable[tuple[str, Any]], *, adding: bool) -> Self:
         """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
@@ -87,16 +103,20 @@ class Streaming:
                 text = str(error).rstrip(".")
                 raise ValueError(f"{name}: {text}. Nothing of this call was {done}.") from error
         check.require_any_piece(n_pieces)
-        assert trial._sums is not None
         try:
-            trial._fit_stand_ins(*trial._sums.stand_in())
+            trial._solve()
         except ValueError as error:
             error.add_note("Nothing of this call was kept; an iterable adds many pieces at once.")
             raise
         self.__dict__ = trial.__dict__  # at once, whatever interrupts
         return self
 
-    def _add(self, piece: Piece) -> None:
+    def _solve(self) -> None:
+        """Fit to rows that stand in for all that came."""
+        together = self._fitted_together(self._sums.widths)
+        self._fit_stand_ins(*self._sums.stand_in(together))
+
+    def _add(self, piece: Any) -> None:
         known = getattr(self, "_sums", None)
         if known is None and hasattr(self, "partition_"):
             check.refuse_model_without_sums(type(self).__name__)
@@ -110,10 +130,10 @@ class Streaming:
         self._require_same(known, data, targets, wanted, piece)
         dealt = known.deal(data, _used(data))
         sums = data.sum_by(dealt.classes, digested=bool(known.folds))
-        _require_complete(sums, targets)
+        _require_complete(sums, data, targets)
         self._sums = known.plus(sums, dealt)
 
-    def _subtract(self, piece: Piece) -> None:
+    def _subtract(self, piece: Any) -> None:
         known = getattr(self, "_sums", None)
         check.require_sums(known, type(self).__name__)
         assert known is not None
@@ -122,7 +142,7 @@ class Streaming:
         used = _used(data)
         dealt = known.deal(data, used)
         sums = data.sum_by(dealt.classes, digested=bool(known.folds))
-        _require_complete(sums, targets)
+        _require_complete(sums, data, targets)
         if known.folds:
             added = known.pieces.get(name_of(sums), ())
             check.require_known_piece(bool(added))
@@ -136,16 +156,17 @@ class Streaming:
         X, Y, sample_weight, baseline, _ = piece
         check.require_given(Y, self._target_name)
         if is_collection(X, Y, sample_weight, baseline):
-            data = Collection.of(X, Y, sample_weight, baseline, what=self._target_name)
+            what, gaps = self._target_name, self._input_gaps
+            data = Collection.of(X, Y, sample_weight, baseline, what, gaps=gaps)
             check.read_columns(self, data.widths[1], data.input_names, reset=reset)
             return data, data.targets_like
-        inputs = check.read_inputs(self, X, reset=reset, n_least=1)
+        inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
         targets = check.read_targets(Y, n_rows, what=self._target_name, gaps=True)
         weights = check.read_weights(sample_weight, n_rows)
         tables = (check.read_baseline(baseline, n_rows), inputs, targets.values)
-        data = Collection(tables, weights, Rows(X, Y, sample_weight, baseline), is_lazy=False)
-        return data, targets
+        given = Rows(X, Y, sample_weight, baseline)
+        return Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps), targets
 
     @staticmethod
     def _require_same(
@@ -181,7 +202,12 @@ def _used(data: Collection) -> Any:
     return None if data.weights is None else positive(data.weights_in_memory())
 
 
-def _require_complete(sums: Sums, targets: check.Targets) -> None:
+def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> None:
+    first = sums.trouble[1]
+    if first is not None:
+        names = data.input_names
+        name = str(first.column) if names is None else repr(str(names[first.column]))
+        check.refuse_streamed_input_gaps(first.row, name)
     first = sums.trouble[-1]
     if first is not None:
         check.refuse_streamed_gaps(first.row, targets.names[first.column])

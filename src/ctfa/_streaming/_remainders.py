@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,11 @@ from ctfa.core.types import FloatArray
 
 #: Shares of what was there that may be negative by rounding.
 ROUNDING = 1e-9
+#: The same, of means: so many units in the last place; and the most of both that is let pass.
+EPSILONS = 16 * np.finfo(np.float64).eps
+MOST_ROUNDING = 1e-6
+#: Shares of the most that squares have been that are rounding alone: the column is constant now.
+NOTHING = 64 * np.finfo(np.float64).eps
 
 
 def require_remainder(before: Summary | None, gone: Summary) -> Summary | None:
@@ -35,22 +41,54 @@ def _require_possible(before: Moments, gone: Moments, after: Moments) -> None:
     length = np.sqrt(np.maximum(np.diagonal(before.cross), 0.0))
     floor = CONSTANT_CUTOFF * np.sqrt(before.weight) * np.abs(before.mean)
     scale = np.where(length > floor, length, np.inf)
+    # Means are rounded, too: of columns far from zero that is more.
+    of_means = EPSILONS * np.sqrt(before.weight) * np.abs(before.mean) / scale
+    slack = np.minimum(ROUNDING + of_means, MOST_ROUNDING)
     rest = after.cross / np.outer(scale, scale)
     if after.n_samples == 0:
         # Nothing is left, so both must be the same.
         rest = (before.cross - gone.cross) / np.outer(scale, scale)
         shift = np.sqrt(before.weight) * (before.mean - gone.mean)
-        same = np.abs(rest).max(initial=0.0) <= ROUNDING
+        same = (np.abs(rest) <= np.maximum(slack[:, None], slack)).all()
         if not same or (np.abs(shift) > 1e-6 * np.maximum(length, floor)).any():
             raise ValueError(check.NOT_ADDED)
         return
     if after.weight <= ROUNDING * before.weight:
         raise ValueError(check.NOT_ADDED)
-    rest[np.diag_indices_from(rest)] += ROUNDING
+    rest[np.diag_indices_from(rest)] += slack
     try:
         np.linalg.cholesky(rest)
     except np.linalg.LinAlgError as error:
         raise ValueError(check.NOT_ADDED) from error
+
+
+def without_rounding(left: Summary, most: FloatArray, names: Sequence[str]) -> Summary:
+    """What is left of sums, without the rounding of columns that are constant by now.
+
+    ``most`` are the centred squares that columns have had at most; where what is left is neither
+    rounding nor to be trusted, it is refused.
+    """
+    if left.rows is not None:
+        return left
+    squares = np.maximum(np.diagonal(left.moments.cross), 0.0)
+    flat = (squares <= NOTHING * most) | (left.n_samples == 1)
+    check.require_digits_left(np.where(flat, most, squares), most, names)
+    cross = np.where(flat[:, None] | flat, 0.0, left.moments.cross)
+    return Summary.of_moments(replace(left.moments, cross=cross))
+
+
+def of_possible_rank(summary: Summary) -> Summary:
+    """Sums of few rows without directions of rounding: of k rows there are k - 1 at most."""
+    n_samples, width = summary.n_samples, summary.n_columns
+    if summary.rows is not None or n_samples > width:
+        return summary
+    cross = summary.moments.cross
+    length = np.sqrt(np.maximum(np.diagonal(cross), 0.0))
+    scale = np.where(length > 0.0, length, np.inf)
+    values, vectors = np.linalg.eigh(cross / np.outer(scale, scale))
+    values = np.where(np.arange(width) > width - n_samples, np.maximum(values, 0.0), 0.0)
+    unit = (vectors * values) @ vectors.T
+    return Summary.of_moments(replace(summary.moments, cross=unit * np.outer(length, length)))
 
 
 def squares_of(parts: Iterable[Summary]) -> FloatArray:

@@ -118,7 +118,7 @@ class RunningSums:
             own = classes.of_rows(start, len(sample.inputs[here]))
             parts.append(sum_up(rows, None if weights is None else weights[here], start, own))
         sums = reduce(add, parts)
-        if sums.has_gaps:
+        if any(found is not None for found in sums.trouble):
             return None
         # Sums of few rows too: a model that was fitted holds no data.
         few = {key: Summary.of_moments(one.moments) for key, one in sums.classes.items()}
@@ -201,12 +201,17 @@ class RunningSums:
                 pieces[name] = tuple(times)
         return replace(self, classes=left, pieces=pieces)
 
-    def stand_in(self) -> tuple[check.Sample, check.Targets]:
-        """Rows that stand in for all that came, with their folds."""
+    def stand_in(
+        self, together: Sequence[IntArray] | None = None
+    ) -> tuple[check.Sample, check.Targets]:
+        """Rows that stand in for all that came, with their folds.
+
+        ``together`` are the inputs of each fit, where these are not all.
+        """
         check.require_some_rows(self.n_rows)
         classes = Classes(None, None, None, self._roles())
         sums = Sums(self.n_rows, dict(self.classes), ())
-        return stand_in(sums, classes, self.widths, self.targets, weighed=True)
+        return stand_in(sums, classes, self.widths, self.targets, weighed=True, together=together)
 
     def _with(self, sums: Sums, keys: IntArray) -> RunningSums:
         classes = dict(self.classes)

@@ -90,10 +90,12 @@ from ctfa._validation.own import (
 )
 from ctfa._validation.streaming import (
     NOT_ADDED,
+    PIECES_OF_TASKS,
     read_columns,
     read_piece_names,
     refuse_model_without_sums,
     refuse_streamed_gaps,
+    refuse_streamed_input_gaps,
     refuse_streamed_regressor,
     refuse_streaming,
     require_any_piece,
@@ -148,6 +150,7 @@ from ctfa._validation.tasks import (
 
 __all__ = [
     "NOT_ADDED",
+    "PIECES_OF_TASKS",
     "SPARE",
     "Sample",
     "Targets",
@@ -207,6 +210,7 @@ __all__ = [
     "refuse_number",
     "refuse_option",
     "refuse_streamed_gaps",
+    "refuse_streamed_input_gaps",
     "refuse_streamed_regressor",
     "refuse_streaming",
     "refuse_weighed_gaps",

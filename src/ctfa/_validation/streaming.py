@@ -26,6 +26,12 @@ PIECES = (
 )
 
 
+PIECES_OF_TASKS = (
+    "(X, y, tasks), (X, y, tasks, sample_weight), or a dictionary of these (X with a column of "
+    "tasks: (X, y) and tasks= beside the iterable)"
+)
+
+
 def refuse_model_without_sums(kind: str) -> None:
     """Refuse to go on from a model that remembers nothing of its rows."""
     raise ValueError(
@@ -66,6 +72,15 @@ def refuse_streamed_gaps(row: int, name: str) -> None:
     """Refuse missing values."""
     raise ValueError(
         f"Y contains missing values (first at row {row}, target {name!r}), and sums over the rows "
+        "of one target say nothing of another's: fill the gaps, drop those rows, or use fit on "
+        "all rows."
+    )
+
+
+def refuse_streamed_input_gaps(row: int, column: str) -> None:
+    """Refuse missing inputs, where a fit would take them."""
+    raise ValueError(
+        f"X contains missing values (first at row {row}, column {column}), and sums over the rows "
         "of one target say nothing of another's: fill the gaps, drop those rows, or use fit on "
         "all rows."
     )
@@ -142,22 +157,24 @@ def require_same_target_weight(target_weight: Any, seen: Targets) -> None:
         )
 
 
-def require_pieces(X: Any, **others: Any) -> None:
+def require_pieces(X: Any, like: str = PIECES, **others: Any) -> None:
     """Refuse what is no iterable of pieces, and arguments that belong into them."""
     is_table = hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, (str, bytes, Mapping))
     if is_table or not hasattr(X, "__iter__"):
         raise ValueError(
             f"this estimator requires y to be passed, but the target y is None (X is a "
             f"{type(X).__name__}): pass one row of targets for each row of X, or, for many pieces, "
-            f"an iterable of {PIECES}."
+            f"an iterable of {like}."
         )
     for name, value in others.items():
         if value is not None:
             raise ValueError(f"{name} was given beside an iterable of pieces: put it into each.")
 
 
-def read_piece_names(piece: Any, names: Sequence[str]) -> dict[str, Any]:
-    """Arguments of one piece, by name."""
+def read_piece_names(
+    piece: Any, names: Sequence[str], longest: int = 3, like: str = PIECES
+) -> dict[str, Any]:
+    """Arguments of one piece, by name; tuples have two to so many."""
     if isinstance(piece, Mapping):
         unknown = [name for name in piece if name not in names]
         if unknown or any(piece.get(name) is None for name in names[:2]):
@@ -166,10 +183,10 @@ def read_piece_names(piece: Any, names: Sequence[str]) -> dict[str, Any]:
                 f"{names[0]!r} and {names[1]!r}, and may have {', '.join(map(repr, names[2:]))}."
             )
         return dict(piece)
-    if isinstance(piece, tuple) and len(piece) in (2, 3):
+    if isinstance(piece, tuple) and 2 <= len(piece) <= longest:
         return dict(zip(names, piece, strict=False))
     size = f" of {len(piece)}" if isinstance(piece, (tuple, list)) else ""
-    raise ValueError(f"a {type(piece).__name__}{size} was given: a piece is {PIECES}.")
+    raise ValueError(f"a {type(piece).__name__}{size} was given: a piece is {like}.")
 
 
 def require_any_piece(n_pieces: int) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._streaming import RunningSums
+from ctfa._streaming import RunningSums, TaskSums
 from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
 from ctfa.persistence._errors import damaged
@@ -168,6 +168,7 @@ def _single_models(singles: Any, n_targets: int) -> None:
 
 def _own_inputs(value: Any) -> None:
     _container(value)
+    _streamed(value)
     if "targets_" not in vars(value):
         return
     partition = value.targets_.partition_
@@ -197,6 +198,11 @@ def _own_inputs(value: Any) -> None:
 
 
 def _own_rows(value: Any) -> None:
+    sums = vars(value).get("_sums")
+    same = sums is None or (
+        isinstance(sums, TaskSums) and sums.n_columns == value.n_features_in_ + 1
+    )
+    _require(same, "a model keeps sums of other features")
     if "targets_" not in vars(value):
         return
     n, width = value.targets_.partition_.n_variables, value.n_features_in_
@@ -250,6 +256,19 @@ def _running_sums(value: Any) -> None:
     _require(all(len(start) == len(folds) for start in starts), "pieces are of other folds")
 
 
+def _task_sums(value: Any) -> None:
+    width, n_dealt = value.n_columns, value.n_dealt
+    whole = isinstance(n_dealt, int) and isinstance(width, int) and n_dealt >= 0
+    _require(whole, "sums of tasks are of no folds")
+    for key, part in value.classes.items():
+        inside = isinstance(key, tuple) and len(key) == 2 and key[1] in range(max(n_dealt, 1))
+        _require(inside, "sums of tasks are of other folds than they say")
+        same = part.n_columns == width and _is_vector(value.most.get(key), width, "f")
+        _require(same, "sums of tasks are of other columns than they say")
+    _require(value.most.keys() == value.classes.keys(), "sums of tasks are of others")
+    _require(_is_vector(value.largest, width, "f"), "sums have lost what they were")
+
+
 def _coordinates(value: Any) -> None:
     for coordinate in value.variables.values():
         shape = tuple(value.sizes[dim] for dim in coordinate.dims)
@@ -292,6 +311,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "Moments": _moments,
     "Summary": _summary,
     "RunningSums": _running_sums,
+    "TaskSums": _task_sums,
     "Coordinates": _coordinates,
     "Tasks": _tasks,
     "Geometry": _geometry,

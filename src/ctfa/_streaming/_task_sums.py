@@ -1,0 +1,132 @@
+"""The sums that an estimator of tasks keeps of the rows it has seen, by task and fold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ctfa import _validation as check
+from ctfa._collections import (
+    SUMS_LIMIT,
+    Classes,
+    Sums,
+    TaskCollection,
+    TaskSample,
+    deal_rows,
+    stand_in_tasks,
+)
+from ctfa._streaming._remainders import (
+    of_possible_rank,
+    require_remainder,
+    squares_of,
+    without_rounding,
+)
+from ctfa._streaming._sums import KEPT_LIMIT
+from ctfa.core.stand_ins import Summary
+from ctfa.core.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class TaskSums:
+    """Summaries of all rows that came, of those of one task and fold together.
+
+    A row is dealt to its fold by a hash of its numbers: whichever piece it comes in, and goes in.
+    """
+
+    n_columns: int  # inputs and target
+    n_dealt: int  # folds; 0 for none
+    classes: Mapping[tuple[Any, int], Summary]  # by task and fold
+    most: Mapping[tuple[Any, int], FloatArray]  # that centred squares of each have been
+    largest: FloatArray  # the same of all rows
+
+    @classmethod
+    def begin(cls, n_columns: int, n_dealt: int) -> TaskSums:
+        """No rows yet."""
+        return cls(n_columns, n_dealt, {}, {}, np.zeros(n_columns))
+
+    @classmethod
+    def of_sample(
+        cls,
+        sample: check.Sample,
+        target: FloatArray,
+        tasks: check.Tasks,
+        sample_weight: Any,
+        n_dealt: int,
+    ) -> TaskSums | None:
+        """Sums of the rows of a fit in memory, where they are no larger than these."""
+        inputs = sample.inputs
+        n_columns = inputs.shape[1] + 1
+        task = tasks.of_row
+        if n_dealt:
+            task = task * n_dealt + deal_rows((inputs, target.reshape(-1, 1)), n_dealt)
+        counts = np.unique(task, return_counts=True)[1]
+        if counts.min() <= n_columns + 1 or 8 * counts.size * n_columns**2 > KEPT_LIMIT:
+            return None
+        weights = check.read_weights(sample_weight, sample.n_given)
+        if weights is not None and sample.used is not None:
+            weights = weights[sample.used]
+        ids = check.as_ids(tasks.ids)[tasks.of_row]
+        return cls.of_fit(
+            TaskCollection.of_rows(inputs, target, ids, weights).sums(n_dealt), n_dealt
+        )
+
+    @classmethod
+    def of_fit(cls, sums: Sums, n_dealt: int) -> TaskSums | None:
+        """Go on from the sums of a fit; None where some of them would be rows.
+
+        A model that was fitted holds no data.
+        """
+        parts = sums.classes.values()
+        if any(part.rows is not None for part in parts):
+            return None
+        return cls.begin(next(iter(parts)).n_columns, n_dealt).plus(sums)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return sum(summary.n_samples for summary in self.classes.values())
+
+    @property
+    def folds(self) -> dict[str, int]:
+        """How many folds, by what they are for."""
+        return {"limit": self.n_dealt} if self.n_dealt else {}
+
+    def plus(self, sums: Sums) -> TaskSums:
+        """With the rows of one more piece."""
+        classes, most = dict(self.classes), dict(self.most)
+        for key, summary in sums.classes.items():
+            classes[key] = classes[key] + summary if key in classes else summary
+            squares = np.maximum(np.diagonal(classes[key].moments.cross), 0.0)
+            most[key] = np.maximum(most[key], squares) if key in most else squares
+        n_summed = sum(summary.rows is None for summary in classes.values())
+        check.require_room_for_sums(self.n_columns, n_summed, SUMS_LIMIT)
+        largest = np.maximum(self.largest, squares_of(classes.values()))
+        return replace(self, classes=classes, most=most, largest=largest)
+
+    def minus(self, sums: Sums) -> TaskSums:
+        """Without rows that were added before; a task without rows is none any more."""
+        n_rows = sum(summary.n_samples for summary in sums.classes.values())
+        check.require_more_rows_than(n_rows, self.n_rows)
+        classes, most = dict(self.classes), dict(self.most)
+        for key, summary in sums.classes.items():
+            rest = require_remainder(classes.pop(key, None), summary)
+            if rest is None:
+                del most[key]
+                continue
+            classes[key] = without_rounding(rest, most[key], self._names(key[0]))
+        check.require_digits_left(squares_of(classes.values()), self.largest, self._names())
+        return replace(self, classes=classes, most=most)
+
+    def stand_in(self) -> TaskSample:
+        """Rows that stand in for all that came, with their tasks and folds."""
+        check.require_some_rows(self.n_rows)
+        parts = {key: of_possible_rank(summary) for key, summary in self.classes.items()}
+        return stand_in_tasks(parts, Classes.one(), self.n_dealt, weighed=True)
+
+    def _names(self, *task: Any) -> list[str]:
+        of_task = f", task {task[0]!r}," if task else ""
+        inputs = [f"column {number} of X{of_task}" for number in range(self.n_columns - 1)]
+        return [*inputs, f"y{of_task}"]
