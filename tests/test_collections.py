@@ -445,11 +445,46 @@ def test_rows_drawn_several_times_are_refused():
         TargetAggregator(cv=many).fit(*chunked(*paper(2000), [100]))
 
 
-def test_columns_that_nearly_depend_on_each_other_are_warned_about():
+def test_columns_that_nearly_depend_on_each_other_are_asked_of_rows_or_warned_about(monkeypatch):
     X, Y = paper(300)
     X[:, 1] = X[:, 0] + 1e-6 * X[:, 1]
-    with pytest.warns(RuntimeWarning, match="sums of squares see a part below 1e-5"):
+    in_memory = TargetAggregator(max_loss=1.0).fit(X, Y)
+    same_histories(in_memory, TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100])))
+    monkeypatch.setattr(_collection, "DOUBTS_LIMIT", 1000)
+    with pytest.warns(RuntimeWarning, match=r"columns of X .* sums of squares see a part below"):
         TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
+
+
+@pytest.mark.parametrize("size", [1e-5, 1e-6, 1e-7, 1e-8])
+def test_targets_that_differ_by_little_are_asked_of_rows_or_warned_about(size, monkeypatch):
+    for seed in range(4):
+        X, Y = paper(300, seed)
+        Y[:, 1] = Y[:, 0] + size * Y[:, 1]
+        in_memory = TargetAggregator(max_loss=1.0).fit(X, Y)
+        two = TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
+        assert in_memory.partition_ == two.partition_
+    if size < 1e-5:
+        monkeypatch.setattr(_collection, "DOUBTS_LIMIT", 1000)
+        with pytest.warns(RuntimeWarning, match="targets depend on each other"):
+            TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
+
+
+def test_columns_far_from_zero_are_asked_of_rows_or_warned_about(monkeypatch):
+    X, Y = paper(300)
+    X[:, 2] += 1e11
+    in_memory = TargetAggregator(max_loss=1.0).fit(X, Y)
+    same_histories(in_memory, TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100])))
+    monkeypatch.setattr(_collection, "DOUBTS_LIMIT", 1000)
+    with pytest.warns(RuntimeWarning, match=r"a mean of .e\+11 times its spread"):
+        TargetAggregator(max_loss=1.0).fit(*chunked(X, Y, [100]))
+
+
+def test_ridge_by_solvers_that_go_row_by_row_gets_rows():
+    X, Y = paper(3000)
+    one = CTFARegressor(Ridge(solver="saga", random_state=0)).fit(X, Y)
+    two = CTFARegressor(Ridge(solver="saga", random_state=0)).fit(*chunked(X, Y, [1000]))
+    assert one.partition_ == two.partition_
+    np.testing.assert_allclose(one.predict(X), two.predict(X), atol=0.2)
 
 
 def test_wide_tables_say_what_their_sums_would_take():

@@ -9,6 +9,7 @@ from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, target_path
+from ctfa._collections import _collection
 from test_stand_ins_own import assert_alike, problem
 
 da = pytest.importorskip("dask.array")
@@ -178,13 +179,14 @@ def test_paths_are_those_of_the_rows(options):
         np.testing.assert_array_equal(one.partition.labels, two.partition.labels)
 
 
-def test_sums_are_doubted_where_inputs_of_one_target_depend_on_each_other():
+def test_sums_are_doubted_where_inputs_of_one_target_depend_on_each_other(monkeypatch):
     """Neighbours may well have the same rain: they are never in one regression as two inputs."""
     X, Y, layout = problem(11)
     X[:, 3] = X[:, 0]
     model = MultiInputCTFARegressor(layout, targets=TargetAggregator(max_loss=1.5))
     model.fit(*in_chunks((300, 600), X, Y))
     X[:, 1] = X[:, 0] + 1e-7 * X[:, 5]
+    monkeypatch.setattr(_collection, "DOUBTS_LIMIT", 1000)
     with pytest.warns(RuntimeWarning, match="depend on each other"):
         model.fit(*in_chunks((300, 600), X, Y))
 

@@ -19,6 +19,7 @@ from ctfa._collections._collection import (
 )
 from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._devices import to_numpy
+from ctfa._collections._digits import Digits
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._lazy import answers_lazily
 from ctfa._collections._scores import r2_of_collection
@@ -44,6 +45,7 @@ __all__ = [
     "TRAIN",
     "Classes",
     "Collection",
+    "Digits",
     "Read",
     "Rows",
     "Sums",

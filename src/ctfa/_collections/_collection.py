@@ -12,18 +12,18 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
+from ctfa._collections._digits import Digits
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._summing import Sums, magnitude, sum_up
-from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import stacked
 from ctfa.core.types import FloatArray, IntArray
 
 #: Bytes of rows that are gathered into memory for what sums cannot answer.
 ROWS_LIMIT = 2 << 30
+#: Bytes of rows that are gathered because sums have lost digits: a fit holds several copies.
+DOUBTS_LIMIT = ROWS_LIMIT // 4
 #: Bytes of sums, over all folds, beyond which a fit would not stay small.
 SUMS_LIMIT = 4 << 30
-#: Columns of a baseline depend on each other by construction where the rest is only rounding.
-DEPENDENT = 1e-12
 #: Regressors whose fit is that of their sums: squared errors, and penalties on coefficients.
 OF_SUMS = (LinearRegression, Ridge, Lasso, ElasticNet)
 
@@ -35,7 +35,9 @@ def is_collection(*data: Any) -> bool:
 
 def learns_from_sums(regressor: Any) -> bool:
     """Whether a regressor fitted to rows that stand in for others is the one of these others."""
-    return type(regressor) in OF_SUMS
+    # Two solvers take rows one by one, and large weights make them diverge.
+    stochastic = getattr(regressor, "solver", None) in ("sag", "saga")
+    return type(regressor) in OF_SUMS and not stochastic
 
 
 class Rows(NamedTuple):
@@ -137,25 +139,6 @@ class Collection:
         check.require_all_rows(sums.n_rows, classes.n_rows)
         return sums
 
-    def read(
-        self,
-        estimator: Any,
-        wanted: Sequence[Wanted] = (),
-        groups: Any = None,
-        together: Sequence[IntArray] | None = None,
-    ) -> Read | None:
-        """Rows that stand in for all, with their folds; None where a target has gaps.
-
-        The estimator is told the names of its features. ``together`` are the inputs of each fit,
-        where these are not all.
-        """
-        sums, classes = self.sums(wanted, groups)
-        if self._has_gaps(sums):
-            return None
-        found = self.stand_in(sums, classes, together)
-        check.tell_input_names(estimator, self.widths[1], self.input_names)
-        return Read(found, None, (sums, classes))
-
     def read_or_gather(
         self,
         estimator: Any,
@@ -164,19 +147,32 @@ class Collection:
         needs_rows: str | None,
         together: Sequence[IntArray] | None = None,
     ) -> Read:
-        """Rows that stand in for all; all of them where options or missing values need them.
+        """Rows that stand in for all; all of them where options or the data need them.
 
-        Or where their sums would be larger than they are: short tables of many columns.
+        Data do where values are missing, where sums would be larger than the rows (short tables of
+        many columns), and where sums have lost digits that few enough rows still have.
+        ``together`` are the inputs of each fit, where these are not all. The estimator is told the
+        names of its features.
         """
         if needs_rows is None and self._is_wide(wanted):
             needs_rows = "a table of more columns than rows"
         if needs_rows is None:
-            found = self.read(estimator, wanted, groups, together)
-            if found is not None:
-                return found
-            kind = "table" if self.gaps else "target"
-            needs_rows = f"a {kind} with missing values"
+            sums, classes = self.sums(wanted, groups)
+            if self._has_gaps(sums):
+                needs_rows = f"a {'table' if self.gaps else 'target'} with missing values"
+            elif self._is_better_by_rows(sums, together):
+                needs_rows = "a table of columns that nearly depend on each other"
+            else:
+                found = self.stand_in(sums, classes, together)
+                check.tell_input_names(estimator, self.widths[1], self.input_names)
+                return Read(found, None, (sums, classes))
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
+
+    def _is_better_by_rows(self, sums: Sums, together: Sequence[IntArray] | None) -> bool:
+        """Whether rows can decide what sums have lost the digits of."""
+        if 8 * self.n_rows * sum(self.widths) > DOUBTS_LIMIT or not sums.are_moments:
+            return False
+        return Digits.of(sums.total, self.widths, together).are_doubtful
 
     def stand_in(
         self, sums: Sums, classes: Classes, together: Sequence[IntArray] | None = None
@@ -312,8 +308,10 @@ def stand_in(
     That is asked of all inputs, or of those that are in fits ``together``.
     """
     numbers = sorted(sums.classes)
-    total = add_up([sums.classes[number].moments for number in numbers])
-    check.warn_if_sums_are_doubtful(_weakest(total, widths, together))
+    if sums.are_moments:
+        digits = Digits.of(sums.total, widths, together)
+        if digits.are_doubtful:
+            check.warn_if_sums_are_doubtful(digits.inputs, digits.targets, digits.offset)
     parts = [sums.classes[number].stand_ins() for number in numbers]
     rows, counts, weights = stacked(parts)
     of_row = np.repeat(numbers, [len(part.rows) for part in parts])
@@ -329,27 +327,6 @@ def stand_in(
         classes.folds(of_row),
     )
     return sample, targets._replace(values=np.ascontiguousarray(values))
-
-
-def _weakest(
-    total: Moments, widths: tuple[int, int, int], together: Sequence[IntArray] | None
-) -> float:
-    """Smallest share of its spread that the other inputs of a fit leave of a direction."""
-    n_baseline, n_inputs, _ = widths
-    # Indicators of all months are one together, which is known of them: inputs are asked alone.
-    is_dependent = n_baseline > 0 and total.weakest(n_baseline) < DEPENDENT
-    known = np.arange(0 if is_dependent else n_baseline)
-    every = [np.arange(n_inputs)] if together is None else together
-    return min(
-        (
-            Moments(
-                total.n_samples, total.weight, total.mean[at], total.cross[np.ix_(at, at)]
-            ).weakest(at.size)
-            for at in (np.concatenate((known, n_baseline + own)) for own in every)
-            if total.n_samples > at.size + 1
-        ),
-        default=1.0,
-    )
 
 
 def _as_table(data: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections._devices import is_foreign, join_on_device, moments_on_device, to_numpy
+from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import FloatArray, IntArray
 
@@ -33,6 +34,16 @@ class Sums:
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
     digests: tuple[bytes, ...] = ()  # of each chunk's bytes, where they were wanted
+
+    @property
+    def are_moments(self) -> bool:
+        """Whether rows of some class are gone, and only their sums are left."""
+        return any(summary.rows is None for summary in self.classes.values())
+
+    @property
+    def total(self) -> Moments:
+        """Moments of all rows."""
+        return add_up(summary.moments for summary in self.classes.values())
 
     def __add__(self, other: Sums) -> Sums:
         classes = dict(self.classes)

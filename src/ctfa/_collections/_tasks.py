@@ -18,7 +18,7 @@ from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
 from ctfa._collections._scores import Errors
 from ctfa._collections._summing import Sums, sum_up
-from ctfa.core.moments import Moments, add_up
+from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 
@@ -165,7 +165,9 @@ def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
     within = sum(task.cross for task in tasks.values())
     if whole.n_samples > n_inputs + 1 + len(tasks):
         moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
-        check.warn_if_sums_are_doubtful(moments.weakest(n_inputs))
+        weakest = moments.weakest(n_inputs)
+        if weakest < DOUBTFUL_SQUARE:
+            check.warn_if_sums_are_doubtful(weakest, 1.0)
 
 
 def _counted(sums: Sums) -> Sums:

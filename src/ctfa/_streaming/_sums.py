@@ -13,7 +13,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._collections import TEST, TRAIN, Classes, Collection, Sums, Wanted, stand_in, sum_up
+from ctfa._collections import (
+    TEST,
+    TRAIN,
+    Classes,
+    Collection,
+    Digits,
+    Sums,
+    Wanted,
+    stand_in,
+    sum_up,
+)
 from ctfa._streaming._remainders import require_remainder, squares_of
 from ctfa.core.moments import add_up
 from ctfa.core.stand_ins import Summary
@@ -30,6 +40,8 @@ MANY = 10
 #: Smallest eigenvalue of cross-products at unit length, targets included, where sums leave ten
 #: digits of everything that decides.
 CLEAR = 1e-6
+#: Largest mean of a column, in units of its spread, at which these ten digits are left.
+NEAR = 1e5
 #: Where the rows of a piece lie in blocks, one a fold, and were not dealt one by one.
 IN_BLOCKS = -1
 
@@ -130,7 +142,9 @@ class RunningSums:
         n_columns = sum(self.widths)
         if self.n_rows < MANY * len(self.classes) * (n_columns + 1):
             return False
-        return add_up([part.moments for part in self.classes.values()]).weakest(n_columns) > CLEAR
+        total = add_up([part.moments for part in self.classes.values()])
+        digits = Digits.of(total, self.widths, None)
+        return min(digits.inputs, digits.targets) > CLEAR and digits.offset < NEAR
 
     @property
     def n_rows(self) -> int:

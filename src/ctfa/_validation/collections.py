@@ -102,16 +102,31 @@ def require_room_for_rows(n_rows: int, n_columns: int, limit: int, why: str, ins
         )
 
 
-def warn_if_sums_are_doubtful(weakest: float) -> None:
-    """Say when sums of squares have lost digits that rows would have kept."""
-    if weakest < DOUBTFUL_SQUARE:
-        share = np.sqrt(max(weakest, 0.0))
+def warn_if_sums_are_doubtful(inputs: float, targets: float, offset: float = 0.0) -> None:
+    """Say when sums of squares have lost digits that rows would have kept.
+
+    Of inputs, and of targets with them, the smallest eigenvalues of cross-products at unit length;
+    of all columns the largest mean in units of its spread.
+    """
+    if inputs < DOUBTFUL_SQUARE:
+        what, instead = "columns of X (and of the baseline) depend on each other", "columns"
+    elif targets < DOUBTFUL_SQUARE:
+        what, instead = "targets depend on each other, or on columns of X,", "targets"
+    else:
         warnings.warn(
-            "columns of X (and of the baseline) depend on each other up to "
-            f"{max(share, 1e-8):.0e} of their spread: sums of squares see a part below 1e-5 with "
-            "few digits and below 1e-7 not at all, where rows in memory would, and merges may "
-            "differ. Where columns depend on each other by construction (indicators of all "
-            "months) nothing is wrong; drop one to be told no more.",
+            f"a column has a mean of {offset:.0e} times its spread: rows that stand in for others "
+            f"have {max(16 - round(np.log10(offset)), 0)} digits of its spread left, and merges "
+            "may differ from those of the rows. Subtract a number near its mean first.",
             RuntimeWarning,
             stacklevel=5,
         )
+        return
+    share = np.sqrt(max(min(inputs, targets), 0.0))
+    warnings.warn(
+        f"{what} up to {max(share, 1e-8):.0e} of their spread: sums of squares see a part below "
+        "1e-5 with few digits and below 1e-7 not at all, where rows in memory would, and merges "
+        f"may differ. Where {instead} depend on each other by construction (indicators of all "
+        "months) nothing is wrong; drop one to be told no more.",
+        RuntimeWarning,
+        stacklevel=5,
+    )
