@@ -46,6 +46,7 @@ LAYERS = {
     "ctfa._progress": 3,
     "ctfa._layout": 3,
     "ctfa._whole_file": 3,
+    "ctfa._whole_fit": 3,
     "ctfa._target_aggregator": 3,
     "ctfa._feature_aggregator": 3,
     "ctfa._fitted_targets": 4,

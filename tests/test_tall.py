@@ -1,5 +1,7 @@
 """Many rows in memory: few stand in for them where sums have the digits, and decide alike."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -93,3 +95,19 @@ def test_tall_data_are_refused_as_their_rows_would_be():
     Y[:, 2] = 5.0
     with pytest.raises(ValueError, match="target 'y2' is constant"):
         CTFARegressor().fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "model", [CTFARegressor(), TargetAggregator()], ids=lambda m: type(m).__name__
+)
+def test_a_fit_that_is_refused_changes_nothing(model):
+    X, Y, _ = tall(0, 300)
+    trend = np.sin(np.arange(300))[:, None]
+    model.fit(X, Y, baseline=trend)
+    before = pickle.dumps(model)
+    for bad in ({"X": X[:, :3]}, {"X": X, "Y": Y[:-1]}, {"X": X, "sample_weight": -np.ones(300)}):
+        wrong = Y.copy()
+        wrong[:, 2] = 5.0
+        with pytest.raises(ValueError, match=r"target|rows|sample_weight"):
+            model.fit(**{"Y": wrong, **bad})
+        assert pickle.dumps(model) == before

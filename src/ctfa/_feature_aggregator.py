@@ -15,6 +15,7 @@ from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
 from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
 from ctfa._streaming import Piece, Streaming, pieces_of
+from ctfa._whole_fit import whole
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
 from ctfa.core.history import Ledger
@@ -117,6 +118,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         tags.target_tags.required = True
         return tags
 
+    @whole
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Find the groups.
 

@@ -24,6 +24,7 @@ from ctfa._own_phase import OwnPhaseMixin
 from ctfa._own_rule import AGGREGATES
 from ctfa._regressor import ReducedTask
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._whole_fit import whole
 from ctfa.core.own_fits import mean_series
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray, IntArray
@@ -162,6 +163,7 @@ class MultiInputCTFARegressor(
         return tags
 
     @searched_where_data_lie
+    @whole
     def fit(
         self,
         X: Any,

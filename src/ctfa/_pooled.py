@@ -27,6 +27,7 @@ from ctfa._merge_evidence import MergeEvidence, Terms
 from ctfa._pooled_evidence import PooledExplanation, explain_task
 from ctfa._pooled_fit import PooledFit
 from ctfa._streaming import TaskSums
+from ctfa._whole_fit import whole
 from ctfa.core.gains import Gain
 from ctfa.core.types import FloatArray
 
@@ -146,6 +147,7 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
         self.unseen = unseen
         self.n_jobs = n_jobs
 
+    @whole
     def fit(
         self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None, *, groups: Any = None
     ) -> Self:

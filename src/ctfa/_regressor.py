@@ -25,6 +25,7 @@ from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
 from ctfa._regressor_data import RegressorData
 from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._whole_fit import whole
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
 from ctfa.core.types import FloatArray
@@ -119,6 +120,7 @@ class CTFARegressor(
         self.head = head
         self.n_jobs = n_jobs
 
+    @whole
     def fit(
         self,
         X: Any,

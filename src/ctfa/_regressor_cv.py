@@ -18,6 +18,7 @@ from ctfa._heads import SingleModels, fit_singles
 from ctfa._merging import PathPoint, solve_path
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._whole_fit import whole
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 
@@ -91,6 +92,7 @@ class CTFARegressorCV(CTFARegressor):
         self.cv = cv
         self.scoring = scoring
 
+    @whole
     def fit(
         self,
         X: Any,

@@ -18,6 +18,7 @@ from ctfa._merging import group_names, settle, settle_history
 from ctfa._streaming import StreamingTargets
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa._target_units import TargetUnits
+from ctfa._whole_fit import whole
 from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
 from ctfa.core.cut import PREFERRED, CutCurve
@@ -146,6 +147,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         tags.transformer_tags = TransformerTags(preserves_dtype=[])
         return tags
 
+    @whole
     def fit(
         self,
         X: Any,
