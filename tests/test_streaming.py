@@ -15,7 +15,7 @@ from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
-from ctfa._streaming import RunningSums, _sums
+from ctfa._streaming import RunningSums, _known, _sums
 from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
 from ctfa.datasets import make_paper_synthetic
@@ -383,6 +383,35 @@ def test_a_piece_that_came_twice_goes_once():
     model.forget(X[:5], Y[:5])
     with pytest.raises(ValueError, match="not added as one piece"):
         model.forget(X[:5], Y[:5])
+
+
+def test_without_folds_no_piece_goes_twice():
+    model = CTFARegressor(targets=FIXED).partial_fit(pieces(cut(600, [100, 200]), X, Y))
+    model.forget(X[:101], Y[:101])
+    refused(model, "forgotten already", X[:101], Y[:101])
+    order = np.random.default_rng(0).permutation(101)
+    refused(model, "forgotten already", X[order], Y[order])
+    model.forget(X[101:150], Y[101:150])  # no piece
+    refused(model, "forgotten already", X[101:150], Y[101:150])
+    model.partial_fit(X[101:170], Y[101:170])  # they are in it
+    model.forget(X[101:150], Y[101:150])
+    refused(model, "forgotten already", X[:101], Y[:101])
+    model.partial_fit(X[:101], Y[:101]).partial_fit(X[:101], Y[:101])
+    model.forget(X[:101], Y[:101]).forget(X[:101], Y[:101])
+    refused(model, "forgotten already", X[:101], Y[:101])
+    again = pickle.loads(pickle.dumps(model))
+    refused(again, "forgotten already", X[:101], Y[:101])
+    fitted = CTFARegressor(targets=FIXED).fit(X[:300], Y[:300]).partial_fit(X, Y)
+    fitted.forget(X[:300], Y[:300])
+    refused(fitted, "forgotten already", X[:300], Y[:300])
+
+
+def test_the_oldest_pieces_are_let_go(monkeypatch):
+    monkeypatch.setattr(_known, "MOST_KNOWN", 3)
+    model = CTFARegressor(targets=FIXED).partial_fit(pieces(cut(600, range(0, 500, 100)), X, Y))
+    assert len(model._sums.pieces) == 3
+    model.forget(X[501:], Y[501:])
+    refused(model, "forgotten already", X[501:], Y[501:])
 
 
 def test_features_forget_too():

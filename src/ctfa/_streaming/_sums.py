@@ -14,6 +14,7 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import TEST, TRAIN, Classes, Collection, Sums, Wanted, stand_in, sum_up
+from ctfa._streaming._known import Pieces, with_piece, without_piece
 from ctfa._streaming._remainders import require_remainder, squares_of
 from ctfa.core.moments import add_up
 from ctfa.core.stand_ins import Summary
@@ -57,8 +58,9 @@ class RunningSums:
     #: Most that the centred squares of each column have ever been: rounding is a share of these.
     largest: FloatArray
     next_fold: tuple[int, ...]  # where the next row of a short piece is dealt to, by purpose
-    #: For the digest of a piece: ``Dealt.starts`` of each time that it was added.
-    pieces: Mapping[str, tuple[tuple[int, ...], ...]]
+    #: For the digest of a piece: ``Dealt.starts`` of each time that it was added. Without folds
+    #: see ``with_piece``.
+    pieces: Pieces
 
     @classmethod
     def begin(
@@ -86,7 +88,10 @@ class RunningSums:
             return None
         begun = cls.begin(widths, targets, wanted)
         keys = _keys_of(classes, begun.folds)
-        return None if keys is None else begun._with(sums, keys)
+        if keys is None:
+            return None
+        more = begun._with(sums, keys)
+        return more if begun.folds else replace(more, pieces=with_piece({}, sums))
 
     @classmethod
     def of_sample(
@@ -169,7 +174,7 @@ class RunningSums:
         """With the rows of one more piece."""
         more = self._with(sums, dealt.keys)
         if not self.folds:
-            return more
+            return replace(more, pieces=with_piece(self.pieces, sums))
         n_rows = sum(summary.n_samples for summary in sums.classes.values())
         following = tuple(
             at if start == IN_BLOCKS else (start + n_rows) % number
@@ -192,13 +197,14 @@ class RunningSums:
             if rest is not None:
                 left[key] = rest
         check.require_digits_left(squares_of(left.values()), self.largest, self._column_names())
+        if not self.folds:
+            return replace(self, classes=left, pieces=without_piece(self.pieces, sums))
         pieces = dict(self.pieces)
-        if self.folds:
-            name = name_of(sums)
-            times = list(pieces.pop(name))
-            times.remove(dealt.starts)
-            if times:
-                pieces[name] = tuple(times)
+        name = name_of(sums)
+        times = list(pieces.pop(name))
+        times.remove(dealt.starts)
+        if times:
+            pieces[name] = tuple(times)
         return replace(self, classes=left, pieces=pieces)
 
     def stand_in(

@@ -214,6 +214,15 @@ def require_known_piece(is_known: bool) -> None:
         )
 
 
+def require_not_forgotten(is_there: bool) -> None:
+    """Refuse rows that went already."""
+    if not is_there:
+        raise ValueError(
+            "these rows were forgotten already and not added again since. If they came again in "
+            "other pieces, forget them in those."
+        )
+
+
 def require_more_rows_than(n_rows: int, n_held: int) -> None:
     """Refuse to forget all rows there are, or more."""
     if n_rows > n_held:
