@@ -455,6 +455,46 @@ def test_what_would_leave_only_rounding_is_refused():
     refused(model, "no digits to trust", *steps[1])
 
 
+def nearly_dependent(times, share):
+    """A model of rows after larger ones came and went, and how far it is from theirs alone."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(400, 3))
+    apart = inputs[:, 1].copy()
+    inputs[:, 1] = inputs[:, 0] + share * apart
+    targets = np.column_stack((apart, inputs[:, 0], inputs[:, 0], apart))
+    targets += 0.5 * rng.normal(size=targets.shape)
+    first, second = (inputs[:200], targets[:200]), (times * inputs[200:], targets[200:])
+    new = CTFARegressor(targets=TargetAggregator(max_loss=1.0), features="passthrough")
+    model = clone(new).partial_fit([first, second]).forget(*second)
+    return np.abs(model.predict(first[0]) - new.fit(*first).predict(first[0])).max()
+
+
+@pytest.mark.parametrize(("times", "share"), [(1e2, 1e-4), (1e3, 1e-4), (3e3, 1e-4), (3e3, 1e-3)])
+def test_what_would_leave_no_digits_of_a_difference_is_refused(times, share):
+    with pytest.raises(ValueError, match=r"column [01] of X and column [01] of X nearly"):
+        nearly_dependent(times, share)
+
+
+def test_few_digits_of_a_difference_are_warned_of():
+    with pytest.warns(RuntimeWarning, match="few digits are left of the difference") as caught:
+        assert nearly_dependent(10.0, 1e-4) < 1e-4
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(("times", "share"), [(1.0, 1e-4), (1e2, 1e-2), (1e3, 0.1), (3e3, 1.0)])
+def test_what_has_digits_enough_is_forgotten(times, share):
+    assert nearly_dependent(times, share) < 2e-6
+
+
+@pytest.mark.filterwarnings("ignore:columns of X .and of the baseline. depend:RuntimeWarning")
+def test_columns_that_depend_on_each_other_do_not_stop_forgetting():
+    doubled = np.column_stack((X, X[:, 0] + X[:, 1]))
+    exact = np.column_stack((X[:, 0], X[:, 0], X[:, 2] - X[:, 3]))
+    model = TargetAggregator(max_loss=1.2).partial_fit(doubled, exact)
+    model.forget(doubled[:570], exact[:570])
+    same_histories(model, TargetAggregator(max_loss=1.2).fit(doubled[570:], exact[570:]))
+
+
 def test_a_constant_column_does_not_stop_forgetting():
     flat = X.copy()
     flat[:, 3] = 0.1

@@ -104,12 +104,18 @@ class Streaming:
                 raise ValueError(f"{name}: {text}. Nothing of this call was {done}.") from error
         check.require_any_piece(n_pieces)
         try:
+            if not adding:
+                trial._require_known()
             trial._solve()
         except ValueError as error:
             error.add_note("Nothing of this call was kept; an iterable adds many pieces at once.")
             raise
         self.__dict__ = trial.__dict__  # at once, whatever interrupts
         return self
+
+    def _require_known(self) -> None:
+        """Refuse sums that have forgotten too much to be solved."""
+        self._sums.require_known(self._fitted_together(self._sums.widths))
 
     def _solve(self) -> None:
         """Fit to rows that stand in for all that came."""

@@ -15,7 +15,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections import TEST, TRAIN, Classes, Collection, Sums, Wanted, stand_in, sum_up
 from ctfa._streaming._known import Pieces, with_piece, without_piece
-from ctfa._streaming._remainders import require_remainder, squares_of
+from ctfa._streaming._remainders import require_directions, require_remainder, squares_of
 from ctfa.core.moments import add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -206,6 +206,18 @@ class RunningSums:
         if times:
             pieces[name] = tuple(times)
         return replace(self, classes=left, pieces=pieces)
+
+    def require_known(self, together: Sequence[IntArray] | None = None) -> None:
+        """Refuse sums that have forgotten so much that columns cannot be told from each other.
+
+        ``together`` are the inputs of each fit, where these are not all.
+        """
+        n_baseline = self.widths[0]
+        if together is not None:
+            first = np.arange(n_baseline)
+            together = [np.concatenate((first, n_baseline + inputs)) for inputs in together]
+        parts = list(self.classes.values())
+        require_directions(parts, self.largest, self._column_names(), together)
 
     def stand_in(
         self, together: Sequence[IntArray] | None = None

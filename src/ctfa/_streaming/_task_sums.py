@@ -20,6 +20,7 @@ from ctfa._collections import (
 )
 from ctfa._streaming._remainders import (
     of_possible_rank,
+    require_directions,
     require_remainder,
     squares_of,
     without_rounding,
@@ -119,6 +120,10 @@ class TaskSums:
             classes[key] = without_rounding(rest, most[key], self._names(key[0]))
         check.require_digits_left(squares_of(classes.values()), self.largest, self._names())
         return replace(self, classes=classes, most=most)
+
+    def require_known(self) -> None:
+        """Refuse sums that have forgotten so much that columns cannot be told from each other."""
+        require_directions(list(self.classes.values()), self.largest, self._names())
 
     def stand_in(self) -> TaskSample:
         """Rows that stand in for all that came, with their tasks and folds."""

@@ -113,6 +113,9 @@ class StreamingTasks(Streaming):
         """
         return self._stream(_pieces_of(TaskPiece(X, y, tasks, sample_weight)), adding=False)
 
+    def _require_known(self) -> None:
+        self._sums.require_known()
+
     def _solve(self) -> None:
         sample, target, known = self._sums.stand_in()
         self._fit_read(sample, target, known, None)
