@@ -203,6 +203,18 @@ def test_pieces_may_be_of_dask_and_of_other_libraries():
     same_models(model.forget(*lazy), expected.forget(X[:200], Y[:200]))
 
 
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_numbers_of_few_digits_are_fitted_and_predicted(kind):
+    torch = pytest.importorskip("torch")
+    inputs = torch.asarray(X).to(getattr(torch, kind))
+    targets = torch.asarray(Y).to(getattr(torch, kind))
+    known = inputs.double().numpy(), targets.double().numpy()
+    for model in (CTFARegressor(targets=FIXED).fit, CTFARegressor(targets=FIXED).partial_fit):
+        expected = CTFARegressor(targets=FIXED).fit(*known).predict(known[0])
+        fitted = model(inputs, targets)
+        np.testing.assert_allclose(np.asarray(fitted.predict(inputs)), expected)
+
+
 def test_columns_of_dasks_frames_are_compared():
     pd = pytest.importorskip("pandas")
     try:
