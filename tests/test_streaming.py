@@ -582,10 +582,27 @@ def test_an_iterator_that_fails_changes_nothing():
         yield X[:100], Y[:100]
         raise OSError("the disk is gone")
 
+    model = CTFARegressor().partial_fit([(X[:100], Y[:100]), (X[100:], Y[100:])])
+    before = pickle.dumps(model)
+    for verb in (model.partial_fit, model.forget):
+        with pytest.raises(OSError, match="the disk is gone") as caught:
+            verb(broken())
+        assert "Piece 1 could not be had" in caught.value.__notes__[0]
+        assert pickle.dumps(model) == before
+
+
+def test_a_chunk_that_cannot_be_read_is_told_by_its_piece():
+    da = pytest.importorskip("dask.array")
+
+    def gone(block):
+        raise OSError("the disk is gone")
+
+    lazy = da.from_array(X[:40], chunks=(20, 12)).map_blocks(gone, dtype=float, meta=X[:0])
     model = CTFARegressor().partial_fit(X[:100], Y[:100])
     before = pickle.dumps(model)
-    with pytest.raises(OSError, match="the disk is gone"):
-        model.partial_fit(broken())
+    with pytest.raises(RuntimeError, match="the disk is gone") as caught:
+        model.partial_fit([(X[:40], Y[:40]), (lazy, Y[:40])])
+    assert any("This was piece 1; nothing" in note for note in caught.value.__notes__)
     assert pickle.dumps(model) == before
 
 
