@@ -15,6 +15,7 @@ from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
+from ctfa._collections import _collection
 from ctfa._streaming import RunningSums, _known, _sums
 from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
@@ -228,6 +229,18 @@ def test_columns_of_dasks_frames_are_compared():
     assert list(framed.feature_names_in_) == list(frame.columns)
     with pytest.raises(ValueError, match="feature names should match"):
         framed.partial_fit(dd.from_pandas(frame[frame.columns[::-1]], npartitions=3), Y)
+
+
+def test_rows_of_dask_are_reduced_while_they_are_few(monkeypatch):
+    da = pytest.importorskip("dask.array")
+    model = CTFARegressor(targets=FIXED).fit(X, Y)
+    lazy = da.from_array(X, chunks=(170, X.shape[1])), da.from_array(Y, chunks=(170, Y.shape[1]))
+    for mine, theirs in zip(model.reduce(*lazy), model.reduce(X, Y), strict=True):
+        np.testing.assert_array_equal(mine[0], theirs[0])
+        np.testing.assert_array_equal(mine[1], theirs[1])
+    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    with pytest.raises(ValueError, match="reduce needs the rows themselves"):
+        model.reduce(*lazy)
 
 
 # -- A new year ------------------------------------------------------------------------------------
