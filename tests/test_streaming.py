@@ -410,7 +410,7 @@ def test_a_piece_that_came_twice_goes_once():
         model.forget(X[:5], Y[:5])
 
 
-def test_without_folds_no_piece_goes_twice():
+def test_without_folds_no_piece_goes_twice(tmp_path):
     model = CTFARegressor(targets=FIXED).partial_fit(pieces(cut(600, [100, 200]), X, Y))
     model.forget(X[:101], Y[:101])
     refused(model, "forgotten already", X[:101], Y[:101])
@@ -424,8 +424,7 @@ def test_without_folds_no_piece_goes_twice():
     model.partial_fit(X[:101], Y[:101]).partial_fit(X[:101], Y[:101])
     model.forget(X[:101], Y[:101]).forget(X[:101], Y[:101])
     refused(model, "forgotten already", X[:101], Y[:101])
-    again = pickle.loads(pickle.dumps(model))
-    refused(again, "forgotten already", X[:101], Y[:101])
+    refused(through_a_file(model, tmp_path), "forgotten already", X[:101], Y[:101])
     fitted = CTFARegressor(targets=FIXED).fit(X[:300], Y[:300]).partial_fit(X, Y)
     fitted.forget(X[:300], Y[:300])
     refused(fitted, "forgotten already", X[:300], Y[:300])
