@@ -52,9 +52,11 @@ def _youngest(pieces: dict[str, Times]) -> dict[str, Times]:
 def _name_of(sums: Sums) -> str:
     """Of all rows of a piece, in whichever order: half the digits, which rounding leaves alone."""
     digest = hashlib.blake2b(digest_size=16)
-    for part in sums.classes.values():
+    for key in sorted(sums.classes, key=str):
+        part = sums.classes[key]
         if not part.n_samples:
             continue
+        digest.update(str(key).encode())
         moments, squares = part.moments, squares_of([part])
         # A mean alone may be nothing but rounding.
         high = moments.mean + 3.0 * np.sqrt(squares / moments.weight)

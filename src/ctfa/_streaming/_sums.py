@@ -190,6 +190,13 @@ class RunningSums:
         """Without the rows of a piece that was added before."""
         n_rows = sum(summary.n_samples for summary in sums.classes.values())
         check.require_more_rows_than(n_rows, self.n_rows)
+        pieces = dict(self.pieces) if self.folds else without_piece(self.pieces, sums)
+        if self.folds:
+            name = name_of(sums)
+            times = list(pieces.pop(name))
+            times.remove(dealt.starts)
+            if times:
+                pieces[name] = tuple(times)
         left = dict(self.classes)
         for number, summary in sums.classes.items():
             key = int(dealt.keys[number])
@@ -197,14 +204,6 @@ class RunningSums:
             if rest is not None:
                 left[key] = rest
         check.require_digits_left(squares_of(left.values()), self.largest, self._column_names())
-        if not self.folds:
-            return replace(self, classes=left, pieces=without_piece(self.pieces, sums))
-        pieces = dict(self.pieces)
-        name = name_of(sums)
-        times = list(pieces.pop(name))
-        times.remove(dealt.starts)
-        if times:
-            pieces[name] = tuple(times)
         return replace(self, classes=left, pieces=pieces)
 
     def require_known(self, together: Sequence[IntArray] | None = None) -> None:
