@@ -513,3 +513,13 @@ def test_gaps_in_features_of_each_tasks_own_are_worked_with_in_memory(monkeypatc
     monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
     with pytest.raises(ValueError, match=r"flow or features with missing values needs the rows"):
         ctfa.labelled.fit(data.chunk(time=20), **options)
+
+
+def test_a_table_of_dask_is_told_what_to_do():
+    try:
+        import dask.dataframe as dd
+    except ImportError as error:  # also where its own needs are not met
+        pytest.skip(str(error))
+    frame = pd.DataFrame(np.random.default_rng(0).normal(size=(50, 4)), columns=list("abcd"))
+    with pytest.raises(ValueError, match=r"Dask data frame, .* pass table.compute\(\)"):
+        ctfa.labelled.fit(dd.from_pandas(frame, npartitions=2), target=["c", "d"])

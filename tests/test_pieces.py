@@ -90,6 +90,17 @@ def test_folders_may_name_a_column(tmp_path):
     np.testing.assert_array_equal(first[:, 1], np.repeat([1981, 1982], 50))
 
 
+@pytest.mark.parametrize("first", ["float32", "int64"])
+def test_each_file_is_read_with_its_own_types(tmp_path, first):
+    numbers = TABLE[[*FEATURES, *TARGETS]]
+    numbers[:50].round().astype(first).to_parquet(tmp_path / "1981.parquet")
+    numbers[50:].to_parquet(tmp_path / "1982.parquet")
+    inputs, targets = stacked(of_parquet(tmp_path, FEATURES, TARGETS, rows=40))
+    np.testing.assert_array_equal(inputs[50:], X[50:])
+    np.testing.assert_array_equal(targets[50:], Y[50:])
+    np.testing.assert_array_equal(inputs[:50], X[:50].round().astype(first))
+
+
 def test_parquet_that_cannot_be_read_is_said(folder, tmp_path):
     with pytest.raises(FileNotFoundError, match="no file "):
         of_parquet(folder / "1990.parquet", FEATURES, TARGETS)
@@ -112,6 +123,9 @@ def test_parquet_that_cannot_be_read_is_said(folder, tmp_path):
     TABLE.drop(columns="x3").to_parquet(folder / "1985.parquet")
     with pytest.raises(ValueError, match=r"1985.parquet has no column 'x3'"):
         of_parquet(folder / "198?.parquet", FEATURES, TARGETS)
+    (tmp_path / "nothing.parquet").unlink()
+    with pytest.raises(ValueError, match=r"1985.parquet has no column 'x3'"):
+        of_parquet(folder, FEATURES, TARGETS)
 
 
 def test_text_in_a_column_is_refused_with_its_piece(folder):

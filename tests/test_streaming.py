@@ -15,7 +15,8 @@ from sklearn.model_selection import KFold, PredefinedSplit
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
-from ctfa._streaming import RunningSums, _sums
+from ctfa._collections import _collection
+from ctfa._streaming import RunningSums, _known, _sums
 from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
 from ctfa.datasets import make_paper_synthetic
@@ -203,6 +204,18 @@ def test_pieces_may_be_of_dask_and_of_other_libraries():
     same_models(model.forget(*lazy), expected.forget(X[:200], Y[:200]))
 
 
+@pytest.mark.parametrize("kind", ["bfloat16", "float16"])
+def test_numbers_of_few_digits_are_fitted_and_predicted(kind):
+    torch = pytest.importorskip("torch")
+    inputs = torch.asarray(X).to(getattr(torch, kind))
+    targets = torch.asarray(Y).to(getattr(torch, kind))
+    known = inputs.double().numpy(), targets.double().numpy()
+    for model in (CTFARegressor(targets=FIXED).fit, CTFARegressor(targets=FIXED).partial_fit):
+        expected = CTFARegressor(targets=FIXED).fit(*known).predict(known[0])
+        fitted = model(inputs, targets)
+        np.testing.assert_allclose(np.asarray(fitted.predict(inputs)), expected)
+
+
 def test_columns_of_dasks_frames_are_compared():
     pd = pytest.importorskip("pandas")
     try:
@@ -216,6 +229,18 @@ def test_columns_of_dasks_frames_are_compared():
     assert list(framed.feature_names_in_) == list(frame.columns)
     with pytest.raises(ValueError, match="feature names should match"):
         framed.partial_fit(dd.from_pandas(frame[frame.columns[::-1]], npartitions=3), Y)
+
+
+def test_rows_of_dask_are_reduced_while_they_are_few(monkeypatch):
+    da = pytest.importorskip("dask.array")
+    model = CTFARegressor(targets=FIXED).fit(X, Y)
+    lazy = da.from_array(X, chunks=(170, X.shape[1])), da.from_array(Y, chunks=(170, Y.shape[1]))
+    for mine, theirs in zip(model.reduce(*lazy), model.reduce(X, Y), strict=True):
+        np.testing.assert_array_equal(mine[0], theirs[0])
+        np.testing.assert_array_equal(mine[1], theirs[1])
+    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    with pytest.raises(ValueError, match="reduce needs the rows themselves"):
+        model.reduce(*lazy)
 
 
 # -- A new year ------------------------------------------------------------------------------------
@@ -385,6 +410,34 @@ def test_a_piece_that_came_twice_goes_once():
         model.forget(X[:5], Y[:5])
 
 
+def test_without_folds_no_piece_goes_twice(tmp_path):
+    model = CTFARegressor(targets=FIXED).partial_fit(pieces(cut(600, [100, 200]), X, Y))
+    model.forget(X[:101], Y[:101])
+    refused(model, "forgotten already", X[:101], Y[:101])
+    order = np.random.default_rng(0).permutation(101)
+    refused(model, "forgotten already", X[order], Y[order])
+    model.forget(X[101:150], Y[101:150])  # no piece
+    refused(model, "forgotten already", X[101:150], Y[101:150])
+    model.partial_fit(X[101:170], Y[101:170])  # they are in it
+    model.forget(X[101:150], Y[101:150])
+    refused(model, "forgotten already", X[:101], Y[:101])
+    model.partial_fit(X[:101], Y[:101]).partial_fit(X[:101], Y[:101])
+    model.forget(X[:101], Y[:101]).forget(X[:101], Y[:101])
+    refused(model, "forgotten already", X[:101], Y[:101])
+    refused(through_a_file(model, tmp_path), "forgotten already", X[:101], Y[:101])
+    fitted = CTFARegressor(targets=FIXED).fit(X[:300], Y[:300]).partial_fit(X, Y)
+    fitted.forget(X[:300], Y[:300])
+    refused(fitted, "forgotten already", X[:300], Y[:300])
+
+
+def test_the_oldest_pieces_are_let_go(monkeypatch):
+    monkeypatch.setattr(_known, "MOST_KNOWN", 3)
+    model = CTFARegressor(targets=FIXED).partial_fit(pieces(cut(600, range(0, 500, 100)), X, Y))
+    assert len(model._sums.pieces) == 3
+    model.forget(X[501:], Y[501:])
+    refused(model, "forgotten already", X[501:], Y[501:])
+
+
 def test_features_forget_too():
     model = FeatureAggregator().partial_fit(X, Y[:, 0]).forget(X[:100], Y[:100, 0])
     same_histories(model, FeatureAggregator().fit(X[100:], Y[100:, 0]))
@@ -424,6 +477,46 @@ def test_what_would_leave_only_rounding_is_refused():
     model = CTFARegressor(targets=FIXED).partial_fit([(X, Y), *steps])
     model.forget(*steps[2])
     refused(model, "no digits to trust", *steps[1])
+
+
+def nearly_dependent(times, share):
+    """A model of rows after larger ones came and went, and how far it is from theirs alone."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(400, 3))
+    apart = inputs[:, 1].copy()
+    inputs[:, 1] = inputs[:, 0] + share * apart
+    targets = np.column_stack((apart, inputs[:, 0], inputs[:, 0], apart))
+    targets += 0.5 * rng.normal(size=targets.shape)
+    first, second = (inputs[:200], targets[:200]), (times * inputs[200:], targets[200:])
+    new = CTFARegressor(targets=TargetAggregator(max_loss=1.0), features="passthrough")
+    model = clone(new).partial_fit([first, second]).forget(*second)
+    return np.abs(model.predict(first[0]) - new.fit(*first).predict(first[0])).max()
+
+
+@pytest.mark.parametrize(("times", "share"), [(1e2, 1e-4), (1e3, 1e-4), (3e3, 1e-4), (3e3, 1e-3)])
+def test_what_would_leave_no_digits_of_a_difference_is_refused(times, share):
+    with pytest.raises(ValueError, match=r"column [01] of X and column [01] of X nearly"):
+        nearly_dependent(times, share)
+
+
+def test_few_digits_of_a_difference_are_warned_of():
+    with pytest.warns(RuntimeWarning, match="few digits are left of the difference") as caught:
+        assert nearly_dependent(10.0, 1e-4) < 1e-4
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(("times", "share"), [(1.0, 1e-4), (1e2, 1e-2), (1e3, 0.1), (3e3, 1.0)])
+def test_what_has_digits_enough_is_forgotten(times, share):
+    assert nearly_dependent(times, share) < 2e-6
+
+
+@pytest.mark.filterwarnings("ignore:columns of X .and of the baseline. depend:RuntimeWarning")
+def test_columns_that_depend_on_each_other_do_not_stop_forgetting():
+    doubled = np.column_stack((X, X[:, 0] + X[:, 1]))
+    exact = np.column_stack((X[:, 0], X[:, 0], X[:, 2] - X[:, 3]))
+    model = TargetAggregator(max_loss=1.2).partial_fit(doubled, exact)
+    model.forget(doubled[:570], exact[:570])
+    same_histories(model, TargetAggregator(max_loss=1.2).fit(doubled[570:], exact[570:]))
 
 
 def test_a_constant_column_does_not_stop_forgetting():
@@ -501,10 +594,27 @@ def test_an_iterator_that_fails_changes_nothing():
         yield X[:100], Y[:100]
         raise OSError("the disk is gone")
 
+    model = CTFARegressor().partial_fit([(X[:100], Y[:100]), (X[100:], Y[100:])])
+    before = pickle.dumps(model)
+    for verb in (model.partial_fit, model.forget):
+        with pytest.raises(OSError, match="the disk is gone") as caught:
+            verb(broken())
+        assert "Piece 1 could not be had" in caught.value.__notes__[0]
+        assert pickle.dumps(model) == before
+
+
+def test_a_chunk_that_cannot_be_read_is_told_by_its_piece():
+    da = pytest.importorskip("dask.array")
+
+    def gone(block):
+        raise OSError("the disk is gone")
+
+    lazy = da.from_array(X[:40], chunks=(20, 12)).map_blocks(gone, dtype=float, meta=X[:0])
     model = CTFARegressor().partial_fit(X[:100], Y[:100])
     before = pickle.dumps(model)
-    with pytest.raises(OSError, match="the disk is gone"):
-        model.partial_fit(broken())
+    with pytest.raises(RuntimeError, match="the disk is gone") as caught:
+        model.partial_fit([(X[:40], Y[:40]), (lazy, Y[:40])])
+    assert any("This was piece 1; nothing" in note for note in caught.value.__notes__)
     assert pickle.dumps(model) == before
 
 

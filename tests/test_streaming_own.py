@@ -12,6 +12,7 @@ from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, persistence
+from ctfa._collections import _collection
 from test_stand_ins_own import assert_alike, problem
 from test_streaming import cut, cuttings, folds_of, pieces, refused
 
@@ -299,3 +300,15 @@ def test_a_saved_model_goes_on(model, again, tmp_path):
         one.partial_fit(X[305:], Y[305:]).forget(X[300:305], Y[300:305])
     np.testing.assert_array_equal(started.history_.loss, loaded.history_.loss)
     assert_alike(started, loaded, X)
+
+
+def test_rows_of_dask_are_reduced_while_they_are_few(monkeypatch):
+    da = pytest.importorskip("dask.array")
+    model = own(targets=FIXED).fit(X, Y)
+    lazy = da.from_array(X, chunks=(170, X.shape[1])), da.from_array(Y, chunks=(170, Y.shape[1]))
+    for mine, theirs in zip(model.reduce(*lazy), model.reduce(X, Y), strict=True):
+        np.testing.assert_array_equal(mine[0], theirs[0])
+        np.testing.assert_array_equal(mine[1], theirs[1])
+    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    with pytest.raises(ValueError, match="reduce needs the rows themselves"):
+        model.reduce(*lazy)

@@ -460,3 +460,24 @@ def test_sums_in_a_file_must_fit_together(change, tmp_path):
     persistence.save(model, tmp_path / "model.ctfa")
     with pytest.raises(persistence.PersistenceError):
         persistence.load(tmp_path / "model.ctfa")
+
+
+@pytest.mark.parametrize("limit", [1.2, "auto"])
+def test_no_rows_of_tasks_go_twice(limit):
+    rows = (X, Y, TASKS)
+    first, second = (tuple(table[part] for table in rows) for part in (slice(90), slice(90, None)))
+    some = tuple(table[100:110] for table in rows)
+    model = PooledCTFARegressor(targets=TargetAggregator(max_loss=limit))
+    model.partial_fit([first, second, first]).forget(*first).forget(*some)
+    refused(model, "forgotten already", *some)
+    model.partial_fit(*some).forget(*some)
+    refused(model, "forgotten already", *some)
+    again = pickle.loads(pickle.dumps(model)).forget(*first)
+    refused(again, "forgotten already", *first)
+
+
+def test_no_digits_of_a_difference_between_columns_are_refused():
+    close = np.column_stack((X[:, 0], X[:, 0] + 1e-4 * X[:, 1], X[:, 2]))
+    model = PooledCTFARegressor(targets=FIXED).partial_fit(close, Y, TASKS)
+    model.partial_fit(1e3 * close, Y, TASKS)
+    refused(model, "no digits are left of the difference", 1e3 * close, Y, TASKS)

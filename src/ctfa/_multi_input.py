@@ -285,6 +285,9 @@ class MultiInputCTFARegressor(
         ``baseline`` of these rows, where fit had one, the means are of what is left of it.
         """
         check_is_fitted(self)
+        if is_collection(X, Y, baseline):
+            data = Collection.of(X, Y, None, baseline, gaps=True)
+            X, Y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         targets = self.targets_._read_again(Y, inputs.shape[0])
         columns = None

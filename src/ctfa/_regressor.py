@@ -219,6 +219,9 @@ class CTFARegressor(
         had one, the means are of what is left of it.
         """
         check_is_fitted(self)
+        if is_collection(X, Y, baseline):
+            data = Collection.of(X, Y, None, baseline)
+            X, Y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False)
         targets = self.targets_._read_again(Y, inputs.shape[0])
         values = targets.values

@@ -47,6 +47,7 @@ def of_parquet(
     """Rows of Parquet files as data frames, a piece at a time.
 
     No piece has rows of two files, so a file that was added with others can be forgotten alone.
+    Each file is read with its own types of numbers, which may differ.
 
     Parameters
     ----------
@@ -85,6 +86,7 @@ def of_parquet(
     (200, 2)
     """
     rows = _read_rows(rows)
+    pyarrow = _need("pyarrow", "A Parquet file")
     dataset = _need("pyarrow.dataset", "A Parquet file")
     _need("pandas", "A table")
     files = _files(path)
@@ -98,9 +100,14 @@ def of_parquet(
     wanted = list(dict.fromkeys((*first, *second, *weight)))
     _require_names(wanted, whole.schema.names, str(path))
     fragments = sorted(whole.get_fragments(), key=lambda fragment: fragment.path)
-    of_folders = whole.partitioning.schema.names if whole.partitioning is not None else []
+    # Types of each file: those of the first one may not hold the numbers of others.
+    schemas = []
     for fragment in fragments:
-        _require_names(wanted, [*fragment.physical_schema.names, *of_folders], fragment.path)
+        own = fragment.physical_schema
+        of_folders = dataset.get_partition_keys(fragment.partition_expression)
+        _require_names(wanted, [*own.names, *of_folders], fragment.path)
+        fields = [(whole.schema if name in of_folders else own).field(name) for name in wanted]
+        schemas.append(pyarrow.schema(fields))
     n_rows = sum(fragment.count_rows() for fragment in fragments)
     _require_some(n_rows, path)
 
@@ -108,9 +115,9 @@ def of_parquet(
     unhurried = dataset.ParquetFragmentScanOptions(pre_buffer=False)
 
     def read() -> Iterator[Any]:
-        for fragment in fragments:
+        for fragment, schema in zip(fragments, schemas, strict=True):
             batches = fragment.to_batches(
-                schema=whole.schema,
+                schema=schema,
                 columns=wanted,
                 batch_size=min(rows, BATCH),
                 batch_readahead=0,

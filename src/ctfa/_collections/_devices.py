@@ -29,7 +29,10 @@ def to_numpy(data: Any) -> Any:
     if not is_foreign(data):
         return data
     if hasattr(data, "detach"):  # torch
-        return data.detach().cpu().numpy()
+        held = data.detach().cpu()
+        # numpy has no bfloat16, and scikit-learn would go on in half the digits.
+        is_short = held.is_floating_point() and held.element_size() < 4
+        return (held.double() if is_short else held).numpy()
     return data.get() if hasattr(data, "get") else np.asarray(data)  # CuPy gives nothing away
 
 

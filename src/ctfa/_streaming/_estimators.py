@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any, NamedTuple, Self
 
 from sklearn.utils.metaestimators import available_if
@@ -20,6 +21,8 @@ from ctfa._collections import (
 )
 from ctfa._streaming._sums import RunningSums, name_of
 from ctfa.core.types import IntArray
+
+NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
 
 
 class Piece(NamedTuple):
@@ -102,14 +105,23 @@ class Streaming:
                 done = "added" if adding else "forgotten"
                 text = str(error).rstrip(".")
                 raise ValueError(f"{name}: {text}. Nothing of this call was {done}.") from error
+            except Exception as error:  # of those who read it: a disk, a worker
+                error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
+                raise
         check.require_any_piece(n_pieces)
         try:
+            if not adding:
+                trial._require_known()
             trial._solve()
         except ValueError as error:
             error.add_note("Nothing of this call was kept; an iterable adds many pieces at once.")
             raise
         self.__dict__ = trial.__dict__  # at once, whatever interrupts
         return self
+
+    def _require_known(self) -> None:
+        """Refuse sums that have forgotten too much to be solved."""
+        self._sums.require_known(self._fitted_together(self._sums.widths))
 
     def _solve(self) -> None:
         """Fit to rows that stand in for all that came."""
@@ -188,13 +200,27 @@ def pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]
         return
     others = {"sample_weight": piece.sample_weight, "baseline": piece.baseline}
     check.require_pieces(piece.X, **others)
-    for number, one in enumerate(piece.X):
+    for number, one in numbered(piece.X):
         try:
             known = check.read_piece_names(one, names)
         except ValueError as error:
             raise ValueError(f"piece {number}: {error}") from error
         known["Y"] = known.pop(names[1])
         yield f"piece {number}", Piece(**{"target_weight": piece.target_weight, **known})
+
+
+def numbered(pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
+    """Pieces with their numbers; an error of whoever makes them is told which one it was."""
+    following = iter(pieces)
+    for number in count():
+        try:
+            one = next(following)
+        except StopIteration:
+            return
+        except Exception as error:
+            error.add_note(f"Piece {number} could not be had; {NOTHING_CHANGED}")
+            raise
+        yield number, one
 
 
 def _used(data: Collection) -> Any:

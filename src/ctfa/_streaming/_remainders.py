@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa.core.moments import CONSTANT_CUTOFF, Moments
+from ctfa.core.moments import CONSTANT_CUTOFF, SQUARED_CUTOFF, Moments, add_up
 from ctfa.core.stand_ins import Summary
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
 
 #: Shares of what was there that may be negative by rounding.
 ROUNDING = 1e-9
@@ -19,6 +19,8 @@ EPSILONS = 16 * np.finfo(np.float64).eps
 MOST_ROUNDING = 1e-6
 #: Shares of the most that squares have been that are rounding alone: the column is constant now.
 NOTHING = 64 * np.finfo(np.float64).eps
+#: Squares that were so many times those that are left cost digits worth speaking of.
+GROWN = 16.0
 
 
 def require_remainder(before: Summary | None, gone: Summary) -> Summary | None:
@@ -75,6 +77,40 @@ def without_rounding(left: Summary, most: FloatArray, names: Sequence[str]) -> S
     check.require_digits_left(np.where(flat, most, squares), most, names)
     cross = np.where(flat[:, None] | flat, 0.0, left.moments.cross)
     return Summary.of_moments(replace(left.moments, cross=cross))
+
+
+def require_directions(
+    parts: Sequence[Summary],
+    largest: FloatArray,
+    names: Sequence[str],
+    together: Sequence[IntArray] | None = None,
+) -> None:
+    """Refuse what is left of columns that depend on each other, when that is rounding.
+
+    ``largest`` are the most that squares have been: their last digit is the error of every sum.
+    Columns may each be known well and what one has beside the others not at all. ``together`` are
+    the columns of each fit, where these are not all.
+    """
+    squares = squares_of(parts)
+    varies = squares > 0.0
+    grown = np.divide(largest, squares, out=np.zeros_like(largest), where=varies)
+    if not (grown > GROWN).any():
+        return
+    cross = add_up([part.moments for part in parts]).cross
+    for columns in [np.arange(largest.size)] if together is None else together:
+        own = columns[varies[columns]]
+        length = np.sqrt(squares[own])
+        values, vectors = np.linalg.eigh(cross[np.ix_(own, own)] / np.outer(length, length))
+        lost = grown[own] @ vectors**2
+        error = np.finfo(np.float64).eps * lost
+        # Below the cutoff a direction is none, and rounding makes none of it.
+        cutoff = SQUARED_CUTOFF * own.size
+        is_none = (values <= cutoff) & (4.0 * error <= cutoff)
+        digits = np.where(is_none | (lost <= GROWN), np.inf, values / error)
+        if own.size:
+            worst = int(np.argmin(digits))
+            mixed = own[np.argsort(-np.abs(vectors[:, worst]))[:2]]
+            check.require_digits_of_direction(digits[worst], [names[i] for i in mixed])
 
 
 def of_possible_rank(summary: Summary) -> Summary:

@@ -24,7 +24,8 @@ from ctfa._collections import (
     stand_in,
     sum_up,
 )
-from ctfa._streaming._remainders import require_remainder, squares_of
+from ctfa._streaming._known import Pieces, with_piece, without_piece
+from ctfa._streaming._remainders import require_directions, require_remainder, squares_of
 from ctfa.core.moments import add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -69,8 +70,9 @@ class RunningSums:
     #: Most that the centred squares of each column have ever been: rounding is a share of these.
     largest: FloatArray
     next_fold: tuple[int, ...]  # where the next row of a short piece is dealt to, by purpose
-    #: For the digest of a piece: ``Dealt.starts`` of each time that it was added.
-    pieces: Mapping[str, tuple[tuple[int, ...], ...]]
+    #: For the digest of a piece: ``Dealt.starts`` of each time that it was added. Without folds
+    #: see ``with_piece``.
+    pieces: Pieces
 
     @classmethod
     def begin(
@@ -98,7 +100,10 @@ class RunningSums:
             return None
         begun = cls.begin(widths, targets, wanted)
         keys = _keys_of(classes, begun.folds)
-        return None if keys is None else begun._with(sums, keys)
+        if keys is None:
+            return None
+        more = begun._with(sums, keys)
+        return more if begun.folds else replace(more, pieces=with_piece({}, sums))
 
     @classmethod
     def of_sample(
@@ -183,7 +188,7 @@ class RunningSums:
         """With the rows of one more piece."""
         more = self._with(sums, dealt.keys)
         if not self.folds:
-            return more
+            return replace(more, pieces=with_piece(self.pieces, sums))
         n_rows = sum(summary.n_samples for summary in sums.classes.values())
         following = tuple(
             at if start == IN_BLOCKS else (start + n_rows) % number
@@ -199,6 +204,13 @@ class RunningSums:
         """Without the rows of a piece that was added before."""
         n_rows = sum(summary.n_samples for summary in sums.classes.values())
         check.require_more_rows_than(n_rows, self.n_rows)
+        pieces = dict(self.pieces) if self.folds else without_piece(self.pieces, sums)
+        if self.folds:
+            name = name_of(sums)
+            times = list(pieces.pop(name))
+            times.remove(dealt.starts)
+            if times:
+                pieces[name] = tuple(times)
         left = dict(self.classes)
         for number, summary in sums.classes.items():
             key = int(dealt.keys[number])
@@ -206,14 +218,19 @@ class RunningSums:
             if rest is not None:
                 left[key] = rest
         check.require_digits_left(squares_of(left.values()), self.largest, self._column_names())
-        pieces = dict(self.pieces)
-        if self.folds:
-            name = name_of(sums)
-            times = list(pieces.pop(name))
-            times.remove(dealt.starts)
-            if times:
-                pieces[name] = tuple(times)
         return replace(self, classes=left, pieces=pieces)
+
+    def require_known(self, together: Sequence[IntArray] | None = None) -> None:
+        """Refuse sums that have forgotten so much that columns cannot be told from each other.
+
+        ``together`` are the inputs of each fit, where these are not all.
+        """
+        n_baseline = self.widths[0]
+        if together is not None:
+            first = np.arange(n_baseline)
+            together = [np.concatenate((first, n_baseline + inputs)) for inputs in together]
+        parts = list(self.classes.values())
+        require_directions(parts, self.largest, self._column_names(), together)
 
     def stand_in(
         self, together: Sequence[IntArray] | None = None

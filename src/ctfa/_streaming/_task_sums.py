@@ -18,8 +18,10 @@ from ctfa._collections import (
     deal_rows,
     stand_in_tasks,
 )
+from ctfa._streaming._known import Pieces, with_piece, without_piece
 from ctfa._streaming._remainders import (
     of_possible_rank,
+    require_directions,
     require_remainder,
     squares_of,
     without_rounding,
@@ -41,6 +43,7 @@ class TaskSums:
     classes: Mapping[tuple[Any, int], Summary]  # by task and fold
     most: Mapping[tuple[Any, int], FloatArray]  # that centred squares of each have been
     largest: FloatArray  # the same of all rows
+    pieces: Pieces | None = None  # which came and went; None in files that do not say
 
     @classmethod
     def begin(cls, n_columns: int, n_dealt: int) -> TaskSums:
@@ -104,12 +107,14 @@ class TaskSums:
         n_summed = sum(summary.rows is None for summary in classes.values())
         check.require_room_for_sums(self.n_columns, n_summed, SUMS_LIMIT)
         largest = np.maximum(self.largest, squares_of(classes.values()))
-        return replace(self, classes=classes, most=most, largest=largest)
+        pieces = with_piece(self.pieces or {}, sums)
+        return replace(self, classes=classes, most=most, largest=largest, pieces=pieces)
 
     def minus(self, sums: Sums) -> TaskSums:
         """Without rows that were added before; a task without rows is none any more."""
         n_rows = sum(summary.n_samples for summary in sums.classes.values())
         check.require_more_rows_than(n_rows, self.n_rows)
+        pieces = without_piece(self.pieces or {}, sums)
         classes, most = dict(self.classes), dict(self.most)
         for key, summary in sums.classes.items():
             rest = require_remainder(classes.pop(key, None), summary)
@@ -118,7 +123,11 @@ class TaskSums:
                 continue
             classes[key] = without_rounding(rest, most[key], self._names(key[0]))
         check.require_digits_left(squares_of(classes.values()), self.largest, self._names())
-        return replace(self, classes=classes, most=most)
+        return replace(self, classes=classes, most=most, pieces=pieces)
+
+    def require_known(self) -> None:
+        """Refuse sums that have forgotten so much that columns cannot be told from each other."""
+        require_directions(list(self.classes.values()), self.largest, self._names())
 
     def stand_in(self) -> TaskSample:
         """Rows that stand in for all that came, with their tasks and folds."""

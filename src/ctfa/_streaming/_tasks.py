@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from ctfa import _validation as check
 from ctfa._collections import Sums, TaskCollection, Wanted, apart, is_lazy, to_numpy
-from ctfa._streaming._estimators import Streaming
+from ctfa._streaming._estimators import Streaming, numbered
 from ctfa._streaming._task_sums import TaskSums
 
 ARGUMENTS = ("X", "y", "tasks", "sample_weight")
@@ -113,6 +113,9 @@ class StreamingTasks(Streaming):
         """
         return self._stream(_pieces_of(TaskPiece(X, y, tasks, sample_weight)), adding=False)
 
+    def _require_known(self) -> None:
+        self._sums.require_known()
+
     def _solve(self) -> None:
         sample, target, known = self._sums.stand_in()
         self._fit_read(sample, target, known, None)
@@ -181,7 +184,7 @@ def _pieces_of(piece: TaskPiece) -> Iterator[tuple[str, TaskPiece]]:
     if not check.is_column(piece.tasks):
         beside["tasks"] = piece.tasks
     check.require_pieces(piece.X, check.PIECES_OF_TASKS, **beside)
-    for number, one in enumerate(piece.X):
+    for number, one in numbered(piece.X):
         try:
             known = check.read_piece_names(one, ARGUMENTS, 4, check.PIECES_OF_TASKS)
         except ValueError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any
@@ -16,6 +17,9 @@ from ctfa.core.types import FloatArray
 
 #: Squares of a column that remain, as a share of the most there have been, to be trusted.
 TRUSTED_SHARE = 1e-8
+#: What columns have beside each other, in units of its rounding: below, it is refused or doubted.
+TRUSTED_DIRECTION = 1e4
+DOUBTED_DIRECTION = 1e6
 NOT_ADDED = (
     "the rows to forget are not among those that were added: without them sums of squares would "
     "be those of no data. Give rows as they were added, with the same weights and baseline."
@@ -214,6 +218,15 @@ def require_known_piece(is_known: bool) -> None:
         )
 
 
+def require_not_forgotten(is_there: bool) -> None:
+    """Refuse rows that went already."""
+    if not is_there:
+        raise ValueError(
+            "these rows were forgotten already and not added again since. If they came again in "
+            "other pieces, forget them in those."
+        )
+
+
 def require_more_rows_than(n_rows: int, n_held: int) -> None:
     """Refuse to forget all rows there are, or more."""
     if n_rows > n_held:
@@ -238,3 +251,27 @@ def require_digits_left(left: FloatArray, most: FloatArray, names: Sequence[str]
             "that were there, and no digits to trust: sums cannot forget that much. Start anew "
             "with partial_fit on the rows that remain."
         )
+
+
+def require_digits_of_direction(digits: float, names: Sequence[str]) -> None:
+    """Refuse what columns have beside each other when that is rounding; warn where it is near.
+
+    ``digits`` is the share of squares that the weakest direction has, in units of its rounding.
+    """
+    if digits >= DOUBTED_DIRECTION:
+        return
+    what = (
+        f"{' and '.join(names)} nearly depend on each other or on others, and the squares that "
+        "were there have been so much larger than those that remain that"
+    )
+    anew = "start anew with partial_fit on the rows that remain"
+    if digits < TRUSTED_DIRECTION:
+        raise ValueError(
+            f"{what} no digits are left of the difference: sums cannot forget that much. "
+            f"{anew[0].upper()}{anew[1:]}."
+        )
+    warnings.warn(
+        f"{what} few digits are left of the difference, and merges may differ: {anew} to be sure.",
+        RuntimeWarning,
+        stacklevel=7,
+    )

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa._collections import is_dask
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._extras import need
 from ctfa.labelled._tasks import EAST, NORTH
@@ -49,6 +50,12 @@ def library_of(data: Any) -> str:
 
 def as_pandas(data: Any) -> Any:
     """The same columns in pandas, levels of an index of several among them."""
+    if is_dask(data):
+        raise ValueError(
+            "the table is a Dask data frame, whose labels are not known before it is computed: "
+            "pass table.compute() where it fits in memory, or fit ctfa.CTFARegressor, which reads "
+            "Dask's collections in chunks."
+        )
     if library_of(data) == "pandas":
         return _with_levels(data)
     pandas = need("pandas")

@@ -267,6 +267,8 @@ def _task_sums(value: Any) -> None:
         _require(same, "sums of tasks are of other columns than they say")
     _require(value.most.keys() == value.classes.keys(), "sums of tasks are of others")
     _require(_is_vector(value.largest, width, "f"), "sums have lost what they were")
+    known = value.pieces is None or isinstance(value.pieces, dict)
+    _require(known, "sums have lost which pieces came")
 
 
 def _coordinates(value: Any) -> None:
