@@ -14,6 +14,7 @@ from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._summing import Sums, magnitude, sum_up
+from ctfa._collections._tables import as_table
 from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import stacked
 from ctfa.core.types import FloatArray, IntArray
@@ -88,7 +89,7 @@ class Collection:
         named = (baseline, X, Y)
         names = ("baseline", "X", what)
         if not any(map(_dask.is_dask, (*named, sample_weight))):
-            tables = tuple(map(_as_table, named))
+            tables = tuple(map(as_table, named, names))
             n_rows = tables[1].shape[0]
             for table, name in zip(tables, names, strict=True):
                 if table is not None:
@@ -98,7 +99,7 @@ class Collection:
                 weights = check.read_weights(to_numpy(sample_weight), n_rows)
             return cls(tables, weights, given, is_lazy=False, gaps=gaps)
         tables = tuple(
-            _dask.as_array(table, name) if _dask.is_dask(table) else _as_table(table)
+            _dask.as_array(table, name) if _dask.is_dask(table) else as_table(table, name)
             for table, name in zip(named, names, strict=True)
         )
         weights = sample_weight
@@ -350,23 +351,6 @@ def _weakest(
         ),
         default=1.0,
     )
-
-
-def _as_table(data: Any) -> Any:
-    """An array of numbers, where it lies; None stays None."""
-    if data is None:
-        return None
-    if is_foreign(data):
-        table = data
-    else:
-        check.refuse_mask(data, "X")
-        table = np.asarray(data, dtype=np.float64)
-    if table.ndim not in (1, 2):
-        raise ValueError(
-            f"expected a table of rows and columns, got an array of shape {tuple(table.shape)}: "
-            "reshape it to two dimensions."
-        )
-    return table
 
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ctfa._collections._folds import Classes
+from ctfa._collections._guards import guarded, reading, refusals
 from ctfa._collections._summing import Sums, sum_up
 from ctfa.core.types import FloatArray
 
@@ -29,7 +30,10 @@ def is_frame(data: Any) -> bool:
 
 
 def as_array(data: Any, what: str) -> Any:
-    """A Dask array of a collection, all columns of a row in one chunk; rows may be uncounted."""
+    """A Dask array of a collection, all columns of a row in one chunk; rows may be uncounted.
+
+    It is a new one, so that its rows can be counted without changing what was given.
+    """
     if is_frame(data):
         _require_numbers(data, what)
         array = data.to_dask_array()
@@ -42,6 +46,7 @@ def as_array(data: Any, what: str) -> Any:
             f"{what} is a {type(data).__name__} that is not a table: pass an array of rows and "
             "columns, or use ctfa.labelled.fit for data with more dimensions."
         )
+    array = guarded(array, what)
     return array if array.ndim == 1 or array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
@@ -56,9 +61,10 @@ def _require_numbers(data: Any, what: str) -> None:
 
 
 def count_rows(array: Any) -> Any:
-    """The same array with the number of rows of every chunk, counted if nobody knows it."""
-    if any(np.isnan(size) for size in array.chunks[0]):
-        array.compute_chunk_sizes()
+    """The same array, one of ours, that from now on knows the number of rows of every chunk."""
+    if not is_counted(array):
+        with reading():
+            array.compute_chunk_sizes()
     return array
 
 
@@ -164,7 +170,8 @@ def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequen
 
 def _boxed_answer(told: Any, *blocks: Any, function: Any, given: Sequence[bool]) -> Any:
     left = iter(blocks)
-    return _boxed(function(told[0], *(next(left) if there else None for there in given)))
+    with refusals():
+        return _boxed(function(told[0], *(next(left) if there else None for there in given)))
 
 
 def _boxed(answer: Any) -> Any:
@@ -195,15 +202,8 @@ def _added(parts: Any, axis: Any, keepdims: Any) -> Any:
 def compute(*lazy: Any) -> Any:
     """Compute by whatever scheduler is active; one clear error where that fails."""
     dask = importlib.import_module("dask")
-    try:
+    with reading():
         found = dask.compute(*lazy)
-    except ValueError:
-        raise  # says what is wrong with the data
-    except Exception as error:
-        raise RuntimeError(
-            f"the data could not be read in chunks ({type(error).__name__}: {error}). Nothing was "
-            "fitted: mend the chunk or the cluster it was computed on, and fit again."
-        ) from error
     return found[0] if len(found) == 1 else found
 
 
@@ -230,7 +230,8 @@ def chunkwise(function: Callable[..., Any], tables: Sequence[Any], width: int) -
 
 def _of_tables(*blocks: Any, function: Callable[..., Any], given: Sequence[bool]) -> Any:
     left = iter(blocks)
-    return function(*(next(left) if there else None for there in given))
+    with refusals():
+        return function(*(next(left) if there else None for there in given))
 
 
 def gather(arrays: Sequence[Any]) -> list[Any]:

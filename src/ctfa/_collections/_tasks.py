@@ -353,6 +353,7 @@ def _aligned_ids(inputs: Any, ids: Any) -> Any:
 
 def _as_ids(ids: Any) -> Any:
     if not _dask.is_dask(ids):
+        check.refuse_mask(ids, "tasks")
         ids = to_numpy(ids)
         array = ids if isinstance(ids, np.ndarray) else check.as_ids(check.read_ids(ids, None))
         return array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
@@ -361,7 +362,7 @@ def _as_ids(ids: Any) -> Any:
         plain = getattr(getattr(ids, "dtype", None), "kind", "O") in "biuf"
         array = (ids if plain else ids.astype(object)).to_dask_array()
     else:
-        array = ids.data if hasattr(ids, "coords") else ids  # xarray
+        array = (ids.data if hasattr(ids, "coords") else ids).copy()  # xarray; counted as ours
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._validation.data import LARGEST, SMALLEST
+from ctfa._validation.data import LARGEST, SMALLEST, refuse_dates
 from ctfa.core.moments import DOUBTFUL_SQUARE
 from ctfa.core.types import FloatArray
 
@@ -19,6 +19,28 @@ def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
         estimator.feature_names_in_ = np.asarray(labels, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
+
+
+def refuse_kind(kind: Any, what: str) -> None:
+    """Refuse an array of dates, or of numbers of two parts, by its dtype."""
+    if getattr(kind, "kind", "") in ("m", "M"):
+        refuse_dates(np.empty(0, dtype=kind), what)
+    if "complex" in str(kind):
+        raise ValueError(
+            f"{what} holds numbers of {kind}. Complex data not supported: pass the real and the "
+            "imaginary parts as columns of their own."
+        )
+
+
+def read_numbers(data: Any, what: str) -> FloatArray:
+    """Objects or text as float64."""
+    try:
+        return np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{what} holds something that is not a number ({error}): encode or drop columns that "
+            "are not numbers."
+        ) from error
 
 
 def require_one_target(n_targets: int) -> None:

@@ -97,7 +97,7 @@ def read_inputs(
     values = _as_it_is(X)
     if values is None:
         refuse_mask(X, "X")
-        _refuse_dates(X, "X")
+        refuse_dates(X, "X")
     if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
         estimator.n_features_in_ = values.shape[1]
@@ -169,7 +169,7 @@ def read_targets(
     """
     require_given(Y, what)
     refuse_mask(Y, what)
-    _refuse_dates(Y, what)
+    refuse_dates(Y, what)
     library, labels = container_of(Y)
     values = _as_it_is(Y)
     if values is None or values.size == 0 or values.ndim not in (1, 2):
@@ -373,7 +373,7 @@ def _refuse_gaps(
     )
 
 
-def _refuse_dates(data: Any, what: str) -> None:
+def refuse_dates(data: Any, what: str) -> None:
     """Dates would be taken for the numbers that encode them, in whatever unit they have."""
     is_frame = hasattr(data, "columns")
     kinds = list(data.dtypes) if is_frame else [getattr(data, "dtype", None)]
