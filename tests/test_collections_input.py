@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ctfa import CTFARegressor, TargetAggregator
+from ctfa import CTFARegressor, FeatureAggregator, PooledCTFARegressor, TargetAggregator
 from ctfa.datasets import make_paper_synthetic
 
 dask = pytest.importorskip("dask")
@@ -89,3 +89,147 @@ def test_arrays_are_counted_without_being_changed():
     lazy = uncounted(X)
     CTFARegressor().fit(lazy, Y)
     assert all(np.isnan(size) for size in lazy.chunks[0])
+
+
+def test_a_row_of_a_chunk_that_nobody_has_counted_is_called_so():
+    X, Y = paper()
+    X[120, 3] = np.nan
+    with pytest.raises(ValueError, match=r"first NaN at row 20 of a chunk, column 3\)"):
+        TargetAggregator(max_loss=1.0).fit(uncounted(X), uncounted(Y))
+
+
+# -- Scores ----------------------------------------------------------------------------------------
+
+
+def test_scores_refuse_other_targets_than_those_of_fit():
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    X, Y = paper()
+    named = pandas.DataFrame(Y, columns=list("abcd"))
+    model = CTFARegressor().fit(X, named)
+    with pytest.raises(ValueError, match="Y has 3 columns but fit has seen 4 targets"):
+        model.score(*lazily(X, Y[:, :3]))
+    turned = frames.from_pandas(named[list("bacd")], npartitions=3)
+    with pytest.raises(ValueError, match="column 0 of Y is 'b' and was 'a'"):
+        model.score_per_target(*lazily(X), turned)
+    lazy = frames.from_pandas(named, npartitions=3)
+    assert model.score(*lazily(X), lazy) == pytest.approx(model.score(X, named))
+
+
+@pytest.mark.parametrize("library", ["dask", "strict"])
+def test_scores_refuse_weights_and_infinity_as_in_memory(library):
+    X, Y = paper()
+    model = CTFARegressor().fit(X, Y)
+
+    def given(*tables):
+        return lazily(*tables) if library == "dask" else [strict.asarray(one) for one in tables]
+
+    for value, match in [
+        (-1.0, r"negative values \(smallest -1\)"),
+        (np.nan, "sample_weight contains NaN"),
+    ]:
+        weights = np.ones(200)
+        weights[70] = value
+        with pytest.raises(ValueError, match=match):
+            model.score(*given(X, Y, weights))
+    with pytest.raises(ValueError, match="zero for every row"):
+        model.score(*given(X, Y, np.zeros(200)))
+    with pytest.raises(ValueError, match="R2 of 1 row is not defined"):
+        model.score(*given(X[:1], Y[:1]))
+    Y[70, 2] = np.inf
+    with pytest.raises(ValueError, match="Input Y contains infinity at row 70, column 'y2'"):
+        model.score(*given(X, Y))
+
+
+def test_a_score_over_tasks_refuses_a_missing_target():
+    X, Y = paper()
+    tasks = np.arange(200) % 4
+    model = PooledCTFARegressor().fit(X, Y[:, 0], tasks)
+    y = Y[:, 0].copy()
+    y[70] = np.nan
+    with pytest.raises(ValueError, match=r"Input y contains NaN or infinity .*row 70"):
+        model.score(*lazily(X, y, tasks))
+
+
+# -- Empty chunks ----------------------------------------------------------------------------------
+
+
+def with_empty_chunks(table):
+    chunks = (0, 60, 0, 140, 0)
+    return da.from_array(table, chunks=(chunks, *table.shape[1:]))
+
+
+def test_empty_chunks_are_answered_with_nothing():
+    X, Y = paper()
+    model = CTFARegressor().fit(X, Y)
+    lazy, targets = with_empty_chunks(X), with_empty_chunks(Y)
+    again = CTFARegressor().fit(lazy, targets)
+    assert again.partition_ == model.partition_
+    np.testing.assert_allclose(model.predict(lazy).compute(), model.predict(X))
+    np.testing.assert_allclose(
+        model.targets_.transform(targets).compute(), model.targets_.transform(Y)
+    )
+    np.testing.assert_allclose(
+        model.features_[0].transform(lazy).compute(), model.features_[0].transform(X)
+    )
+    assert model.score(lazy, targets) == pytest.approx(model.score(X, Y))
+
+
+def test_empty_partitions_of_frames_are_answered_with_nothing():
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    X, Y = paper()
+    rows, targets = pandas.DataFrame(X, columns=list("abcde")), pandas.DataFrame(Y)
+    targets.columns = list("wxyz")
+    model = CTFARegressor().fit(rows, targets)
+    lazy = frames.from_pandas(rows, npartitions=4)
+    lazy = lazy.map_partitions(lambda part: part[part.index >= 100])  # two of them are empty
+    pandas.testing.assert_frame_equal(model.predict(lazy).compute(), model.predict(rows[100:]))
+
+
+def test_empty_chunks_of_tasks_are_answered_with_nothing():
+    X, Y = paper()
+    for tasks in (np.arange(200) % 4, np.array(list("abcd") * 50, dtype=object)):
+        given = X, Y[:, 0], tasks
+        lazy = [with_empty_chunks(table) for table in given]
+        model = PooledCTFARegressor().fit(*lazy)
+        assert model.partition_ == PooledCTFARegressor().fit(*given).partition_
+        np.testing.assert_allclose(
+            model.predict(lazy[0], lazy[2]).compute(), model.predict(X, tasks)
+        )
+        assert model.score(*lazy) == pytest.approx(model.score(*given))
+
+
+def test_one_target_of_another_library_is_a_vector():
+    X, Y = paper()
+    one = FeatureAggregator(max_loss=0.01).fit(X, Y[:, 0])
+    two = FeatureAggregator(max_loss=0.01).fit(strict.asarray(X), strict.asarray(Y[:, 0]))
+    assert one.partition_ == two.partition_
+
+
+# -- Baselines -------------------------------------------------------------------------------------
+
+
+def test_a_baseline_comes_in_any_chunks():
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    X, Y = paper()
+    trend = np.arange(200.0)[:, None]
+    rows = pandas.DataFrame(X, columns=list("abcde"))
+    model = CTFARegressor().fit(rows, Y, baseline=trend)
+    expected = model.predict(rows, baseline=trend)
+    lazy = frames.from_pandas(rows, npartitions=3)
+    for given in (
+        (lazy, trend),
+        (lazy, trend[:, 0]),
+        (lazy, lazily(trend)[0]),
+        (lazy, uncounted(trend, 67)),
+        (lazy, uncounted(trend, 40)),
+        (rows, uncounted(trend)),
+    ):
+        np.testing.assert_allclose(model.predict(given[0], baseline=given[1]).compute(), expected)
+        assert model.score(given[0], Y, baseline=given[1]) == pytest.approx(
+            model.score(rows, Y, baseline=trend)
+        )
+    with pytest.raises(ValueError, match="X has 200 rows and baseline has 199"):
+        model.predict(lazy, baseline=trend[1:])

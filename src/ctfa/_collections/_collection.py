@@ -275,7 +275,7 @@ class Collection:
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
             may_lack = what == "Y" or (what == "X" and self.gaps)
             if trouble is not None and not (may_lack and np.isnan(trouble.value)):
-                check.refuse_number(trouble.value, trouble.row, trouble.column, what, labels)
+                check.refuse_number(*trouble, what, labels)
         if self._has_gaps(sums) or not sums.classes:
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])

@@ -73,21 +73,35 @@ def is_counted(array: Any) -> bool:
     return not any(np.isnan(size) for size in array.chunks[0])
 
 
+def starts_of(array: Any) -> list[int | None]:
+    """First row of every chunk; None for each where nobody has counted."""
+    if not is_counted(array):
+        return [None] * array.numblocks[0]
+    ends: list[int | None] = np.cumsum(array.chunks[0]).tolist()
+    return [0, *ends[:-1]]
+
+
 def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[list[Any], Any]:
     """The same tables as Dask arrays in the same chunks of rows; None stays None."""
     da = importlib.import_module("dask.array")
     dasked = [table for table in (*tables, weights) if is_dask(table)]
     others = [table for table in (*tables, weights) if table is not None and not is_dask(table)]
-    if others or len({array.numblocks[0] for array in dasked}) > 1:
+    if others or len({(array.numblocks[0], is_counted(array)) for array in dasked}) > 1:
         dasked = [count_rows(array) for array in dasked]
     first = dasked[0]
     chunks = first.chunks[0]
-    for table, name in zip((*tables, weights), (*names, "sample_weight"), strict=True):
-        if table is None or (is_dask(table) and not is_counted(table)):
-            continue
-        if is_counted(first) and table.shape[0] != sum(chunks):
+    named = list(zip((*tables, weights), (*names, "sample_weight"), strict=True))
+    known = [
+        (int(table.shape[0]), name)
+        for table, name in named
+        if table is not None and (not is_dask(table) or is_counted(table))
+    ]
+    # Others are compared with the inputs, where these are counted.
+    known.sort(key=lambda one: one[1] != "X")
+    for n_rows, name in known[1:]:
+        if n_rows != known[0][0]:
             raise ValueError(
-                f"{names[1]} has {sum(chunks)} rows and {name} has {table.shape[0]}: pass the same "
+                f"{known[0][1]} has {known[0][0]} rows and {name} has {n_rows}: pass the same "
                 "samples in both."
             )
 
@@ -107,24 +121,21 @@ def sum_chunks(
 ) -> Sums:
     """Sum up all chunks in one pass, and add the sums in a tree."""
     first = next(table for table in tables if table is not None)
-    told: list[Any] = [(0, classes)] * first.numblocks[0]
-    if is_counted(first):
-        sizes = [int(size) for size in first.chunks[0]]
-        starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).tolist()
-        told = [
-            (start, classes.of_rows(start, size)) for start, size in zip(starts, sizes, strict=True)
-        ]
+    told = [
+        (start, classes if start is None else classes.of_rows(start, int(size)))
+        for start, size in zip(starts_of(first), first.chunks[0], strict=True)
+    ]
     function = _sum_known_chunk if digested else _sum_chunk
     total: Sums = add_chunks(function, (*tables, weights), told)
     return total
 
 
-def _sum_chunk(told: tuple[int, Classes], *tables: Any) -> Sums:
+def _sum_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
     start, classes = told
     return sum_up(tables[:-1], tables[-1], start, classes)
 
 
-def _sum_known_chunk(told: tuple[int, Classes], *tables: Any) -> Sums:
+def _sum_known_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
     start, classes = told
     return sum_up(tables[:-1], tables[-1], start, classes, digested=True)
 
@@ -220,6 +231,7 @@ def chunkwise(function: Callable[..., Any], tables: Sequence[Any], width: int) -
         *arguments,
         function=function,
         given=[table is not None for table in tables],
+        width=width,
         new_axes={"o": width},
         dtype=np.float64,
         align_arrays=False,
@@ -228,7 +240,11 @@ def chunkwise(function: Callable[..., Any], tables: Sequence[Any], width: int) -
     )
 
 
-def _of_tables(*blocks: Any, function: Callable[..., Any], given: Sequence[bool]) -> Any:
+def _of_tables(
+    *blocks: Any, function: Callable[..., Any], given: Sequence[bool], width: int
+) -> Any:
+    if not blocks[0].shape[0]:
+        return np.empty((0, width))
     left = iter(blocks)
     with refusals():
         return function(*(next(left) if there else None for there in given))

@@ -70,10 +70,12 @@ def require_all_rows(n_read: int, n_known: int | None) -> None:
         )
 
 
-def refuse_number(value: float, row: int, column: int, what: str, labels: Any) -> None:
-    """Refuse a number that is not finite, and say where it is."""
+def refuse_number(
+    row: int, column: int, value: float, is_local: bool, what: str, labels: Any
+) -> None:
+    """Refuse a number that is not finite, and say where it is, in all rows or in its chunk."""
     name = str(column) if labels is None else repr(str(labels[column]))
-    where = f"row {row}, column {name}"
+    where = f"row {row}{' of a chunk' if is_local else ''}, column {name}"
     if what == "Y":
         raise ValueError(f"Input Y contains infinity at {where}: use NaN for missing values.")
     kind = "NaN" if np.isnan(value) else "infinity"
@@ -81,6 +83,15 @@ def refuse_number(value: float, row: int, column: int, what: str, labels: Any) -
         f"Input {what} contains NaN or infinity (first {kind} at {where}): fill the gaps or drop "
         "those rows or columns first."
     )
+
+
+def require_some_weight(*, has_weight: bool) -> None:
+    """Refuse a score of rows that all have weight zero."""
+    if not has_weight:
+        raise ValueError(
+            "sample_weight is zero for every row, so nothing is left to judge: give the rows that "
+            "count a positive weight."
+        )
 
 
 def require_moderate(size: FloatArray, what: str, labels: Any) -> None:
