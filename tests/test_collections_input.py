@@ -233,3 +233,99 @@ def test_a_baseline_comes_in_any_chunks():
         )
     with pytest.raises(ValueError, match="X has 200 rows and baseline has 199"):
         model.predict(lazy, baseline=trend[1:])
+
+
+# -- Tables that are none --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["dask", "strict"])
+@pytest.mark.parametrize(
+    ("change", "match"),
+    [
+        (lambda X, Y: (X + 1j, Y), r"X holds numbers of .*Complex data not supported"),
+        (lambda X, Y: (X, Y + 1j), r"Y holds numbers of .*Complex data not supported"),
+        (lambda X, Y: (X[:, 0], Y), r"Expected 2D array.*X\.reshape\(-1, 1\)"),
+        (lambda X, Y: (X[:, :0], Y), r"X has 0 columns .*pass at least one column"),
+        (lambda X, Y: (X, Y[:, :0]), r"Y has 0 columns .*pass at least one column"),
+        (lambda X, Y: (X[:0], Y[:0]), "X has 0 rows that count"),
+        (lambda X, Y: (X, Y, np.ones((200, 1))), r"sample_weight has shape \(200, 1\)"),
+    ],
+)
+def test_tables_that_are_none_are_refused(library, change, match):
+    given = change(*paper())
+    given = lazily(*given) if library == "dask" else [strict.asarray(table) for table in given]
+    with pytest.raises(ValueError, match=match):
+        CTFARegressor().fit(*given)
+
+
+def test_dates_and_text_are_no_numbers():
+    X, Y = paper()
+    for dates in (X.astype("datetime64[D]"), X.astype("timedelta64[D]")):
+        with pytest.raises(ValueError, match="X contains dates or durations"):
+            CTFARegressor().fit(*lazily(dates, Y))
+        with pytest.raises(ValueError, match="X contains dates or durations"):
+            CTFARegressor().fit(dates, *lazily(Y))
+    text = np.full(X.shape, "high")
+    with pytest.raises(ValueError, match=r"X holds something that is not a number \(could not"):
+        CTFARegressor().fit(*lazily(text, Y))
+    as_text = CTFARegressor().fit(*lazily(X.astype(object), Y))  # as in memory
+    assert as_text.partition_ == CTFARegressor().fit(X, Y).partition_
+
+
+@pytest.mark.parametrize(
+    ("weights", "match"),
+    [
+        (-1.0, r"negative values \(smallest -1\)"),
+        (np.ones((200, 1)), r"sample_weight has shape \(200, 1\)"),
+        (["heavy"] * 200, "sample_weight holds something that is not a number"),
+        (np.ma.masked_greater(np.arange(200.0), 150), "49 masked values"),
+        (np.ones(199), "X has 200 rows and sample_weight has 199"),
+    ],
+)
+def test_weights_in_memory_of_rows_in_chunks_are_checked(weights, match):
+    lazy = lazily(*paper())
+    with pytest.raises(ValueError, match=match):
+        CTFARegressor().fit(*lazy, weights)
+
+
+def test_one_weight_for_all_rows_is_none():
+    lazy = lazily(*paper())
+    one, two = CTFARegressor().fit(*lazy), CTFARegressor().fit(*lazy, 3.0)
+    np.testing.assert_array_equal(one.history_.loss, two.history_.loss)
+
+
+def test_two_columns_of_one_name_are_refused():
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    X, Y = paper()
+    double = frames.from_pandas(pandas.DataFrame(X, columns=list("abcda")), npartitions=3)
+    with pytest.raises(ValueError, match="unique column names, and 'a' is that of 2 columns of X"):
+        CTFARegressor().fit(double, *lazily(Y))
+    double = frames.from_pandas(pandas.DataFrame(Y, columns=list("abca")), npartitions=3)
+    with pytest.raises(ValueError, match="unique column names, and 'a' is that of 2 columns of Y"):
+        CTFARegressor().fit(*lazily(X), double)
+
+
+def test_marks_of_missing_values_are_missing_values():
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    X, Y = paper()
+    named = pandas.DataFrame(Y, columns=list("abcd")).astype("Float64")
+    named["d"] = (10.0 * named["d"]).round().astype("Int64")
+    model = TargetAggregator(max_loss=1.0).fit(X, named)
+    lazy = frames.from_pandas(named, npartitions=3)
+    whole = TargetAggregator(max_loss=1.0).fit(*lazily(X), lazy)
+    assert whole.partition_ == model.partition_
+    named.loc[3, "b"] = pandas.NA
+    lazy = frames.from_pandas(named, npartitions=3)
+    gappy = TargetAggregator(max_loss=1.0).fit(*lazily(X), lazy)
+    assert gappy.partition_ == TargetAggregator(max_loss=1.0).fit(X, named).partition_
+    with pytest.raises(ValueError, match="first NaN at row 3, column 'b'"):
+        CTFARegressor().fit(lazy, *lazily(Y))
+
+
+def test_a_chunk_of_another_height_is_named():
+    X, Y = paper()
+    short = lazily(Y)[0][da.from_array(np.arange(200) != 70, chunks=50)]
+    with pytest.raises(ValueError, match="a chunk of Y has 49 rows where that of X has 50"):
+        TargetAggregator(max_loss=1.0).fit(uncounted(X), short)

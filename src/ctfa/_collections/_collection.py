@@ -14,7 +14,7 @@ from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._summing import Sums, magnitude, sum_up
-from ctfa._collections._tables import as_table
+from ctfa._collections._tables import read_lazy_weights, read_table, require_tables
 from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import stacked
 from ctfa.core.types import FloatArray, IntArray
@@ -88,28 +88,16 @@ class Collection:
         given = Rows(X, Y, sample_weight, baseline)
         named = (baseline, X, Y)
         names = ("baseline", "X", what)
+        tables = tuple(map(read_table, named, names))
+        require_tables(tables, names, tuple(map(_names, named)))
         if not any(map(_dask.is_dask, (*named, sample_weight))):
-            tables = tuple(map(as_table, named, names))
             n_rows = tables[1].shape[0]
             for table, name in zip(tables, names, strict=True):
                 if table is not None:
                     check.require_same_rows(table.shape[0], n_rows, name)
-            weights = None
-            if sample_weight is not None:
-                weights = check.read_weights(to_numpy(sample_weight), n_rows)
+            weights = check.read_weights(to_numpy(sample_weight), n_rows)
             return cls(tables, weights, given, is_lazy=False, gaps=gaps)
-        tables = tuple(
-            _dask.as_array(table, name) if _dask.is_dask(table) else as_table(table, name)
-            for table, name in zip(named, names, strict=True)
-        )
-        weights = sample_weight
-        if _dask.is_dask(weights):
-            weights = _dask.as_array(weights, "sample_weight")
-        elif weights is not None:
-            weights = np.asarray(weights, dtype=np.float64)
-            if weights.ndim == 0:
-                weights = None
-        placed, weights = _dask.aligned(tables, weights, names)
+        placed, weights = _dask.aligned(tables, read_lazy_weights(sample_weight), names)
         return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
 
     def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
@@ -265,6 +253,7 @@ class Collection:
             n_rows = int(self.tables[1].shape[0]) if _dask.is_counted(self.tables[1]) else None
         if n_rows is None or not wanted:
             return Classes.one(n_rows)
+        check.require_some_rows(n_rows)
         used = positive(self.weights_in_memory())
         return Classes.of(wanted, n_rows, used, _labels(groups))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,6 +37,8 @@ def as_array(data: Any, what: str) -> Any:
     """
     if is_frame(data):
         _require_numbers(data, what)
+        if not all(isinstance(kind, np.dtype) for _, kind in _kinds(data)):
+            data = data.astype("float64")  # what is missing by a mark of its own becomes NaN
         array = data.to_dask_array()
     elif hasattr(data, "coords") and hasattr(data, "data"):  # xarray
         array = data.data
@@ -50,9 +53,13 @@ def as_array(data: Any, what: str) -> Any:
     return array if array.ndim == 1 or array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
+def _kinds(data: Any) -> list[tuple[Any, Any]]:
+    """Name and dtype of every column of a frame."""
+    return list(data.dtypes.items()) if data.ndim == 2 else [(data.name, data.dtype)]
+
+
 def _require_numbers(data: Any, what: str) -> None:
-    columns = data.dtypes.items() if data.ndim == 2 else [(data.name, data.dtype)]
-    for name, kind in columns:
+    for name, kind in _kinds(data):
         if getattr(kind, "kind", "O") not in "biuf":
             raise ValueError(
                 f"column {name!r} of {what} holds {kind}, which is not numbers: encode it or leave "
@@ -213,7 +220,9 @@ def _added(parts: Any, axis: Any, keepdims: Any) -> Any:
 def compute(*lazy: Any) -> Any:
     """Compute by whatever scheduler is active; one clear error where that fails."""
     dask = importlib.import_module("dask")
-    with reading():
+    with reading(), warnings.catch_warnings():
+        # Frames together with arrays are rows that belong together, and read once.
+        warnings.filterwarnings("ignore", "Computing mixed collections", UserWarning)
         found = dask.compute(*lazy)
     return found[0] if len(found) == 1 else found
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ctfa._collections._dask import aligned, as_array, as_frame, is_dask, is_frame
+from ctfa._collections._dask import aligned, as_frame, is_dask, is_frame
 from ctfa._collections._devices import is_foreign, like, to_numpy
-from ctfa._collections._tables import as_table
+from ctfa._collections._tables import read_table
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -59,8 +59,8 @@ def _lazily(
             empty = trial.iloc[:0]
             return data.map_partitions(_of_partition, method, empty, meta=empty)
     columns = getattr(data, "columns", None)
-    array = _read(data, what)
-    extra = {name: _read(value, name) for name, value in known.items()}
+    array = read_table(data, what)
+    extra = {name: read_table(value, name) for name, value in known.items()}
     row = as_frame(np.ones((1,) * array.ndim if array.ndim == 1 else (1, array.shape[1])), columns)
     made_up = {name: np.ones((1, *value.shape[1:])) for name, value in extra.items()}
     trial = np.asarray(_try(method, row, made_up))
@@ -82,10 +82,6 @@ def _lazily(
         align_arrays=False,
         meta=np.empty((0,) * trial.ndim, dtype=trial.dtype),
     )
-
-
-def _read(data: Any, what: str) -> Any:
-    return as_array(data, what) if is_dask(data) else as_table(data, what)
 
 
 def _of_partition(part: Any, method: Any, empty: Any) -> Any:

@@ -76,7 +76,7 @@ def sum_up(
     ``classes`` are those of the chunk's own rows.
     """
     given = [table for table in tables if table is not None]
-    n_rows = _same_height(given, weights)
+    n_rows = _same_height(tables, weights)
     columns = [as_column(table) for table in given]
     rows = _side_by_side(columns)
     each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
@@ -129,15 +129,10 @@ def _side_by_side(columns: Sequence[Any]) -> Any:
 
 
 def _same_height(tables: Sequence[Any], weights: Any) -> int:
-    heights = [int(table.shape[0]) for table in tables]
-    if weights is not None:
-        heights.append(int(weights.shape[0]))
-    if len(set(heights)) > 1:
-        raise ValueError(
-            f"a chunk of X has {heights[-1]} rows where another table has {heights[0]}: pass the "
-            "same samples in all, in chunks of the same rows."
-        )
-    return heights[0]
+    named = zip(("baseline", "X", "Y", "sample_weight"), (*tables, weights), strict=True)
+    heights = {name: int(table.shape[0]) for name, table in named if table is not None}
+    check.require_same_heights(heights)
+    return heights["X"]
 
 
 def _is_finite(summary: Summary) -> bool:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,44 @@ def read_numbers(data: Any, what: str) -> FloatArray:
         ) from error
 
 
+def require_two_dimensions(n_dimensions: int, what: str) -> None:
+    """Refuse a vector as inputs."""
+    if n_dimensions != 2:
+        # The first words are scikit-learn's, which its users may look for.
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead: {what} has one dimension. Reshape your data "
+            f"with {what}.reshape(-1, 1) if it is a single feature, {what}.reshape(1, -1) if it is "
+            "a single row."
+        )
+
+
+def require_some_columns(n_columns: int, what: str) -> None:
+    """Refuse a table without columns."""
+    if not n_columns:
+        if what == "baseline":
+            raise ValueError("baseline has no columns: leave it out.")
+        raise ValueError(f"{what} has 0 columns (0 feature(s)): pass at least one column.")
+
+
+def require_unique_labels(labels: Any, what: str) -> None:
+    """Refuse a frame in which two columns have the same name."""
+    for label, count in Counter([] if labels is None else labels).items():
+        if count > 1:
+            raise ValueError(
+                f"Expected unique column names, and {label!r} is that of {count} columns of "
+                f"{what}: rename or drop all but one."
+            )
+
+
+def require_one_weight_each(shape: tuple[Any, ...]) -> None:
+    """Refuse weights of the rows that are a table."""
+    if len(shape) != 1:
+        raise ValueError(
+            f"sample_weight has shape {tuple(shape)}: pass one weight for each row of X, in one "
+            "dimension."
+        )
+
+
 def require_one_target(n_targets: int) -> None:
     """Refuse several targets where one is meant."""
     if n_targets != 1:
@@ -59,6 +99,16 @@ def require_some_rows(n_rows: int) -> None:
             f"X has {n_rows} rows that count, and two or more are needed: pass more rows, or "
             "positive weights."
         )
+
+
+def require_same_heights(heights: Mapping[str, int]) -> None:
+    """Refuse a chunk that has other numbers of rows in some tables than in the inputs."""
+    for name, n_rows in heights.items():
+        if n_rows != heights["X"]:
+            raise ValueError(
+                f"a chunk of {name} has {n_rows} rows where that of X has {heights['X']}: pass "
+                "the same samples in all, in chunks of the same rows."
+            )
 
 
 def require_all_rows(n_read: int, n_known: int | None) -> None:
