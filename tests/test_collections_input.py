@@ -58,6 +58,17 @@ def test_a_mask_of_an_array_in_memory_is_said_of_its_table():
         CTFARegressor().fit(*lazily(X), np.ma.masked_greater(Y, 1))
 
 
+def test_masks_of_weights_in_memory_and_of_tasks_are_refused():
+    X, Y = paper()
+    weights = np.ma.masked_greater(np.arange(200.0), 150)
+    for given in ((X, Y), [strict.asarray(table) for table in (X, Y)]):
+        with pytest.raises(ValueError, match="sample_weight is an array with 49 masked values"):
+            CTFARegressor().fit(*given, weights)
+    tasks = da.ma.masked_equal(da.from_array(np.arange(200) % 4, chunks=50), 3)
+    with pytest.raises(ValueError, match=r"tasks is an array with [0-9]+ masked values"):
+        PooledCTFARegressor().fit(*lazily(X, Y[:, 0]), tasks)
+
+
 # -- Chunks that fail ------------------------------------------------------------------------------
 
 
@@ -322,6 +333,24 @@ def test_marks_of_missing_values_are_missing_values():
     assert gappy.partition_ == TargetAggregator(max_loss=1.0).fit(X, named).partition_
     with pytest.raises(ValueError, match="first NaN at row 3, column 'b'"):
         CTFARegressor().fit(lazy, *lazily(Y))
+
+
+def test_columns_that_may_lack_values_are_predicted_from():
+    pandas = pytest.importorskip("pandas")
+    frames = pytest.importorskip("dask.dataframe")
+    X, Y = paper()
+    rows = pandas.DataFrame(X, columns=list("abcde"))
+    targets = pandas.DataFrame(Y, columns=list("wxyz"))
+    lazy = frames.from_pandas(rows.astype("Float64"), npartitions=3)
+    for answers in (Y, targets):
+        model = CTFARegressor().fit(rows, answers)
+        np.testing.assert_allclose(model.predict(lazy).compute(), model.predict(rows))
+
+
+def test_no_inputs_are_refused():
+    _, Y = paper()
+    with pytest.raises(ValueError, match="X is None: pass an array"):
+        CTFARegressor().fit(None, *lazily(Y))
 
 
 def test_a_chunk_of_another_height_is_named():

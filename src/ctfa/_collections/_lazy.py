@@ -54,7 +54,8 @@ def _lazily(
             name: value for name, value in zip(names, others, strict=False) if value is not None
         }
     if is_frame(data) and not known:
-        trial = _try(method, data._meta_nonempty, {})
+        # What is made up has marks of missing values in columns that may hold any.
+        trial = _try(method, data._meta_nonempty.ffill(), {})
         if hasattr(trial, "iloc"):
             empty = trial.iloc[:0]
             return data.map_partitions(_of_partition, method, empty, meta=empty)

@@ -41,7 +41,6 @@ def read_lazy_weights(sample_weight: Any) -> Any:
     """Weights that go with rows in chunks; None where all are equal."""
     if sample_weight is None:
         return None
-    check.refuse_mask(sample_weight, "sample_weight")
     if _dask.is_dask(sample_weight):
         weights = _dask.as_array(sample_weight, "sample_weight")
     else:
@@ -55,7 +54,7 @@ def read_lazy_weights(sample_weight: Any) -> Any:
 def require_tables(tables: Sequence[Any], names: Sequence[str], labels: Sequence[Any]) -> None:
     """Refuse tables of a fit by their shapes and the labels of their columns."""
     baseline, inputs, targets = tables
-    check.require_two_dimensions(inputs.ndim, names[1])
+    check.require_two_dimensions(inputs, names[1])
     for table, name in ((inputs, names[1]), (targets, names[2]), (baseline, names[0])):
         if table is not None and table.ndim == 2:
             check.require_some_columns(int(table.shape[1]), name)

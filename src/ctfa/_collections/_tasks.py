@@ -285,6 +285,7 @@ def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any) -> 
 
 def read_codes(ids: Any, n_rows: int, start: int = 0) -> tuple[list[Any], IntArray]:
     """Distinct ids of a chunk, and which of them each row has."""
+    check.refuse_mask(ids, "tasks")
     block = np.asarray(to_numpy(ids))
     if not block.size and not n_rows:
         return [], np.empty(0, dtype=np.intp)

@@ -45,9 +45,11 @@ def read_numbers(data: Any, what: str) -> FloatArray:
         ) from error
 
 
-def require_two_dimensions(n_dimensions: int, what: str) -> None:
-    """Refuse a vector as inputs."""
-    if n_dimensions != 2:
+def require_two_dimensions(table: Any, what: str) -> None:
+    """Refuse a vector, or nothing, as inputs."""
+    if table is None:
+        raise ValueError(f"{what} is None: pass an array or data frame of numbers.")
+    if table.ndim != 2:
         # The first words are scikit-learn's, which its users may look for.
         raise ValueError(
             f"Expected 2D array, got 1D array instead: {what} has one dimension. Reshape your data "

@@ -217,6 +217,7 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
     """Weights of the rows as they were given, or None where there are none."""
     if sample_weight is None:
         return None
+    refuse_mask(sample_weight, "sample_weight")
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -262,10 +263,8 @@ def require_width(values: FloatArray, width: int, what: str, columns: str) -> No
 
 def require_rows(values: FloatArray, minimum: int) -> None:
     """Refuse too few rows for a score."""
-    if values.shape[0] < minimum:
-        raise ValueError(
-            f"R2 of {values.shape[0]} row is not defined: pass {minimum} rows or more."
-        )
+    if len(values) < minimum:
+        raise ValueError(f"R2 of {len(values)} row is not defined: pass {minimum} rows or more.")
 
 
 def require_same_targets(targets: Targets, names: Sequence[str], *, named: bool) -> None:
