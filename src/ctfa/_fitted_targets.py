@@ -88,7 +88,9 @@ class FittedTargets(FittedGroups):
         counts.
         """
         if is_collection(X, Y, sample_weight, baseline):
-            scores = r2_of_collection(self.predict, X, Y, sample_weight, baseline)
+            scores = r2_of_collection(
+                self.predict, X, Y, sample_weight, baseline, require_same=self._require_same_targets
+            )
             check.require_any_score(scores.tolist())
             return scores
         extra = {} if baseline is None else {"baseline": baseline}
@@ -100,6 +102,11 @@ class FittedTargets(FittedGroups):
         # Where inputs are missing nothing is predicted, and nothing judged.
         true = np.where(np.isnan(predicted), np.nan, true)
         return r2_of_each(true, np.nan_to_num(predicted), weights)
+
+    def _require_same_targets(self, targets: check.Targets) -> None:
+        """Refuse other targets than those of fit, whose values nobody has read yet."""
+        named = hasattr(self.targets_, "target_names_in_")
+        check.require_same_targets(targets, self.targets_._names, named=named)
 
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")

@@ -15,6 +15,7 @@ from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._digits import Digits
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._summing import Sums, magnitude, sum_up
+from ctfa._collections._tables import read_lazy_weights, read_table, require_tables
 from ctfa.core.stand_ins import stacked
 from ctfa.core.types import FloatArray, IntArray
 
@@ -89,28 +90,16 @@ class Collection:
         given = Rows(X, Y, sample_weight, baseline)
         named = (baseline, X, Y)
         names = ("baseline", "X", what)
+        tables = tuple(map(read_table, named, names))
+        require_tables(tables, names, tuple(map(_names, named)))
         if not any(map(_dask.is_dask, (*named, sample_weight))):
-            tables = tuple(map(_as_table, named))
             n_rows = tables[1].shape[0]
             for table, name in zip(tables, names, strict=True):
                 if table is not None:
                     check.require_same_rows(table.shape[0], n_rows, name)
-            weights = None
-            if sample_weight is not None:
-                weights = check.read_weights(to_numpy(sample_weight), n_rows)
+            weights = check.read_weights(to_numpy(sample_weight), n_rows)
             return cls(tables, weights, given, is_lazy=False, gaps=gaps)
-        tables = tuple(
-            _dask.as_array(table, name) if _dask.is_dask(table) else _as_table(table)
-            for table, name in zip(named, names, strict=True)
-        )
-        weights = sample_weight
-        if _dask.is_dask(weights):
-            weights = _dask.as_array(weights, "sample_weight")
-        elif weights is not None:
-            weights = np.asarray(weights, dtype=np.float64)
-            if weights.ndim == 0:
-                weights = None
-        placed, weights = _dask.aligned(tables, weights, names)
+        placed, weights = _dask.aligned(tables, read_lazy_weights(sample_weight), names)
         return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
 
     def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
@@ -260,6 +249,7 @@ class Collection:
             n_rows = int(self.tables[1].shape[0]) if _dask.is_counted(self.tables[1]) else None
         if n_rows is None or not wanted:
             return Classes.one(n_rows)
+        check.require_some_rows(n_rows)
         used = positive(self.weights_in_memory())
         return Classes.of(wanted, n_rows, used, _labels(groups))
 
@@ -270,7 +260,7 @@ class Collection:
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
             may_lack = what == "Y" or (what == "X" and self.gaps)
             if trouble is not None and not (may_lack and np.isnan(trouble.value)):
-                check.refuse_number(trouble.value, trouble.row, trouble.column, what, labels)
+                check.refuse_number(*trouble, what, labels)
         if self._has_gaps(sums) or not sums.classes:
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
@@ -327,23 +317,6 @@ def stand_in(
         classes.folds(of_row),
     )
     return sample, targets._replace(values=np.ascontiguousarray(values))
-
-
-def _as_table(data: Any) -> Any:
-    """An array of numbers, where it lies; None stays None."""
-    if data is None:
-        return None
-    if is_foreign(data):
-        table = data
-    else:
-        check.refuse_mask(data, "X")
-        table = np.asarray(data, dtype=np.float64)
-    if table.ndim not in (1, 2):
-        raise ValueError(
-            f"expected a table of rows and columns, got an array of shape {tuple(table.shape)}: "
-            "reshape it to two dimensions."
-        )
-    return table
 
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:

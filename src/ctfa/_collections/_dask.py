@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ctfa._collections._folds import Classes
+from ctfa._collections._guards import guarded, reading, refusals
 from ctfa._collections._summing import Sums, sum_up
 from ctfa.core.types import FloatArray
 
@@ -29,9 +31,14 @@ def is_frame(data: Any) -> bool:
 
 
 def as_array(data: Any, what: str) -> Any:
-    """A Dask array of a collection, all columns of a row in one chunk; rows may be uncounted."""
+    """A Dask array of a collection, all columns of a row in one chunk; rows may be uncounted.
+
+    It is a new one, so that its rows can be counted without changing what was given.
+    """
     if is_frame(data):
         _require_numbers(data, what)
+        if not all(isinstance(kind, np.dtype) for _, kind in _kinds(data)):
+            data = data.astype("float64")  # what is missing by a mark of its own becomes NaN
         array = data.to_dask_array()
     elif hasattr(data, "coords") and hasattr(data, "data"):  # xarray
         array = data.data
@@ -42,12 +49,17 @@ def as_array(data: Any, what: str) -> Any:
             f"{what} is a {type(data).__name__} that is not a table: pass an array of rows and "
             "columns, or use ctfa.labelled.fit for data with more dimensions."
         )
+    array = guarded(array, what)
     return array if array.ndim == 1 or array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
+def _kinds(data: Any) -> list[tuple[Any, Any]]:
+    """Name and dtype of every column of a frame."""
+    return list(data.dtypes.items()) if data.ndim == 2 else [(data.name, data.dtype)]
+
+
 def _require_numbers(data: Any, what: str) -> None:
-    columns = data.dtypes.items() if data.ndim == 2 else [(data.name, data.dtype)]
-    for name, kind in columns:
+    for name, kind in _kinds(data):
         if getattr(kind, "kind", "O") not in "biuf":
             raise ValueError(
                 f"column {name!r} of {what} holds {kind}, which is not numbers: encode it or leave "
@@ -56,9 +68,10 @@ def _require_numbers(data: Any, what: str) -> None:
 
 
 def count_rows(array: Any) -> Any:
-    """The same array with the number of rows of every chunk, counted if nobody knows it."""
-    if any(np.isnan(size) for size in array.chunks[0]):
-        array.compute_chunk_sizes()
+    """The same array, one of ours, that from now on knows the number of rows of every chunk."""
+    if not is_counted(array):
+        with reading():
+            array.compute_chunk_sizes()
     return array
 
 
@@ -67,21 +80,35 @@ def is_counted(array: Any) -> bool:
     return not any(np.isnan(size) for size in array.chunks[0])
 
 
+def starts_of(array: Any) -> list[int | None]:
+    """First row of every chunk; None for each where nobody has counted."""
+    if not is_counted(array):
+        return [None] * array.numblocks[0]
+    ends: list[int | None] = np.cumsum(array.chunks[0]).tolist()
+    return [0, *ends[:-1]]
+
+
 def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[list[Any], Any]:
     """The same tables as Dask arrays in the same chunks of rows; None stays None."""
     da = importlib.import_module("dask.array")
     dasked = [table for table in (*tables, weights) if is_dask(table)]
     others = [table for table in (*tables, weights) if table is not None and not is_dask(table)]
-    if others or len({array.numblocks[0] for array in dasked}) > 1:
+    if others or len({(array.numblocks[0], is_counted(array)) for array in dasked}) > 1:
         dasked = [count_rows(array) for array in dasked]
     first = dasked[0]
     chunks = first.chunks[0]
-    for table, name in zip((*tables, weights), (*names, "sample_weight"), strict=True):
-        if table is None or (is_dask(table) and not is_counted(table)):
-            continue
-        if is_counted(first) and table.shape[0] != sum(chunks):
+    named = list(zip((*tables, weights), (*names, "sample_weight"), strict=True))
+    known = [
+        (int(table.shape[0]), name)
+        for table, name in named
+        if table is not None and (not is_dask(table) or is_counted(table))
+    ]
+    # Others are compared with the inputs, where these are counted.
+    known.sort(key=lambda one: one[1] != "X")
+    for n_rows, name in known[1:]:
+        if n_rows != known[0][0]:
             raise ValueError(
-                f"{names[1]} has {sum(chunks)} rows and {name} has {table.shape[0]}: pass the same "
+                f"{known[0][1]} has {known[0][0]} rows and {name} has {n_rows}: pass the same "
                 "samples in both."
             )
 
@@ -101,24 +128,21 @@ def sum_chunks(
 ) -> Sums:
     """Sum up all chunks in one pass, and add the sums in a tree."""
     first = next(table for table in tables if table is not None)
-    told: list[Any] = [(0, classes)] * first.numblocks[0]
-    if is_counted(first):
-        sizes = [int(size) for size in first.chunks[0]]
-        starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).tolist()
-        told = [
-            (start, classes.of_rows(start, size)) for start, size in zip(starts, sizes, strict=True)
-        ]
+    told = [
+        (start, classes if start is None else classes.of_rows(start, int(size)))
+        for start, size in zip(starts_of(first), first.chunks[0], strict=True)
+    ]
     function = _sum_known_chunk if digested else _sum_chunk
     total: Sums = add_chunks(function, (*tables, weights), told)
     return total
 
 
-def _sum_chunk(told: tuple[int, Classes], *tables: Any) -> Sums:
+def _sum_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
     start, classes = told
     return sum_up(tables[:-1], tables[-1], start, classes)
 
 
-def _sum_known_chunk(told: tuple[int, Classes], *tables: Any) -> Sums:
+def _sum_known_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
     start, classes = told
     return sum_up(tables[:-1], tables[-1], start, classes, digested=True)
 
@@ -164,7 +188,8 @@ def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequen
 
 def _boxed_answer(told: Any, *blocks: Any, function: Any, given: Sequence[bool]) -> Any:
     left = iter(blocks)
-    return _boxed(function(told[0], *(next(left) if there else None for there in given)))
+    with refusals():
+        return _boxed(function(told[0], *(next(left) if there else None for there in given)))
 
 
 def _boxed(answer: Any) -> Any:
@@ -195,15 +220,10 @@ def _added(parts: Any, axis: Any, keepdims: Any) -> Any:
 def compute(*lazy: Any) -> Any:
     """Compute by whatever scheduler is active; one clear error where that fails."""
     dask = importlib.import_module("dask")
-    try:
+    with reading(), warnings.catch_warnings():
+        # Frames together with arrays are rows that belong together, and read once.
+        warnings.filterwarnings("ignore", "Computing mixed collections", UserWarning)
         found = dask.compute(*lazy)
-    except ValueError:
-        raise  # says what is wrong with the data
-    except Exception as error:
-        raise RuntimeError(
-            f"the data could not be read in chunks ({type(error).__name__}: {error}). Nothing was "
-            "fitted: mend the chunk or the cluster it was computed on, and fit again."
-        ) from error
     return found[0] if len(found) == 1 else found
 
 
@@ -220,6 +240,7 @@ def chunkwise(function: Callable[..., Any], tables: Sequence[Any], width: int) -
         *arguments,
         function=function,
         given=[table is not None for table in tables],
+        width=width,
         new_axes={"o": width},
         dtype=np.float64,
         align_arrays=False,
@@ -228,9 +249,14 @@ def chunkwise(function: Callable[..., Any], tables: Sequence[Any], width: int) -
     )
 
 
-def _of_tables(*blocks: Any, function: Callable[..., Any], given: Sequence[bool]) -> Any:
+def _of_tables(
+    *blocks: Any, function: Callable[..., Any], given: Sequence[bool], width: int
+) -> Any:
+    if not blocks[0].shape[0]:
+        return np.empty((0, width))
     left = iter(blocks)
-    return function(*(next(left) if there else None for there in given))
+    with refusals():
+        return function(*(next(left) if there else None for there in given))
 
 
 def gather(arrays: Sequence[Any]) -> list[Any]:

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ctfa._collections._dask import as_array, as_frame, is_dask, is_frame
+from ctfa._collections._dask import aligned, as_frame, is_dask, is_frame
 from ctfa._collections._devices import is_foreign, like, to_numpy
+from ctfa._collections._tables import read_table
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -53,25 +54,20 @@ def _lazily(
             name: value for name, value in zip(names, others, strict=False) if value is not None
         }
     if is_frame(data) and not known:
-        trial = _try(method, data._meta_nonempty, {})
+        # What is made up has marks of missing values in columns that may hold any.
+        trial = _try(method, data._meta_nonempty.ffill(), {})
         if hasattr(trial, "iloc"):
-            return data.map_partitions(method, meta=trial.iloc[:0])
-    columns = data.columns if is_frame(data) and data.ndim == 2 else None
-    array = as_array(data, what) if is_dask(data) else da.from_array(np.asarray(data), chunks=-1)
-    extra = {
-        name: as_array(value, name) if is_dask(value) else np.asarray(value)
-        for name, value in known.items()
-    }
+            empty = trial.iloc[:0]
+            return data.map_partitions(_of_partition, method, empty, meta=empty)
+    columns = getattr(data, "columns", None)
+    array = read_table(data, what)
+    extra = {name: read_table(value, name) for name, value in known.items()}
     row = as_frame(np.ones((1,) * array.ndim if array.ndim == 1 else (1, array.shape[1])), columns)
     made_up = {name: np.ones((1, *value.shape[1:])) for name, value in extra.items()}
     trial = np.asarray(_try(method, row, made_up))
+    (array, *placed), _ = aligned((array, *extra.values()), None, (what, *extra))
     arguments: list[Any] = [array, "i" if array.ndim == 1 else "ij"]
-    for number, value in enumerate(extra.values()):
-        lazy: Any = value
-        if not is_dask(lazy):
-            lazy = da.from_array(value, chunks=(array.chunks[0], *value.shape[1:]))
-        elif lazy.chunks[0] != array.chunks[0]:
-            lazy = lazy.rechunk({0: array.chunks[0]})
+    for number, lazy in enumerate(placed):
         arguments += [lazy, "i" if lazy.ndim == 1 else ("i", f"k{number}")]
     return da.blockwise(
         _of_block,
@@ -80,6 +76,7 @@ def _lazily(
         method=method,
         columns=columns,
         names=list(extra),
+        empty=trial[:0],
         new_axes={} if trial.ndim == 1 else {"o": trial.shape[1]},
         dtype=trial.dtype,
         concatenate=True,
@@ -88,7 +85,16 @@ def _lazily(
     )
 
 
-def _of_block(block: Any, *others: Any, method: Any, columns: Any, names: list[str]) -> Any:
+def _of_partition(part: Any, method: Any, empty: Any) -> Any:
+    """Answer about a part of a frame; nothing where it is empty, which no model is asked about."""
+    return method(part) if len(part) else empty.set_axis(part.index, axis=0)
+
+
+def _of_block(
+    block: Any, *others: Any, method: Any, columns: Any, names: list[str], empty: Any
+) -> Any:
+    if not block.shape[0]:
+        return empty
     known = dict(zip(names, others, strict=True))
     return np.asarray(method(as_frame(np.asarray(to_numpy(block)), columns), **known))
 

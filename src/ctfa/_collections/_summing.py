@@ -10,10 +10,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._collections._devices import is_foreign, join_on_device, moments_on_device, to_numpy
+from ctfa._collections._devices import (
+    is_foreign,
+    join_on_device,
+    moments_on_device,
+    namespace,
+    to_numpy,
+)
 from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import Summary
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
 class Trouble(NamedTuple):
@@ -22,6 +28,7 @@ class Trouble(NamedTuple):
     row: int
     column: int
     value: float
+    is_local: bool = False  # whether the row is the chunk's own, nobody knowing which of all
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,16 +74,21 @@ class Parted(Protocol):
 
 
 def sum_up(
-    tables: Sequence[Any], weights: Any, start: int, classes: Parted, *, digested: bool = False
+    tables: Sequence[Any],
+    weights: Any,
+    start: int | None,
+    classes: Parted,
+    *,
+    digested: bool = False,
 ) -> Sums:
     """Sums of a chunk: baseline (or None), inputs and targets, and weights or None.
 
-    ``start`` is the row of the data set that the chunk begins with, and ``classes`` are those of
-    the chunk's own rows.
+    ``start`` is the row of the data set that the chunk begins with, None where nobody knows, and
+    ``classes`` are those of the chunk's own rows.
     """
     given = [table for table in tables if table is not None]
-    n_rows = _same_height(given, weights)
-    columns = [table if table.ndim == 2 else table.reshape(n_rows, -1) for table in given]
+    n_rows = _same_height(tables, weights)
+    columns = [as_column(table) for table in given]
     rows = _side_by_side(columns)
     each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
     if each is not None:
@@ -90,6 +102,15 @@ def sum_up(
     if all(_is_finite(summary) for summary in found.values()):
         return Sums(n_rows, found, (None,) * len(tables), digests=digests)
     return _with_trouble(Sums(n_rows, found, (), digests=digests), tables, start)
+
+
+def as_column(table: Any) -> Any:
+    """A table, where it lies; a vector becomes one of a single column."""
+    if table.ndim == 2:
+        return table
+    shape = (int(table.shape[0]), 1)
+    # Arrays of the standard have no method for it.
+    return namespace(table).reshape(table, shape) if is_foreign(table) else table.reshape(shape)
 
 
 def _digest(rows: Any, weights: FloatArray | None) -> bytes:
@@ -119,15 +140,10 @@ def _side_by_side(columns: Sequence[Any]) -> Any:
 
 
 def _same_height(tables: Sequence[Any], weights: Any) -> int:
-    heights = [int(table.shape[0]) for table in tables]
-    if weights is not None:
-        heights.append(int(weights.shape[0]))
-    if len(set(heights)) > 1:
-        raise ValueError(
-            f"a chunk of X has {heights[-1]} rows where another table has {heights[0]}: pass the "
-            "same samples in all, in chunks of the same rows."
-        )
-    return heights[0]
+    named = zip(("baseline", "X", "Y", "sample_weight"), (*tables, weights), strict=True)
+    heights = {name: int(table.shape[0]) for name, table in named if table is not None}
+    check.require_same_heights(heights)
+    return heights["X"]
 
 
 def _is_finite(summary: Summary) -> bool:
@@ -137,29 +153,30 @@ def _is_finite(summary: Summary) -> bool:
     return bool(np.isfinite(sums.mean).all() and np.isfinite(np.diagonal(sums.cross)).all())
 
 
-def _with_trouble(sums: Sums, tables: Sequence[Any], start: int) -> Sums:
+def _with_trouble(sums: Sums, tables: Sequence[Any], start: int | None) -> Sums:
     """Say where the first number is that is not finite, table by table."""
-    trouble: list[Trouble | None] = []
-    for table in tables:
-        bad = np.empty((0, 2), dtype=np.intp)
-        if table is not None:
-            values = np.asarray(to_numpy(table), dtype=np.float64).reshape(sums.n_rows, -1)
-            bad = np.argwhere(~np.isfinite(values))
-        if not bad.size:
-            trouble.append(None)
-            continue
-        row, column = map(int, bad[0])
-        trouble.append(Trouble(start + row, column, float(values[row, column])))
+    values = [None if table is None else _in_memory(table) for table in tables]
+    trouble = [None if v is None else first_of(~np.isfinite(v), v, start) for v in values]
     gaps = False
-    if trouble[-1] is not None:
-        values = np.asarray(to_numpy(tables[-1]), dtype=np.float64)
-        gaps = bool(np.isnan(values).any())
-        infinite = np.argwhere(np.isinf(values.reshape(sums.n_rows, -1)))
-        if infinite.size:  # refused even where missing values are not
-            row, column = map(int, infinite[0])
-            value = float(values.reshape(sums.n_rows, -1)[row, column])
-            trouble[-1] = Trouble(start + row, column, value)
+    last = values[-1]
+    if trouble[-1] is not None and last is not None:
+        gaps = bool(np.isnan(last).any())
+        # Infinity is refused even where missing values are not.
+        trouble[-1] = first_of(np.isinf(last), last, start) or trouble[-1]
     return Sums(sums.n_rows, sums.classes, tuple(trouble), gaps, sums.digests)
+
+
+def _in_memory(table: Any) -> FloatArray:
+    return np.asarray(as_column(np.asarray(to_numpy(table), dtype=np.float64)))
+
+
+def first_of(bad: BoolArray, values: FloatArray, start: int | None) -> Trouble | None:
+    """The first of the numbers that are bad."""
+    found = np.argwhere(bad)
+    if not found.size:
+        return None
+    row, column = map(int, found[0])
+    return Trouble((start or 0) + row, column, float(values[row, column]), start is None)
 
 
 def magnitude(classes: Sequence[Summary]) -> FloatArray:

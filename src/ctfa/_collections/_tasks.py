@@ -16,8 +16,8 @@ from ctfa._collections import _dask
 from ctfa._collections._collection import SUMS_LIMIT, Collection, Rows
 from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
-from ctfa._collections._scores import Errors
-from ctfa._collections._summing import Sums, sum_up
+from ctfa._collections._scores import Errors, read_true, require_judged
+from ctfa._collections._summing import Sums, as_column, sum_up
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import AnyArray, FloatArray, IntArray
@@ -34,7 +34,7 @@ class TaskSample(NamedTuple):
 class _Cut(NamedTuple):
     """How the rows of a chunk are told apart, beside their tasks."""
 
-    start: int
+    start: int | None  # first row; None where nobody has counted
     classes: Classes  # by the folds of a splitter
     n_dealt: int  # folds that rows are dealt to by what they hold; 0 for none
 
@@ -105,21 +105,17 @@ class TaskCollection:
             _, inputs, target = self.data.tables
             return _counted(_sum_chunk(told, self.ids, inputs, target, self.data.weights))
         first = self.data.tables[1]
-        cuts = [_Cut(0, classes, n_dealt)] * first.numblocks[0]
-        if _dask.is_counted(first):
-            sizes = [int(size) for size in first.chunks[0]]
-            starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).tolist()
-            cuts = [
-                _Cut(start, classes.of_rows(start, size), n_dealt)
-                for start, size in zip(starts, sizes, strict=True)
-            ]
+        cuts = [
+            _Cut(start, classes if start is None else classes.of_rows(start, int(size)), n_dealt)
+            for start, size in zip(_dask.starts_of(first), first.chunks[0], strict=True)
+        ]
         tables = (self.ids, *self.data.tables[1:], self.data.weights)
         return _counted(_dask.add_chunks(_sum_chunk, tables, cuts))
 
     def _refuse(self, sums: Sums) -> None:
         trouble = sums.trouble[2]
         if trouble is not None:
-            check.refuse_number(trouble.value, trouble.row, trouble.column, "y", None)
+            check.refuse_number(*trouble, "y", None)
         self.data.refuse(sums)
         n_summed = sum(part.sums is not None for part in sums.classes.values())
         check.require_room_for_sums(sum(self.data.widths), n_summed, SUMS_LIMIT)
@@ -234,7 +230,8 @@ def r2_of_tasks(
     tasks = TaskCollection.of(X, y, ids, sample_weight)
     ask = functools.partial(_judge_chunk, predict, tasks.data.input_names)
     tables = (*tasks.data.tables[1:], tasks.ids, tasks.data.weights)
-    found: Errors = _dask.add_chunks(ask, tables, [None] * tables[0].numblocks[0])
+    found: Errors = _dask.add_chunks(ask, tables, _dask.starts_of(tables[0]))
+    require_judged(found)
     return float(found.r2[0])
 
 
@@ -272,8 +269,8 @@ class _Parts(NamedTuple):
 
 def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any) -> Sums:
     inputs = np.asarray(to_numpy(inputs), dtype=np.float64)
-    target = np.asarray(to_numpy(target), dtype=np.float64).reshape(len(inputs), -1)
-    names, code = read_codes(ids, len(inputs), told.start)
+    target = as_column(np.asarray(to_numpy(target), dtype=np.float64))
+    names, code = read_codes(ids, len(inputs), told.start or 0)
     fold = np.full(len(inputs), -1, dtype=np.intp)
     for number, where in told.classes.parts(len(inputs)):
         fold[where] = number
@@ -290,7 +287,10 @@ def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any) -> 
 
 def read_codes(ids: Any, n_rows: int, start: int = 0) -> tuple[list[Any], IntArray]:
     """Distinct ids of a chunk, and which of them each row has."""
+    check.refuse_mask(ids, "tasks")
     block = np.asarray(to_numpy(ids))
+    if not block.size and not n_rows:
+        return [], np.empty(0, dtype=np.intp)
     if block.dtype.kind in "biufUS" and block.ndim == 1:
         names, code = np.unique(block, return_inverse=True)
         if block.dtype.kind != "f" or not np.isnan(names).any():
@@ -349,12 +349,13 @@ def _aligned(X: Any, ids: Any) -> tuple[Any, Any, Any]:
 
 def _aligned_ids(inputs: Any, ids: Any) -> Any:
     """Ids of rows as a Dask array in the chunks of these."""
-    (_, placed), _ = _dask.aligned((inputs, _as_ids(ids)), None, ("tasks", "X"))
+    (_, placed), _ = _dask.aligned((inputs, _as_ids(ids)), None, ("X", "tasks"))
     return placed
 
 
 def _as_ids(ids: Any) -> Any:
     if not _dask.is_dask(ids):
+        check.refuse_mask(ids, "tasks")
         ids = to_numpy(ids)
         array = ids if isinstance(ids, np.ndarray) else check.as_ids(check.read_ids(ids, None))
         return array.reshape(-1) if array.ndim == 2 and array.shape[1] == 1 else array
@@ -363,22 +364,23 @@ def _as_ids(ids: Any) -> Any:
         plain = getattr(getattr(ids, "dtype", None), "kind", "O") in "biuf"
         array = (ids if plain else ids.astype(object)).to_dask_array()
     else:
-        array = ids.data if hasattr(ids, "coords") else ids  # xarray
+        array = (ids.data if hasattr(ids, "coords") else ids).copy()  # xarray; counted as ours
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
 def _predict_chunk(inputs: Any, ids: Any, predict: Any, columns: Any) -> FloatArray:
+    if not inputs.shape[0]:
+        return np.empty(0)
     rows = _dask.as_frame(np.asarray(to_numpy(inputs)), columns)
     return np.asarray(predict(rows, np.asarray(to_numpy(ids))))
 
 
 def _judge_chunk(
-    predict: Any, columns: Any, told: Any, inputs: Any, target: Any, ids: Any, weights: Any
+    predict: Any, columns: Any, start: Any, inputs: Any, target: Any, ids: Any, weights: Any
 ) -> Errors:
+    true = read_true(target, start, None, "y")
     predicted = _predict_chunk(inputs, ids, predict, columns)
-    true = np.asarray(to_numpy(target), dtype=np.float64).reshape(-1, 1)
-    each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
-    return Errors.of(true, predicted[:, None], each)
+    return Errors.of(true, predicted[:, None], weights)
 
 
 def _strangers_of(known: frozenset[Any], told: Any, inputs: Any, ids: Any) -> _Means:

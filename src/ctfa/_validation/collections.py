@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from ctfa._validation.data import LARGEST, SMALLEST
+from ctfa._validation.data import LARGEST, SMALLEST, refuse_dates
 from ctfa.core.moments import DOUBTFUL_SQUARE
 from ctfa.core.types import FloatArray
 
@@ -19,6 +21,68 @@ def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
         estimator.feature_names_in_ = np.asarray(labels, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
+
+
+def refuse_kind(kind: Any, what: str) -> None:
+    """Refuse an array of dates, or of numbers of two parts, by its dtype."""
+    if getattr(kind, "kind", "") in ("m", "M"):
+        refuse_dates(np.empty(0, dtype=kind), what)
+    if "complex" in str(kind):
+        raise ValueError(
+            f"{what} holds numbers of {kind}. Complex data not supported: pass the real and the "
+            "imaginary parts as columns of their own."
+        )
+
+
+def read_numbers(data: Any, what: str) -> FloatArray:
+    """Objects or text as float64."""
+    try:
+        return np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{what} holds something that is not a number ({error}): encode or drop columns that "
+            "are not numbers."
+        ) from error
+
+
+def require_two_dimensions(table: Any, what: str) -> None:
+    """Refuse a vector, or nothing, as inputs."""
+    if table is None:
+        raise ValueError(f"{what} is None: pass an array or data frame of numbers.")
+    if table.ndim != 2:
+        # The first words are scikit-learn's, which its users may look for.
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead: {what} has one dimension. Reshape your data "
+            f"with {what}.reshape(-1, 1) if it is a single feature, {what}.reshape(1, -1) if it is "
+            "a single row."
+        )
+
+
+def require_some_columns(n_columns: int, what: str) -> None:
+    """Refuse a table without columns."""
+    if not n_columns:
+        if what == "baseline":
+            raise ValueError("baseline has no columns: leave it out.")
+        raise ValueError(f"{what} has 0 columns (0 feature(s)): pass at least one column.")
+
+
+def require_unique_labels(labels: Any, what: str) -> None:
+    """Refuse a frame in which two columns have the same name."""
+    for label, count in Counter([] if labels is None else labels).items():
+        if count > 1:
+            raise ValueError(
+                f"Expected unique column names, and {label!r} is that of {count} columns of "
+                f"{what}: rename or drop all but one."
+            )
+
+
+def require_one_weight_each(shape: tuple[Any, ...]) -> None:
+    """Refuse weights of the rows that are a table."""
+    if len(shape) != 1:
+        raise ValueError(
+            f"sample_weight has shape {tuple(shape)}: pass one weight for each row of X, in one "
+            "dimension."
+        )
 
 
 def require_one_target(n_targets: int) -> None:
@@ -39,6 +103,16 @@ def require_some_rows(n_rows: int) -> None:
         )
 
 
+def require_same_heights(heights: Mapping[str, int]) -> None:
+    """Refuse a chunk that has other numbers of rows in some tables than in the inputs."""
+    for name, n_rows in heights.items():
+        if n_rows != heights["X"]:
+            raise ValueError(
+                f"a chunk of {name} has {n_rows} rows where that of X has {heights['X']}: pass "
+                "the same samples in all, in chunks of the same rows."
+            )
+
+
 def require_all_rows(n_read: int, n_known: int | None) -> None:
     """Refuse sums of another number of rows than the collection said it has."""
     if n_known is not None and n_read != n_known:
@@ -48,10 +122,12 @@ def require_all_rows(n_read: int, n_known: int | None) -> None:
         )
 
 
-def refuse_number(value: float, row: int, column: int, what: str, labels: Any) -> None:
-    """Refuse a number that is not finite, and say where it is."""
+def refuse_number(
+    row: int, column: int, value: float, is_local: bool, what: str, labels: Any
+) -> None:
+    """Refuse a number that is not finite, and say where it is, in all rows or in its chunk."""
     name = str(column) if labels is None else repr(str(labels[column]))
-    where = f"row {row}, column {name}"
+    where = f"row {row}{' of a chunk' if is_local else ''}, column {name}"
     if what == "Y":
         raise ValueError(f"Input Y contains infinity at {where}: use NaN for missing values.")
     kind = "NaN" if np.isnan(value) else "infinity"
@@ -59,6 +135,15 @@ def refuse_number(value: float, row: int, column: int, what: str, labels: Any) -
         f"Input {what} contains NaN or infinity (first {kind} at {where}): fill the gaps or drop "
         "those rows or columns first."
     )
+
+
+def require_some_weight(*, has_weight: bool) -> None:
+    """Refuse a score of rows that all have weight zero."""
+    if not has_weight:
+        raise ValueError(
+            "sample_weight is zero for every row, so nothing is left to judge: give the rows that "
+            "count a positive weight."
+        )
 
 
 def require_moderate(size: FloatArray, what: str, labels: Any) -> None:

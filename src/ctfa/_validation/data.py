@@ -97,7 +97,7 @@ def read_inputs(
     values = _as_it_is(X)
     if values is None:
         refuse_mask(X, "X")
-        _refuse_dates(X, "X")
+        refuse_dates(X, "X")
     if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
         estimator.n_features_in_ = values.shape[1]
@@ -169,7 +169,7 @@ def read_targets(
     """
     require_given(Y, what)
     refuse_mask(Y, what)
-    _refuse_dates(Y, what)
+    refuse_dates(Y, what)
     library, labels = container_of(Y)
     values = _as_it_is(Y)
     if values is None or values.size == 0 or values.ndim not in (1, 2):
@@ -217,6 +217,7 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
     """Weights of the rows as they were given, or None where there are none."""
     if sample_weight is None:
         return None
+    refuse_mask(sample_weight, "sample_weight")
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -262,10 +263,8 @@ def require_width(values: FloatArray, width: int, what: str, columns: str) -> No
 
 def require_rows(values: FloatArray, minimum: int) -> None:
     """Refuse too few rows for a score."""
-    if values.shape[0] < minimum:
-        raise ValueError(
-            f"R2 of {values.shape[0]} row is not defined: pass {minimum} rows or more."
-        )
+    if len(values) < minimum:
+        raise ValueError(f"R2 of {len(values)} row is not defined: pass {minimum} rows or more.")
 
 
 def require_same_targets(targets: Targets, names: Sequence[str], *, named: bool) -> None:
@@ -373,7 +372,7 @@ def _refuse_gaps(
     )
 
 
-def _refuse_dates(data: Any, what: str) -> None:
+def refuse_dates(data: Any, what: str) -> None:
     """Dates would be taken for the numbers that encode them, in whatever unit they have."""
     is_frame = hasattr(data, "columns")
     kinds = list(data.dtypes) if is_frame else [getattr(data, "dtype", None)]
