@@ -266,6 +266,8 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
 
     def _folds_wanted(self, n_targets: int) -> list[Wanted]:
         """Folds that choose the limit, where it is chosen."""
+        check.read_criterion(self.criterion, TARGET_CRITERIA)
+        check.require(self.scan, SCANS, "scan")
         limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
         chosen = limit is None and n_targets > 1
         return [Wanted("limit", self.cv, lowered=True)] if chosen else []

@@ -117,7 +117,8 @@ class RunningSums:
         n_rows, n_inputs = sample.inputs.shape
         n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
         widths = (n_baseline, n_inputs, targets.values.shape[1])
-        if not all(_is_number(want.cv) for want in wanted):
+        # Folds that cannot be are the fit's to refuse.
+        if not all(_is_number(want.cv) and _can_be(want, n_rows) for want in wanted):
             return None
         n_classes = 1 + sum(int(want.cv) - 1 for want in wanted)
         needed, given = n_classes * sum(widths) ** 2, n_rows * sum(widths)
@@ -306,6 +307,12 @@ def _joined(held: Any) -> IntArray:
         numbers[fold] = number
         rows += more
     return numbers
+
+
+def _can_be(want: Wanted, n_rows: int) -> bool:
+    """Whether rows can be divided into so many folds."""
+    fits = want.lowered or int(want.cv) <= n_rows // 2
+    return n_rows >= 4 and int(want.cv) >= 2 and fits
 
 
 def _is_number(cv: Any) -> bool:
