@@ -50,7 +50,7 @@ def main() -> None:
     targets.annotate(
         "neighbours only",
         (last["targets"], last["fit_s"]),
-        (0, 8),
+        (0, -14),
         textcoords="offset points",
         ha="right",
         fontsize=9,
