@@ -117,6 +117,11 @@ def test_parquet_that_cannot_be_read_is_said(folder, tmp_path):
         of_parquet(folder, FEATURES, TARGETS, rows=0)
     with pytest.raises(ValueError, match="features="):
         of_parquet(folder, [], TARGETS)
+    for content in (b"", b"x0,x1\n1,2\n"):
+        (tmp_path / "torn.parquet").write_bytes(content)
+        with pytest.raises(ValueError, match=r"torn.parquet cannot be read as Parquet \(.*again"):
+            of_parquet(tmp_path / "torn.parquet", FEATURES, TARGETS)
+    (tmp_path / "torn.parquet").unlink()
     TABLE[:0].to_parquet(tmp_path / "nothing.parquet")
     with pytest.raises(ValueError, match="has no rows"):
         of_parquet(tmp_path / "nothing.parquet", FEATURES, TARGETS)

@@ -93,6 +93,7 @@ def of_parquet(
     folders: dict[str, Any] = {}
     if Path(path).is_dir():
         folders = {"partitioning": "hive", "partition_base_dir": str(path)}
+    _require_readable(files)
     whole = dataset.dataset(files, format="parquet", **folders)
     first = _read_names(features, "features")
     second = _read_names(targets, "targets")
@@ -296,6 +297,19 @@ def _files(path: Any) -> list[str]:
     if not found:
         raise FileNotFoundError(f"there is {what} {path}: pass a Parquet file, a folder or a glob.")
     return sorted(found)
+
+
+def _require_readable(files: list[str]) -> None:
+    """Refuse files that are empty, cut off or no Parquet."""
+    parquet = importlib.import_module("pyarrow.parquet")
+    for file in files:
+        try:
+            parquet.read_metadata(file)
+        except (OSError, ValueError) as error:
+            raise ValueError(
+                f"{file} cannot be read as Parquet ({str(error).rstrip('.')}): write it again, or "
+                "leave it out."
+            ) from error
 
 
 def _is_table(file: Path, folder: Path) -> bool:

@@ -233,10 +233,10 @@ def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> N
     if first is not None:
         names = data.input_names
         name = str(first.column) if names is None else repr(str(names[first.column]))
-        check.refuse_streamed_input_gaps(first.row, name)
+        check.refuse_streamed_gaps("X", first.row, f"column {name}")
     first = sums.trouble[-1]
     if first is not None:
-        check.refuse_streamed_gaps(first.row, targets.names[first.column])
+        check.refuse_streamed_gaps("Y", first.row, f"target {targets.names[first.column]!r}")
     check.require_rows_in_piece(sum(part.n_samples for part in sums.classes.values()))
 
 

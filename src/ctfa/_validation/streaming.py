@@ -72,21 +72,12 @@ def refuse_streamed_regressor(regressor: Any, known: Sequence[type]) -> None:
     )
 
 
-def refuse_streamed_gaps(row: int, name: str) -> None:
-    """Refuse missing values."""
+def refuse_streamed_gaps(what: str, row: int, column: str) -> None:
+    """Refuse missing values, of targets or of inputs, where a fit would take them."""
     raise ValueError(
-        f"Y contains missing values (first at row {row}, target {name!r}), and sums over the rows "
-        "of one target say nothing of another's: fill the gaps, drop those rows, or use fit on "
-        "all rows."
-    )
-
-
-def refuse_streamed_input_gaps(row: int, column: str) -> None:
-    """Refuse missing inputs, where a fit would take them."""
-    raise ValueError(
-        f"X contains missing values (first at row {row}, column {column}), and sums over the rows "
-        "of one target say nothing of another's: fill the gaps, drop those rows, or use fit on "
-        "all rows."
+        f"{what} contains missing values (first at row {row}, {column}), and sums over the rows of "
+        "one target say nothing of another's: fill the gaps, drop those rows, or use fit on all "
+        "rows."
     )
 
 
