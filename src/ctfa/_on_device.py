@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ctfa._collections._devices import is_foreign
+from ctfa._collections import is_foreign
 from ctfa.core import backend
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])

@@ -1,6 +1,7 @@
 """Arrays, frames, Dask collections and arrays on devices, read as the sums that a fit needs.
 
-Nothing else knows Dask or another array library. What sums cannot answer (missing values, penalised
+Nothing else knows Dask; arrays of other libraries are known here as data, and to the kernels as
+devices by their names. What sums cannot answer (missing values, penalised
 fits, regressors that are no least squares) is asked of the rows themselves, which are gathered up
 to ``ROWS_LIMIT``.
 """
@@ -18,7 +19,7 @@ from ctfa._collections._collection import (
     stand_in,
 )
 from ctfa._collections._dask import compute, is_dask
-from ctfa._collections._devices import to_numpy
+from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._digits import Digits
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._lazy import answers_lazily
@@ -59,6 +60,7 @@ __all__ = [
     "deal_rows",
     "is_collection",
     "is_dask",
+    "is_foreign",
     "is_lazy",
     "learns_from_sums",
     "means_of_strangers",
