@@ -1,12 +1,26 @@
-"""Laws of spaces, criteria and scans, by the public checks of ctfa.testing."""
+"""Laws of spaces, criteria, scans and linear models, by the public checks of ctfa.testing."""
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, Ridge
 
 import problems
-from ctfa import testing
+from ctfa import (
+    CTFARegressor,
+    CTFARegressorCV,
+    FeatureAggregator,
+    MultiInputCTFARegressor,
+    PooledCTFARegressor,
+    TargetAggregator,
+    baselines,
+    multi_input_layout,
+    nonlinctfa,
+    testing,
+)
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
@@ -276,3 +290,144 @@ def test_fits_without_anything_to_explain_have_no_f():
     fit = Fit(np.array([0.0, 1.0]), np.array([0.0, 0.0]), 10, 2, 2, 7, 1.0)
     assert fit.f_statistic.tolist() == [0.0, np.inf]
     assert Evidence((fit,), fit, lambda: fit).difference is fit
+
+
+def related(seed, n_rows=150, n_inputs=6, n_targets=6):
+    """Correlated inputs, and targets in two groups."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_rows, n_inputs)) + 0.7 * rng.normal(size=(n_rows, 1))
+    slopes = rng.normal(size=(n_inputs, 2))[:, rng.integers(0, 2, n_targets)]
+    return X, X @ slopes + 2.0 * rng.normal(size=(n_rows, n_targets))
+
+
+def in_si_units(z):
+    """Pressure in Pa beside a flux in kg m-2 s-1, made of numbers about one."""
+    return np.column_stack([101325.0 + 800.0 * z[:, 0], 3e-5 + 2e-5 * z[:, 1]])
+
+
+#: Linear models that any unit of any column must leave as they are.
+ONE_BY_ONE = {
+    "default": CTFARegressor(features="passthrough"),
+    "explicit": CTFARegressor(LinearRegression(), features="passthrough"),
+    "shrunk": CTFARegressor(features="passthrough", head="shrink"),
+    "single": CTFARegressor(targets="passthrough", features="passthrough"),
+    "ridge": CTFARegressor(targets=TargetAggregator(solver="ridge"), features="passthrough"),
+    "flip": CTFARegressor(targets=TargetAggregator(flip=True), features="passthrough"),
+    "guard": CTFARegressor(targets=TargetAggregator(guard="member"), features="passthrough"),
+    "searched": CTFARegressorCV(features="passthrough"),
+    "groups alone": TargetAggregator(scan="correlation"),
+}
+#: And those that average features in the units given.
+TOGETHER = {
+    "default": CTFARegressor(),
+    "searched": CTFARegressorCV(),
+    "folds": CTFARegressor(features=FeatureAggregator("r2", max_loss=1e-3, cv=5)),
+    "ridge": CTFARegressor(features=FeatureAggregator(solver="ridge")),
+}
+
+
+@pytest.mark.parametrize("name", ONE_BY_ONE)
+def test_linear_models_do_not_depend_on_units(name):
+    for seed in range(3):
+        X, Y = related(seed)
+        testing.check_units(ONE_BY_ONE[name], X, Y, seed=seed)
+        weights = np.random.default_rng(seed).uniform(0.2, 2.0, len(X))
+        testing.check_units(ONE_BY_ONE[name], X, Y, seed=seed, sample_weight=weights)
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_means_of_features_do_not_depend_on_offsets_and_a_common_unit(name):
+    for seed in range(3):
+        X, Y = related(seed)
+        testing.check_units(TOGETHER[name], X, Y, one_factor=True, seed=seed)
+
+
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_units_do_not_matter_beside_a_season_or_gaps(head):
+    model = CTFARegressor(features="passthrough", head=head)
+    X, Y = related(0)
+    months = np.arange(len(X)) * (2.0 * np.pi / 12.0)
+    season = np.column_stack([np.sin(months), np.cos(months)])
+    testing.check_units(model, X, Y, baseline=season)
+    gaps = np.random.default_rng(0).random(Y.shape) < 0.1
+    testing.check_units(model, X, np.where(gaps, np.nan, Y))
+
+
+@pytest.mark.parametrize("features", ["passthrough", None])
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_units_do_not_matter_to_tasks_with_rows_of_their_own(head, features):
+    for seed in range(2):
+        X, Y = related(seed, n_rows=240)
+        tasks = np.random.default_rng(seed).integers(0, 6, len(X))
+        X[:, -1] = tasks % 3  # a property of the task
+        y = Y[np.arange(len(X)), tasks]
+        model = PooledCTFARegressor(head=head, features=features)
+        testing.check_units(model, X, y, one_factor=features is None, seed=seed, tasks=tasks)
+
+
+@pytest.mark.parametrize("aggregate", ["mean", "pool"])
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_units_do_not_matter_to_targets_with_inputs_of_their_own(head, aggregate):
+    rng = np.random.default_rng(0)
+    own = 0.6 * rng.normal(size=(120, 5, 3)) + rng.normal(size=(120, 1, 3))
+    slopes = rng.normal(size=(3, 2))[:, [0, 0, 1, 1, 0]]
+    Y = np.einsum("nlk,kl->nl", own, slopes) + 2.0 * rng.normal(size=(120, 5))
+    X, layout = multi_input_layout(own)
+    testing.check_units(MultiInputCTFARegressor(layout, aggregate=aggregate, head=head), X, Y)
+
+
+def test_the_law_of_units_finds_a_penalty_that_has_units():
+    X, Y = related(0)
+    with pytest.raises(AssertionError, match="depend on units"):
+        testing.check_units(CTFARegressor(Ridge(10.0), features="passthrough"), X, Y)
+
+
+def test_pressure_beside_a_flux_is_explained_as_well_as_numbers_about_one():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(200, 2))
+    Y = z @ np.array([[1.0, 1.0, 0.3], [0.5, 0.5, -1.0]]) + 0.3 * rng.normal(size=(200, 3))
+    X, tasks = in_si_units(z), np.repeat(np.arange(4), 50)
+    for model in (CTFARegressor(), nonlinctfa(), baselines.SingleTaskRegressor()):
+        assert model.fit(X, Y).score(X, Y) == pytest.approx(model.fit(z, Y).score(z, Y), abs=1e-3)
+        assert model.score(z, Y) > 0.9
+    pooled = PooledCTFARegressor()
+    expected = pooled.fit(z, Y[:, 0], tasks=tasks).score(z, Y[:, 0], tasks=tasks)
+    assert pooled.fit(X, Y[:, 0], tasks=tasks).score(X, Y[:, 0], tasks=tasks) == (
+        pytest.approx(expected, abs=1e-9)
+    )
+
+
+@pytest.mark.parametrize("way", ["tall", "Dask", "pieces"])
+def test_sums_of_rows_do_not_depend_on_units(way):
+    dask = pytest.importorskip("dask.array")
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(20_000, 2))
+    Y = z @ np.array([[1.0, 1.0, 0.3], [0.5, 0.5, -1.0]]) + rng.normal(size=(20_000, 3))
+    scores = []
+    for X in (z, in_si_units(z)):
+        model = CTFARegressor(features="passthrough")
+        if way == "tall":
+            model.fit(X, Y)
+        elif way == "Dask":
+            model.fit(dask.from_array(X, chunks=(3000, 2)), dask.from_array(Y, chunks=(3000, 3)))
+        else:
+            model.partial_fit(zip(np.split(X, 4), np.split(Y, 4), strict=True))
+        scores.append(model.score(X, Y))
+    assert scores[0] > 0.3
+    assert scores[1] == pytest.approx(scores[0], abs=1e-9)
+
+
+def test_least_squares_sees_directions_of_a_condition_number_of_1e8():
+    rng = np.random.default_rng(0)
+    x, u = rng.normal(size=(2, 200))
+    X, y = np.column_stack([x, x + 1e-8 * u]), u + 0.1 * rng.normal(size=200)
+    assert CTFARegressor(features="passthrough").fit(X, y).score(X, y) > 0.98
+
+
+def test_options_of_a_least_squares_regressor_are_obeyed():
+    X, Y = related(0)
+    for regressor in (LinearRegression(positive=True), LinearRegression(fit_intercept=False)):
+        model = CTFARegressor(regressor, targets="passthrough", features="passthrough").fit(X, Y)
+        expected = clone(regressor).fit(X, Y[:, 2])
+        assert_allclose(model.regressors_[2].coef_, expected.coef_)
+        assert model.regressors_[2].get_params() == regressor.get_params()

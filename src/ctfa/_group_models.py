@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa._collections import Collection
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa.core.design import Design
 from ctfa.core.types import FloatArray
 
 
@@ -61,7 +63,7 @@ def fit_regressors(
     return list(
         Parallel(n_jobs=n_jobs)(
             delayed(fit_observed)(
-                clone(regressor), reduced(aggregator, sample.inputs), mean, sample.weights
+                regressor, reduced(aggregator, sample.inputs), mean, sample.weights
             )
             for aggregator, mean in zip(features, means.T, strict=True)
         )
@@ -96,7 +98,7 @@ def fit_to_rows(
         tables = (gathered([k], a.n_groups_ + 1) for k, a in enumerate(features))
     return list(
         Parallel(n_jobs=n_jobs)(
-            delayed(fit_observed)(clone(regressor), table[:, :-1], table[:, -1], weights)
+            delayed(fit_observed)(regressor, table[:, :-1], table[:, -1], weights)
             for table in tables
         )
     )
@@ -105,13 +107,52 @@ def fit_to_rows(
 def fit_observed(
     regressor: Any, inputs: FloatArray, column: FloatArray, weights: FloatArray | None
 ) -> Any:
-    """Fit a regressor to the rows where a column is observed."""
+    """Fit a regressor, as ``fit_regressor`` does, to the rows where a column is observed."""
     rows = ~np.isnan(column)
     if rows.all():
-        extra = {} if weights is None else {"sample_weight": weights}
-        return regressor.fit(inputs, column, **extra)
-    extra = {} if weights is None else {"sample_weight": weights[rows]}
-    return regressor.fit(inputs[rows], column[rows], **extra)
+        return fit_regressor(regressor, inputs, column, weights)
+    return fit_regressor(
+        regressor, inputs[rows], column[rows], None if weights is None else weights[rows]
+    )
+
+
+def fit_regressor(
+    template: Any, inputs: FloatArray, target: FloatArray, weights: FloatArray | None
+) -> Any:
+    """A fresh copy of a regressor, fitted; ``target`` is one column, or several for least squares.
+
+    Least squares is solved with columns at unit length, whoever passed it. Since version 1.9
+    scikit-learn drops directions of ``X`` weaker than 1e-6 of the strongest, in the units given:
+    pressures in Pa beside fluxes in kg m-2 s-1 would leave the fluxes without a coefficient.
+    """
+    if is_least_squares(template):
+        return _least_squares(template, inputs, target, weights)
+    extra = {} if weights is None else {"sample_weight": weights}
+    return clone(template).fit(inputs, target, **extra)
+
+
+def is_least_squares(regressor: Any) -> bool:
+    """Whether a regressor is least squares with an intercept, and nothing else is asked of it."""
+    if type(regressor) is not LinearRegression:
+        return False
+    usual = getattr(LinearRegression(), "tol", None)  # before version 1.7 there is none
+    same = getattr(regressor, "tol", None) == usual
+    return bool(same and regressor.fit_intercept and not regressor.positive)
+
+
+def _least_squares(
+    template: LinearRegression, inputs: FloatArray, target: FloatArray, weights: FloatArray | None
+) -> LinearRegression:
+    """What ``LinearRegression.fit`` finds, without its checks, which take longer than the fit."""
+    design = Design.of(inputs, weights)
+    coef, intercept = design.coefficients(target.reshape(inputs.shape[0], -1))
+    regressor = LinearRegression(copy_X=template.copy_X, n_jobs=template.n_jobs)
+    regressor.n_features_in_, regressor.rank_ = inputs.shape[1], design.rank
+    if target.ndim == 1:
+        regressor.coef_, regressor.intercept_ = coef[:, 0], float(intercept[0])
+    else:
+        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), intercept
+    return regressor
 
 
 def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:

@@ -7,10 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
-from sklearn.linear_model import LinearRegression
 
-from ctfa._group_models import fit_observed
+from ctfa._group_models import fit_observed, fit_regressor, is_least_squares
 from ctfa.core.types import FloatArray, IntArray
 
 HEADS = ("mean", "shrink")
@@ -49,12 +47,10 @@ def fit_singles(
     """Fit a model of its own for each target whose trust is below one."""
     targets = np.flatnonzero(trust < 1.0)
     own = values[:, targets]
-    plain = type(regressor) is LinearRegression and not regressor.positive
-    if targets.size and plain and not np.isnan(own).any():
+    if targets.size and is_least_squares(regressor) and not np.isnan(own).any():
         # Least squares fits each column by itself, so all at once is the same and much faster.
-        extra = {} if weights is None else {"sample_weight": weights}
-        return SingleModels(targets, [clone(regressor).fit(inputs, own, **extra)])
+        return SingleModels(targets, [fit_regressor(regressor, inputs, own, weights)])
     models = Parallel(n_jobs=n_jobs)(
-        delayed(fit_observed)(clone(regressor), inputs, column, weights) for column in own.T
+        delayed(fit_observed)(regressor, inputs, column, weights) for column in own.T
     )
     return SingleModels(targets, list(models))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sklearn.linear_model import LinearRegression
-
 from ctfa import _validation as check
+from ctfa._group_models import is_least_squares
 from ctfa._own_rule import LIMITS, OwnChoice, OwnRule, choose
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.criteria import TARGET_CRITERIA, target_risk
@@ -35,13 +34,12 @@ def read_rule(
     check.require(aggregator.scale, ["standard", "center", "none"], "scale")
     check.require(aggregator.solver, ["ols", "ridge"], "solver")
     check.refuse_for_own_inputs(aggregator, aggregate, is_risk=criterion is target_risk)
-    plain = type(regressor) is LinearRegression
     return OwnRule(
         criterion,
         aggregator.scan,
         aggregator.scale,
         aggregator.solver,
-        penalised=aggregator.solver == "ridge" or not plain,
+        penalised=aggregator.solver == "ridge" or not is_least_squares(regressor),
         shrinks=shrinks,
         graph=check.read_graph(aggregator.connectivity, values, "targets"),
         order=aggregator.order,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
-from ctfa._group_models import reduced
+from ctfa._group_models import fit_regressor, is_least_squares, reduced
 from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
@@ -155,11 +153,10 @@ def fit_groups(
     centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
     slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(slots, partition.labels, series.has)
-    plain = _is_plain(template) and feature_template is None
-    fresh = copy.copy if plain else clone
+    # Least squares is too short to be worth a worker.
+    plain = is_least_squares(template) and feature_template is None
     results = Parallel(n_jobs=1 if plain else n_jobs)(
-        # A clone looks through every parameter; least squares has none worth it.
-        delayed(_fit_group)(rows, judged, feature_template, fresh(template), names, folds)
+        delayed(_fit_group)(rows, judged, feature_template, template, names, folds)
         for rows, judged, names in zip(
             _rows_of_groups(series, own, partition, slots),
             _judged_rows(series, aggregate, partition, slots, feature_template),
@@ -254,9 +251,7 @@ def _fit_group(
         features.fit(judged.inputs, judged.target)  # their weights are used up
     features.feature_names_in_ = np.array(slot_names, dtype=object)
     columns = reduced(features, rows.inputs)
-    if _is_plain(regressor):
-        return features, _least_squares(regressor, columns, rows)
-    return features, regressor.fit(columns, rows.target, **extra)
+    return features, fit_regressor(regressor, columns, rows.target, rows.weights)
 
 
 def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds | None) -> None:
@@ -270,22 +265,3 @@ def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds
     sample = check.Sample(rows.inputs, rows.weights, None, None, rows.counts, folds)
     features.n_features_in_ = rows.inputs.shape[1]
     features._fit_factored(features._factor(sample, rows.target), rows.target)
-
-
-def _least_squares(regressor: Any, columns: FloatArray, rows: GroupRows) -> Any:
-    """What ``LinearRegression.fit`` does, without its checks, which cost ten times the fit."""
-    root = np.ones(rows.target.size) if rows.weights is None else np.sqrt(rows.weights)
-    share = root**2 / (root**2).sum()
-    centre, level = share @ columns, share @ rows.target
-    scaled = (columns - centre) * root[:, None]
-    solved = np.linalg.lstsq(scaled, (rows.target - level) * root, rcond=None)
-    regressor.coef_, _, regressor.rank_, regressor.singular_ = solved
-    regressor.intercept_ = float(level - centre @ regressor.coef_)
-    regressor.n_features_in_ = columns.shape[1]
-    return regressor
-
-
-def _is_plain(regressor: Any) -> bool:
-    """Whether a regressor is least squares as it comes, whose fits are too short for workers."""
-    plain = type(regressor) is LinearRegression
-    return plain and regressor.fit_intercept and not regressor.positive

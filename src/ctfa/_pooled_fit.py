@@ -153,7 +153,7 @@ class PooledFit(FittedGroups, StreamingTasks):
                 delayed(fit_group)(
                     rows.take(np.arange(rows.index.size), self.labels_ == group),
                     features if template is None else self._named(template),
-                    clone(self._template),
+                    self._template,
                     aggregate=template is not None,
                 )
                 for group, features in enumerate(self.features_)
@@ -171,7 +171,7 @@ class PooledFit(FittedGroups, StreamingTasks):
             self.__dict__.pop(name, None)
         if self.unseen == "global":
             identity = keep_features(self, 1)[0]
-            everybody = fit_group(rows, identity, clone(self._template), aggregate=False)
+            everybody = fit_group(rows, identity, self._template, aggregate=False)
             self.global_regressor_ = everybody.regressor
         if self.unseen == "nearest":
             self._nearest = Nearest.of(rows, self.labels_)

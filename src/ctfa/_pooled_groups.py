@@ -9,7 +9,7 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
-from ctfa._group_models import reduced
+from ctfa._group_models import fit_regressor, reduced
 from ctfa._pooled_rule import TaskRows
 from ctfa.core.offsets import Offsets, random_intercepts
 from ctfa.core.types import FloatArray, IntArray
@@ -38,9 +38,8 @@ def fit_group(
         features._fit_factored(features._factor(sample, target), target, "y within tasks")
     inputs = reduced(features, rows.inputs)
     offsets = random_intercepts(rows.summaries(inputs))
-    extra = {} if rows.weights is None else {"sample_weight": rows.weights}
-    regressor.fit(inputs, rows.target - offsets.values[rows.index], **extra)
-    return GroupFit(features, offsets, regressor)
+    left = rows.target - offsets.values[rows.index]
+    return GroupFit(features, offsets, fit_regressor(regressor, inputs, left, rows.weights))
 
 
 class Nearest(NamedTuple):

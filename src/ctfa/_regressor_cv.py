@@ -14,6 +14,7 @@ from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
 from ctfa._collections import Collection, Wanted, is_collection, learns_from_sums
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._group_models import fit_regressor
 from ctfa._heads import SingleModels, fit_singles
 from ctfa._merging import PathPoint, solve_path
 from ctfa._regressor import CTFARegressor
@@ -305,9 +306,7 @@ class _FoldModels:
         inputs, rows = self._sample.inputs, self._rows
         if partition is not None:
             inputs, rows = partition.mean(inputs), partition.mean(rows)
-        weights = self._sample.weights
-        extra = {} if weights is None else {"sample_weight": weights}
-        regressor = clone(self._model._template).fit(inputs, mean, **extra)
+        regressor = fit_regressor(self._model._template, inputs, mean, self._sample.weights)
         return np.asarray(regressor.predict(rows)).reshape(-1)
 
 

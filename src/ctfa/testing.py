@@ -1,4 +1,4 @@
-"""The laws that spaces, criteria and scans obey, for tests of your own ones too.
+"""The laws that spaces, criteria, scans and linear models obey, for tests of your own ones too.
 
 Each function raises an ``AssertionError`` that names the law that failed.
 """
@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from sklearn.base import clone
 
 from ctfa.core.criteria import Criterion
 from ctfa.core.fit import Evidence, Fit
@@ -128,6 +129,71 @@ def check_scan(
         "the partition changed inside its interval"
     )
     return history
+
+
+def check_units(
+    model: Any,
+    X: FloatArray,
+    y: FloatArray,
+    *,
+    one_factor: bool = False,
+    seed: int = 0,
+    rtol: float = 1e-6,
+    sample_weight: Any = None,
+    **metadata: Any,
+) -> None:
+    """Check that a linear model does not depend on the units that its data come in.
+
+    Columns of ``X`` and ``y`` get other units, up to a factor of 1e10 apart, and other origins, a
+    hundred standard deviations away: groups must stay the same, and predictions must come out in
+    the new units.
+
+    Parameters
+    ----------
+    model : estimator
+        A regressor or aggregator that is linear in its inputs; of an aggregator only the groups
+        are compared. A penalty of the user's own, such as that of ``Ridge``, has units and fails.
+    X, y : arrays
+        Data of a fit, in units in which nothing is lost to rounding.
+    one_factor : bool, default=False
+        Whether all columns of ``X`` get the same factor. Means of features, Phase II, are means in
+        the units given: they obey only this.
+    seed : int, default=0
+        Which units are tried.
+    rtol : float, default=1e-6
+        Tolerance of predictions, in standard deviations of their targets.
+    sample_weight : array, default=None
+        Weights of the rows, for ``fit``.
+    **metadata
+        What else ``fit`` and ``predict`` take, such as ``tasks``.
+    """
+    rng = np.random.default_rng(seed)
+    given = (
+        dict(metadata) if sample_weight is None else {**metadata, "sample_weight": sample_weight}
+    )
+    factors = np.ones(X.shape[1]) if one_factor else _factors(X.shape[1], rng)
+    inputs = X * factors * 10.0 ** rng.uniform(-5.0, 5.0) if one_factor else X * factors
+    inputs = inputs + 100.0 * np.nanstd(inputs, axis=0) * rng.normal(size=X.shape[1])
+    n_targets = 1 if y.ndim == 1 else y.shape[1]
+    units = _factors(n_targets, rng)
+    origins = 100.0 * units * np.nanstd(y, axis=0) * rng.normal(size=n_targets)
+    before = clone(model).fit(X, y, **given)
+    after = clone(model).fit(
+        inputs, (y.reshape(len(y), -1) * units + origins).reshape(y.shape), **given
+    )
+    assert np.array_equal(before.labels_, after.labels_), "groups depend on units"
+    if not hasattr(before, "predict"):
+        return
+    expected = np.asarray(before.predict(X, **metadata)).reshape(len(y), -1)
+    found = np.asarray(after.predict(inputs, **metadata)).reshape(len(y), -1)
+    spread = np.nanstd(y, axis=0)
+    gap = np.abs((found - origins) / units - expected) / spread
+    assert not (gap > rtol).any(), f"predictions depend on units, by {np.nanmax(gap):.1e}"
+
+
+def _factors(n_columns: int, rng: np.random.Generator) -> FloatArray:
+    """Factors from 1e-5 to 1e5, in random order."""
+    return 10.0 ** rng.permutation(np.linspace(-5.0, 5.0, n_columns))
 
 
 def _asking_changes_nothing(space: MergeSpace, slots: IntArray, rtol: float) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.cluster import FeatureAgglomeration
 from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
+from ctfa._group_models import fit_regressor
 from ctfa.baselines._numbers import read_count_up_to
 from ctfa.baselines._shared import SharedRowsRegressor, contiguous_folds
 from ctfa.core.partition import Partition
@@ -37,9 +37,11 @@ class GroupMeans:
         Z, offset, scale = _standardised(targets)
         means = groups.mean(Z)
         if regressor is None:  # least squares factors the inputs once for all groups
-            return cls(groups, [LinearRegression().fit(inputs, means)], offset, scale)
+            return cls(
+                groups, [fit_regressor(LinearRegression(), inputs, means, None)], offset, scale
+            )
         check.require_regressor(regressor)
-        models = [clone(regressor).fit(inputs, mean) for mean in means.T]
+        models = [fit_regressor(regressor, inputs, mean, None) for mean in means.T]
         return cls(groups, models, offset, scale)
 
     def predict(self, inputs: FloatArray) -> FloatArray:

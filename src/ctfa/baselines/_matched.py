@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
+from ctfa._group_models import fit_regressor
 from ctfa._layout import multi_input_layout
 from ctfa._parity import nonlinctfa
 from ctfa.baselines._tasks import MultiTaskRegressor, TaskData
@@ -84,9 +84,11 @@ class MatchedGroupsRegressor(MultiTaskRegressor):
         self.partition_ = authors.fit(X, targets).partition_
         self.labels_, self.n_groups_ = self.partition_.labels, self.partition_.n_groups
         self.regressors_ = [
-            clone(template).fit(
+            fit_regressor(
+                template,
                 np.vstack([tasks[task].inputs for task in group.tolist()]),
                 np.concatenate([tasks[task].target for task in group.tolist()]),
+                None,
             )
             for group in self.partition_.groups
         ]

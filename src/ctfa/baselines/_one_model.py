@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
+from ctfa._group_models import fit_regressor
 from ctfa.baselines._tasks import MultiTaskRegressor, TaskData
 from ctfa.core.offsets import random_intercepts, summarise
 from ctfa.core.types import FloatArray, IntArray
@@ -44,13 +44,13 @@ class PooledRegressor(MultiTaskRegressor):
         self.regressor = regressor
 
     def _fit_tasks(self, data: TaskData) -> None:
-        self.regressor_ = _template(self.regressor)
+        template = _template(self.regressor)
         if self.regressor is None and data.index is None:
             # The mean of the targets has the least squares of all their rows, without the copies.
-            self.regressor_.fit(data.inputs, data.targets.mean(axis=1))
+            inputs, target = data.inputs, data.targets.mean(axis=1)
         else:
             inputs, target, _ = _stacked(data)
-            self.regressor_.fit(inputs, target)
+        self.regressor_ = fit_regressor(template, inputs, target, None)
 
     def _predict_tasks(self, inputs: FloatArray) -> FloatArray:
         predicted = np.ravel(self.regressor_.predict(inputs))
@@ -115,7 +115,8 @@ class PooledOffsetsRegressor(MultiTaskRegressor):
         self.regressor_ = None
         if self.regressor is not None:
             inputs, target, index = _stacked(data)
-            self.regressor_ = template.fit(inputs, target - self.offsets_[index])
+            left = target - self.offsets_[index]
+            self.regressor_ = fit_regressor(template, inputs, left, None)
 
     def _common(self, inputs: FloatArray) -> FloatArray:
         if self.regressor_ is None:
@@ -132,7 +133,7 @@ class PooledOffsetsRegressor(MultiTaskRegressor):
 def _template(regressor: Any) -> Any:
     template = LinearRegression() if regressor is None else regressor
     check.require_regressor(template)
-    return clone(template)
+    return template
 
 
 def _stacked(data: TaskData) -> tuple[FloatArray, FloatArray, IntArray]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
-from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
-from ctfa.baselines._tasks import MultiTaskRegressor, TaskData, TaskRows
+from ctfa._group_models import fit_regressor
+from ctfa.baselines._tasks import MultiTaskRegressor, TaskData
 from ctfa.core.types import FloatArray
 
 
@@ -48,8 +48,8 @@ class SingleTaskRegressor(MultiTaskRegressor):
     def _fit_tasks(self, data: TaskData) -> None:
         template = LinearRegression() if self.regressor is None else self.regressor
         check.require_regressor(template)
-        fit = delayed(_fit_one)
-        jobs = (fit(clone(template), rows) for rows in data)
+        fit = delayed(fit_regressor)
+        jobs = (fit(template, rows.inputs, rows.target, None) for rows in data)
         self.regressors_ = list(Parallel(n_jobs=self.n_jobs)(jobs))
 
     def _predict_tasks(self, inputs: FloatArray) -> FloatArray:
@@ -57,7 +57,3 @@ class SingleTaskRegressor(MultiTaskRegressor):
 
     def _predict_one(self, inputs: FloatArray, task: int) -> FloatArray:
         return np.ravel(self.regressors_[task].predict(inputs))
-
-
-def _fit_one(model: Any, rows: TaskRows) -> Any:
-    return model.fit(rows.inputs, rows.target)

@@ -96,6 +96,12 @@ class Design:
         """Whether rounding of the inputs themselves could change a decision."""
         return self.rank > 0 and self.factors.rcond < DOUBTFUL_RCOND
 
+    def coefficients(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Least squares of ``(n, L)`` targets: coefficients ``(D, L)`` and intercepts ``(L,)``."""
+        rows = targets if self.used.all() else targets[self.used]
+        coef = self.root.T @ self.coordinates(self.centre(targets))[0]
+        return coef, weighted_mean(rows, self.row_scale) - self.mean @ coef
+
     def centre(self, columns: FloatArray) -> FloatArray:
         """Centre (and weight) other columns over the same rows."""
         rows = columns if self.used.all() else columns[self.used]

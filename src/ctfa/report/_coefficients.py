@@ -176,10 +176,13 @@ def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> Flo
     centred = inputs - np.average(inputs, axis=0, weights=rows.weights)
     if rows.weights is not None:
         centred, left = centred * np.sqrt(rows.weights)[:, None], left * np.sqrt(rows.weights)
-    _, singular, turned = np.linalg.svd(centred, full_matrices=False)
+    length = np.sqrt((centred**2).sum(axis=0))
+    if not length.all():
+        return unknown
+    _, singular, turned = np.linalg.svd(centred / length, full_matrices=False)
     if singular[-1] <= singular[0] * n * np.finfo(float).eps:
         return unknown
-    root = turned / singular[:, None]
+    root = turned / singular[:, None] / length
     samples, draw = np.unique(rows.sample, return_inverse=True)
     if samples.size == len(inputs):
         return np.asarray(np.sqrt(left @ left / spare * (root**2).sum(axis=0)))
