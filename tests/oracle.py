@@ -18,7 +18,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.linear_model import LinearRegression
 
 Block = tuple[int, ...]
 Loss = Callable[[Block, Block, list[Block]], float]
@@ -575,12 +574,35 @@ def _scan(name: str) -> Callable[..., Result]:
 
 
 @dataclass(frozen=True)
+class LeastSquares:
+    """Least squares with an intercept, columns at unit length.
+
+    Not scikit-learn's, which since version 1.9 drops what is weaker than 1e-6 in the units given.
+    """
+
+    mean: np.ndarray
+    coef: np.ndarray
+    level: float
+
+    @classmethod
+    def fit(cls, X, y) -> "LeastSquares":
+        mean, level = X.mean(axis=0), y.mean()
+        length = np.linalg.norm(X - mean, axis=0)
+        length[length < 1e-12 * np.linalg.norm(X, axis=0)] = np.inf
+        unit = np.linalg.lstsq((X - mean) / length, y - level, rcond=None)[0]
+        return cls(mean, unit / length, level)
+
+    def predict(self, X) -> np.ndarray:
+        return (X - self.mean) @ self.coef + self.level
+
+
+@dataclass(frozen=True)
 class TwoPhases:
     """``NonLinCTFA``'s output: reduced tasks, and for each its features and linear model."""
 
     targets: Result
     features: list[Result]
-    models: list[LinearRegression]
+    models: list[LeastSquares]
 
     @property
     def target_groups(self) -> list[list[int]]:
@@ -627,7 +649,7 @@ def both_phases(X, Y, epsilon_1, epsilon_2, *, scan, n_folds, order=None) -> Two
         phase_two(X, psi_i, epsilon_2, criterion="r2", scan=scan, folds=folds) for psi_i in psi.T
     ]
     models = [
-        LinearRegression().fit(mean_columns(X, result.groups), psi_i)
+        LeastSquares.fit(mean_columns(X, result.groups), psi_i)
         for result, psi_i in zip(features, psi.T, strict=True)
     ]
     return TwoPhases(targets, features, models)

@@ -4,11 +4,18 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import sparse
+from scipy import linalg, sparse
 
 import oracle
 import problems
-from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, target_path
+from ctfa import (
+    CTFARegressor,
+    FeatureAggregator,
+    MultiInputCTFARegressor,
+    PooledCTFARegressor,
+    TargetAggregator,
+    target_path,
+)
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
@@ -227,3 +234,69 @@ def test_a_doubtful_design_warns_once_for_both_phases():
     with pytest.warns(RuntimeWarning, match="condition number") as caught:
         CTFARegressor().fit(X, Y)
     assert len(caught) == 1
+
+
+def nearly_copied(seed, exponent, shape=(60, 6)):
+    """Inputs of which one copies another up to a power of two of its spread."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=shape)
+    X[:, 1] = X[:, 0] + 2.0**-exponent * rng.normal(size=shape[0])
+    return X, X[:, [0]] + rng.normal(size=(shape[0], 4))
+
+
+@pytest.mark.parametrize("exponent", [31, 36, 40, 43, 45, 47, 48])
+def test_near_copies_are_never_taken_for_copies_without_a_word(exponent):
+    for seed in range(10):
+        X, Y = nearly_copied(seed, exponent)
+        with pytest.warns(RuntimeWarning, match="condition number"):
+            TargetAggregator().fit(X, Y)
+        with pytest.warns(RuntimeWarning, match="condition number"):
+            FeatureAggregator().fit(X, Y[:, 0])
+
+
+@pytest.mark.parametrize("exponent", [31, 40, 45, 48])
+def test_near_copies_are_told_where_tasks_have_rows_or_inputs_of_their_own(exponent):
+    X, Y = nearly_copied(0, exponent, (120, 4))
+    with pytest.warns(RuntimeWarning, match="X within tasks has a condition number"):
+        PooledCTFARegressor().fit(X, Y[:, 0], tasks=np.repeat(np.arange(4), 30))
+    layout = np.tile(np.arange(4), (4, 1))
+    with pytest.warns(RuntimeWarning, match="inputs of target 'y0': X has a condition number"):
+        MultiInputCTFARegressor(layout).fit(X, Y)
+
+
+def test_exact_dependences_are_no_reason_for_a_warning():  # which would be an error here
+    for seed, n_rows in itertools.product(range(5), (25, 200, 2000)):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(n_rows, 5))
+        months = (np.arange(n_rows) % 12)[:, None] == np.arange(12)
+        for X in (
+            np.column_stack([z, z[:, 0], 3.0 * z[:, 1] + 7.0]),
+            np.column_stack([z, z.mean(axis=1), z[:, 0] + z[:, 1]]),
+            np.column_stack([273.15 + 10.0 * z, 1.8 * (273.15 + 10.0 * z[:, 0]) - 459.67]),
+            np.column_stack([z[:, :2], months, np.ones(n_rows)]),
+            np.column_stack([z * 10.0 ** np.arange(-6, 4, 2), 2e3 * z[:, 4] + 1e-6 * z[:, 0]]),
+        ):
+            Y = z[:, :3] + rng.normal(size=(n_rows, 3))
+            TargetAggregator(max_loss=1.0).fit(X, Y)
+            tasks = np.arange(n_rows) % 3
+            model = PooledCTFARegressor(targets=TargetAggregator(max_loss=1.0))
+            if n_rows > 25:
+                model.fit(X, Y[:, 0], tasks=tasks)
+
+
+def test_singular_values_are_found_where_the_faster_routine_gives_up(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4))
+    X[:, 3] = X[:, 2]
+    expected = Design.of(X)
+    found = linalg.svd
+
+    def gives_up(*args, lapack_driver="gesdd", **options):
+        if lapack_driver == "gesdd":
+            raise linalg.LinAlgError("SVD did not converge")
+        return found(*args, lapack_driver=lapack_driver, **options)
+
+    monkeypatch.setattr(linalg, "svd", gives_up)
+    design = Design.of(X)
+    assert design.rank == expected.rank == 3
+    np.testing.assert_allclose(design.root.T @ design.root, expected.root.T @ expected.root)

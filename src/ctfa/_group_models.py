@@ -145,11 +145,13 @@ def _least_squares(
 ) -> LinearRegression:
     """What ``LinearRegression.fit`` finds, without its checks, which take longer than the fit."""
     design = Design.of(inputs, weights)
-    coef, intercept = design.coefficients(target.reshape(inputs.shape[0], -1))
+    # Rounding depends on how a column lies in memory, which is another way in a worker.
+    columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
+    coef, intercept = design.coefficients(columns)
     regressor = LinearRegression(copy_X=template.copy_X, n_jobs=template.n_jobs)
     regressor.n_features_in_, regressor.rank_ = inputs.shape[1], design.rank
     if target.ndim == 1:
-        regressor.coef_, regressor.intercept_ = coef[:, 0], float(intercept[0])
+        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(intercept[0])
     else:
         regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), intercept
     return regressor

@@ -234,6 +234,7 @@ class MultiInputCTFARegressor(
         series = self._series(sample, targets)
         check.require_series(series, targets.names, fewest=fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
+        check.warn_if_own_inputs_are_doubtful(series, targets.names)
         found = self._fit_targets(template, sample, targets, series, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
         models = fit_groups(

@@ -108,6 +108,9 @@ class PooledFit(FittedGroups, StreamingTasks):
         # Tasks by themselves are their regressor's business; one model of all has offsets to find.
         if phases[0] is not None or self.unseen == "global":
             require_freedom(rows)
+        if rows.counts is None:  # of sums it has been said
+            within = rows.within(rows.inputs)
+            check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)
         self.targets_ = self._fit_targets(phases[0], sample, rows, groups)
         self._fit_groups(phases[1], rows)
         return self

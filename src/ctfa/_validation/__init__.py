@@ -95,6 +95,7 @@ from ctfa._validation.own import (
     refuse_for_own_inputs,
     require_series,
     warn_if_own_folds_are_short,
+    warn_if_own_inputs_are_doubtful,
     warn_if_unpredictable,
 )
 from ctfa._validation.streaming import (
@@ -156,6 +157,7 @@ from ctfa._validation.tasks import (
     require_seen,
     require_varying_within,
     take_column,
+    warn_if_slopes_are_doubtful,
 )
 
 __all__ = [
@@ -292,6 +294,8 @@ __all__ = [
     "warn_if_doubtful",
     "warn_if_folds_are_short",
     "warn_if_own_folds_are_short",
+    "warn_if_own_inputs_are_doubtful",
+    "warn_if_slopes_are_doubtful",
     "warn_if_sums_are_doubtful",
     "warn_if_unpredictable",
 ]

@@ -9,8 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._validation.sufficiency import may_be_doubtful, warn_if_doubtful
+from ctfa.core.design import Design
 from ctfa.core.series import NO_COLUMN, Series
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Tasks whose inputs are looked at together.
+TASKS_AT_ONCE = 1000
 
 
 def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntArray:
@@ -128,6 +133,24 @@ def require_series(
         f"{inputs[task]} inputs are all observed, and {needed[task]} are needed: use {folds}"
         f"{way_out}, or leave it out."
     )
+
+
+def warn_if_own_inputs_are_doubtful(series: Series, names: Sequence[str]) -> None:
+    """Say when rounding of some target's inputs could decide, and name the first."""
+    if series.counts is not None:  # of sums it has been said
+        return
+    for start in range(0, series.n_tasks, TASKS_AT_ONCE):
+        part = series.values[start : start + TASKS_AT_ONCE, :-1]
+        gaps = np.isnan(part) | ~series.has[start : start + TASKS_AT_ONCE, :, None]
+        known = np.where(gaps, 0.0, part)
+        seen = np.maximum((~gaps).sum(axis=2, keepdims=True), 1)
+        known -= np.where(gaps, 0.0, known.sum(axis=2, keepdims=True) / seen)
+        for task in np.flatnonzero(may_be_doubtful(known.swapaxes(1, 2))).tolist():
+            rows = part[task][series.has[start + task]].T
+            design = Design.of(rows[~np.isnan(rows).any(axis=1)])
+            if design.is_doubtful:
+                warn_if_doubtful([design], f"the inputs of target {names[start + task]!r}: X")
+                return
 
 
 def enough_rows(series: Series, fewest: int | None) -> bool:

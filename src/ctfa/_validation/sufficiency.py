@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.design import Design
+from ctfa.core.spaces.joint import pivots
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Relative spread below which a target is constant and its variation rounding.
@@ -17,6 +18,8 @@ FLAT = 1e-14
 SPARE = 2
 #: Targets up to which a number is kept for every two of them.
 LARGEST_MATRIX = 10_000
+#: Pivots of inner products of unit columns below which columns may depend on each other.
+SUSPECT = 1e-12
 
 
 def require_freedom(design: Design, way_out: str, n_spent: int = 0) -> None:
@@ -139,13 +142,27 @@ def require_judges(held_out: Sequence[FloatArray], name: str) -> None:
         )
 
 
-def warn_if_doubtful(designs: Sequence[Design]) -> None:
+def warn_if_doubtful(designs: Sequence[Design], what: str = "X") -> None:
     """Say when rounding of the inputs could decide."""
     if any(design.is_doubtful for design in designs):
         worst = min(design.factors.rcond for design in designs if design.rank)
         warnings.warn(
-            f"X has a condition number of about {1.0 / worst:.0e}: above 1e9 rounding may decide "
-            "merges. Drop or average features that are copies up to noise.",
+            f"{what} has a condition number of about {1.0 / worst:.0e}: above 1e9 rounding may "
+            "decide merges. Drop or average features that are copies up to noise.",
             RuntimeWarning,
             stacklevel=5,
         )
+
+
+def may_be_doubtful(columns: FloatArray) -> BoolArray:
+    """Which tables ``(tables, rows, columns)``, centred, are worth factoring to be sure.
+
+    From inner products, which are cheap and know no more than half of the digits.
+    """
+    gram = columns.swapaxes(1, 2) @ columns
+    square = np.diagonal(gram, axis1=1, axis2=2)
+    length = np.sqrt(np.where(square > 0.0, square, 1.0))
+    unit = gram / (length[:, :, None] * length[:, None, :])
+    step = np.arange(unit.shape[1])
+    unit[:, step, step] = 1.0
+    return np.asarray((pivots(unit) < SUSPECT).any(axis=1))

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa._validation.data import Sample, read_sample
-from ctfa._validation.sufficiency import FLAT
+from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
+from ctfa.core.design import Design
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 
@@ -172,6 +173,16 @@ def require_varying_within(within: FloatArray, target: FloatArray) -> None:
             "y is constant within every task, so there are no slopes to learn: pass tasks of two "
             "rows or more whose targets vary, or use one model without tasks."
         )
+
+
+def warn_if_slopes_are_doubtful(
+    inputs: FloatArray, within: FloatArray, weights: FloatArray | None
+) -> None:
+    """Say when rounding of inputs could decide; ``within`` they are about the means of tasks."""
+    if may_be_doubtful(within[None]).any():
+        # Back where they were: numbers are as exact as they were given.
+        design = Design.of(within + inputs.mean(axis=0), weights)
+        warn_if_doubtful([design], "X within tasks")
 
 
 def read_task(task: Any, ids: Sequence[Any]) -> int:

@@ -19,8 +19,12 @@ TRUSTED_RCOND = 1e-10
 #: what the inputs hardly see, where predictions do not feel it. The faster way loses 1e-6 of a loss
 #: at a condition number of 1e7.
 EASY_RCOND = 1e-4
-#: A kept direction weaker than this makes decisions depend on rounding; callers warn.
+#: A direction weaker than this makes decisions depend on rounding; callers warn.
 DOUBTFUL_RCOND = 0.9e-9
+#: A dropped direction counts as an exact dependence up to this many times the rounding of the
+#: inputs' own numbers. Copies, sums and indicators stay below 1.4; a copy that differs by 2^-45 of
+#: its spread reaches 45.
+ROUNDED = 2.0
 
 
 class Factors(NamedTuple):
@@ -30,7 +34,7 @@ class Factors(NamedTuple):
     basis: FloatArray | None  # left singular vectors, where it is not
     root: FloatArray
     null: FloatArray
-    rcond: float
+    rcond: float  # of the weakest direction that is more than rounding, kept or not
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +76,10 @@ class Design:
             columns *= row_scale[:, None]
         length = column_lengths(mean, columns)
         columns /= np.where(length > 0.0, length, np.inf)
-        factors = factor(columns, length)
+        size = None
+        if n_samples in (None, rows.shape[0]):  # rows that stand in for others are not as exact
+            size = _relative_size(mean, length, float(row_weights.sum()))
+        factors = factor(columns, length, size)
         count = rows.shape[0] if n_samples is None else n_samples
         return cls(count, rows.shape[1], mean, row_scale, used, factors)
 
@@ -159,8 +166,12 @@ def column_lengths(mean: FloatArray, centred: FloatArray) -> FloatArray:
     return np.where(length > 8.0 * EPS * np.sqrt(centred.shape[0]) * np.abs(mean), length, 0.0)
 
 
-def factor(columns: FloatArray, length: FloatArray) -> Factors:
-    """Take apart unit columns of the given lengths."""
+def factor(columns: FloatArray, length: FloatArray, size: FloatArray | None = None) -> Factors:
+    """Take apart unit columns of the given lengths.
+
+    ``size`` says how large the numbers were that each was centred from, in its length: how exact
+    they are. Without it every direction too weak to keep counts as rounding.
+    """
     n_rows, n_inputs = columns.shape
     if n_rows > n_inputs > 0:
         work, _ = lapack.dgeqrf_lwork(n_rows, n_inputs)
@@ -173,7 +184,7 @@ def factor(columns: FloatArray, length: FloatArray) -> Factors:
                 inverse = linalg.solve_triangular(triangle, np.eye(n_inputs), check_finite=False)
             root = inverse.T / length
             return Factors((packed, tau), None, root, np.empty((0, n_inputs)), rcond)
-    return _factor_deficient(columns, length)
+    return _factor_deficient(columns, length, size)
 
 
 def _norm(matrix: FloatArray) -> float:
@@ -191,14 +202,30 @@ def reflected(
     return np.asarray(lapack.dormqr("L", way, packed, tau, columns, int(work[0]))[0])
 
 
-def _factor_deficient(columns: FloatArray, length: FloatArray) -> Factors:
+def singular_values(columns: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Singular vectors and values; by the slower routine where the faster one gives up.
+
+    Divide and conquer does so on some tables of indicators with an empty column.
+    """
+    try:
+        return linalg.svd(columns, full_matrices=False)
+    except linalg.LinAlgError:
+        return linalg.svd(columns, full_matrices=False, lapack_driver="gesvd")
+
+
+def _relative_size(mean: FloatArray, length: FloatArray, weight: float) -> FloatArray:
+    """Length of columns about zero, in their length about their mean."""
+    return np.sqrt(1.0 + weight * (mean / np.where(length > 0.0, length, np.inf)) ** 2)
+
+
+def _factor_deficient(columns: FloatArray, length: FloatArray, size: FloatArray | None) -> Factors:
     """Do the same by singular values, with the cut-off of a least-squares solver.
 
     Rank is decided on unit columns, so that it does not depend on units; the shortest coefficients
     are then taken in the units given, by removing what lies in the null space of ``X`` itself.
     """
     n_rows, n_inputs = columns.shape
-    left, values, right = linalg.svd(columns, full_matrices=False)
+    left, values, right = singular_values(columns)
     largest = values[0] if values.size else 0.0
     rank = int(np.count_nonzero(values > max(n_rows, n_inputs) * EPS * largest))
     scale = np.where(length > 0.0, length, 1.0)
@@ -208,5 +235,20 @@ def _factor_deficient(columns: FloatArray, length: FloatArray) -> Factors:
     for _ in range(2):  # twice: the first sweep leaves rounding of what it removed
         root -= (root @ null.T) @ null
     root[:, length == 0.0] = 0.0
-    rcond = float(values[rank - 1] / largest) if rank else 1.0
-    return Factors(None, left[:, :rank], root, np.asarray(null), rcond)
+    basis = left[:, :rank]
+    weakest = values[rank - 1] if rank else largest
+    if size is not None and 0 < rank < min(n_rows - 1, n_inputs):
+        weakest = _overlooked(columns, basis, right[rank], size * (length > 0.0)) or weakest
+    return Factors(None, basis, root, np.asarray(null), float(weakest / largest) if rank else 1.0)
+
+
+def _overlooked(
+    columns: FloatArray, basis: FloatArray, direction: FloatArray, size: FloatArray
+) -> float:
+    """Strength of a direction that was dropped, zero where it is a dependence of the inputs."""
+    beyond = columns @ direction
+    beyond -= basis @ (basis.T @ beyond)
+    strength = float(np.linalg.norm(beyond))
+    # Of a constant column, which has no size here, nothing is left but rounding of the vector.
+    rounding = EPS * max(float(size @ np.abs(direction)), 1.0)
+    return strength if strength > ROUNDED * rounding else 0.0

@@ -5,9 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy import linalg
 
-from ctfa.core.design import EPS, Design, column_lengths, row_scales, weighted_mean
+from ctfa.core.design import (
+    EPS,
+    Design,
+    column_lengths,
+    row_scales,
+    singular_values,
+    weighted_mean,
+)
 from ctfa.core.design import factor as design_factor
 from ctfa.core.types import BoolArray, FloatArray
 
@@ -50,7 +56,7 @@ class Ridge:
         centred = (rows - mean) * row_scale[:, None]
         length = column_lengths(mean, centred)
         unit = np.where(length > 0.0, centred / np.where(length > 0.0, length, 1.0), 0.0)
-        left, values, right = linalg.svd(unit, full_matrices=False)
+        left, values, right = singular_values(unit)
         kept = values > max(unit.shape) * EPS * values.max(initial=0.0)
         factors = left[:, kept], values[kept], right[kept]
         return cls(mean, row_scale, used, length, *factors, np.empty(0))
