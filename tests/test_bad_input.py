@@ -124,9 +124,18 @@ def test_targets_are_required(fit):
 
 @pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("n", [5, 6, 7])
-def test_too_few_rows_for_the_features_are_refused(fit, n):
-    with refused(ValueError, f"n_samples={n} rows and 5 features", "8 rows or more", "fewer"):
+def test_too_few_rows_for_least_squares_are_told_once_and_left_to_ridge_regression(fit, n):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
         fit(X=X[:n], Y=Y[:n])
+    (warning,) = said
+    assert f"X has {n} rows to learn from and 5 features" in str(warning.message)
+    assert "Ridge regression is used in its place" in str(warning.message)
+
+
+def test_the_rule_of_the_paper_refuses_too_few_rows():
+    with refused(ValueError, "n_samples=7 rows and 5 features", "8 rows or more", "='risk'"):
+        fit_target(X=X[:7], Y=Y[:7], criterion="mse", max_loss=0.0)
 
 
 @pytest.mark.parametrize("fit", FITS)
@@ -152,7 +161,7 @@ def test_redundant_features_count_for_the_paper_and_not_for_the_risk():
 
 @pytest.mark.parametrize("fit", FITS)
 def test_rows_of_weight_zero_do_not_count_as_rows(fit):
-    with refused(ValueError, "n_samples=7 rows"):
+    with pytest.warns(RuntimeWarning, match="X has 7 rows to learn from"):
         fit(weight=np.arange(40) < 7)
 
 

@@ -287,8 +287,13 @@ def test_series_shorter_than_their_inputs_need_a_penalty():
     inputs = rng.normal(size=(14, 5, 20))
     Y = inputs[:, :, :3].sum(axis=2) + 0.1 * rng.normal(size=(14, 5))
     X, layout = multi_input_layout(inputs)
-    with pytest.raises(ValueError, match=r"solver='ridge'"):
-        MultiInputCTFARegressor(layout, targets=fixed(1.0)).fit(X, Y)
+    for aggregate in ("mean", "pool", "auto"):
+        short = MultiInputCTFARegressor(layout, targets=fixed(1.0, cv=3), aggregate=aggregate)
+        with pytest.warns(RuntimeWarning, match="14 rows.*20 inputs.*Ridge regression is used"):
+            short.fit(X, Y)
+        assert np.isfinite(short.predict(X)).all()
+        asked = short.set_params(targets__solver="ridge").fit(X, Y)
+        np.testing.assert_array_equal(asked.labels_, short.labels_)
     for aggregate in ("mean", "pool", "auto"):
         model = MultiInputCTFARegressor(
             layout,
@@ -484,7 +489,7 @@ TABLE, LAYOUT = multi_input_layout(INPUTS)
         ),
         ({"targets": fixed(1.0, scale="none"), "aggregate": "auto"}, TABLE, TARGET, "scale='none'"),
         ({}, np.where(TABLE > 1, np.inf, TABLE), TARGET, "infinity"),
-        ({}, TABLE, np.where(np.arange(40)[:, None] < 36, np.nan, TARGET), "4 rows"),
+        ({}, TABLE, np.where(np.arange(40)[:, None] < 39, np.nan, TARGET), "1 row"),
         ({}, TABLE, TARGET * [1, 1, 0, 1, 1, 1], "constant|vary"),
     ],
 )

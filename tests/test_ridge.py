@@ -1,13 +1,23 @@
 """Ridge regression of many targets: cross-validation, restrictions and decisions against refits."""
 
 import itertools
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as SklearnRidge
 
-from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, testing
+from ctfa import (
+    CTFARegressor,
+    FeatureAggregator,
+    PooledCTFARegressor,
+    TargetAggregator,
+    testing,
+)
 from ctfa.core.criteria import cross_validated_risk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import PENALTIES, Ridge
@@ -178,8 +188,50 @@ def test_features_are_merged_where_they_outnumber_the_rows():
     model = FeatureAggregator(solver="ridge").fit(problem.X, problem.y)
     assert 1 <= model.n_groups_ < 24
     assert np.isfinite(model.history_.loss).all()
-    with pytest.raises(ValueError, match="degrees of freedom"):
-        FeatureAggregator().fit(problem.X, problem.y)
+    with pytest.warns(RuntimeWarning, match="degrees of freedom.*Ridge regression is used"):
+        default = FeatureAggregator().fit(problem.X, problem.y)
+    assert default.partition_ == model.partition_
+
+
+@pytest.mark.parametrize("shape", [(15, 24), (26, 24), (10, 40)])
+@pytest.mark.parametrize("regressor", [None, RandomForestRegressor(10, random_state=0)])
+def test_the_default_works_for_any_number_of_rows_and_says_so_once(shape, regressor):
+    problem = make_problem("correlated", 3, n_samples=shape[0], n_features=shape[1])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = CTFARegressor(regressor).fit(problem.X, problem.Y)
+    assert [str(one.message).partition(":")[0] for one in said] == [
+        f"X has {shape[0]} rows to learn from and {shape[1]} features"
+    ]
+    asked = CTFARegressor(regressor, targets=TargetAggregator(solver="ridge"),
+                          features=FeatureAggregator(solver="ridge"))  # fmt: skip
+    assert_array_equal(asked.fit(problem.X, problem.Y).labels_, model.labels_)
+    assert np.isfinite(model.predict(problem.X)).all()
+    assert str(model.why(0))
+
+
+def test_ridge_regression_in_place_of_least_squares_predicts_what_interpolation_does_not():
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(40, 39)), rng.normal(size=(500, 39))
+    slopes = np.zeros((39, 2))
+    slopes[:3] = rng.normal(size=(3, 1))
+    Y, truth = X @ slopes + rng.normal(size=(40, 2)), new @ slopes
+    with pytest.warns(RuntimeWarning, match="Ridge regression"):
+        default = CTFARegressor(features="passthrough").fit(X, Y)
+    with pytest.warns(RuntimeWarning, match="Ridge regression"):  # judges merges, and only that
+        exact = CTFARegressor(LinearRegression(), features="passthrough").fit(X, Y)
+    assert isinstance(default.regressors_[0], SklearnRidge)
+    assert default.score(new, truth) > 0.0 > exact.score(new, truth)
+
+
+def test_pooled_tasks_without_degrees_of_freedom_stay_apart():
+    rng = np.random.default_rng(0)
+    X, tasks = rng.normal(size=(20, 30)), np.arange(20) % 4
+    y = X[:, 0] + tasks + 0.1 * rng.normal(size=20)
+    with pytest.warns(RuntimeWarning, match="20 rows and 30 features.*for 4 tasks.*by itself"):
+        model = PooledCTFARegressor().fit(X, y, tasks=tasks)
+    assert model.n_groups_ == 4
+    assert np.isfinite(model.predict(X, tasks=tasks)).all()
 
 
 def test_weak_penalties_merge_features_as_least_squares_does():

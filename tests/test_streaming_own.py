@@ -276,8 +276,10 @@ def test_what_sums_cannot_answer_is_refused(model, match):
 
 def test_too_few_rows_are_said_and_not_kept():
     model = own(targets=FIXED)
-    refused(model, "4 rows in which it and its 2 inputs", X[:4], Y[:4], verb="partial_fit")
-    model.partial_fit([(X[:4], Y[:4]), (X[4:], Y[4:])])
+    refused(model, "X has 1 rows that count", X[:1], Y[:1], verb="partial_fit")
+    with pytest.warns(RuntimeWarning, match="4 rows in which it and its 2 inputs.*Ridge"):
+        model.partial_fit(X[:4], Y[:4])
+    model.partial_fit(X[4:], Y[4:])
     assert_alike(own(targets=FIXED).fit(X, Y), model, X)
 
 

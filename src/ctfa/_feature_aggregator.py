@@ -65,6 +65,8 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
     solver : {"ols", "ridge"}, default="ols"
         How the target is fitted where merges are judged in sample. ``"ridge"``: with the penalty
         of generalised cross-validation, for the criterion "risk"; works for any number of features.
+        ``"ols"``: by least squares, and by ridge regression, with a warning, where the rows do not
+        carry it (``n_samples <= n_features + 2``; for the criterion "risk").
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -257,6 +259,8 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
             else check.read_folds(self.cv, sample, target, purpose="features")
         )
         penalised = self.solver == "ridge"
+        if not penalised and self.cv is None and check.is_risk(self.criterion):
+            penalised = sample.is_short
         return FactoredFeatures.of(
             sample, splits, with_correlations=correlated, penalised=penalised
         )

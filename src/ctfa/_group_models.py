@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import _validation as check
 from ctfa._collections import Collection
 from ctfa._feature_aggregator import FeatureAggregator
-from ctfa.core.design import Design
+from ctfa.core.design import Design, weighted_mean
+from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.types import FloatArray
 
 
@@ -59,11 +60,15 @@ def fit_regressors(
     means: FloatArray,
     n_jobs: int | None,
 ) -> list[Any]:
-    """One regressor a group, on its features."""
+    """One regressor per group, on its features; None is the default one."""
     return list(
         Parallel(n_jobs=n_jobs)(
             delayed(fit_observed)(
-                regressor, reduced(aggregator, sample.inputs), mean, sample.weights
+                regressor,
+                reduced(aggregator, sample.inputs),
+                mean,
+                sample.weights,
+                sample.n_samples,
             )
             for aggregator, mean in zip(features, means.T, strict=True)
         )
@@ -105,28 +110,38 @@ def fit_to_rows(
 
 
 def fit_observed(
-    regressor: Any, inputs: FloatArray, column: FloatArray, weights: FloatArray | None
+    regressor: Any,
+    inputs: FloatArray,
+    column: FloatArray,
+    weights: FloatArray | None,
+    n_samples: int | None = None,
 ) -> Any:
     """Fit a regressor, as ``fit_regressor`` does, to the rows where a column is observed."""
     rows = ~np.isnan(column)
     if rows.all():
-        return fit_regressor(regressor, inputs, column, weights)
+        return fit_regressor(regressor, inputs, column, weights, n_samples)
     return fit_regressor(
         regressor, inputs[rows], column[rows], None if weights is None else weights[rows]
     )
 
 
 def fit_regressor(
-    template: Any, inputs: FloatArray, target: FloatArray, weights: FloatArray | None
+    template: Any,
+    inputs: FloatArray,
+    target: FloatArray,
+    weights: FloatArray | None,
+    n_samples: int | None = None,
 ) -> Any:
-    """A fresh copy of a regressor, fitted; ``target`` is one column, or several for least squares.
+    """A fresh copy of a regressor, fitted; ``target`` is one column, or several if it is linear.
 
-    Least squares is solved with columns at unit length, whoever passed it. Since version 1.9
-    scikit-learn drops directions of ``X`` weaker than 1e-6 of the strongest, in the units given:
-    pressures in Pa beside fluxes in kg m-2 s-1 would leave the fluxes without a coefficient.
+    None is least squares, or ridge regression where the rows do not carry that; ``n_samples`` is
+    how many they stand in for, if others. Least squares is solved with columns at unit length,
+    whoever asked for it: since version 1.9 scikit-learn drops directions of ``X`` weaker than 1e-6
+    of the strongest, in the units given, and of pressures in Pa beside fluxes in kg m-2 s-1 the
+    fluxes would get no coefficient.
     """
-    if is_least_squares(template):
-        return _least_squares(template, inputs, target, weights)
+    if template is None or is_least_squares(template):
+        return _fit_linear(template, inputs, target, weights, n_samples)
     extra = {} if weights is None else {"sample_weight": weights}
     return clone(template).fit(inputs, target, **extra)
 
@@ -140,16 +155,29 @@ def is_least_squares(regressor: Any) -> bool:
     return bool(same and regressor.fit_intercept and not regressor.positive)
 
 
-def _least_squares(
-    template: LinearRegression, inputs: FloatArray, target: FloatArray, weights: FloatArray | None
-) -> LinearRegression:
-    """What ``LinearRegression.fit`` finds, without its checks, which take longer than the fit."""
-    design = Design.of(inputs, weights)
+def _fit_linear(
+    template: LinearRegression | None,
+    inputs: FloatArray,
+    target: FloatArray,
+    weights: FloatArray | None,
+    n_samples: int | None,
+) -> LinearRegression | Ridge:
+    """What ``fit`` of scikit-learn's finds, without its checks, which take longer than the fit."""
+    design = Design.of(inputs, weights, n_samples)
     # Rounding depends on how a column lies in memory, which is another way in a worker.
     columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
-    coef, intercept = design.coefficients(columns)
-    regressor = LinearRegression(copy_X=template.copy_X, n_jobs=template.n_jobs)
-    regressor.n_features_in_, regressor.rank_ = inputs.shape[1], design.rank
+    regressor: LinearRegression | Ridge
+    if template is None and design.n_samples <= design.rank + check.SPARE:
+        penalised = RidgeFit.of(inputs, design.centre(columns), weights)
+        coef = penalised.coefficients(design.centre(columns))
+        regressor = Ridge(penalised.penalty[0] if target.ndim == 1 else penalised.penalty)
+        intercept = weighted_mean(columns, design.row_scale) - design.mean @ coef
+    else:
+        coef, intercept = design.coefficients(columns)
+        options = {} if template is None else template.get_params()
+        regressor = LinearRegression(**options)
+        regressor.rank_ = design.rank
+    regressor.n_features_in_ = inputs.shape[1]
     if target.ndim == 1:
         regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(intercept[0])
     else:

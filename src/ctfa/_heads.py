@@ -41,16 +41,18 @@ def fit_singles(
     inputs: FloatArray,
     values: FloatArray,
     weights: FloatArray | None,
+    n_samples: int,
     trust: FloatArray,
     n_jobs: int | None,
 ) -> SingleModels:
     """Fit a model of its own for each target whose trust is below one."""
     targets = np.flatnonzero(trust < 1.0)
     own = values[:, targets]
-    if targets.size and is_least_squares(regressor) and not np.isnan(own).any():
+    linear = regressor is None or is_least_squares(regressor)
+    if targets.size and linear and not np.isnan(own).any():
         # Least squares fits each column by itself, so all at once is the same and much faster.
-        return SingleModels(targets, [fit_regressor(regressor, inputs, own, weights)])
+        return SingleModels(targets, [fit_regressor(regressor, inputs, own, weights, n_samples)])
     models = Parallel(n_jobs=n_jobs)(
-        delayed(fit_observed)(regressor, inputs, column, weights) for column in own.T
+        delayed(fit_observed)(regressor, inputs, column, weights, n_samples) for column in own.T
     )
     return SingleModels(targets, list(models))

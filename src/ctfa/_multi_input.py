@@ -17,7 +17,7 @@ from ctfa._fitted_targets import FittedTargets
 from ctfa._group_models import fit_to_rows
 from ctfa._heads import HEADS
 from ctfa._on_device import searched_where_data_lie
-from ctfa._own_choice import fewest_rows
+from ctfa._own_choice import fewest_rows, suited_to
 from ctfa._own_evidence import OwnEvidenceMixin
 from ctfa._own_models import OwnModels, fit_groups, fit_steps, slot_names
 from ctfa._own_phase import OwnPhaseMixin
@@ -52,7 +52,8 @@ class MultiInputCTFARegressor(
         or its name where ``X`` is a data frame. -1 (or None) where the target has no such input.
         ``ctfa.multi_input_layout`` makes one from an array ``(n_samples, n_targets, n_slots)``.
     regressor : estimator, default=None
-        Any scikit-learn regressor, cloned for each group; None is ``LinearRegression()``.
+        Any scikit-learn regressor, cloned for each group; None is least squares, or
+        ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
     targets : TargetAggregator, "passthrough" or None, default=None
         How targets are merged; None is ``TargetAggregator()``, "passthrough" leaves every target by
         itself. ``scale="standard"`` puts every series, inputs too, in units of its own spread;
@@ -232,6 +233,8 @@ class MultiInputCTFARegressor(
             check.require_in_sample(sample.baseline, features)
         self._forget_stability()
         series = self._series(sample, targets)
+        if template is not None:
+            template = suited_to(template, series, targets.names)
         check.require_series(series, targets.names, fewest=fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
         check.warn_if_own_inputs_are_doubtful(series, targets.names)
@@ -241,7 +244,7 @@ class MultiInputCTFARegressor(
             found.series,
             self.partition_,
             self.aggregate_,
-            self._template if learns else LinearRegression(),
+            self.regressor if learns else LinearRegression(),
             features,
             slot_names(self.layout_, getattr(self, "feature_names_in_", None)),
             self.n_jobs,

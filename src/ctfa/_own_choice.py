@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sklearn.base import clone
+
 from ctfa import _validation as check
 from ctfa._group_models import is_least_squares
 from ctfa._own_rule import LIMITS, OwnChoice, OwnRule, choose
@@ -77,6 +79,17 @@ def choose_on_folds(
     if choice is None:
         return fallback
     return choice if limit is None else choice._replace(curve=None)
+
+
+def suited_to(template: TargetAggregator, series: Series, names: Sequence[str]) -> TargetAggregator:
+    """The same by ridge regression, where some target's rows do not carry least squares."""
+    plain = template.solver == "ols" and check.is_risk(template.criterion)
+    if not plain or series.counts is not None or check.enough_rows(series, SPARE_ROWS):
+        return template
+    if not check.enough_rows(series, None):
+        return template
+    check.warn_if_series_are_short(series, names, SPARE_ROWS)
+    return clone(template).set_params(solver="ridge")  # type: ignore[no-any-return]
 
 
 def fewest_rows(template: TargetAggregator | None, series: Series) -> int | None:

@@ -154,7 +154,8 @@ def fit_groups(
     slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(slots, partition.labels, series.has)
     # Least squares is too short to be worth a worker.
-    plain = is_least_squares(template) and feature_template is None
+    plain = template is None or is_least_squares(template)
+    plain = plain and feature_template is None
     results = Parallel(n_jobs=1 if plain else n_jobs)(
         delayed(_fit_group)(rows, judged, feature_template, template, names, folds)
         for rows, judged, names in zip(
@@ -251,7 +252,8 @@ def _fit_group(
         features.fit(judged.inputs, judged.target)  # their weights are used up
     features.feature_names_in_ = np.array(slot_names, dtype=object)
     columns = reduced(features, rows.inputs)
-    return features, fit_regressor(regressor, columns, rows.target, rows.weights)
+    n_samples = None if rows.counts is None else int(np.round(rows.counts.sum()))
+    return features, fit_regressor(regressor, columns, rows.target, rows.weights, n_samples)
 
 
 def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds | None) -> None:

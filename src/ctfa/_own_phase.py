@@ -20,7 +20,7 @@ from ctfa._collections import (
 )
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._merging import MergeProblem, settle
-from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
+from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule, suited_to
 from ctfa._own_rule import OwnRule
 from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
@@ -164,11 +164,12 @@ class OwnPhaseMixin(StreamingTargets):
         else:
             sample, targets = self._read(*data)
         series = self._series(sample, targets)
-        check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
+        aggregator = suited_to(self.targets, series, targets.names)
+        check.require_series(series, targets.names, fewest=fewest_rows(aggregator, series))
         check.require_varying(targets.values, targets.names)
-        rule = self._rule(self.targets, targets.values, passthrough=False)
+        rule = self._rule(aggregator, targets.values, passthrough=False)
         check.require_levels(sample.baseline, rule.scale)
-        check.refuse_for_target_weight(targets, self.targets, self.aggregate)
+        check.refuse_for_target_weight(targets, aggregator, self.aggregate)
         scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
         return rule.problem(rule.space(scaled, self.aggregate, overwrite=True))
 

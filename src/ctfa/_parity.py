@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sklearn.linear_model import LinearRegression
+
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._multi_input import MultiInputCTFARegressor
@@ -76,10 +78,11 @@ def nonlinctfa(
         scale="none",
         random_state=random_state,
     )
+    model = LinearRegression() if regressor is None else regressor
     if layout is not None:
-        return MultiInputCTFARegressor(layout, regressor, targets=targets)
+        return MultiInputCTFARegressor(layout, model, targets=targets)
     return CTFARegressor(
-        regressor,
+        model,
         targets=targets,
         features=FeatureAggregator(
             "r2",

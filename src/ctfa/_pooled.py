@@ -45,7 +45,8 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
     Parameters
     ----------
     regressor : estimator, default=None
-        Any scikit-learn regressor, cloned for each group; None is ``LinearRegression()``.
+        Any scikit-learn regressor, cloned for each group; None is least squares, or
+        ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
     targets : TargetAggregator, "passthrough" or None, default=None
         How tasks are merged; None is ``TargetAggregator()``, "passthrough" leaves every task by
         itself. For the criterion "risk" or a callable. ``max_loss="auto"`` is the limit of the

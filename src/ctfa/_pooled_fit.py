@@ -18,7 +18,7 @@ from ctfa._group_models import keep_features, reduced
 from ctfa._merging import settle, settle_history
 from ctfa._pooled_evidence import PooledEvidence
 from ctfa._pooled_groups import Nearest, fit_group
-from ctfa._pooled_rule import TaskRows, choose_cut, pose, require_freedom, require_meaning
+from ctfa._pooled_rule import TaskRows, are_short, choose_cut, pose, require_meaning
 from ctfa._streaming import StreamingTasks, TaskSums
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.cut import PREFERRED
@@ -106,12 +106,12 @@ class PooledFit(FittedGroups, StreamingTasks):
         )
         check.require_varying_within(rows.within(target), target)
         # Tasks by themselves are their regressor's business; one model of all has offsets to find.
-        if phases[0] is not None or self.unseen == "global":
-            require_freedom(rows)
+        judged = phases[0] is not None or self.unseen == "global"
+        short = judged and are_short(rows)
         if rows.counts is None:  # of sums it has been said
             within = rows.within(rows.inputs)
             check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)
-        self.targets_ = self._fit_targets(phases[0], sample, rows, groups)
+        self.targets_ = self._fit_targets(phases[0], sample, rows, groups, short=short)
         self._fit_groups(phases[1], rows)
         return self
 
@@ -121,6 +121,8 @@ class PooledFit(FittedGroups, StreamingTasks):
         sample: check.Sample,
         rows: TaskRows,
         groups: Any,
+        *,
+        short: bool,
     ) -> TargetAggregator:
         aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
         require_meaning(aggregator)
@@ -128,7 +130,9 @@ class PooledFit(FittedGroups, StreamingTasks):
         check.copy_input_names(self, aggregator)
         graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
         curve = None
-        if limit is None:
+        if limit is None and short:
+            limit = -np.inf
+        elif limit is None:
             shrink = self.head == "shrink"
             curve = choose_cut(aggregator, sample, rows, graph, groups, self.n_jobs, shrink=shrink)
             limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
@@ -156,7 +160,7 @@ class PooledFit(FittedGroups, StreamingTasks):
                 delayed(fit_group)(
                     rows.take(np.arange(rows.index.size), self.labels_ == group),
                     features if template is None else self._named(template),
-                    self._template,
+                    self.regressor,
                     aggregate=template is not None,
                 )
                 for group, features in enumerate(self.features_)
@@ -174,7 +178,7 @@ class PooledFit(FittedGroups, StreamingTasks):
             self.__dict__.pop(name, None)
         if self.unseen == "global":
             identity = keep_features(self, 1)[0]
-            everybody = fit_group(rows, identity, self._template, aggregate=False)
+            everybody = fit_group(rows, identity, self.regressor, aggregate=False)
             self.global_regressor_ = everybody.regressor
         if self.unseen == "nearest":
             self._nearest = Nearest.of(rows, self.labels_)

@@ -39,7 +39,8 @@ def fit_group(
     inputs = reduced(features, rows.inputs)
     offsets = random_intercepts(rows.summaries(inputs))
     left = rows.target - offsets.values[rows.index]
-    return GroupFit(features, offsets, fit_regressor(regressor, inputs, left, rows.weights))
+    model = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
+    return GroupFit(features, offsets, model)
 
 
 class Nearest(NamedTuple):

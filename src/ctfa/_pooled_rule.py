@@ -182,14 +182,14 @@ def require_meaning(aggregator: TargetAggregator) -> None:
         )
 
 
-def require_freedom(tasks: TaskRows) -> None:
-    """Refuse tasks that leave nothing to judge a merge by, even if all of them share slopes."""
+def are_short(tasks: TaskRows) -> bool:
+    """Whether tasks leave nothing to judge a merge by, even if all share slopes; warns if so."""
     n_rows, n_features = tasks.n_samples, tasks.inputs.shape[1]
     # The rank is worked out where the number of features alone does not settle it.
     if n_rows - n_features - tasks.n_tasks > check.SPARE:
-        return
-    fit = tasks.pooled()
-    check.require_pooled_freedom(n_rows, n_features, int(np.asarray(fit.rank)[0]), tasks.n_tasks)
+        return False
+    rank = int(np.asarray(tasks.pooled().rank)[0])
+    return check.are_short(n_rows, n_features, rank, tasks.n_tasks)
 
 
 def choose_cut(

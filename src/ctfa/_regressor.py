@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.linear_model import Ridge
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
@@ -54,7 +55,8 @@ class CTFARegressor(
     Parameters
     ----------
     regressor : estimator, default=None
-        Any scikit-learn regressor, cloned for each group; None is ``LinearRegression()``.
+        Any scikit-learn regressor, cloned for each group; None is least squares, or
+        ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
     targets : TargetAggregator, "passthrough" or None, default=None
         Phase I; None is ``TargetAggregator()``, "passthrough" leaves every target by itself.
     features : FeatureAggregator, "passthrough" or None, default=None
@@ -285,7 +287,7 @@ class CTFARegressor(
         self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
         if data is None or sample.counts is None or learns_from_sums(self._template):
             self.regressors_ = fit_regressors(
-                self._template, self.features_, left.sample, means, self.n_jobs
+                self.regressor, self.features_, left.sample, means, self.n_jobs
             )
         else:
             self.regressors_ = fit_to_rows(
@@ -293,9 +295,12 @@ class CTFARegressor(
             )
         self._singles = None
         if self.head == "shrink":
-            self._singles = fit_singles(
-                self._template, left.sample.inputs, units, sample.weights, self.trust_, self.n_jobs
-            )
+            rows = left.sample.inputs, units, sample.weights, sample.n_samples
+            self._singles = fit_singles(self.regressor, *rows, self.trust_, self.n_jobs)
+        asked = target_aggregator is not None and target_aggregator.solver == "ridge"
+        default = self.regressor is None and not asked
+        if default and any(isinstance(one, Ridge) for one in self.regressors_):
+            left.judged.warn_if_short()
         return self
 
     def _fit_targets(

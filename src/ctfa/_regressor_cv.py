@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
@@ -143,6 +144,7 @@ class CTFARegressorCV(CTFARegressor):
         splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
         scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
+        check.warn_if_any_is_short(sample, splits)
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(_score_numbered)(number, self, phases, sample, targets, *split, scorer)
             for number, split in enumerate(splits)
@@ -279,10 +281,11 @@ class _FoldModels:
         if self._singles is None:
             everyone = np.zeros(self._own.shape[1])
             self._singles = fit_singles(
-                self._model._template,
+                self._model.regressor,
                 self._sample.inputs,
                 self._own,
                 self._sample.weights,
+                self._sample.n_samples,
                 everyone,
                 None,
             )
@@ -306,14 +309,19 @@ class _FoldModels:
         inputs, rows = self._sample.inputs, self._rows
         if partition is not None:
             inputs, rows = partition.mean(inputs), partition.mean(rows)
-        regressor = fit_regressor(self._model._template, inputs, mean, self._sample.weights)
+        sample = self._sample
+        regressor = fit_regressor(
+            self._model.regressor, inputs, mean, sample.weights, sample.n_samples
+        )
         return np.asarray(regressor.predict(rows)).reshape(-1)
 
 
 def _score_numbered(number: int, *arguments: Any) -> list[_Score]:
     """Score one fold, and say which one it was where that cannot be done."""
     try:
-        return _score_fold(*arguments)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", check.SHORT, RuntimeWarning)  # said of all of them
+            return _score_fold(*arguments)
     except ValueError as error:
         raise ValueError(f"fold {number} of cv: {error}") from error
 

@@ -65,8 +65,9 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         ``"member"`` refuses a merge, whatever its loss, that any member is predicted to lose by.
     solver : {"ols", "ridge"}, default="ols"
         How targets are fitted where merges are judged. ``"ridge"``: with a penalty for each target
-        and losses, both by generalised cross-validation; works for any number of features, also
-        ``n_samples <= n_features``.
+        and losses, both by generalised cross-validation; works for any number of features.
+        ``"ols"``: by least squares, and by ridge regression, with a warning, where the rows do not
+        carry it (``n_samples <= n_features + 2``; for the criterion "risk" without missing values).
     cv : int, splitter or list of folds, default=10
         Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds, of two rows or
         more. Splitters that need ``groups`` take those given to ``fit``. Folds too short for least
@@ -303,12 +304,13 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             check.require_more_than_baseline(
                 (np.nan_to_num(values) != 0.0).any(axis=0), targets.names
             )
+        rule = rule.suited_to(sample, values)
         design = None
         if rule.solver == "ols":
             design = sample.design
             if values.shape[1] > 1:
-                ridge = "TargetAggregator(solver='ridge') for Phase I"
-                check.require_freedom(design, ridge, left.n_spent)
+                risk = "criterion='risk' for Phase I, which ridge regression can judge"
+                check.require_freedom(design, risk, left.n_spent)
                 if rule.criterion is mse:
                     check.require_columns_freedom(design)
         posed = rule.pose(design, sample, values, graph)
@@ -364,13 +366,15 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         values = targets.values
         if values.shape[1] == 1:
             return None
-        rule = self._rule(targets)
+        rule = posed.rule
         splits = check.read_cut_folds(self.cv, sample, values, groups)
-        parts = (Anomalies.of_rows(sample, values, train).judged for train, _ in splits)
+        parts = [Anomalies.of_rows(sample, values, train).judged for train, _ in splits]
         designs = [rule.factor(part) for part in parts]
-        sizes = [(d.n_samples, d.rank) for d in designs if d is not None]
-        rank = max((rank for _, rank in sizes), default=0)
-        if sizes and sample.baseline is None:
+        # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
+        ranks = [-1 if design is None else design.rank for design in designs]
+        sizes = [(part.n_samples, rank) for part, rank in zip(parts, ranks, strict=True)]
+        rank = max(ranks)
+        if rule.solver == "ols" and sample.baseline is None:
             rank = sample.design.rank
         if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
             return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ class PosedTargets:
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
     seen: BoolArray  # targets with a row to learn from; the others are not judged
+    rule: TargetRule
     weights: FloatArray | None = None  # how much each target counts
 
     def errors(
@@ -72,6 +73,13 @@ class TargetRule:
     guarded: bool
     solver: str
     target_weight: FloatArray | None = None
+
+    def suited_to(self, sample: Sample, values: FloatArray) -> TargetRule:
+        """The same by ridge regression, where least squares cannot be judged on so few rows."""
+        plain = self.solver == "ols" and self.criterion is target_risk
+        if plain and values.shape[1] > 1 and not np.isnan(values).any() and sample.is_short:
+            return replace(self, solver="ridge")
+        return self
 
     def factor(self, sample: Sample) -> Design | None:
         """Inputs factored for least squares; a penalised fit is factored with its targets."""
@@ -124,7 +132,8 @@ class TargetRule:
             tolerance=TIE * loss_unit(criterion, space.total_variance),
         )
         seen = np.asarray(~gaps.all(axis=0))
-        return PosedTargets(problem, fit, offsets, scales, intercepts, seen, self.target_weight)
+        units = offsets, scales, intercepts
+        return PosedTargets(problem, fit, *units, seen, self, self.target_weight)
 
     def _criterion(self) -> Criterion:
         """Return the risk of the solver; other criteria are those of least squares."""

@@ -63,10 +63,12 @@ from ctfa._validation.folds import (
     read_folds,
     read_labels,
     require_foldable,
+    warn_if_any_is_short,
     warn_if_folds_are_short,
 )
 from ctfa._validation.options import (
     choose,
+    is_risk,
     read_correlation,
     read_criterion,
     read_feature_limit,
@@ -96,6 +98,7 @@ from ctfa._validation.own import (
     require_series,
     warn_if_own_folds_are_short,
     warn_if_own_inputs_are_doubtful,
+    warn_if_series_are_short,
     warn_if_unpredictable,
 )
 from ctfa._validation.streaming import (
@@ -123,7 +126,9 @@ from ctfa._validation.streaming import (
     require_sums,
 )
 from ctfa._validation.sufficiency import (
+    SHORT,
     SPARE,
+    are_short,
     is_varying,
     require_any_score,
     require_columns_freedom,
@@ -132,7 +137,6 @@ from ctfa._validation.sufficiency import (
     require_matrix_size,
     require_observed,
     require_observed_in_folds,
-    require_pooled_freedom,
     require_varying,
     warn_if_doubtful,
 )
@@ -163,10 +167,12 @@ from ctfa._validation.tasks import (
 __all__ = [
     "NOT_ADDED",
     "PIECES_OF_TASKS",
+    "SHORT",
     "SPARE",
     "Sample",
     "Targets",
     "Tasks",
+    "are_short",
     "as_frame",
     "as_ids",
     "as_pandas",
@@ -176,6 +182,7 @@ __all__ = [
     "enough_rows",
     "hand_back",
     "is_column",
+    "is_risk",
     "is_varying",
     "library_of",
     "name_targets",
@@ -262,7 +269,6 @@ __all__ = [
     "require_one_target",
     "require_one_weight_each",
     "require_pieces",
-    "require_pooled_freedom",
     "require_regressor",
     "require_risk",
     "require_room_for_rows",
@@ -291,10 +297,12 @@ __all__ = [
     "size_of_sums",
     "take_column",
     "tell_input_names",
+    "warn_if_any_is_short",
     "warn_if_doubtful",
     "warn_if_folds_are_short",
     "warn_if_own_folds_are_short",
     "warn_if_own_inputs_are_doubtful",
+    "warn_if_series_are_short",
     "warn_if_slopes_are_doubtful",
     "warn_if_sums_are_doubtful",
     "warn_if_unpredictable",

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from ctfa._validation.baseline import read_baseline
 from ctfa._validation.containers import container_of
 from ctfa._validation.explained import explained
-from ctfa._validation.sufficiency import warn_if_doubtful
+from ctfa._validation.sufficiency import is_short, warn_if_doubtful
 from ctfa.core.design import Design
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -57,6 +57,15 @@ class Sample:
         design = Design.of(self.inputs, self.weights, self.n_samples)
         warn_if_doubtful([design])
         return design
+
+    @cached_property
+    def is_short(self) -> bool:
+        """Whether least squares cannot be judged on these rows; warns, once, where it cannot."""
+        return is_short(self.design)
+
+    def warn_if_short(self) -> None:
+        """Say that ridge regression serves in place of least squares, unless it has been said."""
+        _ = self.is_short
 
 
 class Targets(NamedTuple):

@@ -82,6 +82,12 @@ def read_cut_folds(
     return read_folds(cv, sample, values, groups, purpose="limit")
 
 
+def warn_if_any_is_short(sample: Sample, splits: Sequence[tuple[IntArray, IntArray]]) -> None:
+    """Say once, of all rows or of the shortest fold, that least squares cannot be judged there."""
+    if not sample.is_short:
+        sample.take(min((train for train, _ in splits), key=len)).warn_if_short()
+
+
 def warn_if_folds_are_short(
     sizes: Sequence[tuple[int, int]], full_rank: int, fallback: float
 ) -> bool:

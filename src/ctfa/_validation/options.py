@@ -80,9 +80,14 @@ def require_flag(value: Any, what: str) -> None:
         raise ValueError(f"{what}={value!r} is not known; use True or False.")
 
 
+def is_risk(criterion: Any) -> bool:
+    """Whether a criterion is the risk, by its name."""
+    return isinstance(criterion, str) and criterion == "risk"
+
+
 def require_risk(criterion: Any, what: str) -> None:
     """Refuse a criterion that is not the risk, for an option that needs it."""
-    if not (isinstance(criterion, str) and criterion == "risk"):
+    if not is_risk(criterion):
         raise ValueError(
             f"{what} goes with criterion='risk' and not with {criterion!r}: use the one or change "
             "the other."

@@ -197,6 +197,20 @@ def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
     )
 
 
+def warn_if_series_are_short(series: Series, names: Sequence[str], fewest: int) -> None:
+    """Say that some target has too few rows for least squares, and what is used in its place."""
+    rows, inputs = _count(series), series.has.sum(axis=1)
+    short = np.flatnonzero(rows < inputs + fewest + _spent_on_baseline(series))
+    task, more = int(short[0]), "" if short.size == 1 else f" (and {short.size - 1} more)"
+    warnings.warn(
+        f"target {names[task]!r}{more} has {rows[task]} rows in which it and its {inputs[task]} "
+        "inputs are all observed: least squares leaves too few degrees of freedom for the noise. "
+        "Ridge regression is used in its place, with penalties by generalised cross-validation.",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
 def warn_if_own_folds_are_short(fold: int, chosen: dict[str, str]) -> None:
     """Say that nothing can be chosen on folds, and what is used: option by option, in words."""
     warnings.warn(

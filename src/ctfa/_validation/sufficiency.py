@@ -16,6 +16,8 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 FLAT = 1e-14
 #: Degrees of freedom above which the noise can be judged.
 SPARE = 2
+#: How the sentence begins that says so where there are not.
+SHORT = "X has .* rows to learn from"
 #: Targets up to which a number is kept for every two of them.
 LARGEST_MATRIX = 10_000
 #: Pivots of inner products of unit columns below which columns may depend on each other.
@@ -28,7 +30,7 @@ def require_freedom(design: Design, way_out: str, n_spent: int = 0) -> None:
     The rows of the design are those that a baseline leaves of ``n_spent`` more.
     """
     n_samples, n_inputs, rank = design.n_samples, design.n_inputs, design.rank
-    if n_samples > rank + 2:
+    if n_samples > rank + SPARE:
         return
     redundant = rank < min(n_inputs, n_samples - 1)
     rank_text, needed = (f" (rank {rank})", rank) if redundant else ("", n_inputs)
@@ -40,18 +42,34 @@ def require_freedom(design: Design, way_out: str, n_spent: int = 0) -> None:
     )
 
 
-def require_pooled_freedom(n_rows: int, n_features: int, rank: int, n_tasks: int) -> None:
-    """Refuse tasks whose rows, all pooled, leave no degrees of freedom for the noise."""
+def is_short(design: Design) -> bool:
+    """Whether least squares leaves too few degrees of freedom to judge the noise; warns if so."""
+    if design.n_samples > design.rank + SPARE:
+        return False
+    warnings.warn(
+        f"X has {design.n_samples} rows to learn from and {design.n_inputs} features: least "
+        "squares leaves too few degrees of freedom for the noise. Ridge regression is used in its "
+        "place, with penalties by generalised cross-validation.",
+        RuntimeWarning,
+        stacklevel=6,
+    )
+    return True
+
+
+def are_short(n_rows: int, n_features: int, rank: int, n_tasks: int) -> bool:
+    """Whether tasks, all pooled, leave no degrees of freedom for the noise; warns if so."""
     if n_rows - rank - n_tasks > SPARE:
-        return
+        return False
     rank_text = f" (rank {rank} within tasks)" if rank < n_features else ""
-    raise ValueError(
+    warnings.warn(
         f"X has {n_rows} rows and {n_features} features{rank_text} for {n_tasks} tasks: common "
         "slopes and an offset for each task leave too few degrees of freedom for the noise, so "
         f"nothing can be said of a merge; {rank + n_tasks + SPARE + 1} rows or more are needed. "
-        "Use fewer features or more rows, or targets='passthrough' with a regressor such as "
-        "RidgeCV() to keep every task by itself."
+        "max_loss='auto' keeps every task by itself, by ridge regression where none is given.",
+        RuntimeWarning,
+        stacklevel=5,
     )
+    return True
 
 
 def require_columns_freedom(design: Design) -> None:
