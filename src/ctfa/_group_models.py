@@ -14,6 +14,7 @@ from sklearn.base import clone
 from ctfa import _validation as check
 from ctfa._collections import Collection
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._threads import one_thread_for
 from ctfa.core.types import FloatArray
 
 
@@ -107,11 +108,12 @@ def fit_observed(
 ) -> Any:
     """Fit a regressor to the rows where a column is observed."""
     rows = ~np.isnan(column)
-    if rows.all():
-        extra = {} if weights is None else {"sample_weight": weights}
-        return regressor.fit(inputs, column, **extra)
-    extra = {} if weights is None else {"sample_weight": weights[rows]}
-    return regressor.fit(inputs[rows], column[rows], **extra)
+    with one_thread_for(regressor, inputs.shape):
+        if rows.all():
+            extra = {} if weights is None else {"sample_weight": weights}
+            return regressor.fit(inputs, column, **extra)
+        extra = {} if weights is None else {"sample_weight": weights[rows]}
+        return regressor.fit(inputs[rows], column[rows], **extra)
 
 
 def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 
 from ctfa._group_models import fit_observed
+from ctfa._threads import one_thread
 from ctfa.core.types import FloatArray, IntArray
 
 HEADS = ("mean", "shrink")
@@ -53,7 +54,8 @@ def fit_singles(
     if targets.size and plain and not np.isnan(own).any():
         # Least squares fits each column by itself, so all at once is the same and much faster.
         extra = {} if weights is None else {"sample_weight": weights}
-        return SingleModels(targets, [clone(regressor).fit(inputs, own, **extra)])
+        with one_thread(inputs.shape, own.shape):
+            return SingleModels(targets, [clone(regressor).fit(inputs, own, **extra)])
     models = Parallel(n_jobs=n_jobs)(
         delayed(fit_observed)(clone(regressor), inputs, column, weights) for column in own.T
     )

@@ -10,6 +10,7 @@ from sklearn.linear_model import LinearRegression
 from ctfa import _validation as check
 from ctfa._own_rule import LIMITS, OwnChoice, OwnRule, choose
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, target_risk
 from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
@@ -90,6 +91,7 @@ def fewest_rows(template: TargetAggregator | None, series: Series) -> int | None
     return None if is_paper and not series.is_complete else SPARE_ROWS
 
 
+@one_thread()
 def group_rows(
     rule: OwnRule, series: Series, rows: IntArray, aggregate: str, max_loss: float
 ) -> Partition:

@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._group_models import reduced
+from ctfa._threads import one_thread, one_thread_for
 from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
@@ -157,16 +158,17 @@ def fit_groups(
     np.logical_or.at(slots, partition.labels, series.has)
     plain = _is_plain(template) and feature_template is None
     fresh = copy.copy if plain else clone
-    results = Parallel(n_jobs=1 if plain else n_jobs)(
-        # A clone looks through every parameter; least squares has none worth it.
-        delayed(_fit_group)(rows, judged, feature_template, fresh(template), names, folds)
-        for rows, judged, names in zip(
-            _rows_of_groups(series, own, partition, slots),
-            _judged_rows(series, aggregate, partition, slots, feature_template),
-            ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
-            strict=True,
+    with one_thread_for(template):
+        results = Parallel(n_jobs=1 if plain else n_jobs)(
+            # A clone looks through every parameter; least squares has none worth it.
+            delayed(_fit_group)(rows, judged, feature_template, fresh(template), names, folds)
+            for rows, judged, names in zip(
+                _rows_of_groups(series, own, partition, slots),
+                _judged_rows(series, aggregate, partition, slots, feature_template),
+                ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
+                strict=True,
+            )
         )
-    )
     features, regressors = zip(*results, strict=True)
     return OwnModels(aggregate, slots, list(features), list(regressors), centre, series.has)
 
@@ -190,8 +192,9 @@ def fit_steps(
     level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1e-300)
     left = own.target[together] - (known - level[:, None] * weight)
     n_rows = own.n_rows[together] - series.n_spent
-    moments = RowMoments.of(own.inputs[together], left, n_rows)
-    (steps,) = shrink(moments, [temper])
+    with one_thread():
+        moments = RowMoments.of(own.inputs[together], left, n_rows)
+        (steps,) = shrink(moments, [temper])
     coef[together], trust[together] = steps.coef, steps.trust
     return OwnSteps(coef, trust, own.centre[:, :-1], series.has)
 
@@ -254,9 +257,10 @@ def _fit_group(
         features.fit(judged.inputs, judged.target)  # their weights are used up
     features.feature_names_in_ = np.array(slot_names, dtype=object)
     columns = reduced(features, rows.inputs)
-    if _is_plain(regressor):
-        return features, _least_squares(regressor, columns, rows)
-    return features, regressor.fit(columns, rows.target, **extra)
+    with one_thread_for(regressor):
+        if _is_plain(regressor):
+            return features, _least_squares(regressor, columns, rows)
+        return features, regressor.fit(columns, rows.target, **extra)
 
 
 def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds | None) -> None:

@@ -24,6 +24,7 @@ from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule
 from ctfa._own_rule import OwnRule
 from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread
 from ctfa.core.series import NO_COLUMN, Series, Units
 from ctfa.core.types import FloatArray, IntArray
 
@@ -120,6 +121,7 @@ class OwnPhaseMixin(StreamingTargets):
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         self._fit_read(*self._received(sample, targets, None), None)
 
+    @one_thread()
     def _fit_targets(
         self,
         template: TargetAggregator | None,
@@ -163,6 +165,10 @@ class OwnPhaseMixin(StreamingTargets):
             sample, targets, _ = self._read_collection(*asked)
         else:
             sample, targets = self._read(*data)
+        return self._pose_read(sample, targets)
+
+    @one_thread()
+    def _pose_read(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
         series = self._series(sample, targets)
         check.require_series(series, targets.names, fewest=fewest_rows(self.targets, series))
         check.require_varying(targets.values, targets.names)

@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 from ctfa import _validation as check
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa._target_rule import warn_that_folds_were_stopped
+from ctfa._threads import one_thread
 from ctfa.core import progress
 from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
 from ctfa.core.cut import GRID, CutCurve, preferred_limit
@@ -197,6 +198,7 @@ def _compared(errors: dict[str, FloatArray]) -> str:
     return "mean" if saved.mean() > CLEARLY * error else "pool"
 
 
+@one_thread()
 def _one_fold(
     rule: OwnRule,
     series: Series,

@@ -11,6 +11,7 @@ from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._group_models import reduced
 from ctfa._pooled_rule import TaskRows
+from ctfa._threads import one_thread, one_thread_for
 from ctfa.core.offsets import Offsets, random_intercepts
 from ctfa.core.types import FloatArray, IntArray
 
@@ -37,9 +38,11 @@ def fit_group(
         target = rows.within(rows.target)
         features._fit_factored(features._factor(sample, target), target, "y within tasks")
     inputs = reduced(features, rows.inputs)
-    offsets = random_intercepts(rows.summaries(inputs))
+    with one_thread():
+        offsets = random_intercepts(rows.summaries(inputs))
     extra = {} if rows.weights is None else {"sample_weight": rows.weights}
-    regressor.fit(inputs, rows.target - offsets.values[rows.index], **extra)
+    with one_thread_for(regressor, inputs.shape):
+        regressor.fit(inputs, rows.target - offsets.values[rows.index], **extra)
     return GroupFit(features, offsets, regressor)
 
 

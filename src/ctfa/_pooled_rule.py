@@ -15,6 +15,7 @@ from ctfa import _validation as check
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa._target_aggregator import TargetAggregator
 from ctfa._target_rule import warn_that_folds_were_stopped
+from ctfa._threads import one_thread
 from ctfa.core import progress
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import GRID, CutCurve
@@ -291,6 +292,7 @@ def deal(tasks: TaskRows, n_folds: int) -> IntArray:
     return fold
 
 
+@one_thread()
 def _judge_fold(
     aggregator: TargetAggregator,
     tasks: TaskRows,

@@ -25,6 +25,7 @@ from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
 from ctfa._regressor_data import RegressorData
 from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread
 from ctfa._whole_fit import whole
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
@@ -274,15 +275,16 @@ class CTFARegressor(
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
         self._forget_stability()
         check.require_in_sample(sample.baseline, feature_aggregator)
-        left = Anomalies.of(sample, targets.values)
-        self._input_lines = left.inputs
-        self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups, left)
-        units = self.targets_._to_units(targets.values, sample.baseline)
-        means = self.targets_._mean_of_units(units)
-        judged = means
-        if left.judged is not left.sample:
-            judged = self.targets_._mean_of_units(left.judged_values / self.targets_.scales_)
-        self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
+        with one_thread(sample.inputs.shape, targets.values.shape):
+            left = Anomalies.of(sample, targets.values)
+            self._input_lines = left.inputs
+            self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups, left)
+            units = self.targets_._to_units(targets.values, sample.baseline)
+            means = self.targets_._mean_of_units(units)
+            judged = means
+            if left.judged is not left.sample:
+                judged = self.targets_._mean_of_units(left.judged_values / self.targets_.scales_)
+            self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
         if data is None or sample.counts is None or learns_from_sums(self._template):
             self.regressors_ = fit_regressors(
                 self._template, self.features_, left.sample, means, self.n_jobs

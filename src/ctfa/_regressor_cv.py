@@ -18,6 +18,7 @@ from ctfa._heads import SingleModels, fit_singles
 from ctfa._merging import PathPoint, solve_path
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread_for
 from ctfa._whole_fit import whole
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
@@ -307,8 +308,9 @@ class _FoldModels:
             inputs, rows = partition.mean(inputs), partition.mean(rows)
         weights = self._sample.weights
         extra = {} if weights is None else {"sample_weight": weights}
-        regressor = clone(self._model._template).fit(inputs, mean, **extra)
-        return np.asarray(regressor.predict(rows)).reshape(-1)
+        regressor = clone(self._model._template)
+        with one_thread_for(regressor, inputs.shape):
+            return np.asarray(regressor.fit(inputs, mean, **extra).predict(rows)).reshape(-1)
 
 
 def _score_numbered(number: int, *arguments: Any) -> list[_Score]:

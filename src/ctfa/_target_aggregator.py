@@ -18,6 +18,7 @@ from ctfa._merging import group_names, settle, settle_history
 from ctfa._streaming import StreamingTargets
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa._target_units import TargetUnits
+from ctfa._threads import one_thread
 from ctfa._whole_fit import whole
 from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
@@ -240,15 +241,16 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         left: Anomalies | None = None,
     ) -> PosedTargets:
         """Find the groups in data that have been read, and perhaps freed of their baseline."""
-        left = Anomalies.of(sample, targets.values) if left is None else left
-        posed = self._pose(left, targets)
-        limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
-        curve = None
-        if limit is None:
-            curve = self._choose_cut(sample, targets, posed, groups)
-            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
-        names = None if targets.labels is None else targets.names
-        settle(self, posed.problem, limit, names)
+        with one_thread(sample.inputs.shape, targets.values.shape):
+            left = Anomalies.of(sample, targets.values) if left is None else left
+            posed = self._pose(left, targets)
+            limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
+            curve = None
+            if limit is None:
+                curve = self._choose_cut(sample, targets, posed, groups)
+                limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
+            names = None if targets.labels is None else targets.names
+            settle(self, posed.problem, limit, names)
         self.cv_curve_ = curve
         signs = posed.problem.signs(self.partition_)
         offsets = posed.offsets if left.targets is None else posed.offsets + left.targets.levels
@@ -304,16 +306,17 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
                 (np.nan_to_num(values) != 0.0).any(axis=0), targets.names
             )
         design = None
-        if rule.solver == "ols":
-            design = sample.design
-            if values.shape[1] > 1:
-                ridge = "TargetAggregator(solver='ridge') for Phase I"
-                check.require_freedom(design, ridge, left.n_spent)
-                if rule.criterion is mse:
-                    check.require_columns_freedom(design)
-        posed = rule.pose(design, sample, values, graph)
-        space = posed.problem.space
-        order = check.read_order(self.order, space, check_random_state(self.random_state))
+        with one_thread(sample.inputs.shape, values.shape):
+            if rule.solver == "ols":
+                design = sample.design
+                if values.shape[1] > 1:
+                    ridge = "TargetAggregator(solver='ridge') for Phase I"
+                    check.require_freedom(design, ridge, left.n_spent)
+                    if rule.criterion is mse:
+                        check.require_columns_freedom(design)
+            posed = rule.pose(design, sample, values, graph)
+            space = posed.problem.space
+            order = check.read_order(self.order, space, check_random_state(self.random_state))
         return replace(posed, problem=replace(posed.problem, order=order))
 
     def _require_complete_enough(
