@@ -57,6 +57,7 @@ def choose_on_folds(
     limit: float | None,
     aggregate: str,
     folds: tuple[Any, Any],
+    n_jobs: int | None,
 ) -> OwnChoice:
     """Choose what was not given: the limit, the way of aggregating, the shrinkage.
 
@@ -76,7 +77,7 @@ def choose_on_folds(
             check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
             return fallback
     limits = LIMITS if limit is None else (limit,)
-    choice = choose(rule, series, splits, limits, aggregates)
+    choice = choose(rule, series, splits, limits, aggregates, n_jobs)
     if choice is None:
         return fallback
     return choice if limit is None else choice._replace(curve=None)

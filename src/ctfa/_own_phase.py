@@ -44,6 +44,7 @@ class OwnPhaseMixin(StreamingTargets):
     features: Any
     aggregate: str
     head: str
+    n_jobs: int | None
     aggregate_: str
     aggregate_errors_: dict[str, float]
     targets_: TargetAggregator
@@ -140,7 +141,7 @@ class OwnPhaseMixin(StreamingTargets):
             return self._keep_apart(aggregator, rule, targets, series)
         limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
         choice = choose_on_folds(
-            rule, sample, series, limit, self.aggregate, (aggregator.cv, groups)
+            rule, sample, series, limit, self.aggregate, (aggregator.cv, groups), self.n_jobs
         )
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled = self._in_units(series, rule.scale, targets.names)

@@ -66,7 +66,8 @@ class CTFARegressor(
         ``"shrink"``: mixed with a model of the target's own; the weight of the group, ``trust_``,
         minimises the target's predicted risk in closed form.
     n_jobs : int or None, default=None
-        Groups worked on at the same time, through joblib.
+        Folds that choose ``max_loss="auto"``, and groups, worked on at the same time, through
+        joblib. The result is the same for any number.
 
     Attributes
     ----------
@@ -320,7 +321,8 @@ class CTFARegressor(
             merges: list[MergeSummary] = []
             gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
         else:
-            risk = aggregator._fit_sample(sample, targets, groups, left).fit.members
+            posed = aggregator._fit_sample(sample, targets, groups, left, self.n_jobs)
+            risk = posed.fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
             merges = [MergeSummary.of(merge) for merge in risk.along(aggregator.history_)]

@@ -198,10 +198,11 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
         targets = check.read_target_weight(target_weight, targets)
         rows, kept = (sample, targets), None
-        if groups is None and self._needs_rows() is None:
-            folds = self._folds_wanted(targets.values.shape[1])
-            rows, kept = self._summed(rows, sample_weight, folds, sums)
-        self._fit_sample(*rows, groups)
+        with one_thread(sample.inputs.shape, targets.values.shape):
+            if groups is None and self._needs_rows() is None:
+                folds = self._folds_wanted(targets.values.shape[1])
+                rows, kept = self._summed(rows, sample_weight, folds, sums)
+            self._fit_sample(*rows, groups)
         self._sums = kept
         return self
 
@@ -239,6 +240,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         targets: check.Targets,
         groups: Any = None,
         left: Anomalies | None = None,
+        n_jobs: int | None = None,
     ) -> PosedTargets:
         """Find the groups in data that have been read, and perhaps freed of their baseline."""
         with one_thread(sample.inputs.shape, targets.values.shape):
@@ -247,7 +249,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
             curve = None
             if limit is None:
-                curve = self._choose_cut(sample, targets, posed, groups)
+                curve = self._choose_cut(sample, targets, posed, groups, n_jobs)
                 limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
             names = None if targets.labels is None else targets.names
             settle(self, posed.problem, limit, names)
@@ -361,7 +363,12 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         )
 
     def _choose_cut(
-        self, sample: check.Sample, targets: check.Targets, posed: PosedTargets, groups: Any
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        posed: PosedTargets,
+        groups: Any,
+        n_jobs: int | None,
     ) -> CutCurve | None:
         """Choose the limit on folds; None where there is nothing to choose."""
         values = targets.values
@@ -378,7 +385,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
             return None
         graph = posed.problem.graph
-        return choose_cut(rule, sample, values, posed.scales, graph, splits, designs)
+        return choose_cut(rule, sample, values, posed.scales, graph, splits, designs, n_jobs)
 
     def _remember(self, targets: check.Targets) -> None:
         self.target_weight_ = targets.weights
