@@ -357,3 +357,14 @@ def test_a_condition_number_above_1e9_is_warned_about(estimator):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         clone(estimator).fit(good.X, good.y if is_feature else good.Y)
+
+
+def test_tables_too_large_to_be_copied_to_workers_are_shared_with_them():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(9000, 30))  # beyond 1 MB joblib shares memory that cannot be written
+    Y = X[:, [0, 0, 1, 1]] + rng.normal(size=(9000, 4))
+    Y[::7, 0] = np.nan  # sums do not stand in for rows with gaps
+    one, two = (CTFARegressor(n_jobs=n).fit(X, Y) for n in (None, 2))
+    np.testing.assert_array_equal(two.labels_, one.labels_)
+    np.testing.assert_array_equal(two.cv_curve_.fold_errors, one.cv_curve_.fold_errors)
+    np.testing.assert_array_equal(two.predict(X), one.predict(X))

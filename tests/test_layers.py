@@ -44,6 +44,7 @@ LAYERS = {
     "ctfa._target_units": 3,
     "ctfa._on_device": 3,
     "ctfa._progress": 3,
+    "ctfa._threads": 3,
     "ctfa._layout": 3,
     "ctfa._whole_file": 3,
     "ctfa._whole_fit": 3,

@@ -2,10 +2,12 @@
 
 import io
 import signal
+import subprocess
 import sys
 import threading
 import warnings
 
+import joblib
 import numpy as np
 import pytest
 
@@ -254,6 +256,62 @@ def test_without_a_finished_fold_the_limit_is_the_preferred_one():
     assert groups.cv_curve_ is None
     assert groups.max_loss_ == 1.5
     np.testing.assert_array_equal(groups.labels_, TargetAggregator(max_loss=1.5).fit(X, Y).labels_)
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_folds_in_workers_are_reported_and_stopped_round_by_round(backend):
+    X, Y = problem()
+    phase, stages = TargetAggregator(cv=5), []
+
+    def for_two_rounds(now):
+        if now.stage not in stages:
+            stages.append(now.stage)
+        return now.stage != "folds 3 to 4 of 5"
+
+    with (
+        ctfa.progress(for_two_rounds, every=0),
+        joblib.parallel_config(backend=backend),
+        pytest.warns(ctfa.SearchStopped, match="fold 5 of 5: the choice is made on the 4 before"),
+    ):
+        model = CTFARegressor(targets=phase, features="passthrough", n_jobs=2).fit(X, Y)
+    assert stages == ["folds 1 to 2 of 5", "folds 3 to 4 of 5", "scan"]
+    whole = TargetAggregator(cv=5).fit(X, Y)
+    np.testing.assert_array_equal(model.cv_curve_.fold_errors, whole.cv_curve_.fold_errors[:4])
+    assert model.history_.complete
+
+
+WORKERS_UNDER_A_TERMINAL = """
+import os, pathlib, signal, sys, time, warnings
+import ctfa
+from ctfa._target_rule import judge_folds
+
+folder = pathlib.Path(sys.argv[1])
+
+def judge(fold):
+    (folder / str(os.getpid())).touch()
+    while len(list(folder.iterdir())) < 2:  # both workers are there before Ctrl-C is pressed
+        time.sleep(0.01)
+    if fold == 2:
+        os.killpg(os.getpgrp(), signal.SIGINT)  # as a terminal does: to everybody
+        time.sleep(0.2)
+    return fold
+
+with ctfa.progress(lambda now: None, every=0), warnings.catch_warnings():
+    warnings.simplefilter("ignore", ctfa.SearchStopped)
+    print(judge_folds(judge, [(fold,) for fold in range(6)], 2, 1))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="process groups are those of POSIX")
+def test_an_interrupt_reaches_workers_too_and_they_finish_their_folds(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", WORKERS_UNDER_A_TERMINAL, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+    assert done.stdout.strip() == "([0, 1, 2, 3], True)", done.stderr
 
 
 def test_another_thread_reports_to_its_own_block_and_leaves_signals_alone():

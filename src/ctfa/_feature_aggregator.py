@@ -15,6 +15,7 @@ from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
 from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
 from ctfa._streaming import Piece, Streaming, pieces_of
+from ctfa._threads import one_thread
 from ctfa._whole_fit import whole
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
@@ -150,11 +151,10 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
             target = check.read_vector(y, sample)
             targets = check.name_targets(target[:, None], None, None, is_vector=True, what="y")
         rows, kept = (sample, targets), None
-        if self._needs_rows() is None:
-            rows, kept = self._summed(rows, sample_weight, self._folds_wanted(), sums)
-        sample, targets = rows
-        target = targets.values[:, 0]
-        self._fit_factored(self._factor(sample, target), target)
+        with one_thread(sample.inputs.shape):
+            if self._needs_rows() is None:
+                rows, kept = self._summed(rows, sample_weight, self._folds_wanted(), sums)
+            self._fit_stand_ins(*rows)
         self._sums = kept
         return self
 
@@ -259,11 +259,12 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
             else check.read_folds(self.cv, sample, target, purpose="features")
         )
         penalised = self.solver == "ridge"
-        if not penalised and self.cv is None and check.is_risk(self.criterion):
-            penalised = sample.is_short
-        return FactoredFeatures.of(
-            sample, splits, with_correlations=correlated, penalised=penalised
-        )
+        with one_thread(sample.inputs.shape):
+            if not penalised and self.cv is None and check.is_risk(self.criterion):
+                penalised = sample.is_short
+            return FactoredFeatures.of(
+                sample, splits, with_correlations=correlated, penalised=penalised
+            )
 
     def _fit_factored(
         self, factored: FactoredFeatures, target: FloatArray, name: str = "y"
@@ -303,12 +304,14 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
 
     def _pose(self, factored: FactoredFeatures, target: FloatArray, name: str) -> MergeProblem:
         criterion = check.read_criterion(self.criterion, FEATURE_CRITERIA)
-        space = factored.space(target, name)
+        with one_thread(factored.sample.inputs.shape):
+            space = factored.space(target, name)
+            order = check.read_order(self.order, space, check_random_state(self.random_state))
         return MergeProblem(
             space,
             criterion,
             self.scan,
-            check.read_order(self.order, space, check_random_state(self.random_state)),
+            order,
             check.read_graph(self.connectivity, factored.sample.inputs, "features"),
             min_correlation=float(self.min_correlation),
             tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1))),

@@ -15,6 +15,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._collections import Collection
 from ctfa._feature_aggregator import FeatureAggregator
+from ctfa._threads import one_thread
 from ctfa.core.design import Design, weighted_mean
 from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.types import FloatArray
@@ -141,7 +142,8 @@ def fit_regressor(
     fluxes would get no coefficient.
     """
     if template is None or is_least_squares(template):
-        return _fit_linear(template, inputs, target, weights, n_samples)
+        with one_thread(inputs.shape, target.shape):
+            return _fit_linear(template, inputs, target, weights, n_samples)
     extra = {} if weights is None else {"sample_weight": weights}
     return clone(template).fit(inputs, target, **extra)
 

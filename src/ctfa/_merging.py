@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import ctfa.kernels  # noqa: F401  # lets the scans know of them
+from ctfa._threads import one_thread
 from ctfa.core.criteria import (
     Criterion,
     corollary,
@@ -46,6 +47,7 @@ class MergeProblem:
     min_correlation: float = -1.0
     tolerance: float = 0.0
 
+    @one_thread()
     def solve(self, max_loss: float) -> MergeHistory:
         """Run the scan, which uses the space up."""
         return SCANS[self.scan](

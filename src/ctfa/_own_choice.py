@@ -11,6 +11,7 @@ from ctfa import _validation as check
 from ctfa._group_models import is_least_squares
 from ctfa._own_rule import LIMITS, OwnChoice, OwnRule, choose
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, target_risk
 from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
@@ -56,6 +57,7 @@ def choose_on_folds(
     limit: float | None,
     aggregate: str,
     folds: tuple[Any, Any],
+    n_jobs: int | None,
 ) -> OwnChoice:
     """Choose what was not given: the limit, the way of aggregating, the shrinkage.
 
@@ -75,7 +77,7 @@ def choose_on_folds(
             check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
             return fallback
     limits = LIMITS if limit is None else (limit,)
-    choice = choose(rule, series, splits, limits, aggregates)
+    choice = choose(rule, series, splits, limits, aggregates, n_jobs)
     if choice is None:
         return fallback
     return choice if limit is None else choice._replace(curve=None)
@@ -101,6 +103,7 @@ def fewest_rows(template: TargetAggregator | None, series: Series) -> int | None
     return None if is_paper and not series.is_complete else SPARE_ROWS
 
 
+@one_thread()
 def group_rows(
     rule: OwnRule, series: Series, rows: IntArray, aggregate: str, max_loss: float
 ) -> Partition:

@@ -21,6 +21,7 @@ from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
 from ctfa._own_choice import fewest_rows, group_rows
 from ctfa._own_rule import OwnRule
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread
 from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
 from ctfa.core.own_members import gain_over_single, gains_along
@@ -166,6 +167,7 @@ def in_words_of_sharing(refusal: Refusal) -> Refusal:
     return refusal
 
 
+@one_thread()
 def evidence_of(kept: Kept, aggregator: TargetAggregator, aggregate: str) -> MergeEvidence:
     """Go through the merges again, and see what each target has of its group."""
     rule, series, names = kept

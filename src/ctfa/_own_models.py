@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.base import clone
 from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._group_models import fit_regressor, is_least_squares, reduced
+from ctfa._threads import one_thread
 from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
@@ -156,15 +158,16 @@ def fit_groups(
     # Least squares is too short to be worth a worker.
     plain = template is None or is_least_squares(template)
     plain = plain and feature_template is None
-    results = Parallel(n_jobs=1 if plain else n_jobs)(
-        delayed(_fit_group)(rows, judged, feature_template, template, names, folds)
-        for rows, judged, names in zip(
-            _rows_of_groups(series, own, partition, slots),
-            _judged_rows(series, aggregate, partition, slots, feature_template),
-            ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
-            strict=True,
+    with one_thread() if plain else nullcontext():
+        results = Parallel(n_jobs=1 if plain else n_jobs)(
+            delayed(_fit_group)(rows, judged, feature_template, template, names, folds)
+            for rows, judged, names in zip(
+                _rows_of_groups(series, own, partition, slots),
+                _judged_rows(series, aggregate, partition, slots, feature_template),
+                ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
+                strict=True,
+            )
         )
-    )
     features, regressors = zip(*results, strict=True)
     return OwnModels(aggregate, slots, list(features), list(regressors), centre, series.has)
 
@@ -188,8 +191,9 @@ def fit_steps(
     level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1e-300)
     left = own.target[together] - (known - level[:, None] * weight)
     n_rows = own.n_rows[together] - series.n_spent
-    moments = RowMoments.of(own.inputs[together], left, n_rows)
-    (steps,) = shrink(moments, [temper])
+    with one_thread():
+        moments = RowMoments.of(own.inputs[together], left, n_rows)
+        (steps,) = shrink(moments, [temper])
     coef[together], trust[together] = steps.coef, steps.trust
     return OwnSteps(coef, trust, own.centre[:, :-1], series.has)
 

@@ -24,6 +24,7 @@ from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule, suited_to
 from ctfa._own_rule import OwnRule
 from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread
 from ctfa.core.series import NO_COLUMN, Series, Units
 from ctfa.core.types import FloatArray, IntArray
 
@@ -43,6 +44,7 @@ class OwnPhaseMixin(StreamingTargets):
     features: Any
     aggregate: str
     head: str
+    n_jobs: int | None
     aggregate_: str
     aggregate_errors_: dict[str, float]
     targets_: TargetAggregator
@@ -120,6 +122,7 @@ class OwnPhaseMixin(StreamingTargets):
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         self._fit_read(*self._received(sample, targets, None), None)
 
+    @one_thread()
     def _fit_targets(
         self,
         template: TargetAggregator | None,
@@ -138,7 +141,7 @@ class OwnPhaseMixin(StreamingTargets):
             return self._keep_apart(aggregator, rule, targets, series)
         limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
         choice = choose_on_folds(
-            rule, sample, series, limit, self.aggregate, (aggregator.cv, groups)
+            rule, sample, series, limit, self.aggregate, (aggregator.cv, groups), self.n_jobs
         )
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled = self._in_units(series, rule.scale, targets.names)
@@ -163,6 +166,10 @@ class OwnPhaseMixin(StreamingTargets):
             sample, targets, _ = self._read_collection(*asked)
         else:
             sample, targets = self._read(*data)
+        return self._pose_read(sample, targets)
+
+    @one_thread()
+    def _pose_read(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
         series = self._series(sample, targets)
         aggregator = suited_to(self.targets, series, targets.names)
         check.require_series(series, targets.names, fewest=fewest_rows(aggregator, series))

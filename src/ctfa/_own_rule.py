@@ -11,8 +11,8 @@ from sklearn.utils import check_random_state
 
 from ctfa import _validation as check
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
-from ctfa._target_rule import warn_that_folds_were_stopped
-from ctfa.core import progress
+from ctfa._target_rule import judge_folds
+from ctfa._threads import one_thread
 from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
 from ctfa.core.cut import GRID, CutCurve, preferred_limit
 from ctfa.core.own_fits import TEMPERS, AveragedFit, OwnFit, SharedFit
@@ -121,6 +121,7 @@ def choose(
     splits: Sequence[tuple[IntArray, IntArray]],
     limits: Sequence[float],
     aggregates: Sequence[str],
+    n_jobs: int | None,
 ) -> OwnChoice | None:
     """Compare ways of aggregating, limits and tempers on rows left out.
 
@@ -132,12 +133,8 @@ def choose(
     observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
     splits = [(train, test) for train, test in splits if observed[test].any()]
     trials = {aggregate: _Trial() for aggregate in aggregates}
-    for fold, (train, test) in enumerate(splits):
-        with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):
-            results = _one_fold(rule, series, spread, train, test, limits, aggregates)
-        if search.stopped:
-            warn_that_folds_were_stopped(fold, len(splits))
-            break
+    folds = [(rule, series, spread, train, test, limits, aggregates) for train, test in splits]
+    for results in judge_folds(_one_fold, folds, n_jobs, series.n_tasks)[0]:
         for aggregate, (errors, n_groups) in results.items():
             trials[aggregate].errors.append(errors)
             trials[aggregate].n_groups.append(n_groups)
@@ -197,6 +194,7 @@ def _compared(errors: dict[str, FloatArray]) -> str:
     return "mean" if saved.mean() > CLEARLY * error else "pool"
 
 
+@one_thread()
 def _one_fold(
     rule: OwnRule,
     series: Series,

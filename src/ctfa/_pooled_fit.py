@@ -21,6 +21,7 @@ from ctfa._pooled_groups import Nearest, fit_group
 from ctfa._pooled_rule import TaskRows, are_short, choose_cut, pose, require_meaning
 from ctfa._streaming import StreamingTasks, TaskSums
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread
 from ctfa.core.cut import PREFERRED
 from ctfa.core.history import Ledger
 from ctfa.core.shrinkage import Corrections, correct
@@ -115,6 +116,7 @@ class PooledFit(FittedGroups, StreamingTasks):
         self._fit_groups(phases[1], rows)
         return self
 
+    @one_thread()
     def _fit_targets(
         self,
         template: TargetAggregator | None,
@@ -190,14 +192,15 @@ class PooledFit(FittedGroups, StreamingTasks):
         for group in range(self.n_groups_):
             at = of_row == group
             left[at] -= self._predict_group(group, rows.inputs[at])
-        return correct(
-            rows.of_each(rows.inputs),
-            rows.of_each(left),
-            self.labels_,
-            weights=rows.weights_of_each,
-            counts=rows.counts_of_each,
-            negligible=ROUNDING * float(np.abs(rows.target - rows.target.mean()).max()),
-        )
+        with one_thread():
+            return correct(
+                rows.of_each(rows.inputs),
+                rows.of_each(left),
+                self.labels_,
+                weights=rows.weights_of_each,
+                counts=rows.counts_of_each,
+                negligible=ROUNDING * float(np.abs(rows.target - rows.target.mean()).max()),
+            )
 
     def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:
         """What a group's model says; -1 is the one of all tasks."""

@@ -11,6 +11,7 @@ from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._group_models import fit_regressor, reduced
 from ctfa._pooled_rule import TaskRows
+from ctfa._threads import one_thread
 from ctfa.core.offsets import Offsets, random_intercepts
 from ctfa.core.types import FloatArray, IntArray
 
@@ -37,7 +38,8 @@ def fit_group(
         target = rows.within(rows.target)
         features._fit_factored(features._factor(sample, target), target, "y within tasks")
     inputs = reduced(features, rows.inputs)
-    offsets = random_intercepts(rows.summaries(inputs))
+    with one_thread():
+        offsets = random_intercepts(rows.summaries(inputs))
     left = rows.target - offsets.values[rows.index]
     model = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
     return GroupFit(features, offsets, model)

@@ -8,14 +8,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 
 from ctfa import _validation as check
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa._target_aggregator import TargetAggregator
-from ctfa._target_rule import warn_that_folds_were_stopped
-from ctfa.core import progress
+from ctfa._target_rule import judge_folds
+from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import GRID, CutCurve
 from ctfa.core.fit import Fit
@@ -209,14 +208,8 @@ def choose_cut(
     there are none.
     """
     splits = read_splits(aggregator.cv, sample, tasks, groups)
-    stopped = False
-    if effective_n_jobs(n_jobs) == 1:
-        judged, stopped = _judge_in_turn(aggregator, tasks, graph, splits, shrink=shrink)
-    else:  # other processes report nothing, and are not stopped
-        judged = Parallel(n_jobs=n_jobs)(
-            delayed(_judge_fold)(aggregator, tasks, graph, train, test, shrink)
-            for train, test in splits
-        )
+    each = [(aggregator, tasks, graph, train, test, shrink) for train, test in splits]
+    judged, stopped = judge_folds(_judge_fold, each, n_jobs, tasks.n_tasks)
     folds = [fold for fold in judged if fold is not None]
     if stopped and not folds:
         return None
@@ -224,26 +217,6 @@ def choose_cut(
     errors, n_groups = zip(*folds, strict=True)
     curve = CutCurve(GRID, np.array(errors), np.mean(n_groups, axis=0), -1)
     return replace(curve, chosen=middle_of_best(curve.error))
-
-
-def _judge_in_turn(
-    aggregator: TargetAggregator,
-    tasks: TaskRows,
-    graph: Any,
-    splits: list[tuple[IntArray, IntArray]],
-    *,
-    shrink: bool,
-) -> tuple[list[tuple[FloatArray, list[int]] | None], bool]:
-    """Judge fold after fold, and say whether that was stopped; one that was does not count."""
-    judged: list[tuple[FloatArray, list[int]] | None] = []
-    for number, (train, test) in enumerate(splits):
-        with progress.searching(f"fold {number + 1} of {len(splits)}") as (search, _):
-            fold = _judge_fold(aggregator, tasks, graph, train, test, shrink)
-        if search.stopped:
-            warn_that_folds_were_stopped(number, len(splits))
-            return judged, True
-        judged.append(fold)
-    return judged, False
 
 
 def middle_of_best(error: FloatArray) -> int:
@@ -291,6 +264,7 @@ def deal(tasks: TaskRows, n_folds: int) -> IntArray:
     return fold
 
 
+@one_thread()
 def _judge_fold(
     aggregator: TargetAggregator,
     tasks: TaskRows,

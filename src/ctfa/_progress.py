@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import threading
@@ -30,7 +31,8 @@ def progress(
     far, ``history_.complete`` is False, and a ``SearchStopped`` warning says so. While
     ``max_loss="auto"`` goes over its folds, the folds finished so far choose the limit (none: it
     is 1.5) and the search with that limit follows. A second Ctrl-C, and one outside a search,
-    raises KeyboardInterrupt as always. Searches in other threads and processes report nothing.
+    raises KeyboardInterrupt as always. Searches in other threads and processes report nothing:
+    with ``n_jobs`` folds are judged in rounds of so many, reported and stopped after each round.
 
     Parameters
     ----------
@@ -143,10 +145,18 @@ def _text(stream: TextIO) -> Iterator[Listener]:
 
 
 def _words(now: ScanProgress) -> str:
+    if not now.n_comparisons:  # searched elsewhere
+        return now.stage
     return (
         f"{now.stage}: {now.n_groups:,} groups of {now.n_variables:,}, "
         f"{now.n_comparisons:,} comparisons"
     )
+
+
+def leave_interrupts_to(process: int) -> None:
+    """Let another process, which a terminal tells of Ctrl-C as well, answer it for this worker."""
+    if os.getpid() != process and threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager

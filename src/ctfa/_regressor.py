@@ -26,6 +26,7 @@ from ctfa._merge_evidence import MergeEvidence, MergeSummary, Terms
 from ctfa._regressor_data import RegressorData
 from ctfa._streaming import StreamingTargets
 from ctfa._target_aggregator import TargetAggregator
+from ctfa._threads import one_thread
 from ctfa._whole_fit import whole
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
@@ -67,7 +68,8 @@ class CTFARegressor(
         ``"shrink"``: mixed with a model of the target's own; the weight of the group, ``trust_``,
         minimises the target's predicted risk in closed form.
     n_jobs : int or None, default=None
-        Groups worked on at the same time, through joblib.
+        Folds that choose ``max_loss="auto"``, and groups, worked on at the same time, through
+        joblib. The result is the same for any number.
 
     Attributes
     ----------
@@ -276,15 +278,16 @@ class CTFARegressor(
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
         self._forget_stability()
         check.require_in_sample(sample.baseline, feature_aggregator)
-        left = Anomalies.of(sample, targets.values)
-        self._input_lines = left.inputs
-        self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups, left)
-        units = self.targets_._to_units(targets.values, sample.baseline)
-        means = self.targets_._mean_of_units(units)
-        judged = means
-        if left.judged is not left.sample:
-            judged = self.targets_._mean_of_units(left.judged_values / self.targets_.scales_)
-        self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
+        with one_thread(sample.inputs.shape, targets.values.shape):
+            left = Anomalies.of(sample, targets.values)
+            self._input_lines = left.inputs
+            self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups, left)
+            units = self.targets_._to_units(targets.values, sample.baseline)
+            means = self.targets_._mean_of_units(units)
+            judged = means
+            if left.judged is not left.sample:
+                judged = self.targets_._mean_of_units(left.judged_values / self.targets_.scales_)
+            self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
         if data is None or sample.counts is None or learns_from_sums(self._template):
             self.regressors_ = fit_regressors(
                 self.regressor, self.features_, left.sample, means, self.n_jobs
@@ -323,7 +326,8 @@ class CTFARegressor(
             merges: list[MergeSummary] = []
             gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
         else:
-            risk = aggregator._fit_sample(sample, targets, groups, left).fit.members
+            posed = aggregator._fit_sample(sample, targets, groups, left, self.n_jobs)
+            risk = posed.fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
             merges = [MergeSummary.of(merge) for merge in risk.along(aggregator.history_)]

@@ -18,6 +18,7 @@ from ctfa._merging import group_names, settle, settle_history
 from ctfa._streaming import StreamingTargets
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa._target_units import TargetUnits
+from ctfa._threads import one_thread
 from ctfa._whole_fit import whole
 from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
@@ -198,10 +199,11 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
         targets = check.read_target_weight(target_weight, targets)
         rows, kept = (sample, targets), None
-        if groups is None and self._needs_rows() is None:
-            folds = self._folds_wanted(targets.values.shape[1])
-            rows, kept = self._summed(rows, sample_weight, folds, sums)
-        self._fit_sample(*rows, groups)
+        with one_thread(sample.inputs.shape, targets.values.shape):
+            if groups is None and self._needs_rows() is None:
+                folds = self._folds_wanted(targets.values.shape[1])
+                rows, kept = self._summed(rows, sample_weight, folds, sums)
+            self._fit_sample(*rows, groups)
         self._sums = kept
         return self
 
@@ -239,17 +241,19 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         targets: check.Targets,
         groups: Any = None,
         left: Anomalies | None = None,
+        n_jobs: int | None = None,
     ) -> PosedTargets:
         """Find the groups in data that have been read, and perhaps freed of their baseline."""
-        left = Anomalies.of(sample, targets.values) if left is None else left
-        posed = self._pose(left, targets)
-        limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
-        curve = None
-        if limit is None:
-            curve = self._choose_cut(sample, targets, posed, groups)
-            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
-        names = None if targets.labels is None else targets.names
-        settle(self, posed.problem, limit, names)
+        with one_thread(sample.inputs.shape, targets.values.shape):
+            left = Anomalies.of(sample, targets.values) if left is None else left
+            posed = self._pose(left, targets)
+            limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
+            curve = None
+            if limit is None:
+                curve = self._choose_cut(sample, targets, posed, groups, n_jobs)
+                limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
+            names = None if targets.labels is None else targets.names
+            settle(self, posed.problem, limit, names)
         self.cv_curve_ = curve
         signs = posed.problem.signs(self.partition_)
         offsets = posed.offsets if left.targets is None else posed.offsets + left.targets.levels
@@ -304,18 +308,19 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             check.require_more_than_baseline(
                 (np.nan_to_num(values) != 0.0).any(axis=0), targets.names
             )
-        rule = rule.suited_to(sample, values)
         design = None
-        if rule.solver == "ols":
-            design = sample.design
-            if values.shape[1] > 1:
-                risk = "criterion='risk' for Phase I, which ridge regression can judge"
-                check.require_freedom(design, risk, left.n_spent)
-                if rule.criterion is mse:
-                    check.require_columns_freedom(design)
-        posed = rule.pose(design, sample, values, graph)
-        space = posed.problem.space
-        order = check.read_order(self.order, space, check_random_state(self.random_state))
+        with one_thread(sample.inputs.shape, values.shape):
+            rule = rule.suited_to(sample, values)
+            if rule.solver == "ols":
+                design = sample.design
+                if values.shape[1] > 1:
+                    risk = "criterion='risk' for Phase I, which ridge regression can judge"
+                    check.require_freedom(design, risk, left.n_spent)
+                    if rule.criterion is mse:
+                        check.require_columns_freedom(design)
+            posed = rule.pose(design, sample, values, graph)
+            space = posed.problem.space
+            order = check.read_order(self.order, space, check_random_state(self.random_state))
         return replace(posed, problem=replace(posed.problem, order=order))
 
     def _require_complete_enough(
@@ -360,7 +365,12 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         )
 
     def _choose_cut(
-        self, sample: check.Sample, targets: check.Targets, posed: PosedTargets, groups: Any
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        posed: PosedTargets,
+        groups: Any,
+        n_jobs: int | None,
     ) -> CutCurve | None:
         """Choose the limit on folds; None where there is nothing to choose."""
         values = targets.values
@@ -379,7 +389,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
             return None
         graph = posed.problem.graph
-        return choose_cut(rule, sample, values, posed.scales, graph, splits, designs)
+        return choose_cut(rule, sample, values, posed.scales, graph, splits, designs, n_jobs)
 
     def _remember(self, targets: check.Targets) -> None:
         self.target_weight_ = targets.weights

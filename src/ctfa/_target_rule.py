@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
 
 from ctfa._anomalies import Anomalies
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
+from ctfa._progress import leave_interrupts_to
+from ctfa._threads import one_thread
 from ctfa._validation import Sample
-from ctfa.core import progress
+from ctfa.core import backend, progress
 from ctfa.core.criteria import TINY, Criterion, cross_validated_risk, target_risk
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.ridge import Ridge
 from ctfa.core.solvers import GappyFit, LeastSquaresFit, RidgeFit, TargetFit
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+Judged = TypeVar("Judged")
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,30 +156,94 @@ def choose_cut(
     graph: Any,
     splits: list[tuple[IntArray, IntArray]],
     designs: list[Design | None],
+    n_jobs: int | None,
 ) -> CutCurve | None:
     """Held-out error of every limit, the groups found anew from the training rows of each fold.
 
     A baseline is found on these rows alone, too. Asked to stop, the folds finished by then decide;
     None if there are none.
     """
-    grid = GRID.tolist()
-    errors, n_groups = [], []
-    for fold, ((train, test), design) in enumerate(zip(splits, designs, strict=True)):
-        left = Anomalies.of_rows(sample, values, train)
-        with progress.searching(f"fold {fold + 1} of {len(splits)}") as (search, _):
-            posed = rule.pose(design, left.judged, left.judged_values, graph)
-            points = solve_path(posed.problem, grid)
-        if search.stopped:
-            warn_that_folds_were_stopped(fold, len(splits))
-            break
-        judges = None if sample.weights is None else sample.weights[test]
-        inputs, targets = left.elsewhere(sample, values, test)
-        errors.append(posed.errors(inputs, targets, judges, units, points))
-        n_groups.append([point.n_groups for point in points])
-    if not errors:
+    rows = replace(sample)  # without the factors of all of them, which no fold needs
+    folds = [
+        (rule, rows, values, units, graph, train, test, design)
+        for (train, test), design in zip(splits, designs, strict=True)
+    ]
+    judged, _ = judge_folds(_judge_fold, folds, n_jobs, values.shape[1])
+    if not judged:
         return None
+    errors, n_groups = zip(*judged, strict=True)
     preferred = preferred_limit(values.shape[1])
     return CutCurve.of(GRID, np.array(errors), np.mean(n_groups, axis=0), preferred)
+
+
+def _judge_fold(
+    rule: TargetRule,
+    sample: Sample,
+    values: FloatArray,
+    units: FloatArray,
+    graph: Any,
+    train: IntArray,
+    test: IntArray,
+    design: Design | None,
+) -> tuple[FloatArray, list[int]]:
+    """Held-out error of each limit's groups on one fold, and how many they are."""
+    with one_thread(sample.inputs.shape, values.shape):
+        left = Anomalies.of_rows(sample, values, train)
+        posed = rule.pose(design, left.judged, left.judged_values, graph)
+        points = solve_path(posed.problem, GRID.tolist())
+        judges = None if sample.weights is None else sample.weights[test]
+        inputs, targets = left.elsewhere(sample, values, test)
+        errors = posed.errors(inputs, targets, judges, units, points)
+    return errors, [point.n_groups for point in points]
+
+
+def judge_folds(
+    judge: Callable[..., Judged],
+    folds: Sequence[tuple[Any, ...]],
+    n_jobs: int | None,
+    n_variables: int,
+) -> tuple[list[Judged], bool]:
+    """Judge folds, given by their arguments, in turn or ``n_jobs`` at once; whether it was stopped.
+
+    Asked to stop, the folds finished by then are all there are. Other processes hear nothing of
+    that: where somebody listens, folds go there in rounds, and the search stops after a round.
+    """
+    on_device = backend.library_of(backend.named()) not in ("auto", "numpy", "numba")
+    at_once = 1 if on_device else min(effective_n_jobs(n_jobs), len(folds))
+    size = at_once if at_once == 1 or progress.is_reported() else len(folds)
+    judged: list[Judged] = []
+    for start in range(0, len(folds), size):
+        some = folds[start : start + size]
+        with progress.searching(_stage(start, len(some), len(folds))) as (search, _):
+            if at_once == 1:
+                found = [judge(*some[0])]
+            else:
+                here = judge, backend.named(), os.getpid() if progress.is_reported() else None
+                found = Parallel(n_jobs=n_jobs)(delayed(_judge_there)(*here, fold) for fold in some)
+                progress.tick(progress.Counts(n_variables, 0, 0))
+        if at_once > 1 or not search.stopped:  # a round is whole, a scan that was stopped is not
+            judged += found
+        if search.stopped and len(judged) < len(folds):
+            warn_that_folds_were_stopped(len(judged), len(folds))
+            return judged, True
+    return judged, False
+
+
+def _judge_there(
+    judge: Callable[..., Judged], name: str, listener: int | None, fold: tuple[Any, ...]
+) -> Judged:
+    """Judge a fold in a worker, by the same backend; a process that listens answers Ctrl-C."""
+    if listener is not None:
+        leave_interrupts_to(listener)
+    with backend.using(name):
+        return judge(*fold)
+
+
+def _stage(start: int, n_some: int, n_folds: int) -> str:
+    """What folds that are judged together are called."""
+    if n_some == 1:
+        return f"fold {start + 1} of {n_folds}"
+    return f"folds {start + 1} to {start + n_some} of {n_folds}"
 
 
 def warn_that_folds_were_stopped(n_finished: int, n_folds: int) -> None:

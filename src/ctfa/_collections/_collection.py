@@ -16,6 +16,7 @@ from ctfa._collections._digits import Digits
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._summing import Sums, magnitude, sum_up
 from ctfa._collections._tables import read_lazy_weights, read_table, require_tables
+from ctfa._threads import one_thread
 from ctfa.core.stand_ins import stacked
 from ctfa.core.types import FloatArray, IntArray
 
@@ -123,7 +124,8 @@ class Collection:
 
     def _summed(self, classes: Classes, *, digested: bool = False) -> Sums:
         if not self.is_lazy:
-            return sum_up(self.tables, self.weights, 0, classes, digested=digested)
+            with one_thread(*(table.shape for table in self.tables if table is not None)):
+                return sum_up(self.tables, self.weights, 0, classes, digested=digested)
         sums = _dask.sum_chunks(self.tables, self.weights, classes, digested=digested)
         check.require_all_rows(sums.n_rows, classes.n_rows)
         return sums

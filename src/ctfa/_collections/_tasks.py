@@ -18,6 +18,7 @@ from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
 from ctfa._collections._scores import Errors, read_true, require_judged
 from ctfa._collections._summing import Sums, as_column, sum_up
+from ctfa._threads import one_thread
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import AnyArray, FloatArray, IntArray
@@ -103,7 +104,8 @@ class TaskCollection:
         if not self.data.is_lazy:
             told = _Cut(0, classes, n_dealt)
             _, inputs, target = self.data.tables
-            return _counted(_sum_chunk(told, self.ids, inputs, target, self.data.weights))
+            with one_thread(inputs.shape):
+                return _counted(_sum_chunk(told, self.ids, inputs, target, self.data.weights))
         first = self.data.tables[1]
         cuts = [
             _Cut(start, classes if start is None else classes.of_rows(start, int(size)), n_dealt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from itertools import count
 from typing import Any, NamedTuple, Self
 
@@ -20,6 +21,7 @@ from ctfa._collections import (
     positive,
 )
 from ctfa._streaming._sums import RunningSums, name_of
+from ctfa._threads import one_thread
 from ctfa.core.types import IntArray
 
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
@@ -70,8 +72,9 @@ class Streaming:
         Many rows in memory are replaced by few that stand in for them, where sums have the digits.
         """
         sums = self._sums_of(rows, sample_weight, wanted, read)
-        if read is None and sums is not None and sums.are_enough:
-            rows = sums.stand_in()
+        if read is None and sums is not None:
+            with _few_threads(sums):
+                rows = sums.stand_in() if sums.are_enough else rows
         return rows, sums
 
     @staticmethod
@@ -84,7 +87,8 @@ class Streaming:
         """Sums of a fit to be kept, where it has them or they are cheap."""
         sample, targets = rows
         if read is None:
-            return RunningSums.of_sample(sample, targets, sample_weight, wanted)
+            with one_thread(sample.inputs.shape, targets.values.shape):
+                return RunningSums.of_sample(sample, targets, sample_weight, wanted)
         n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
         widths = (n_baseline, sample.inputs.shape[1], targets.values.shape[1])
         return RunningSums.of_fit(read, widths, targets, wanted)
@@ -126,7 +130,9 @@ class Streaming:
     def _solve(self) -> None:
         """Fit to rows that stand in for all that came."""
         together = self._fitted_together(self._sums.widths)
-        self._fit_stand_ins(*self._sums.stand_in(together))
+        with _few_threads(self._sums):
+            rows = self._sums.stand_in(together)
+        self._fit_stand_ins(*rows)
 
     def _add(self, piece: Any) -> None:
         known = getattr(self, "_sums", None)
@@ -221,6 +227,12 @@ def numbered(pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
             error.add_note(f"Piece {number} could not be had; {NOTHING_CHANGED}")
             raise
         yield number, one
+
+
+def _few_threads(sums: RunningSums) -> AbstractContextManager[None]:
+    """One thread to factor the products of all columns, unless they are very many."""
+    n_columns = sum(sums.widths)
+    return one_thread((n_columns, n_columns))
 
 
 def _used(data: Collection) -> Any:

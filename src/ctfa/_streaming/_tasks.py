@@ -9,6 +9,7 @@ from ctfa import _validation as check
 from ctfa._collections import Sums, TaskCollection, Wanted, apart, is_lazy, to_numpy
 from ctfa._streaming._estimators import Streaming, numbered
 from ctfa._streaming._task_sums import TaskSums
+from ctfa._threads import one_thread
 
 ARGUMENTS = ("X", "y", "tasks", "sample_weight")
 
@@ -117,7 +118,8 @@ class StreamingTasks(Streaming):
         self._sums.require_known()
 
     def _solve(self) -> None:
-        sample, target, known = self._sums.stand_in()
+        with one_thread():
+            sample, target, known = self._sums.stand_in()
         self._fit_read(sample, target, known, None)
 
     def _add(self, piece: TaskPiece) -> None:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from ctfa._threads import one_thread
 from ctfa._validation.baseline import read_baseline
 from ctfa._validation.containers import container_of
 from ctfa._validation.explained import explained
@@ -54,7 +55,8 @@ class Sample:
     @cached_property
     def design(self) -> Design:
         """Centred and factored inputs; warns, once, where rounding could decide."""
-        design = Design.of(self.inputs, self.weights, self.n_samples)
+        with one_thread(self.inputs.shape):
+            design = Design.of(self.inputs, self.weights, self.n_samples)
         warn_if_doubtful([design])
         return design
 

@@ -198,6 +198,9 @@ def reflected(
     """Multiply by an orthogonal factor, or by its transpose, without forming it."""
     columns = np.asfortranarray(columns)
     way = "T" if transposed else "N"
+    # LAPACK writes ones into the reflectors while it works, and then puts back what it had found:
+    # other threads would read them, and memory that processes share cannot be written.
+    packed = packed.copy(order="F")
     _, work, _ = lapack.dormqr("L", way, packed, tau, columns, -1)
     return np.asarray(lapack.dormqr("L", way, packed, tau, columns, int(work[0]))[0])
 
