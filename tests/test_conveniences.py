@@ -1,12 +1,65 @@
 """What users type first: nested parameters, own criteria, names, scores."""
 
+import inspect
+
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 
-from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
+import ctfa
+from ctfa import (
+    CTFARegressor,
+    CTFARegressorCV,
+    FeatureAggregator,
+    MultiInputCTFARegressor,
+    PooledCTFARegressor,
+    TargetAggregator,
+    baselines,
+)
 from ctfa.datasets import make_gauges, make_paper_synthetic
+
+ESTIMATORS = [
+    kind
+    for module in (ctfa, baselines)
+    for kind in map(vars(module).get, module.__all__)
+    if inspect.isclass(kind) and issubclass(kind, BaseEstimator)
+]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_method_calls_its_targets_y(kind):
+    methods = [name for name in dir(kind) if callable(getattr(kind, name)) and name[0] != "_"]
+    known = {name: list(inspect.signature(getattr(kind, name)).parameters) for name in methods}
+    assert "y" in known["fit"]
+    # What is transformed is the targets themselves.
+    assert [name for name in known if "Y" in known[name] and name != "transform"] == []
+
+
+def test_targets_are_taken_by_keyword():
+    X, Y = make_paper_synthetic(60, 4, 3, random_state=0)
+    layout = np.tile(np.arange(4), (3, 1))
+    models = (CTFARegressor(), CTFARegressorCV(cv=3), MultiInputCTFARegressor(layout))
+    for model in models:
+        model.fit(X=X, y=Y)
+        model.score(X=X, y=Y)
+        assert len(model.score_per_target(X=X, y=Y)) == len(model.compare(X=X, y=Y)) == 3
+        assert model.stability(X=X, y=Y, cv=3).shape == (3, 3)
+        assert len(model.reduce(X=X, y=Y)) == model.n_groups_
+        np.testing.assert_array_equal(model.predict(X=X), model.predict(X))
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'X'"):
+            model.predict()
+    for model in (CTFARegressor(), MultiInputCTFARegressor(layout), TargetAggregator()):
+        model.partial_fit(X=X, y=Y).partial_fit([{"X": X, "y": Y}]).forget(X=X, y=Y)
+        assert model.labels_.shape == (3,)
+    aggregator = TargetAggregator().fit(X=X, y=Y)
+    assert aggregator.inverse_transform(Z=aggregator.transform(Y=Y)).shape == Y.shape
+    features = FeatureAggregator().fit(X=X, y=Y[:, 0])
+    assert features.inverse_transform(X=features.transform(X=X)).shape == X.shape
+    tasks = np.repeat([0, 1, 2], 20)
+    pooled = PooledCTFARegressor().partial_fit(X=X, y=Y[:, 0], tasks=tasks)
+    assert pooled.fit(X=X, y=Y[:, 0], tasks=tasks).predict(X=X, tasks=tasks).shape == (60,)
 
 
 def test_nested_parameters_reach_the_default_aggregators():

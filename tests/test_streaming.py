@@ -146,7 +146,7 @@ def test_weights_baseline_and_weights_of_targets_go_along():
     areas = np.arange(1.0, 7.0)
     parts = cut(len(X), [100, 101, 350])
     given = [
-        {"X": X[p], "Y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]} for p in parts
+        {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]} for p in parts
     ]
     model = CTFARegressor(targets=FIXED).partial_fit(given, target_weight=areas)
     expected = CTFARegressor(targets=FIXED).fit(X, Y, WEIGHTS, baseline=MONTHS, target_weight=areas)
@@ -551,15 +551,15 @@ GAPPY[5, 1] = np.nan
         ("missing values .first at row 5, target 'y1'", (X[:40], GAPPY)),
         ("expecting 12 features", (X[:40, 1:], Y[:40])),
         ("fit has seen 6 targets", (X[:40], Y[:40, :3])),
-        ("39 rows|rows and Y has 39", (X[:40], Y[:39])),
+        ("39 rows|rows and y has 39", (X[:40], Y[:39])),
         ("sample_weight", (X[:40], Y[:40], np.ones(39))),
         ("negative", (X[:40], Y[:40], -np.ones(40))),
         ("zero for every row", (X[:40], Y[:40], np.zeros(40))),
-        ("baseline has 2 columns", {"X": X[:40], "Y": Y[:40], "baseline": MONTHS[:40, :2]}),
-        ("target_weight differs", {"X": X[:40], "Y": Y[:40], "target_weight": np.arange(1, 7)}),
+        ("baseline has 2 columns", {"X": X[:40], "y": Y[:40], "baseline": MONTHS[:40, :2]}),
+        ("target_weight differs", {"X": X[:40], "y": Y[:40], "target_weight": np.arange(1, 7)}),
         ("0 sample", (X[:0], Y[:0])),
-        ("it needs 'X' and 'Y'", {"X": X[:40]}),
-        ("it needs 'X' and 'Y'", {"X": X[:40], "Y": Y[:40], "weight": 1}),
+        ("it needs 'X' and 'y'", {"X": X[:40]}),
+        ("it needs 'X' and 'y'", {"X": X[:40], "y": Y[:40], "weight": 1}),
         ("a piece is", (X[:40],)),
         ("a piece is", X[:40]),
     ],
@@ -660,7 +660,7 @@ def test_what_is_no_piece_is_said():
     refused(model, "the target y is None", X, verb="partial_fit")
     refused(model, "gave none", [], verb="partial_fit")
     refused(model, "put it into each", [(X, Y)], None, WEIGHTS, verb="partial_fit")
-    refused(model, "the target y is None", {"X": X, "Y": Y}, verb="partial_fit")
+    refused(model, "the target y is None", {"X": X, "y": Y}, verb="partial_fit")
     refused(FeatureAggregator(), "y has 6 columns", X, Y, verb="partial_fit")
 
 

@@ -83,7 +83,7 @@ def test_the_first_piece_is_a_fit(model, weights):
 def test_weights_baseline_and_weights_of_targets_go_along():
     areas = np.arange(1.0, 6.0)
     given = [
-        {"X": X[p], "Y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]}
+        {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]}
         for p in cut(len(X), [100, 101, 350])
     ]
     model = own(targets=FIXED).partial_fit(given, target_weight=areas)
@@ -230,13 +230,13 @@ def test_what_cannot_be_forgotten_is_refused():
     ("match", "piece"),
     [
         ("X contains missing values .first at row 3, column 2", (HOLED[:40], Y[:40])),
-        ("Y contains missing values .first at row 5, target 'y1'", (X[:40], GAPPY[:40])),
+        ("y contains missing values .first at row 5, target 'y1'", (X[:40], GAPPY[:40])),
         ("infinity", (np.where(np.isnan(HOLED), np.inf, HOLED)[:40], Y[:40])),
         ("expecting 10 features", (X[:40, 1:], Y[:40])),
         ("fit has seen 5 targets", (X[:40], Y[:40, :3])),
         ("negative", (X[:40], Y[:40], -np.ones(40))),
-        ("baseline has 2 columns", {"X": X[:40], "Y": Y[:40], "baseline": MONTHS[:40, :2]}),
-        ("target_weight differs", {"X": X[:40], "Y": Y[:40], "target_weight": np.arange(1, 6)}),
+        ("baseline has 2 columns", {"X": X[:40], "y": Y[:40], "baseline": MONTHS[:40, :2]}),
+        ("target_weight differs", {"X": X[:40], "y": Y[:40], "target_weight": np.arange(1, 6)}),
     ],
 )
 def test_a_refused_piece_changes_nothing_and_is_named(match, piece):
@@ -267,7 +267,7 @@ def all_of_them(targets):
         (own(features=FOLDED, aggregate="pool"), "cv of FeatureAggregator with aggregate='pool'"),
         (own(aggregate="median"), "aggregate"),
         (own(targets=TargetAggregator(flip=True)), "flip=True is for targets that share"),
-        (MultiInputCTFARegressor(LAYOUT[:4]), "layout has 4 rows but Y has 5 columns"),
+        (MultiInputCTFARegressor(LAYOUT[:4]), "layout has 4 rows but y has 5 columns"),
     ],
 )
 def test_what_sums_cannot_answer_is_refused(model, match):

@@ -87,8 +87,6 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
     array(['mean(x0, x1, x2)', 'x3'], dtype=object)
     """
 
-    _target_name = "y"
-
     def __init__(
         self,
         criterion: str | Callable[..., Any] = "risk",
@@ -137,7 +135,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         """
         self._sums = sums = None
         if is_collection(X, y, sample_weight):
-            data = Collection.of(X, y, sample_weight, what="y")
+            data = Collection.of(X, y, sample_weight)
             check.require_one_target(data.widths[2])
             read = data.read_or_gather(self, self._folds_wanted(), None, self._needs_rows())
             if read.rows is not None:
@@ -146,7 +144,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         else:
             sample = check.read_sample(self, X, sample_weight)
             target = check.read_vector(y, sample)
-            targets = check.name_targets(target[:, None], None, None, is_vector=True, what="y")
+            targets = check.name_targets(target[:, None], None, None, is_vector=True)
         rows, kept = (sample, targets), None
         if self._needs_rows() is None:
             rows, kept = self._summed(rows, sample_weight, self._folds_wanted(), sums)

@@ -47,7 +47,7 @@ class FittedGroups:
             )
         if name in ("stability_", "stability_labels_"):
             raise AttributeError(
-                f"{kind}.{name} is computed on request: call stability(X, Y) first."
+                f"{kind}.{name} is computed on request: call stability(X, y) first."
             )
         if name in ("partial_fit", "forget") and hasattr(type(self), name):
             raise AttributeError(
@@ -79,23 +79,23 @@ class FittedTargets(FittedGroups):
         return float(np.nanmean(scores))
 
     def score_per_target(
-        self, X: Any, Y: Any, sample_weight: Any = None, *, baseline: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None
     ) -> FloatArray:
-        """R2 of each target, in the order of the columns of ``Y``.
+        """R2 of each target, in the order of the columns of ``y``.
 
         On the rows where it is observed (and, where inputs may be missing, can be predicted); NaN
         for a target with fewer than two of them. ``baseline`` as in ``predict``; what it explains
         counts.
         """
-        if is_collection(X, Y, sample_weight, baseline):
+        if is_collection(X, y, sample_weight, baseline):
             scores = r2_of_collection(
-                self.predict, X, Y, sample_weight, baseline, require_same=self._require_same_targets
+                self.predict, X, y, sample_weight, baseline, require_same=self._require_same_targets
             )
             check.require_any_score(scores.tolist())
             return scores
         extra = {} if baseline is None else {"baseline": baseline}
         predicted = np.asarray(self.predict(X, **extra))
-        true = self.targets_._read_again(Y, predicted.shape[0]).values
+        true = self.targets_._read_again(y, predicted.shape[0]).values
         check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])
         predicted = predicted.reshape(true.shape)

@@ -124,7 +124,7 @@ class CTFARegressor(
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -138,7 +138,7 @@ class CTFARegressor(
         X : array or data frame of shape (n_samples, n_features)
             Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
             needs of them are sums.
-        Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
             NaN is a missing value; a group is trained on the rows where any member is observed.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor.
@@ -161,9 +161,9 @@ class CTFARegressor(
         phases = self._phases()
         data = None
         sums = None
-        if is_collection(X, Y, sample_weight, baseline):
+        if is_collection(X, y, sample_weight, baseline):
             self._check_options(weighed=sample_weight is not None)
-            data = Collection.of(X, Y, sample_weight, baseline)
+            data = Collection.of(X, y, sample_weight, baseline)
             wanted, needs_rows = self._asks_of(phases, data.widths[2])
             read = data.read_or_gather(self, wanted, groups, needs_rows)
             if read.rows is not None:
@@ -172,7 +172,7 @@ class CTFARegressor(
             sample, targets = self._received(*read.found)
             sums = read.sums
         else:
-            sample, targets = self._read(X, Y, sample_weight, baseline)
+            sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
         wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
         rows, kept = (sample, targets), None
@@ -211,7 +211,7 @@ class CTFARegressor(
             is_vector=self._is_vector,
         )
 
-    def reduce(self, X: Any, Y: Any, *, baseline: Any = None) -> list[ReducedTask]:
+    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
 
         In raw units, targets that joined with a minus turned round; a data frame gives series and
@@ -219,11 +219,11 @@ class CTFARegressor(
         had one, the means are of what is left of it.
         """
         check_is_fitted(self)
-        if is_collection(X, Y, baseline):
-            data = Collection.of(X, Y, None, baseline)
-            X, Y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
+        if is_collection(X, y, baseline):
+            data = Collection.of(X, y, None, baseline)
+            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False)
-        targets = self.targets_._read_again(Y, inputs.shape[0])
+        targets = self.targets_._read_again(y, inputs.shape[0])
         values = targets.values
         if baseline is not None:
             columns = self.targets_._read_baseline(baseline, inputs.shape[0])
@@ -235,7 +235,7 @@ class CTFARegressor(
         library = check.library_of(X)
         return [
             ReducedTask(
-                check.as_series(targets.library, mean, name, Y),
+                check.as_series(targets.library, mean, name, y),
                 check.as_frame(
                     library, reduced(features, inputs), features.get_feature_names_out(), X
                 ),

@@ -96,7 +96,7 @@ class CTFARegressorCV(CTFARegressor):
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -110,7 +110,7 @@ class CTFARegressorCV(CTFARegressor):
         X : array or data frame of shape (n_samples, n_features)
             Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
             needs of them are sums.
-        Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor; scores are not weighted.
         groups : array of shape (n_samples,), default=None
@@ -126,16 +126,16 @@ class CTFARegressorCV(CTFARegressor):
         check.refuse_in_search("baseline", baseline)
         check.refuse_in_search("target_weight", target_weight)
         data = None
-        if is_collection(X, Y, sample_weight):
+        if is_collection(X, y, sample_weight):
             self._check_options(weighed=sample_weight is not None)
-            data = Collection.of(X, Y, sample_weight)
+            data = Collection.of(X, y, sample_weight)
             needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
             read = data.read_or_gather(self, [Wanted("search", self.cv)], groups, needs_rows)
             if read.rows is not None:
                 return self.fit(*read.rows[:3], groups=groups)
             sample, targets = self._received(*read.found)
         else:
-            sample, targets = self._read(X, Y, sample_weight)
+            sample, targets = self._read(X, y, sample_weight)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)
         phases = _Phases.of(self, sample.n_samples)

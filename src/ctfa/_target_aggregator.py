@@ -151,7 +151,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -165,7 +165,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         X : array or data frame of shape (n_samples, n_features)
             Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
             needs of them are sums.
-        Y : array or data frame of shape (n_samples, n_targets)
+        y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value: two groups are compared on the rows that both have, a group
             having the mean of its observed members. For the criterion "risk" by least squares.
         sample_weight : array of shape (n_samples,), default=None
@@ -184,8 +184,8 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         self
         """
         self._sums = sums = None
-        if is_collection(X, Y, sample_weight, baseline):
-            data = Collection.of(X, Y, sample_weight, baseline)
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline)
             folds = self._folds_wanted(data.widths[2])
             read = data.read_or_gather(self, folds, groups, self._needs_rows())
             if read.rows is not None:
@@ -194,7 +194,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             (sample, targets), sums = read.found, read.sums
         else:
             sample = check.read_sample(self, X, sample_weight, baseline=baseline)
-            targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+            targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         targets = check.read_target_weight(target_weight, targets)
         rows, kept = (sample, targets), None
         if groups is None and self._needs_rows() is None:
@@ -212,7 +212,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         columns of ``fit`` for these rows, where it had any.
         """
         check_is_fitted(self)
-        targets = self._read_again(Y)
+        targets = self._read_again(Y, what="Y")
         means = self._mean(targets.values, self._read_baseline(baseline, len(targets.values)))
         return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
@@ -388,8 +388,10 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         elif hasattr(self, "target_names_in_"):
             del self.target_names_in_
 
-    def _read_again(self, Y: Any, n_samples: int | None = None, used: Any = None) -> check.Targets:
-        targets = check.read_targets(Y, n_samples, used=used, gaps=True)
+    def _read_again(
+        self, y: Any, n_samples: int | None = None, used: Any = None, what: str = "y"
+    ) -> check.Targets:
+        targets = check.read_targets(y, n_samples, used=used, what=what, gaps=True)
         named = hasattr(self, "target_names_in_")
-        check.require_same_targets(targets, self._names, named=named)
+        check.require_same_targets(targets, self._names, named=named, what=what)
         return targets._replace(weights=self.target_weight_)

@@ -81,15 +81,14 @@ class Collection:
         Y: Any,
         sample_weight: Any = None,
         baseline: Any = None,
-        what: str = "Y",
         *,
         gaps: bool = False,
     ) -> Collection:
         """Put tables in the same chunks; with ``gaps`` inputs may be missing as targets may."""
-        check.require_given(Y, what)
+        check.require_given(Y, "y")
         given = Rows(X, Y, sample_weight, baseline)
         named = (baseline, X, Y)
-        names = ("baseline", "X", what)
+        names = ("baseline", "X", "y")
         tables = tuple(map(read_table, named, names))
         require_tables(tables, names, tuple(map(_names, named)))
         if not any(map(_dask.is_dask, (*named, sample_weight))):
@@ -256,11 +255,11 @@ class Collection:
     def refuse(self, sums: Sums) -> None:
         """Refuse numbers that cannot be squared."""
         names = (None, self.input_names, self.targets_like.names)
-        whats = ("baseline", "X", "Y")
+        whats = ("baseline", "X", "y")
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
-            may_lack = what == "Y" or (what == "X" and self.gaps)
+            may_lack = what == "y" or (what == "X" and self.gaps)
             if trouble is not None and not (may_lack and np.isnan(trouble.value)):
-                check.refuse_number(*trouble, what, labels)
+                check.refuse_number(*trouble, what, labels, gaps=what == "y")
         if self._has_gaps(sums) or not sums.classes:
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])

@@ -49,7 +49,7 @@ class TaskCollection:
     @classmethod
     def of(cls, X: Any, y: Any, ids: Any, sample_weight: Any = None) -> TaskCollection:
         """Put tables and ids in the same chunks."""
-        data = Collection.of(X, y, sample_weight, what="y")
+        data = Collection.of(X, y, sample_weight)
         check.require_one_target(data.widths[2])
         return cls(data, _aligned_ids(data.tables[1], ids))
 
@@ -378,7 +378,7 @@ def _predict_chunk(inputs: Any, ids: Any, predict: Any, columns: Any) -> FloatAr
 def _judge_chunk(
     predict: Any, columns: Any, start: Any, inputs: Any, target: Any, ids: Any, weights: Any
 ) -> Errors:
-    true = read_true(target, start, None, "y")
+    true = read_true(target, start, None, gaps=False)
     predicted = _predict_chunk(inputs, ids, predict, columns)
     return Errors.of(true, predicted[:, None], weights)
 

@@ -29,7 +29,7 @@ class Piece(NamedTuple):
     """Arguments of one call of ``partial_fit``."""
 
     X: Any
-    Y: Any
+    y: Any
     sample_weight: Any = None
     baseline: Any = None
     target_weight: Any = None
@@ -43,7 +43,6 @@ class Streaming:
     """
 
     _sums: Any  # RunningSums, or TaskSums; None where nothing is kept
-    _target_name = "Y"
     _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
 
@@ -165,19 +164,18 @@ class Streaming:
 
     def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
         """Tables of a piece with the same features as all others, and what its targets are."""
-        X, Y, sample_weight, baseline, _ = piece
-        check.require_given(Y, self._target_name)
-        if is_collection(X, Y, sample_weight, baseline):
-            what, gaps = self._target_name, self._input_gaps
-            data = Collection.of(X, Y, sample_weight, baseline, what, gaps=gaps)
+        X, y, sample_weight, baseline, _ = piece
+        check.require_given(y, "y")
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline, gaps=self._input_gaps)
             check.read_columns(self, data.widths[1], data.input_names, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
-        targets = check.read_targets(Y, n_rows, what=self._target_name, gaps=True)
+        targets = check.read_targets(y, n_rows, gaps=True)
         weights = check.read_weights(sample_weight, n_rows)
         tables = (check.read_baseline(baseline, n_rows), inputs, targets.values)
-        given = Rows(X, Y, sample_weight, baseline)
+        given = Rows(X, y, sample_weight, baseline)
         return Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps), targets
 
     @staticmethod
@@ -195,7 +193,7 @@ class Streaming:
 
 def pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
     """One piece, or those of an iterable with what to call each; ``names`` are the arguments."""
-    if piece.Y is not None:
+    if piece.y is not None:
         yield "", piece
         return
     others = {"sample_weight": piece.sample_weight, "baseline": piece.baseline}
@@ -205,7 +203,6 @@ def pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]
             known = check.read_piece_names(one, names)
         except ValueError as error:
             raise ValueError(f"piece {number}: {error}") from error
-        known["Y"] = known.pop(names[1])
         yield f"piece {number}", Piece(**{"target_weight": piece.target_weight, **known})
 
 
@@ -236,7 +233,7 @@ def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> N
         check.refuse_streamed_gaps("X", first.row, f"column {name}")
     first = sums.trouble[-1]
     if first is not None:
-        check.refuse_streamed_gaps("Y", first.row, f"target {targets.names[first.column]!r}")
+        check.refuse_streamed_gaps("y", first.row, f"target {targets.names[first.column]!r}")
     check.require_rows_in_piece(sum(part.n_samples for part in sums.classes.values()))
 
 
@@ -248,13 +245,13 @@ class StreamingTargets(Streaming):
     """Estimators of several targets that take their rows piece by piece."""
 
     _takes_pieces = True
-    _arguments = ("X", "Y", "sample_weight", "baseline", "target_weight")
+    _arguments = ("X", "y", "sample_weight", "baseline", "target_weight")
 
     @available_if(_is_offered)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         baseline: Any = None,
@@ -269,10 +266,10 @@ class StreamingTargets(Streaming):
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features), or an iterable
-            Rows, also in a Dask collection or an array of another library. Without ``Y`` an
-            iterable of pieces, each ``(X, Y)``, ``(X, Y, sample_weight)`` or a dictionary of
+            Rows, also in a Dask collection or an array of another library. Without ``y`` an
+            iterable of pieces, each ``(X, y)``, ``(X, y, sample_weight)`` or a dictionary of
             arguments: all are added, then one solution is found.
-        Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
             Without missing values.
         sample_weight : array of shape (n_samples,), default=None
             As in ``fit``, comparable from piece to piece; rows without weights weigh one.
@@ -302,14 +299,14 @@ class StreamingTargets(Streaming):
         >>> model.partial_fit(X[120:], Y[120:]).n_groups_
         2
         """
-        piece = Piece(X, Y, sample_weight, baseline, target_weight)
+        piece = Piece(X, y, sample_weight, baseline, target_weight)
         return self._stream(pieces_of(piece, self._arguments), adding=True)
 
     @available_if(_is_offered)  # type: ignore[untyped-decorator]
     def forget(
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         baseline: Any = None,
@@ -323,7 +320,7 @@ class StreamingTargets(Streaming):
 
         Parameters
         ----------
-        X, Y, sample_weight, baseline, target_weight
+        X, y, sample_weight, baseline, target_weight
             As in ``partial_fit``.
 
         Returns
@@ -341,5 +338,5 @@ class StreamingTargets(Streaming):
         >>> bool((model.labels_ == again.labels_).all())
         True
         """
-        piece = Piece(X, Y, sample_weight, baseline, target_weight)
+        piece = Piece(X, y, sample_weight, baseline, target_weight)
         return self._stream(pieces_of(piece, self._arguments), adding=False)

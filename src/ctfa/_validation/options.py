@@ -105,7 +105,7 @@ def require_complete(values: FloatArray, what: str, instead: str) -> None:
     if np.isnan(values).any():
         n_missing = int(np.isnan(values).sum())
         raise ValueError(
-            f"Y has {n_missing} missing values (NaN), which {what} cannot work with: {instead}, "
+            f"y has {n_missing} missing values (NaN), which {what} cannot work with: {instead}, "
             "fill the gaps, or drop those rows."
         )
 
@@ -217,7 +217,7 @@ def read_target(target: Any, names: Sequence[str], labels: Sequence[Any]) -> int
         return int(target) % len(names)
     if str(target) not in names:
         close = difflib.get_close_matches(str(target), names, n=3)
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "use a name of Y."
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "use a name of y."
         raise ValueError(f"target {target!r} is not one of the {len(names)} of fit: {hint}")
     return list(names).index(str(target))
 

@@ -26,7 +26,7 @@ NOT_ADDED = (
 )
 #: What a piece may be called by.
 PIECES = (
-    "(X, Y), (X, Y, sample_weight), or a dictionary of these and of what else partial_fit takes"
+    "(X, y), (X, y, sample_weight), or a dictionary of these and of what else partial_fit takes"
 )
 
 
