@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestRegressor
 
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
-from ctfa._streaming import _sums
+from ctfa._collections import _collection
 
 
 def tall(seed, n_rows=2500, offset=0.0):
@@ -22,7 +22,7 @@ def tall(seed, n_rows=2500, offset=0.0):
 def from_rows(model, *data, **known):
     """The same fit, rows not replaced."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_sums, "MANY", np.inf)
+        patch.setattr(_collection, "MANY", np.inf)
         return model.fit(*data, **known)
 
 

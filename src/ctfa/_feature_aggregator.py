@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
+from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
 from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
 from ctfa._streaming import Piece, Streaming, pieces_of
 from ctfa._whole_fit import whole
@@ -133,25 +133,23 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        self._sums = sums = None
+        self._sums = data = None
         if is_collection(X, y, sample_weight):
             data = Collection.of(X, y, sample_weight)
             check.require_one_target(data.widths[2])
             read = data.read_or_gather(self, self._folds_wanted(), None, self._needs_rows())
             if read.rows is not None:
                 return self.fit(*read.rows[:3])
-            (sample, targets), sums = read.found, read.sums
+            sample, targets = read.found
         else:
             sample = check.read_sample(self, X, sample_weight)
             target = check.read_vector(y, sample)
             targets = check.name_targets(target[:, None], None, None, is_vector=True)
-        rows, kept = (sample, targets), None
-        if self._needs_rows() is None:
-            rows, kept = self._summed(rows, sample_weight, self._folds_wanted(), sums)
-        sample, targets = rows
+        if data is None and self._needs_rows() is None:
+            folds = self._folds_wanted()
+            sample, targets = few_for_many(sample, targets, sample_weight, folds)
         target = targets.values[:, 0]
         self._fit_factored(self._factor(sample, target), target)
-        self._sums = kept
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -175,7 +173,8 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         Notes
         -----
         ``cv`` is a number of folds or None. Each piece is divided into as many blocks: fold ``i``
-        is the ``i``-th block of all pieces; see ``CTFARegressor.partial_fit``.
+        is the ``i``-th block of all pieces; see ``CTFARegressor.partial_fit``. A model made by
+        ``fit`` keeps no sums and cannot be gone on with.
 
         Examples
         --------

@@ -204,18 +204,14 @@ class MultiInputCTFARegressor(
         -------
         self
         """
-        self._sums = data = sums = None
+        self._sums = data = None
         if is_collection(X, y, sample_weight, baseline):
             data = Collection.of(X, y, sample_weight, baseline, gaps=True)
             asked = self._asks_of(data.widths[2])
-            sample, targets, sums = self._read_collection(data, *asked, groups, target_weight)
+            sample, targets = self._read_collection(data, *asked, groups, target_weight)
         else:
             sample, targets = self._read(X, y, sample_weight, baseline, target_weight)
-        self._fit_read(sample, targets, groups, data)
-        wanted, needs_rows = self._asks_of(targets.values.shape[1])
-        if groups is None and needs_rows is None and learns_from_sums(self._template):
-            self._sums = self._sums_of((sample, targets), sample_weight, wanted, sums)
-        return self
+        return self._fit_read(sample, targets, groups, data)
 
     def _fit_read(
         self,

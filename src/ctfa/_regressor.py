@@ -13,6 +13,7 @@ from ctfa._anomalies import Anomalies
 from ctfa._collections import (
     Collection,
     answers_lazily,
+    few_for_many,
     is_collection,
     learns_from_sums,
 )
@@ -160,7 +161,6 @@ class CTFARegressor(
         self._sums = None
         phases = self._phases()
         data = None
-        sums = None
         if is_collection(X, y, sample_weight, baseline):
             self._check_options(weighed=sample_weight is not None)
             data = Collection.of(X, y, sample_weight, baseline)
@@ -170,17 +170,14 @@ class CTFARegressor(
                 extra = {"groups": groups, "target_weight": target_weight}
                 return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
             sample, targets = self._received(*read.found)
-            sums = read.sums
         else:
             sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
         wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
-        rows, kept = (sample, targets), None
-        if groups is None and needs_rows is None and learns_from_sums(self._template):
-            rows, kept = self._summed(rows, sample_weight, wanted, sums)
-        self._fit_read(*rows, *phases, groups, data)
-        self._sums = kept
-        return self
+        summable = groups is None and needs_rows is None and learns_from_sums(self._template)
+        if data is None and summable:
+            sample, targets = few_for_many(sample, targets, sample_weight, wanted)
+        return self._fit_read(sample, targets, *phases, groups, data)
 
     @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:

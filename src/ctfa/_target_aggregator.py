@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
-from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
+from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
 from ctfa._merging import group_names, settle, settle_history
 from ctfa._streaming import StreamingTargets
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
@@ -183,7 +183,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         -------
         self
         """
-        self._sums = sums = None
+        self._sums = data = None
         if is_collection(X, y, sample_weight, baseline):
             data = Collection.of(X, y, sample_weight, baseline)
             folds = self._folds_wanted(data.widths[2])
@@ -191,17 +191,15 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             if read.rows is not None:
                 extra = {"groups": groups, "target_weight": target_weight}
                 return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
-            (sample, targets), sums = read.found, read.sums
+            sample, targets = read.found
         else:
             sample = check.read_sample(self, X, sample_weight, baseline=baseline)
             targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         targets = check.read_target_weight(target_weight, targets)
-        rows, kept = (sample, targets), None
-        if groups is None and self._needs_rows() is None:
+        if data is None and groups is None and self._needs_rows() is None:
             folds = self._folds_wanted(targets.values.shape[1])
-            rows, kept = self._summed(rows, sample_weight, folds, sums)
-        self._fit_sample(*rows, groups)
-        self._sums = kept
+            sample, targets = few_for_many(sample, targets, sample_weight, folds)
+        self._fit_sample(sample, targets, groups)
         return self
 
     @answers_lazily

@@ -62,14 +62,11 @@ class TaskCollection:
         given = Rows(inputs, target, weights, None)
         return cls(Collection(tables, weights, given, is_lazy=False), ids)
 
-    def read(
-        self, estimator: Any, wanted: Sequence[Wanted], groups: Any
-    ) -> tuple[TaskSample, tuple[Sums, int] | None]:
+    def read(self, estimator: Any, wanted: Sequence[Wanted], groups: Any) -> TaskSample:
         """Rows that stand in for those of each task in each fold that is wanted.
 
         A number of folds deals rows by a hash of what they hold: the same rows are dealt alike,
-        whatever their order and chunks. Then, or without folds, the sums are handed on with that
-        number, too: other rows can be added to them.
+        whatever their order and chunks.
         """
         n_dealt = 0
         if wanted and isinstance(wanted[0].cv, Integral) and groups is None:
@@ -80,8 +77,7 @@ class TaskCollection:
         check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
         check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
         weighed = self.data.weights is not None
-        found = stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
-        return found, None if wanted else (sums, n_dealt)
+        return stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
 
     def sums(self, n_dealt: int) -> Sums:
         """Sum up all rows by task and the fold that they are dealt to; 0 for no folds."""

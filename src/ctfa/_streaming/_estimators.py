@@ -11,7 +11,6 @@ from sklearn.utils.metaestimators import available_if
 from ctfa import _validation as check
 from ctfa._collections import (
     SUMS_LIMIT,
-    Classes,
     Collection,
     Rows,
     Sums,
@@ -42,7 +41,7 @@ class Streaming:
     that stand in for them (``_fit_stand_ins``).
     """
 
-    _sums: Any  # RunningSums, or TaskSums; None where nothing is kept
+    _sums: Any  # RunningSums, or TaskSums; None after fit, which keeps nothing
     _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
 
@@ -57,39 +56,11 @@ class Streaming:
         """Inputs of each fit, where these are not all."""
         return None
 
-    def _summed(
-        self,
-        rows: tuple[check.Sample, check.Targets],
-        sample_weight: Any,
-        wanted: Sequence[Wanted],
-        read: tuple[Sums, Classes] | None,
-    ) -> tuple[tuple[check.Sample, check.Targets], RunningSums | None]:
-        """Rows of a fit, and sums to be kept of them where it has these or they are cheap.
-
-        Many rows in memory are replaced by few that stand in for them, where sums have the digits.
-        """
-        sums = self._sums_of(rows, sample_weight, wanted, read)
-        if read is None and sums is not None and sums.are_enough:
-            rows = sums.stand_in()
-        return rows, sums
-
-    @staticmethod
-    def _sums_of(
-        rows: tuple[check.Sample, check.Targets],
-        sample_weight: Any,
-        wanted: Sequence[Wanted],
-        read: tuple[Sums, Classes] | None,
-    ) -> RunningSums | None:
-        """Sums of a fit to be kept, where it has them or they are cheap."""
-        sample, targets = rows
-        if read is None:
-            return RunningSums.of_sample(sample, targets, sample_weight, wanted)
-        n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
-        widths = (n_baseline, sample.inputs.shape[1], targets.values.shape[1])
-        return RunningSums.of_fit(read, widths, targets, wanted)
-
     def _stream(self, pieces: Iterable[tuple[str, Any]], *, adding: bool) -> Self:
         """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""
+        if getattr(self, "_sums", None) is None:
+            is_fitted = hasattr(self, "partition_")
+            check.require_stream(type(self).__name__, is_fitted=is_fitted, adding=adding)
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
         take = trial._add if adding else trial._subtract
@@ -129,8 +100,6 @@ class Streaming:
 
     def _add(self, piece: Any) -> None:
         known = getattr(self, "_sums", None)
-        if known is None and hasattr(self, "partition_"):
-            check.refuse_model_without_sums(type(self).__name__)
         data, targets = self._read_piece(piece, reset=known is None)
         wanted = self._asks_of_stream(data.widths[2])
         if known is None:
@@ -145,9 +114,7 @@ class Streaming:
         self._sums = known.plus(sums, dealt)
 
     def _subtract(self, piece: Any) -> None:
-        known = getattr(self, "_sums", None)
-        check.require_sums(known, type(self).__name__)
-        assert known is not None
+        known = self._sums
         data, targets = self._read_piece(piece, reset=False)
         self._require_same(known, data, targets, self._asks_of_stream(data.widths[2]), piece)
         used = _used(data)
@@ -288,7 +255,8 @@ class StreamingTargets(Streaming):
         piece is divided into as many contiguous blocks: fold ``i`` is the ``i``-th block of all
         pieces. A piece of less than two rows a fold deals its rows one by one, going on where the
         last such piece ended. Regressors are those that learn from sums: LinearRegression, Ridge,
-        Lasso and ElasticNet. Each row given to ``fit`` counts, too, where that kept its sums.
+        Lasso and ElasticNet. A model made by ``fit`` keeps no sums and cannot be gone on with:
+        start with ``partial_fit``.
 
         Examples
         --------

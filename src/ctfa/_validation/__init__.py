@@ -102,7 +102,6 @@ from ctfa._validation.streaming import (
     PIECES_OF_TASKS,
     read_columns,
     read_piece_names,
-    refuse_model_without_sums,
     refuse_streamed_gaps,
     refuse_streamed_regressor,
     refuse_streaming,
@@ -119,7 +118,7 @@ from ctfa._validation.streaming import (
     require_same_folds,
     require_same_piece,
     require_same_target_weight,
-    require_sums,
+    require_stream,
 )
 from ctfa._validation.sufficiency import (
     SPARE,
@@ -219,7 +218,6 @@ __all__ = [
     "refuse_in_search",
     "refuse_kind",
     "refuse_mask",
-    "refuse_model_without_sums",
     "refuse_number",
     "refuse_option",
     "refuse_streamed_gaps",
@@ -278,7 +276,7 @@ __all__ = [
     "require_some_columns",
     "require_some_rows",
     "require_some_weight",
-    "require_sums",
+    "require_stream",
     "require_two_dimensions",
     "require_unique_labels",
     "require_varying",
