@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -10,7 +10,6 @@ from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa._collections import is_collection, r2_of_collection
-from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._held_out import r2_of_each
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
@@ -26,13 +25,32 @@ class FittedGroups:
 
     regressor: Any
     targets_: TargetAggregator
+    #: What None stands for, of the parameters that are estimators.
+    _defaults: ClassVar[dict[str, type]] = {
+        "regressor": LinearRegression,
+        "targets": TargetAggregator,
+    }
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
+        params: dict[str, Any] = super().get_params(deep=deep)  # type: ignore[misc]
+        if deep:
+            for name, kind in self._defaults.items():
+                if params[name] is None:
+                    held = kind().get_params()
+                    params |= {f"{name}__{nested}": value for nested, value in held.items()}
+        return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
-        for phase, kind in (("targets", TargetAggregator), ("features", FeatureAggregator)):
-            nested = any(name.startswith(f"{phase}__") for name in params)
-            if nested and params.get(phase, getattr(self, phase)) is None:
-                params[phase] = kind()
+        for name in ("regressor", "targets", "features"):
+            nested = [one for one in params if one.startswith(f"{name}__")]
+            held = params.get(name, getattr(self, name))
+            if nested and held is None and name in self._defaults:
+                own = {one.partition("__")[2]: params.pop(one) for one in nested}
+                params[name] = self._defaults[name]().set_params(**own)
+            elif nested and (held is None or isinstance(held, str)):
+                check.refuse_nested(nested[0], held)
         super().set_params(**params)  # type: ignore[misc]
         return self
 
@@ -67,7 +85,7 @@ class FittedGroups:
     @property
     def _template(self) -> Any:
         """The regressor to clone."""
-        return LinearRegression() if self.regressor is None else self.regressor
+        return self._defaults["regressor"]() if self.regressor is None else self.regressor
 
 
 class FittedTargets(FittedGroups):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
@@ -105,6 +105,11 @@ class CTFARegressor(
     >>> model.n_groups_
     2
     """
+
+    _defaults: ClassVar[dict[str, type]] = {
+        **FittedTargets._defaults,
+        "features": FeatureAggregator,
+    }
 
     def __init__(
         self,

@@ -204,6 +204,15 @@ def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
     )
 
 
+def refuse_nested(name: str, held: Any) -> None:
+    """Refuse to set a parameter of an aggregator that is not there."""
+    phase = name.partition("__")[0]
+    raise ValueError(
+        f"Invalid parameter {name!r}: {phase}={held!r} has none to set. Set {phase} to an "
+        f"estimator, which can be done in the same call: set_params({phase}=..., {name}=...)."
+    )
+
+
 def read_target(target: Any, names: Sequence[str], labels: Sequence[Any]) -> int:
     """Position of a target given by its label, which may be a number, by name or by position."""
     for position, label in enumerate(labels):
