@@ -288,14 +288,17 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         settle_history(self, Ledger(n_targets).close(), -np.inf)
         return self
 
-    def _pose(self, left: Anomalies, targets: check.Targets) -> PosedTargets:
-        """Check everything and factor the inputs once."""
+    def _pose(
+        self, left: Anomalies, targets: check.Targets, *, in_fold: bool = False
+    ) -> PosedTargets:
+        """Check everything and factor the inputs once; targets may be constant in a fold."""
         sample, values = left.judged, left.judged_values
         rule = self._rule(targets)
         graph = check.read_graph(self.connectivity, targets.values, "targets")
         self._remember(targets)
         self._require_complete_enough(rule, left, targets)
-        check.require_varying(targets.values, targets.names)
+        if not in_fold:
+            check.require_varying(targets.values, targets.names)
         if left.targets is not None:
             check.require_levels(left.targets, self.scale)
             check.require_more_than_baseline(

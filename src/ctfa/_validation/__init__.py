@@ -62,6 +62,8 @@ from ctfa._validation.folds import (
     read_cut_folds,
     read_folds,
     read_labels,
+    require_enough_fits,
+    require_error_score,
     require_foldable,
     warn_if_folds_are_short,
 )
@@ -235,6 +237,8 @@ __all__ = [
     "require_curve",
     "require_digits_left",
     "require_digits_of_direction",
+    "require_enough_fits",
+    "require_error_score",
     "require_finite_own",
     "require_finite_prediction",
     "require_flag",
