@@ -32,7 +32,7 @@ def uncounted(table, rows=50):
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "score"])
 def test_masked_values_of_chunks_are_refused(method, what):
     X, Y = paper()
-    model = CTFARegressor().fit(X, Y)
+    model = CTFARegressor().partial_fit(X, Y)
     given = dict(zip(("X", "y", "sample_weight"), lazily(X, Y, np.arange(200.0)), strict=True))
     given[what] = da.ma.masked_greater(given[what], 1)
     with pytest.raises(ValueError, match=f"{what} is an array with [0-9]+ masked values: fill"):
