@@ -390,7 +390,7 @@ def test_options_that_need_rows_get_them(aggregator):
     [
         ("X", np.nan, r"Input X contains NaN or infinity \(first NaN at row 250, column 3\)"),
         ("X", np.inf, r"first infinity at row 250, column 3"),
-        ("Y", np.inf, r"Input Y contains infinity at row 250, column 'y3'"),
+        ("Y", np.inf, r"Input y contains infinity at row 250, column 'y3'"),
     ],
 )
 def test_numbers_that_are_not_finite_are_named(where, value, match):
@@ -409,9 +409,9 @@ def test_numbers_too_large_to_square_are_named():
 
 def test_tables_of_different_heights_are_refused():
     X, Y = paper(300)
-    with pytest.raises(ValueError, match="X has 300 rows and Y has 299"):
+    with pytest.raises(ValueError, match="X has 300 rows and y has 299"):
         CTFARegressor().fit(da.from_array(X), da.from_array(Y[:-1]))
-    with pytest.raises(ValueError, match="X has 300 rows and Y has 299"):
+    with pytest.raises(ValueError, match="X has 300 rows and y has 299"):
         CTFARegressor().fit(strict.asarray(X), strict.asarray(Y[:-1]))
 
 

@@ -28,12 +28,12 @@ def uncounted(table, rows=50):
 # -- Masks -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("what", ["X", "Y", "sample_weight"])
+@pytest.mark.parametrize("what", ["X", "y", "sample_weight"])
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "score"])
 def test_masked_values_of_chunks_are_refused(method, what):
     X, Y = paper()
-    model = CTFARegressor().fit(X, Y)
-    given = dict(zip(("X", "Y", "sample_weight"), lazily(X, Y, np.arange(200.0)), strict=True))
+    model = CTFARegressor().partial_fit(X, Y)
+    given = dict(zip(("X", "y", "sample_weight"), lazily(X, Y, np.arange(200.0)), strict=True))
     given[what] = da.ma.masked_greater(given[what], 1)
     with pytest.raises(ValueError, match=f"{what} is an array with [0-9]+ masked values: fill"):
         getattr(model, method)(*given.values())
@@ -42,7 +42,7 @@ def test_masked_values_of_chunks_are_refused(method, what):
 def test_a_mask_that_only_the_chunks_know_of_is_refused_too():
     X, Y = lazily(*paper())
     hidden = Y.map_blocks(lambda block: np.ma.masked_greater(block, 1), meta=np.empty((0, 0)))
-    with pytest.raises(ValueError, match=r"Y is an array with [0-9]+ masked values"):
+    with pytest.raises(ValueError, match=r"y is an array with [0-9]+ masked values"):
         TargetAggregator(max_loss=1.0).fit(X, hidden)
     model = CTFARegressor().fit(X, Y)
     with pytest.raises(ValueError, match=r"X is an array with [0-9]+ masked values"):
@@ -54,7 +54,7 @@ def test_a_mask_that_only_the_chunks_know_of_is_refused_too():
 
 def test_a_mask_of_an_array_in_memory_is_said_of_its_table():
     X, Y = paper()
-    with pytest.raises(ValueError, match=r"Y is an array with [0-9]+ masked values"):
+    with pytest.raises(ValueError, match=r"y is an array with [0-9]+ masked values"):
         CTFARegressor().fit(*lazily(X), np.ma.masked_greater(Y, 1))
 
 
@@ -118,10 +118,10 @@ def test_scores_refuse_other_targets_than_those_of_fit():
     X, Y = paper()
     named = pandas.DataFrame(Y, columns=list("abcd"))
     model = CTFARegressor().fit(X, named)
-    with pytest.raises(ValueError, match="Y has 3 columns but fit has seen 4 targets"):
+    with pytest.raises(ValueError, match="y has 3 columns but fit has seen 4 targets"):
         model.score(*lazily(X, Y[:, :3]))
     turned = frames.from_pandas(named[list("bacd")], npartitions=3)
-    with pytest.raises(ValueError, match="column 0 of Y is 'b' and was 'a'"):
+    with pytest.raises(ValueError, match="column 0 of y is 'b' and was 'a'"):
         model.score_per_target(*lazily(X), turned)
     lazy = frames.from_pandas(named, npartitions=3)
     assert model.score(*lazily(X), lazy) == pytest.approx(model.score(X, named))
@@ -148,7 +148,7 @@ def test_scores_refuse_weights_and_infinity_as_in_memory(library):
     with pytest.raises(ValueError, match="R2 of 1 row is not defined"):
         model.score(*given(X[:1], Y[:1]))
     Y[70, 2] = np.inf
-    with pytest.raises(ValueError, match="Input Y contains infinity at row 70, column 'y2'"):
+    with pytest.raises(ValueError, match="Input y contains infinity at row 70, column 'y2'"):
         model.score(*given(X, Y))
 
 
@@ -254,10 +254,10 @@ def test_a_baseline_comes_in_any_chunks():
     ("change", "match"),
     [
         (lambda X, Y: (X + 1j, Y), r"X holds numbers of .*Complex data not supported"),
-        (lambda X, Y: (X, Y + 1j), r"Y holds numbers of .*Complex data not supported"),
+        (lambda X, Y: (X, Y + 1j), r"y holds numbers of .*Complex data not supported"),
         (lambda X, Y: (X[:, 0], Y), r"Expected 2D array.*X\.reshape\(-1, 1\)"),
         (lambda X, Y: (X[:, :0], Y), r"X has 0 columns .*pass at least one column"),
-        (lambda X, Y: (X, Y[:, :0]), r"Y has 0 columns .*pass at least one column"),
+        (lambda X, Y: (X, Y[:, :0]), r"y has 0 columns .*pass at least one column"),
         (lambda X, Y: (X[:0], Y[:0]), "X has 0 rows that count"),
         (lambda X, Y: (X, Y, np.ones((200, 1))), r"sample_weight has shape \(200, 1\)"),
     ],
@@ -313,7 +313,7 @@ def test_two_columns_of_one_name_are_refused():
     with pytest.raises(ValueError, match="unique column names, and 'a' is that of 2 columns of X"):
         CTFARegressor().fit(double, *lazily(Y))
     double = frames.from_pandas(pandas.DataFrame(Y, columns=list("abca")), npartitions=3)
-    with pytest.raises(ValueError, match="unique column names, and 'a' is that of 2 columns of Y"):
+    with pytest.raises(ValueError, match="unique column names, and 'a' is that of 2 columns of y"):
         CTFARegressor().fit(*lazily(X), double)
 
 
@@ -356,5 +356,5 @@ def test_no_inputs_are_refused():
 def test_a_chunk_of_another_height_is_named():
     X, Y = paper()
     short = lazily(Y)[0][da.from_array(np.arange(200) != 70, chunks=50)]
-    with pytest.raises(ValueError, match="a chunk of Y has 49 rows where that of X has 50"):
+    with pytest.raises(ValueError, match="a chunk of y has 49 rows where that of X has 50"):
         TargetAggregator(max_loss=1.0).fit(uncounted(X), short)

@@ -177,7 +177,7 @@ def test_columns_called_by_numbers_are_asked_for_by_these():
     ("target", "message"),
     [
         ("tibr", "target 'tibr' is not one of the 7 of fit: did you mean 'tiber'"),
-        ("x", "use a name of Y"),
+        ("x", "use a name of y"),
         (7, "target 7 does not exist: there are 7, 0 to 6"),
         (-8, "does not exist"),
         (None, "target None is not one of"),
@@ -362,7 +362,7 @@ def test_unfitted_models_say_so(kind):
         with pytest.raises(NotFittedError, match=message):
             check_is_fitted(unfitted)
     check_is_fitted(kind().fit(X, Y))
-    with pytest.raises(AttributeError, match=r"call stability\(X, Y\) first"):
+    with pytest.raises(AttributeError, match=r"call stability\(X, y\) first"):
         CTFARegressor().fit(X, Y).stability_  # noqa: B018
 
 

@@ -469,7 +469,7 @@ TABLE, LAYOUT = multi_input_layout(INPUTS)
 @pytest.mark.parametrize(
     ("options", "X", "Y", "message"),
     [
-        ({"layout": LAYOUT[:5]}, TABLE, TARGET, "layout has 5 rows but Y has 6"),
+        ({"layout": LAYOUT[:5]}, TABLE, TARGET, "layout has 5 rows but y has 6"),
         ({"layout": LAYOUT.ravel()}, TABLE, TARGET, "layout has shape"),
         ({"layout": LAYOUT + 1}, TABLE, TARGET, "column 18 but X has 18"),
         ({"layout": LAYOUT - 2}, TABLE, TARGET, "column -2"),

@@ -38,10 +38,10 @@ def test_infinity_is_no_column():
         MultiInputCTFARegressor(np.where(LAYOUT == 4, np.inf, LAYOUT)).fit(TABLE, TARGET)
 
 
-@pytest.mark.parametrize("what", ["X", "Y"])
+@pytest.mark.parametrize("what", ["X", "y"])
 def test_infinity_is_no_gap(what):
     X, Y = TABLE.copy(), TARGET.copy()
-    {"X": X, "Y": Y}[what][5, 1] = -np.inf
+    {"X": X, "y": Y}[what][5, 1] = -np.inf
     with pytest.raises(ValueError, match=rf"Input {what} contains infinity at row 5.*use NaN"):
         MultiInputCTFARegressor(LAYOUT).fit(X, Y)
 

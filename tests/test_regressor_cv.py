@@ -10,8 +10,9 @@ import pytest
 from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
 from sklearn.linear_model import Ridge
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, r2_score
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 
@@ -214,6 +215,116 @@ def test_folds_that_are_too_short_are_told_once_and_left_to_ridge_regression():
     assert np.isfinite(model.best_score_)
 
 
+# -- Folds that fail -------------------------------------------------------------------------------
+
+
+EVENTS = Y.copy()
+EVENTS[18:, 2] = 0.1  # something that happened in the first third alone
+GRIDS = {"target_losses": TARGET_LOSSES, "feature_losses": FEATURE_LOSSES}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"head": "shrink"},
+        {"targets": TargetAggregator(scale="center")},
+        {"targets": TargetAggregator(scale="none", guard="member")},
+        {"targets": TargetAggregator(scan="correlation", flip=True), "head": "shrink"},
+        {"targets": TargetAggregator(solver="ridge")},
+        {"features": FeatureAggregator("r2", cv=3)},
+        {"targets": "passthrough", "target_losses": None},
+    ],
+    ids=str,
+)
+def test_a_target_that_is_constant_in_a_fold_is_predicted_as_that_constant(options):
+    model = CTFARegressorCV(**{**GRIDS, "cv": 3, "scoring": of_event, **options}).fit(X, EVENTS)
+    scale = getattr(options.get("targets"), "scale", "standard")
+    found, n_groups = (model.cv_results_[name] for name in ("split0_test_score", "mean_n_groups"))
+    assert np.isfinite(found).all()
+    # Back in its own units it is that constant in every group; in other units only by itself.
+    exact = (n_groups == 6) | (scale == "standard")
+    assert exact.any()
+    np.testing.assert_allclose(found[exact], -np.mean((EVENTS[:18, 2] - 0.1) ** 2), rtol=1e-9)
+
+
+def of_event(model, X, Y):
+    return -np.mean((model.predict(X)[:, 2] - Y[:, 2]) ** 2)
+
+
+def test_other_targets_are_scored_as_without_the_one_that_is_constant_in_a_fold():
+    options = {"target_losses": [-np.inf], "feature_losses": [2.0], "cv": 3}
+    others = [0, 1, 3, 4, 5]
+
+    def of_others(model, X, Y):
+        return r2_score(Y[:, others], model.predict(X)[:, others])
+
+    one = CTFARegressorCV(scoring=of_others, **options).fit(X, EVENTS)
+    two = CTFARegressorCV(**options).fit(X, EVENTS[:, others])
+    np.testing.assert_allclose(one.best_score_, two.best_score_, rtol=1e-9)
+
+
+def test_dask_searches_folds_with_a_constant_target_alike():
+    da = pytest.importorskip("dask.array")
+    lazy = da.from_array(X, chunks=(10, 6)), da.from_array(EVENTS, chunks=(10, 6))
+    one = CTFARegressorCV(cv=3, **GRIDS).fit(X, EVENTS)
+    two = CTFARegressorCV(cv=3, **GRIDS).fit(*lazy)
+    for name in ("split0_test_score", "mean_test_score", "mean_n_groups"):
+        np.testing.assert_allclose(one.cv_results_[name], two.cv_results_[name], rtol=1e-6)
+
+
+class Picky(Ridge):
+    """A regressor that refuses some tables: of few columns, or of one fold."""
+
+    def fit(self, X, y, sample_weight=None):
+        if X.shape[1] <= self.alpha or (self.alpha == 0.5 and X[0, 0] == FIRST):
+            raise RuntimeError("no such table")
+        return super().fit(X, y, sample_weight)
+
+
+FIRST = X[18, 0]  # of the training rows of fold 0
+
+
+def test_limits_that_fail_in_a_fold_come_last_and_the_others_are_chosen_from():
+    options = {"cv": 3, "target_losses": [1.5], "feature_losses": [-np.inf, np.inf]}
+    model = CTFARegressorCV(Picky(3.0), **options)
+    with pytest.warns(
+        FitFailedWarning,
+        match=r"(?s)3 of 6 fits.*\nfold 2 of cv, .*features__max_loss=inf: RuntimeError: no such",
+    ):
+        model.fit(X, Y)
+    results = model.cv_results_
+    assert np.isnan(results["mean_test_score"]).tolist() == [False, True]
+    assert np.isnan(results["std_test_score"]).tolist() == [False, True]
+    assert results["rank_test_score"].tolist() == [1, 2]
+    assert model.best_params_["features__max_loss"] == -np.inf
+    assert model.best_score_ == results["mean_test_score"][0]
+    alone = CTFARegressorCV(Ridge(3.0), **{**options, "feature_losses": [-np.inf]}).fit(X, Y)
+    assert model.best_score_ == alone.best_score_
+    with pytest.warns(FitFailedWarning, match="-7.0"):
+        model.set_params(error_score=-7.0).fit(X, Y)
+    assert model.cv_results_["mean_test_score"][1] == -7.0
+    with pytest.raises(RuntimeError, match="no such table"):
+        model.set_params(error_score="raise").fit(X, Y)
+
+
+def test_a_search_without_any_mean_says_why():
+    with pytest.raises(ValueError, match=r"6 of 6 fits.*fold 0 of cv: RuntimeError: no such"):
+        CTFARegressorCV(Picky(9.0), cv=3, target_losses=[1.5], feature_losses=[1.0, 2.0]).fit(X, Y)
+    # One fold fails for all limits, so that none has a mean.
+    one_fold = CTFARegressorCV(Picky(0.5), cv=3, target_losses=[1.5], feature_losses=[-np.inf])
+    with pytest.raises(ValueError, match=r"1 of 3 fits.*fold 0 of cv: RuntimeError: no such"):
+        one_fold.fit(X, Y)
+    with pytest.warns(FitFailedWarning, match=r"1 of 3 fits.*\nfold 0 of cv, all limits"):
+        one_fold.set_params(error_score=-9.0).fit(X, Y)
+
+
+def test_errors_of_ours_are_named_by_their_fold():
+    model = CTFARegressorCV(cv=TimeSeriesSplit(5), target_losses=[1.0], error_score="raise")
+    with pytest.raises(ValueError, match=r"^fold 0 of cv: X has n_samples=8 rows"):
+        model.fit(X[:48], Y[:48])
+
+
 # -- What is refused -------------------------------------------------------------------------------
 
 
@@ -233,6 +344,8 @@ def test_folds_that_are_too_short_are_told_once_and_left_to_ridge_regression():
         ({"scoring": ["r2", "neg_mean_squared_error"]}, ValueError, "one number a fold"),
         ({"scoring": lambda *_: np.nan}, ValueError, "one number a fold"),
         ({"scoring": "no such"}, ValueError, "no such"),
+        ({"error_score": "ignore"}, ValueError, "error_score='ignore' is not known"),
+        ({"error_score": None}, ValueError, "use a number, np.nan or 'raise'"),
         ({"head": "median"}, ValueError, "head='median' is not known"),
     ],
 )

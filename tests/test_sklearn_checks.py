@@ -30,19 +30,17 @@ from problems import make_problem
 ANALYTIC = (
     "sample_weight is analytic: a row repeated is one more sample, a row of weight two is not"
 )
-CALLED_Y = "the check passes y by name, and fit calls its targets Y"
+NOT_AFTER_FIT = "the check goes on from fit, which keeps no sums: its rows would be left out"
 SETS_CV = "the check sets cv, which the criterion 'risk' refuses"
 NO_FREEDOM = "11 rows and 10 features leave no degrees of freedom for the noise (n <= D + 2)"
 TRANSFORMS_TARGETS = "transform takes the targets, and the check passes it X"
 
 NO_FREEDOM_IN_FOLDS = "10 rows in three folds leave 6 for the noise of 4 features"
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
-OF_FEATURES = {WEIGHTS: f"{SETS_CV}; {ANALYTIC}"}
-WITHOUT_A_PHASE = {WEIGHTS: CALLED_Y}
-WITH_A_PHASE = {
-    WEIGHTS: f"{CALLED_Y}; {ANALYTIC}",
-    "check_regressor_multioutput": NO_FREEDOM,
-}
+STREAMING = {"check_fit_score_takes_y": NOT_AFTER_FIT}
+OF_FEATURES = {**STREAMING, WEIGHTS: f"{SETS_CV}; {ANALYTIC}"}
+WITH_A_PHASE = {"check_regressor_multioutput": NO_FREEDOM}
+JUDGING_FEATURES = {**STREAMING, **WITH_A_PHASE, WEIGHTS: ANALYTIC}
 SEARCHING_FEATURES = {
     **WITH_A_PHASE,
     "check_regressors_no_decision_function": NO_FREEDOM_IN_FOLDS,
@@ -50,7 +48,8 @@ SEARCHING_FEATURES = {
 if sklearn.__version__.startswith("1.6."):  # the check had fewer rows
     SEARCHING_FEATURES["check_n_features_in_after_fitting"] = NO_FREEDOM_IN_FOLDS
 OF_TARGETS = {
-    WEIGHTS: f"{CALLED_Y}; {ANALYTIC}",
+    **STREAMING,
+    WEIGHTS: ANALYTIC,
     **dict.fromkeys(
         (
             "check_dict_unchanged",
@@ -77,10 +76,11 @@ def expected_failures(estimator):
         return OF_TARGETS
     if isinstance(estimator, FeatureAggregator):
         return OF_FEATURES
-    if isinstance(estimator, CTFARegressorCV) and estimator.features is None:
-        return SEARCHING_FEATURES
-    both_skipped = estimator.targets == estimator.features == "passthrough"
-    return WITHOUT_A_PHASE if both_skipped else WITH_A_PHASE
+    if isinstance(estimator, CTFARegressorCV):
+        return SEARCHING_FEATURES if estimator.features is None else WITH_A_PHASE
+    if estimator.features != "passthrough":
+        return JUDGING_FEATURES
+    return STREAMING if estimator.targets == "passthrough" else {**STREAMING, **WITH_A_PHASE}
 
 
 CHECKS = parametrize_with_checks(

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
 from ctfa._collections import _collection
-from ctfa._streaming import RunningSums, _known, _sums
+from ctfa._streaming import RunningSums, _known
 from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
 from ctfa.datasets import make_paper_synthetic
@@ -146,7 +146,7 @@ def test_weights_baseline_and_weights_of_targets_go_along():
     areas = np.arange(1.0, 7.0)
     parts = cut(len(X), [100, 101, 350])
     given = [
-        {"X": X[p], "Y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]} for p in parts
+        {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]} for p in parts
     ]
     model = CTFARegressor(targets=FIXED).partial_fit(given, target_weight=areas)
     expected = CTFARegressor(targets=FIXED).fit(X, Y, WEIGHTS, baseline=MONTHS, target_weight=areas)
@@ -247,36 +247,62 @@ def test_rows_of_dask_are_reduced_while_they_are_few(monkeypatch):
 
 
 @pytest.mark.parametrize("model", [CTFARegressor(), CTFARegressor(targets=FIXED)])
-def test_a_year_is_added_to_a_fitted_model(model):
+def test_a_year_is_added(model):
     parts = [slice(0, 500), slice(500, 600)]
-    added = clone(model).fit(X[:500], Y[:500]).partial_fit(X[500:], Y[500:])
+    added = clone(model).partial_fit(X[:500], Y[:500]).partial_fit(X[500:], Y[500:])
     same_models(added, clone(model).partial_fit(pieces(parts, X, Y)))
     if model.targets is None:
         model = CTFARegressor(targets=TargetAggregator(cv=folds_of(parts, 10)))
     same_models(added, clone(model).fit(X, Y))
 
 
-def test_a_year_is_added_to_a_model_of_a_collection():
+def test_a_year_is_added_to_a_collection():
     da = pytest.importorskip("dask.array")
-    dask_model = CTFARegressor().fit(da.from_array(X[:500], chunks=90), da.from_array(Y[:500]))
-    expected = CTFARegressor().fit(X[:500], Y[:500])
+    lazy = da.from_array(X[:500], chunks=90), da.from_array(Y[:500])
+    expected = CTFARegressor().partial_fit(X[:500], Y[:500])
     year = X[500:], Y[500:]
-    same_models(dask_model.partial_fit(*year), expected.partial_fit(*year))
+    same_models(CTFARegressor().partial_fit(*lazy).partial_fit(*year), expected.partial_fit(*year))
 
 
-def test_folds_of_a_collection_that_cannot_be_gone_on_with_are_not_kept():
-    da = pytest.importorskip("dask.array")
-    lazy = da.from_array(X, chunks=(90, 12)), da.from_array(Y, chunks=(90, 6))
-    for model, known in (
-        (TargetAggregator(cv=KFold(4, shuffle=True, random_state=0)), {}),
-        (TargetAggregator(cv=4), {"groups": np.arange(600) // 50}),
-    ):
-        refused(model.fit(*lazy, **known), "kept no sums", X, Y, verb="partial_fit")
+# -- A fit cannot be gone on with ------------------------------------------------------------------
 
 
-def test_a_fitted_model_holds_no_rows():
-    model = CTFARegressor().fit(X[:40, :3], Y[:40])
-    assert all(part.rows is None for part in model._sums.classes.values())
+def refused_after_fit(model, *data):
+    """Whatever it was fitted to, with one sentence that says what to do, and no change."""
+    what = rf"this {type(model).__name__} was made by fit.*Start with partial_fit in a new"
+    refused(model, what, *data, verb="partial_fit")
+    refused(model, what, *data)
+    refused(model, what, iter([data]), verb="partial_fit")
+
+
+@pytest.mark.parametrize("shape", [(100, 20), (250, 100), (2000, 4)])
+@pytest.mark.parametrize("model", [CTFARegressor(), TargetAggregator(), FeatureAggregator()])
+def test_no_fit_is_gone_on_with_whatever_the_shape(model, shape):
+    inputs, targets = make_paper_synthetic(*shape, 6, random_state=0)
+    data = inputs, targets[:, 0] if isinstance(model, FeatureAggregator) else targets
+    refused_after_fit(clone(model).fit(*data), *data)
+    again = clone(model).fit(*data)
+    np.testing.assert_array_equal(clone(again).partial_fit(*data).labels_, again.labels_)
+
+
+@pytest.mark.parametrize("library", ["dask", "dask frame", "strict", "pandas", "xarray"])
+def test_no_fit_is_gone_on_with_whatever_the_container(library):
+    if library == "strict":
+        data = [pytest.importorskip("array_api_strict").asarray(table) for table in (X, Y)]
+    elif library == "xarray":
+        xarray = pytest.importorskip("xarray")
+        data = [xarray.DataArray(table, dims=("row", "column")) for table in (X, Y)]
+    elif library == "dask":
+        da = pytest.importorskip("dask.array")
+        data = [da.from_array(table, chunks=(90, table.shape[1])) for table in (X, Y)]
+    else:
+        pd = pytest.importorskip("pandas")
+        data = [pd.DataFrame(X).add_prefix("x"), pd.DataFrame(Y).add_prefix("y")]
+        if library == "dask frame":
+            dd = pytest.importorskip("dask.dataframe")
+            data = [dd.from_pandas(table, npartitions=3) for table in data]
+    refused_after_fit(CTFARegressor().fit(*data), X, Y)
+    refused_after_fit(CTFARegressor().fit(X, Y), *data)
 
 
 @pytest.mark.parametrize(
@@ -287,36 +313,31 @@ def test_a_fitted_model_holds_no_rows():
         (CTFARegressor(DecisionTreeRegressor()), {}),
         (CTFARegressor(), {"groups": np.arange(600) // 50}),
         (TargetAggregator(), {"groups": np.arange(600) // 50}),
+        (CTFARegressor(targets=FIXED), {"sample_weight": WEIGHTS, "baseline": MONTHS}),
     ],
 )
-def test_a_fit_that_kept_no_sums_is_never_forgotten(model, known):
-    model.fit(X, Y, **known)
-    before = pickle.dumps(model)
-    with pytest.raises(ValueError, match="kept no sums"):
-        model.partial_fit(X, Y)
-    with pytest.raises(ValueError, match="keeps no sums"):
-        model.forget(X, Y)
-    assert pickle.dumps(model) == before
+def test_no_fit_is_gone_on_with_whatever_the_options(model, known):
+    refused_after_fit(model.fit(X, Y, **known), X, Y)
 
 
-def test_large_sums_are_not_kept(monkeypatch):
-    monkeypatch.setattr(_sums, "KEPT_LIMIT", 100)
-    with pytest.raises(ValueError, match="kept no sums"):
-        CTFARegressor().fit(X, Y).partial_fit(X, Y)
-
-
-def test_gaps_are_not_summed():
+def test_no_fit_with_gaps_is_gone_on_with():
     gappy = Y.copy()
     gappy[3, 2] = np.nan
-    with pytest.raises(ValueError, match="kept no sums"):
-        CTFARegressor().fit(X, gappy).partial_fit(X, Y)
+    refused_after_fit(CTFARegressor().fit(X, gappy), X, Y)
+
+
+def test_the_parts_of_a_model_cannot_be_gone_on_with():
+    model = CTFARegressor(targets=FIXED).partial_fit(X, Y)
+    refused_after_fit(model.targets_, X, Y)
+    refused_after_fit(model.features_[0], X, Y[:, 0])
 
 
 def test_a_fit_starts_anew_and_a_clone_has_no_sums():
     model = CTFARegressor().partial_fit(X[:300] * 2, Y[:300]).fit(X[300:], Y[300:])
     same_models(model, CTFARegressor().fit(X[300:], Y[300:]))
-    assert model._sums.n_rows == 300
-    assert getattr(clone(model), "_sums", None) is None
+    refused_after_fit(model, X, Y)
+    anew = clone(model).partial_fit(X[300:], Y[300:])
+    same_models(anew, CTFARegressor().partial_fit(X[300:], Y[300:]))
 
 
 # -- Forgetting ------------------------------------------------------------------------------------
@@ -425,9 +446,6 @@ def test_without_folds_no_piece_goes_twice(tmp_path):
     model.forget(X[:101], Y[:101]).forget(X[:101], Y[:101])
     refused(model, "forgotten already", X[:101], Y[:101])
     refused(through_a_file(model, tmp_path), "forgotten already", X[:101], Y[:101])
-    fitted = CTFARegressor(targets=FIXED).fit(X[:300], Y[:300]).partial_fit(X, Y)
-    fitted.forget(X[:300], Y[:300])
-    refused(fitted, "forgotten already", X[:300], Y[:300])
 
 
 def test_the_oldest_pieces_are_let_go(monkeypatch):
@@ -456,7 +474,7 @@ def test_what_cannot_be_forgotten_is_refused():
     refused(model, "nothing would be left", X[:300], Y[:300])
     refused(model, "not among those", 5 * X[:200], Y[:200])
     refused(model, "not among those", X[:200], Y[200:400] + 9.0)
-    refused(CTFARegressor(), "keeps no sums", X, Y)
+    refused(CTFARegressor(), "has no rows yet to forget", X, Y)
     model = CTFARegressor().partial_fit(X[:300], Y[:300])
     refused(model, "not added as one piece", X[:100], Y[:100])
     few = TargetAggregator(max_loss=1.0).partial_fit(X[:8, :2], Y[:8])  # its rows are held
@@ -551,15 +569,15 @@ GAPPY[5, 1] = np.nan
         ("missing values .first at row 5, target 'y1'", (X[:40], GAPPY)),
         ("expecting 12 features", (X[:40, 1:], Y[:40])),
         ("fit has seen 6 targets", (X[:40], Y[:40, :3])),
-        ("39 rows|rows and Y has 39", (X[:40], Y[:39])),
+        ("39 rows|rows and y has 39", (X[:40], Y[:39])),
         ("sample_weight", (X[:40], Y[:40], np.ones(39))),
         ("negative", (X[:40], Y[:40], -np.ones(40))),
         ("zero for every row", (X[:40], Y[:40], np.zeros(40))),
-        ("baseline has 2 columns", {"X": X[:40], "Y": Y[:40], "baseline": MONTHS[:40, :2]}),
-        ("target_weight differs", {"X": X[:40], "Y": Y[:40], "target_weight": np.arange(1, 7)}),
+        ("baseline has 2 columns", {"X": X[:40], "y": Y[:40], "baseline": MONTHS[:40, :2]}),
+        ("target_weight differs", {"X": X[:40], "y": Y[:40], "target_weight": np.arange(1, 7)}),
         ("0 sample", (X[:0], Y[:0])),
-        ("it needs 'X' and 'Y'", {"X": X[:40]}),
-        ("it needs 'X' and 'Y'", {"X": X[:40], "Y": Y[:40], "weight": 1}),
+        ("it needs 'X' and 'y'", {"X": X[:40]}),
+        ("it needs 'X' and 'y'", {"X": X[:40], "y": Y[:40], "weight": 1}),
         ("a piece is", (X[:40],)),
         ("a piece is", X[:40]),
     ],
@@ -660,7 +678,7 @@ def test_what_is_no_piece_is_said():
     refused(model, "the target y is None", X, verb="partial_fit")
     refused(model, "gave none", [], verb="partial_fit")
     refused(model, "put it into each", [(X, Y)], None, WEIGHTS, verb="partial_fit")
-    refused(model, "the target y is None", {"X": X, "Y": Y}, verb="partial_fit")
+    refused(model, "the target y is None", {"X": X, "y": Y}, verb="partial_fit")
     refused(FeatureAggregator(), "y has 6 columns", X, Y, verb="partial_fit")
 
 
@@ -716,15 +734,20 @@ def test_a_saved_model_goes_on(model, targets, again, tmp_path):
     np.testing.assert_array_equal(started.history_.loss, loaded.history_.loss)
 
 
-def test_a_saved_fit_goes_on(tmp_path):
+def test_a_saved_model_of_frames_goes_on(tmp_path):
     pd = pytest.importorskip("pandas")
     frame, named = pd.DataFrame(X).add_prefix("x"), pd.DataFrame(Y, columns=list("abcdef"))
-    loaded = through_a_file(CTFARegressor().fit(frame[:500], named[:500]), tmp_path)
+    loaded = through_a_file(CTFARegressor().partial_fit(frame[:500], named[:500]), tmp_path)
     loaded.partial_fit(frame[500:], named[500:])
-    expected = CTFARegressor().fit(X[:500], Y[:500]).partial_fit(X[500:], Y[500:])
+    expected = CTFARegressor().partial_fit(X[:500], Y[:500]).partial_fit(X[500:], Y[500:])
     assert loaded.partition_ == expected.partition_
     np.testing.assert_allclose(loaded.predict(frame), expected.predict(X))
     assert list(loaded.predict(frame).columns) == list("abcdef")
+
+
+@pytest.mark.parametrize("again", [through_a_file, lambda m, _: pickle.loads(pickle.dumps(m))])
+def test_no_saved_fit_is_gone_on_with(again, tmp_path):
+    refused_after_fit(again(CTFARegressor().fit(X, Y), tmp_path), X, Y)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, persistence
 from ctfa._collections import _collection
 from test_stand_ins_own import assert_alike, problem
-from test_streaming import cut, cuttings, folds_of, pieces, refused
+from test_streaming import cut, cuttings, folds_of, pieces, refused, refused_after_fit
 
 X, Y, LAYOUT = problem(0, 500, n_tasks=5, n_slots=2)
 WEIGHTS = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
@@ -83,7 +83,7 @@ def test_the_first_piece_is_a_fit(model, weights):
 def test_weights_baseline_and_weights_of_targets_go_along():
     areas = np.arange(1.0, 6.0)
     given = [
-        {"X": X[p], "Y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]}
+        {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]}
         for p in cut(len(X), [100, 101, 350])
     ]
     model = own(targets=FIXED).partial_fit(given, target_weight=areas)
@@ -129,28 +129,19 @@ def test_pieces_may_be_of_dask_and_of_other_libraries():
     assert_alike(expected.forget(X[:200], Y[:200]), model.forget(*lazy), X)
 
 
-# -- Going on from a fit ---------------------------------------------------------------------------
+# -- Going on --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("model", [own(), own(targets=FIXED), own(aggregate="auto", head="shrink")])
-def test_a_year_is_added_to_a_fitted_model(model):
+def test_a_year_is_added(model):
     parts = [slice(0, 400), slice(400, 500)]
-    added = clone(model).fit(X[:400], Y[:400]).partial_fit(X[400:], Y[400:])
+    added = clone(model).partial_fit(X[:400], Y[:400]).partial_fit(X[400:], Y[400:])
     assert_alike(clone(model).partial_fit(pieces(parts, X, Y)), added, X)
 
 
-def test_a_year_is_added_to_a_model_of_a_collection():
-    da = pytest.importorskip("dask.array")
-    lazy = own().fit(da.from_array(X[:400], chunks=90), da.from_array(Y[:400], chunks=90))
-    year = X[400:], Y[400:]
-    assert_alike(own().fit(X[:400], Y[:400]).partial_fit(*year), lazy.partial_fit(*year), X)
-
-
-def test_a_fit_of_more_columns_than_its_rows_pay_for_keeps_no_sums():
+def test_wide_sums_are_rows_while_these_are_fewer():
     wide, targets, layout = problem(1, 60, n_tasks=40)
     model = MultiInputCTFARegressor(layout).fit(wide, targets)
-    refused(model, "kept no sums", wide, targets, verb="partial_fit")
-    # Asked for, they are kept: as rows, while these are fewer.
     streamed = MultiInputCTFARegressor(layout).partial_fit(wide, targets)
     assert all(part.rows is not None for part in streamed._sums.classes.values())
     assert_alike(model, streamed, wide)
@@ -165,6 +156,8 @@ GAPPY[5, 1] = np.nan
 @pytest.mark.parametrize(
     ("model", "inputs", "targets", "known"),
     [
+        (own(), X, Y, {}),
+        (own(targets=FIXED), X, Y, {"sample_weight": WEIGHTS}),
         (own(), HOLED, Y, {}),
         (own(), X, GAPPY, {}),
         (own(targets=TargetAggregator(solver="ridge")), X, Y, {}),
@@ -172,22 +165,20 @@ GAPPY[5, 1] = np.nan
         (own(DecisionTreeRegressor(max_depth=2)), X, Y, {}),
         (own(), X, Y, {"groups": np.arange(500) // 50}),
     ],
-    ids=["inputs", "targets", "ridge", "splitter", "tree", "groups"],
+    ids=["default", "weights", "inputs", "targets", "ridge", "splitter", "tree", "groups"],
 )
 @pytest.mark.parametrize("chunks", [None, 130])
-def test_a_fit_that_sums_cannot_go_on_from_keeps_none(model, inputs, targets, known, chunks):
+def test_no_fit_is_gone_on_with(model, inputs, targets, known, chunks):
     if chunks is not None:
         da = pytest.importorskip("dask.array")
         inputs, targets = (da.from_array(table, chunks=chunks) for table in (inputs, targets))
-    model = clone(model).fit(inputs, targets, **known)
-    assert model._sums is None
+    refused_after_fit(clone(model).fit(inputs, targets, **known), X, Y)
 
 
 def test_a_fit_starts_anew():
     model = own(targets=FIXED).partial_fit(X, Y).fit(X[:200], Y[:200])
     assert_alike(own(targets=FIXED).fit(X[:200], Y[:200]), model, X)
-    model.partial_fit(X[200:], Y[200:])
-    assert_alike(own(targets=FIXED).fit(X, Y), model, X)
+    refused_after_fit(model, X[200:], Y[200:])
 
 
 # -- Forgetting ------------------------------------------------------------------------------------
@@ -219,7 +210,7 @@ def test_what_cannot_be_forgotten_is_refused():
     refused(model, "500 rows were given to forget and there are 300", X, Y)
     refused(model, "nothing would be left", X[:300], Y[:300])
     refused(model, "not among those", 5 * X[:200], Y[:200])
-    refused(own(), "keeps no sums", X, Y)
+    refused(own(), "has no rows yet to forget", X, Y)
     refused(own().partial_fit(X, Y), "not added as one piece", X[:100], Y[:100])
 
 
@@ -230,13 +221,13 @@ def test_what_cannot_be_forgotten_is_refused():
     ("match", "piece"),
     [
         ("X contains missing values .first at row 3, column 2", (HOLED[:40], Y[:40])),
-        ("Y contains missing values .first at row 5, target 'y1'", (X[:40], GAPPY[:40])),
+        ("y contains missing values .first at row 5, target 'y1'", (X[:40], GAPPY[:40])),
         ("infinity", (np.where(np.isnan(HOLED), np.inf, HOLED)[:40], Y[:40])),
         ("expecting 10 features", (X[:40, 1:], Y[:40])),
         ("fit has seen 5 targets", (X[:40], Y[:40, :3])),
         ("negative", (X[:40], Y[:40], -np.ones(40))),
-        ("baseline has 2 columns", {"X": X[:40], "Y": Y[:40], "baseline": MONTHS[:40, :2]}),
-        ("target_weight differs", {"X": X[:40], "Y": Y[:40], "target_weight": np.arange(1, 6)}),
+        ("baseline has 2 columns", {"X": X[:40], "y": Y[:40], "baseline": MONTHS[:40, :2]}),
+        ("target_weight differs", {"X": X[:40], "y": Y[:40], "target_weight": np.arange(1, 6)}),
     ],
 )
 def test_a_refused_piece_changes_nothing_and_is_named(match, piece):
@@ -267,7 +258,7 @@ def all_of_them(targets):
         (own(features=FOLDED, aggregate="pool"), "cv of FeatureAggregator with aggregate='pool'"),
         (own(aggregate="median"), "aggregate"),
         (own(targets=TargetAggregator(flip=True)), "flip=True is for targets that share"),
-        (MultiInputCTFARegressor(LAYOUT[:4]), "layout has 4 rows but Y has 5 columns"),
+        (MultiInputCTFARegressor(LAYOUT[:4]), "layout has 4 rows but y has 5 columns"),
     ],
 )
 def test_what_sums_cannot_answer_is_refused(model, match):

@@ -13,13 +13,13 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator, persistence
-from ctfa._collections import deal_rows
+from ctfa._collections._tasks import deal_rows
 from ctfa._streaming import TaskSums
 from ctfa._streaming._remainders import of_possible_rank
 from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
 from test_stand_ins_pooled import assert_alike, problem
-from test_streaming import cut, cuttings, pieces
+from test_streaming import cut, cuttings, pieces, refused_after_fit
 
 X, Y, TASKS, _ = problem(3, n_tasks=6, longest=200, n_features=3)
 ORDER = np.random.default_rng(0).permutation(len(Y))
@@ -144,7 +144,7 @@ def test_a_model_of_all_tasks_and_other_regressors_go_along():
     )
 
 
-# -- Going on from a fit ---------------------------------------------------------------------------
+# -- Going on --------------------------------------------------------------------------------------
 
 
 LONG = np.arange(600) % 3  # tasks with rows enough in every fold
@@ -155,33 +155,23 @@ LONG_Y = LONG_X[:, 0] * (LONG - 1.0) + np.random.default_rng(6).normal(size=600)
 @pytest.mark.parametrize("targets", [None, FIXED, TargetAggregator(cv=4)])
 @pytest.mark.parametrize("weights", [None, (np.arange(600) % 7).astype(float)])
 @pytest.mark.parametrize("chunks", [None, 130])
-def test_a_year_is_added_to_a_fitted_model(targets, weights, chunks):
+def test_a_year_is_added(targets, weights, chunks):
     data = [LONG_X, LONG_Y, LONG] if weights is None else [LONG_X, LONG_Y, LONG, weights]
     model = PooledCTFARegressor(targets=targets)
     new, old = slice(540, None), [table[:540] for table in data]
     if chunks is not None:
         da = pytest.importorskip("dask.array")
         old = [da.from_array(table, chunks=chunks) for table in old]
-    fitted = clone(model).fit(*old)
-    fitted.partial_fit(*(table[new] for table in data))
-    assert_alike(clone(model).partial_fit(*data), fitted, LONG_X, LONG)
-
-
-@pytest.mark.parametrize("chunks", [None, 130])
-def test_a_fitted_model_holds_no_rows(chunks):
-    """Of five rows of four columns the sums would be more than the rows, and give them away."""
-    data = LONG_X, LONG_Y, np.where(np.arange(600) < 5, 9, LONG)
-    if chunks is not None:
-        da = pytest.importorskip("dask.array")
-        data = [da.from_array(table, chunks=chunks) for table in data]
-    model = PooledCTFARegressor(targets=FIXED).fit(*data)
-    assert model._sums is None
-    refused(model, "kept no sums", LONG_X, LONG_Y, LONG, verb="partial_fit")
+    grown = clone(model).partial_fit(*old)
+    grown.partial_fit(*(table[new] for table in data))
+    assert_alike(clone(model).partial_fit(*data), grown, LONG_X, LONG)
 
 
 @pytest.mark.parametrize(
     ("model", "known"),
     [
+        (PooledCTFARegressor(), {}),
+        (PooledCTFARegressor(targets=FIXED), {"sample_weight": WEIGHTS}),
         (PooledCTFARegressor(targets=TargetAggregator(cv=KFold(4))), {}),
         (PooledCTFARegressor(DecisionTreeRegressor(max_depth=2)), {}),
         (PooledCTFARegressor(features=FeatureAggregator("r2", max_loss=1e-3, cv=3)), {}),
@@ -190,31 +180,22 @@ def test_a_fitted_model_holds_no_rows(chunks):
             {"groups": np.arange(len(Y)) % 9},
         ),
     ],
-    ids=["splitter", "tree", "features", "groups"],
+    ids=["default", "weights", "splitter", "tree", "features", "groups"],
 )
 @pytest.mark.parametrize("chunks", [None, 130])
-def test_a_fit_that_sums_cannot_go_on_from_keeps_none(model, known, chunks):
+def test_no_fit_is_gone_on_with(model, known, chunks):
     data = X, Y, TASKS
     if chunks is not None:
         da = pytest.importorskip("dask.array")
         data = [da.from_array(table, chunks=chunks) for table in data]
-    model = clone(model).fit(*data, **known)
-    refused(model, "kept no sums", X, Y, TASKS, verb="partial_fit")
-    refused(model, "keeps no sums", X, Y, TASKS)
-
-
-def test_sums_of_more_than_the_data_are_not_kept():
-    rng = np.random.default_rng(0)
-    wide, ids = rng.normal(size=(400, 30)), np.arange(400) % 40
-    model = PooledCTFARegressor(targets=FIXED).fit(wide, rng.normal(size=400), ids)
-    assert model._sums is None
+    refused_after_fit(clone(model).fit(*data, **known), X, Y, TASKS)
 
 
 def test_a_fit_starts_anew_and_a_clone_has_no_sums():
     model = PooledCTFARegressor(targets=FIXED).partial_fit(X * 2, Y, TASKS)
     model.fit(LONG_X, LONG_Y, LONG)
-    assert model._sums.n_rows == len(LONG_Y)
-    assert getattr(clone(model), "_sums", None) is None
+    refused_after_fit(model, LONG_X, LONG_Y, LONG)
+    assert clone(model).partial_fit(X, Y, TASKS)._sums.n_rows == len(Y)
 
 
 # -- Forgetting ------------------------------------------------------------------------------------
@@ -335,7 +316,7 @@ def test_what_cannot_be_forgotten_is_refused():
     refused(model, "nothing would be left", *start)
     refused(model, "not among those", 5 * X[:50], Y[:50], TASKS[:50])
     refused(model, "not among those", X[:50], Y[:50], TASKS[:50] + 50)
-    refused(PooledCTFARegressor(), "keeps no sums", *start)
+    refused(PooledCTFARegressor(), "has no rows yet to forget", *start)
     rest = start[2] != 0
     refused(model, "single id", *(table[rest] for table in start))
 
@@ -428,17 +409,17 @@ def through_a_file(model, folder):
 
 @pytest.mark.parametrize("again", [through_a_file, lambda m, _: pickle.loads(pickle.dumps(m))])
 @pytest.mark.parametrize("targets", [None, FIXED])
-@pytest.mark.parametrize("started", ["fit", "partial_fit"])
-def test_a_saved_model_goes_on(targets, again, started, tmp_path):
+def test_a_saved_model_goes_on(targets, again, tmp_path):
     inputs, target, schools = LONG_X, LONG_Y, np.array([f"school {k}" for k in LONG])
     one = PooledCTFARegressor(LinearRegression(), targets=targets)
-    getattr(one, started)(inputs[:540], target[:540], schools[:540])
+    one.partial_fit(inputs[:540], target[:540], schools[:540])
     two = again(one, tmp_path)
     for model in (one, two):
         model.partial_fit(inputs[540:], target[540:], schools[540:])
         model.forget(inputs[:20], target[:20], schools[:20])
     np.testing.assert_array_equal(one.history_.loss, two.history_.loss)
     np.testing.assert_array_equal(one.predict(inputs, schools), two.predict(inputs, schools))
+    refused_after_fit(again(clone(one).fit(X, Y, TASKS), tmp_path), X, Y, TASKS)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sklearn.ensemble import RandomForestRegressor
 
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
-from ctfa._streaming import _sums
+from ctfa._collections import _collection
 
 
 def tall(seed, n_rows=2500, offset=0.0):
@@ -22,7 +22,7 @@ def tall(seed, n_rows=2500, offset=0.0):
 def from_rows(model, *data, **known):
     """The same fit, rows not replaced."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_sums, "MANY", np.inf)
+        patch.setattr(_collection, "MANY", np.inf)
         return model.fit(*data, **known)
 
 
@@ -105,9 +105,9 @@ def test_a_fit_that_is_refused_changes_nothing(model):
     trend = np.sin(np.arange(300))[:, None]
     model.fit(X, Y, baseline=trend)
     before = pickle.dumps(model)
-    for bad in ({"X": X[:, :3]}, {"X": X, "Y": Y[:-1]}, {"X": X, "sample_weight": -np.ones(300)}):
+    for bad in ({"X": X[:, :3]}, {"X": X, "y": Y[:-1]}, {"X": X, "sample_weight": -np.ones(300)}):
         wrong = Y.copy()
         wrong[:, 2] = 5.0
         with pytest.raises(ValueError, match=r"target|rows|sample_weight"):
-            model.fit(**{"Y": wrong, **bad})
+            model.fit(**{"y": wrong, **bad})
         assert pickle.dumps(model) == before

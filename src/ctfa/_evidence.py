@@ -77,7 +77,7 @@ class EvidenceMixin:
     def stability(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         *,
         cv: Any = None,
         sample_weight: Any = None,
@@ -88,7 +88,7 @@ class EvidenceMixin:
 
         Parameters
         ----------
-        X, Y, sample_weight, baseline
+        X, y, sample_weight, baseline
             The data of fit; the baseline is found anew on each subsample.
         cv : splitter or list of (train, test), default=None
             Whose training rows are taken; None draws 50 times 80 % of the rows. For series give
@@ -103,7 +103,7 @@ class EvidenceMixin:
             holds the groups of each subsample, numbered to overlap with ``labels_``.
         """
         check_is_fitted(self)
-        sample, targets = self._read_again(X, Y, sample_weight, baseline)
+        sample, targets = self._read_again(X, y, sample_weight, baseline)
         if cv is None:
             cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
         splits = check.read_folds(cv, sample, targets.values)
@@ -117,7 +117,7 @@ class EvidenceMixin:
     def compare(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         *,
         cv: Any = 5,
         sample_weight: Any = None,
@@ -131,7 +131,7 @@ class EvidenceMixin:
 
         Parameters
         ----------
-        X, Y, sample_weight, baseline
+        X, y, sample_weight, baseline
             The data of fit, or others of the same kind; the baseline is found on the training rows
             of each fold.
         cv : int, splitter or list of folds, default=5
@@ -147,7 +147,7 @@ class EvidenceMixin:
             the gain that was predicted.
         """
         check_is_fitted(self)
-        sample, targets = self._read_again(X, Y, sample_weight, baseline)
+        sample, targets = self._read_again(X, y, sample_weight, baseline)
         single = self._single_task()
         labels = check.read_labels(groups, sample)
         splits = check.read_folds(cv, sample, targets.values, groups)
@@ -171,16 +171,16 @@ class EvidenceMixin:
         return check.as_pandas(columns, "compare")
 
     def _read_again(
-        self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
-        if is_collection(X, Y, sample_weight, baseline):
-            data = Collection.of(X, Y, sample_weight, baseline)
-            X, Y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline)
+            X, y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
         inputs = check.read_inputs(self, X, reset=False)
         self.targets_._read_baseline(baseline, inputs.shape[0])
         sample = check.read_sample(clone(self), X, sample_weight, baseline=baseline)
-        return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
+        return sample, self.targets_._read_again(y, sample.n_given, used=sample.used)
 
     def _forget_stability(self) -> None:
         for name in ("stability_", "stability_labels_"):

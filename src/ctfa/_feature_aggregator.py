@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
+from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
 from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
 from ctfa._streaming import Piece, Streaming, pieces_of
 from ctfa._threads import one_thread
@@ -90,8 +90,6 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
     array(['mean(x0, x1, x2)', 'x3'], dtype=object)
     """
 
-    _target_name = "y"
-
     def __init__(
         self,
         criterion: str | Callable[..., Any] = "risk",
@@ -138,24 +136,23 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        self._sums = sums = None
+        self._sums = data = None
         if is_collection(X, y, sample_weight):
-            data = Collection.of(X, y, sample_weight, what="y")
+            data = Collection.of(X, y, sample_weight)
             check.require_one_target(data.widths[2])
             read = data.read_or_gather(self, self._folds_wanted(), None, self._needs_rows())
             if read.rows is not None:
                 return self.fit(*read.rows[:3])
-            (sample, targets), sums = read.found, read.sums
+            sample, targets = read.found
         else:
             sample = check.read_sample(self, X, sample_weight)
             target = check.read_vector(y, sample)
-            targets = check.name_targets(target[:, None], None, None, is_vector=True, what="y")
-        rows, kept = (sample, targets), None
+            targets = check.name_targets(target[:, None], None, None, is_vector=True)
         with one_thread(sample.inputs.shape):
-            if self._needs_rows() is None:
-                rows, kept = self._summed(rows, sample_weight, self._folds_wanted(), sums)
-            self._fit_stand_ins(*rows)
-        self._sums = kept
+            if data is None and self._needs_rows() is None:
+                folds = self._folds_wanted()
+                sample, targets = few_for_many(sample, targets, sample_weight, folds)
+            self._fit_stand_ins(sample, targets)
         return self
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -179,7 +176,8 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         Notes
         -----
         ``cv`` is a number of folds or None. Each piece is divided into as many blocks: fold ``i``
-        is the ``i``-th block of all pieces; see ``CTFARegressor.partial_fit``.
+        is the ``i``-th block of all pieces; see ``CTFARegressor.partial_fit``. A model made by
+        ``fit`` keeps no sums and cannot be gone on with.
 
         Examples
         --------

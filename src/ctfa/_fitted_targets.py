@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -10,7 +10,6 @@ from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa._collections import is_collection, r2_of_collection
-from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._held_out import r2_of_each
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
@@ -26,13 +25,32 @@ class FittedGroups:
 
     regressor: Any
     targets_: TargetAggregator
+    #: What None stands for, of the parameters that are estimators.
+    _defaults: ClassVar[dict[str, type]] = {
+        "regressor": LinearRegression,
+        "targets": TargetAggregator,
+    }
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
+        params: dict[str, Any] = super().get_params(deep=deep)  # type: ignore[misc]
+        if deep:
+            for name, kind in self._defaults.items():
+                if params[name] is None:
+                    held = kind().get_params()
+                    params |= {f"{name}__{nested}": value for nested, value in held.items()}
+        return params
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
-        for phase, kind in (("targets", TargetAggregator), ("features", FeatureAggregator)):
-            nested = any(name.startswith(f"{phase}__") for name in params)
-            if nested and params.get(phase, getattr(self, phase)) is None:
-                params[phase] = kind()
+        for name in ("regressor", "targets", "features"):
+            nested = [one for one in params if one.startswith(f"{name}__")]
+            held = params.get(name, getattr(self, name))
+            if nested and held is None and name in self._defaults:
+                own = {one.partition("__")[2]: params.pop(one) for one in nested}
+                params[name] = self._defaults[name]().set_params(**own)
+            elif nested and (held is None or isinstance(held, str)):
+                check.refuse_nested(nested[0], held)
         super().set_params(**params)  # type: ignore[misc]
         return self
 
@@ -47,7 +65,7 @@ class FittedGroups:
             )
         if name in ("stability_", "stability_labels_"):
             raise AttributeError(
-                f"{kind}.{name} is computed on request: call stability(X, Y) first."
+                f"{kind}.{name} is computed on request: call stability(X, y) first."
             )
         if name in ("partial_fit", "forget") and hasattr(type(self), name):
             raise AttributeError(
@@ -67,7 +85,7 @@ class FittedGroups:
     @property
     def _template(self) -> Any:
         """The regressor to clone."""
-        return LinearRegression() if self.regressor is None else self.regressor
+        return self._defaults["regressor"]() if self.regressor is None else self.regressor
 
 
 class FittedTargets(FittedGroups):
@@ -79,23 +97,23 @@ class FittedTargets(FittedGroups):
         return float(np.nanmean(scores))
 
     def score_per_target(
-        self, X: Any, Y: Any, sample_weight: Any = None, *, baseline: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None
     ) -> FloatArray:
-        """R2 of each target, in the order of the columns of ``Y``.
+        """R2 of each target, in the order of the columns of ``y``.
 
         On the rows where it is observed (and, where inputs may be missing, can be predicted); NaN
         for a target with fewer than two of them. ``baseline`` as in ``predict``; what it explains
         counts.
         """
-        if is_collection(X, Y, sample_weight, baseline):
+        if is_collection(X, y, sample_weight, baseline):
             scores = r2_of_collection(
-                self.predict, X, Y, sample_weight, baseline, require_same=self._require_same_targets
+                self.predict, X, y, sample_weight, baseline, require_same=self._require_same_targets
             )
             check.require_any_score(scores.tolist())
             return scores
         extra = {} if baseline is None else {"baseline": baseline}
         predicted = np.asarray(self.predict(X, **extra))
-        true = self.targets_._read_again(Y, predicted.shape[0]).values
+        true = self.targets_._read_again(y, predicted.shape[0]).values
         check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])
         predicted = predicted.reshape(true.shape)

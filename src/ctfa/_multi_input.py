@@ -111,7 +111,7 @@ class MultiInputCTFARegressor(
 
     Notes
     -----
-    NaN is a missing value, in ``X`` and in ``Y``. Averaged: row by row a group has the mean of its
+    NaN is a missing value, in ``X`` and in ``y``. Averaged: row by row a group has the mean of its
     observed members, two groups are compared on the rows where both have everything, and a group
     predicts where each of its slots is observed by some member. Shared: a target enters with the
     rows where it and its inputs are all observed. A slot that a target has not is never filled in:
@@ -168,7 +168,7 @@ class MultiInputCTFARegressor(
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -184,7 +184,7 @@ class MultiInputCTFARegressor(
             torch, CuPy or JAX, are read once as sums; missing values, ``solver="ridge"`` and
             regressors that are no least squares need their rows, which are gathered. Arrays on a
             GPU are compared there where all pairs may merge.
-        Y : array or data frame of shape (n_samples, n_targets)
+        y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor.
@@ -205,18 +205,14 @@ class MultiInputCTFARegressor(
         -------
         self
         """
-        self._sums = data = sums = None
-        if is_collection(X, Y, sample_weight, baseline):
-            data = Collection.of(X, Y, sample_weight, baseline, gaps=True)
+        self._sums = data = None
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline, gaps=True)
             asked = self._asks_of(data.widths[2])
-            sample, targets, sums = self._read_collection(data, *asked, groups, target_weight)
+            sample, targets = self._read_collection(data, *asked, groups, target_weight)
         else:
-            sample, targets = self._read(X, Y, sample_weight, baseline, target_weight)
-        self._fit_read(sample, targets, groups, data)
-        wanted, needs_rows = self._asks_of(targets.values.shape[1])
-        if groups is None and needs_rows is None and learns_from_sums(self._template):
-            self._sums = self._sums_of((sample, targets), sample_weight, wanted, sums)
-        return self
+            sample, targets = self._read(X, y, sample_weight, baseline, target_weight)
+        return self._fit_read(sample, targets, groups, data)
 
     def _fit_read(
         self,
@@ -282,18 +278,18 @@ class MultiInputCTFARegressor(
             values, self.targets_._labels, self._library, X, is_vector=self._is_vector
         )
 
-    def reduce(self, X: Any, Y: Any, *, baseline: Any = None) -> list[ReducedTask]:
+    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return each group's mean target and its table of mean inputs, in raw units.
 
         Row by row the mean of the members observed there; Phase II's means where it ran. With the
         ``baseline`` of these rows, where fit had one, the means are of what is left of it.
         """
         check_is_fitted(self)
-        if is_collection(X, Y, baseline):
-            data = Collection.of(X, Y, None, baseline, gaps=True)
-            X, Y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
+        if is_collection(X, y, baseline):
+            data = Collection.of(X, y, None, baseline, gaps=True)
+            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
-        targets = self.targets_._read_again(Y, inputs.shape[0])
+        targets = self.targets_._read_again(y, inputs.shape[0])
         columns = None
         if baseline is not None:
             columns = self.targets_._read_baseline(baseline, inputs.shape[0])
@@ -314,13 +310,13 @@ class MultiInputCTFARegressor(
         ):
             table = features.partition_.mean(values[:-1][slots].T)
             frame = check.as_frame(check.library_of(X), table, features.get_feature_names_out(), X)
-            tasks.append(ReducedTask(check.as_series(targets.library, values[-1], name, Y), frame))
+            tasks.append(ReducedTask(check.as_series(targets.library, values[-1], name, y), frame))
         return tasks
 
     def _read(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any,
         baseline: Any = None,
         target_weight: Any = None,
@@ -328,7 +324,7 @@ class MultiInputCTFARegressor(
         """Check options and data."""
         self._check_options()
         sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         received = self._received(sample, targets, target_weight)
         if sample.weights is not None:
             check.require_weighable(self._template)
@@ -375,13 +371,13 @@ class MultiInputCTFARegressor(
         )
 
     def _read_again(
-        self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
-        if is_collection(X, Y, sample_weight, baseline):
-            data = Collection.of(X, Y, sample_weight, baseline)
-            X, Y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline)
+            X, y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         self.targets_._read_baseline(baseline, inputs.shape[0])
         sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)
-        return sample, self.targets_._read_again(Y, sample.n_given, used=sample.used)
+        return sample, self.targets_._read_again(y, sample.n_given, used=sample.used)

@@ -11,9 +11,7 @@ from sklearn.base import clone
 from ctfa import _validation as check
 from ctfa._collections import (
     OF_SUMS,
-    Classes,
     Collection,
-    Sums,
     Wanted,
     is_collection,
     learns_from_sums,
@@ -93,20 +91,17 @@ class OwnPhaseMixin(StreamingTargets):
         needs_rows: str | None,
         groups: Any,
         target_weight: Any,
-    ) -> tuple[check.Sample, check.Targets, tuple[Sums, Classes] | None]:
-        """Check options, and read data as rows that stand in for theirs, or all of them.
-
-        The sums that they stand for come last, where they do.
-        """
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options, and read data as rows that stand in for theirs, or all of them."""
         self._check_options()
         check.tell_input_names(self, data.widths[1], data.input_names)
         together = self._fitted_together(data.widths)
         read = data.read_or_gather(self, wanted, groups, needs_rows, together)
         if read.rows is not None:
-            return *self._read(*read.rows, target_weight), None
+            return self._read(*read.rows, target_weight)
         if data.weights is not None:
             check.require_weighable(self._template)
-        return *self._received(*read.found, target_weight), read.sums
+        return self._received(*read.found, target_weight)
 
     def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray]:
         return self._together(self._read_layout(*widths[1:]))
@@ -163,7 +158,7 @@ class OwnPhaseMixin(StreamingTargets):
             collection = Collection.of(*rows, gaps=True)
             needs_rows = self._asks_of(collection.widths[2])[1]
             asked = collection, (), needs_rows, None, target_weight
-            sample, targets, _ = self._read_collection(*asked)
+            sample, targets = self._read_collection(*asked)
         else:
             sample, targets = self._read(*data)
         return self._pose_read(sample, targets)

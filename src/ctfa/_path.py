@@ -99,7 +99,7 @@ def feature_path(
     check.require_no_limit(options)
     aggregator = FeatureAggregator(**options)
     if is_collection(X, y, sample_weight):
-        data = Collection.of(X, y, sample_weight, what="y")
+        data = Collection.of(X, y, sample_weight)
         check.require_one_target(data.widths[2])
         read = data.read_or_gather(
             aggregator, aggregator._folds_wanted(), None, aggregator._needs_rows()

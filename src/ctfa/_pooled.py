@@ -26,7 +26,6 @@ from ctfa._heads import HEADS
 from ctfa._merge_evidence import MergeEvidence, Terms
 from ctfa._pooled_evidence import PooledExplanation, explain_task
 from ctfa._pooled_fit import PooledFit
-from ctfa._streaming import TaskSums
 from ctfa._whole_fit import whole
 from ctfa.core.gains import Gain
 from ctfa.core.types import FloatArray
@@ -185,10 +184,7 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
         known = check.read_tasks(tasks, sample.n_given, sample.used)
         if sample.weights is not None:
             check.require_weighable(self._template)
-        self._fit_read(sample, target, known, groups)
-        if groups is None:
-            self._keep_sums_of_rows(sample, target, known, sample_weight)
-        return self
+        return self._fit_read(sample, target, known, groups)
 
     def _fit_chunks(self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any) -> Self:
         """Fit Dask's collections."""
@@ -198,12 +194,10 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
         data = TaskCollection.of(features, y, ids, sample_weight)
         wanted, needs_rows = self._asks_of()
         if needs_rows is None:
-            found, read = data.read(self, wanted, groups)
+            found = data.read(self, wanted, groups)
             if sample_weight is not None:
                 check.require_weighable(self._template)
             self._fit_read(*found, groups)
-            if read is not None:
-                self._sums = TaskSums.of_fit(*read)
         else:
             rows, ids = data.gathered(needs_rows)
             self.fit(rows.X, rows.Y, ids, rows.sample_weight, groups=groups)

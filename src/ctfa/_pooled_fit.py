@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +18,7 @@ from ctfa._merging import settle, settle_history
 from ctfa._pooled_evidence import PooledEvidence
 from ctfa._pooled_groups import Nearest, fit_group
 from ctfa._pooled_rule import TaskRows, are_short, choose_cut, pose, require_meaning
-from ctfa._streaming import StreamingTasks, TaskSums
+from ctfa._streaming import StreamingTasks
 from ctfa._target_aggregator import TargetAggregator
 from ctfa._threads import one_thread
 from ctfa.core.cut import PREFERRED
@@ -81,19 +80,6 @@ class PooledFit(FittedGroups, StreamingTasks):
         wanted, needs_rows = self._asks_of()
         check.refuse_streaming(needs_rows)
         return wanted
-
-    def _keep_sums_of_rows(
-        self, sample: check.Sample, target: FloatArray, known: check.Tasks, sample_weight: Any
-    ) -> None:
-        """Keep the sums of a fit in memory, where others can be added to them and they are small.
-
-        Rows are dealt as those of pieces are, whatever folds the fit had.
-        """
-        wanted, needs_rows = self._asks_of()
-        numbers = [want.cv for want in wanted]
-        if needs_rows is None and all(isinstance(cv, Integral) for cv in numbers):
-            n_dealt = int(numbers[0]) if numbers else 0
-            self._sums = TaskSums.of_sample(sample, target, known, sample_weight, n_dealt)
 
     def _fit_read(
         self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
@@ -14,6 +14,7 @@ from ctfa._anomalies import Anomalies
 from ctfa._collections import (
     Collection,
     answers_lazily,
+    few_for_many,
     is_collection,
     learns_from_sums,
 )
@@ -109,6 +110,11 @@ class CTFARegressor(
     2
     """
 
+    _defaults: ClassVar[dict[str, type]] = {
+        **FittedTargets._defaults,
+        "features": FeatureAggregator,
+    }
+
     def __init__(
         self,
         regressor: Any = None,
@@ -128,7 +134,7 @@ class CTFARegressor(
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -142,7 +148,7 @@ class CTFARegressor(
         X : array or data frame of shape (n_samples, n_features)
             Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
             needs of them are sums.
-        Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
             NaN is a missing value; a group is trained on the rows where any member is observed.
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor.
@@ -164,27 +170,23 @@ class CTFARegressor(
         self._sums = None
         phases = self._phases()
         data = None
-        sums = None
-        if is_collection(X, Y, sample_weight, baseline):
+        if is_collection(X, y, sample_weight, baseline):
             self._check_options(weighed=sample_weight is not None)
-            data = Collection.of(X, Y, sample_weight, baseline)
+            data = Collection.of(X, y, sample_weight, baseline)
             wanted, needs_rows = self._asks_of(phases, data.widths[2])
             read = data.read_or_gather(self, wanted, groups, needs_rows)
             if read.rows is not None:
                 extra = {"groups": groups, "target_weight": target_weight}
                 return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
             sample, targets = self._received(*read.found)
-            sums = read.sums
         else:
-            sample, targets = self._read(X, Y, sample_weight, baseline)
+            sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
         wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
-        rows, kept = (sample, targets), None
-        if groups is None and needs_rows is None and learns_from_sums(self._template):
-            rows, kept = self._summed(rows, sample_weight, wanted, sums)
-        self._fit_read(*rows, *phases, groups, data)
-        self._sums = kept
-        return self
+        summable = groups is None and needs_rows is None and learns_from_sums(self._template)
+        if data is None and summable:
+            sample, targets = few_for_many(sample, targets, sample_weight, wanted)
+        return self._fit_read(sample, targets, *phases, groups, data)
 
     @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
@@ -215,7 +217,7 @@ class CTFARegressor(
             is_vector=self._is_vector,
         )
 
-    def reduce(self, X: Any, Y: Any, *, baseline: Any = None) -> list[ReducedTask]:
+    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
 
         In raw units, targets that joined with a minus turned round; a data frame gives series and
@@ -223,11 +225,11 @@ class CTFARegressor(
         had one, the means are of what is left of it.
         """
         check_is_fitted(self)
-        if is_collection(X, Y, baseline):
-            data = Collection.of(X, Y, None, baseline)
-            X, Y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
+        if is_collection(X, y, baseline):
+            data = Collection.of(X, y, None, baseline)
+            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False)
-        targets = self.targets_._read_again(Y, inputs.shape[0])
+        targets = self.targets_._read_again(y, inputs.shape[0])
         values = targets.values
         if baseline is not None:
             columns = self.targets_._read_baseline(baseline, inputs.shape[0])
@@ -239,7 +241,7 @@ class CTFARegressor(
         library = check.library_of(X)
         return [
             ReducedTask(
-                check.as_series(targets.library, mean, name, Y),
+                check.as_series(targets.library, mean, name, y),
                 check.as_frame(
                     library, reduced(features, inputs), features.get_feature_names_out(), X
                 ),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa._whole_fit import whole
 from ctfa.core.partition import Partition
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
 TARGET_LOSSES = (-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, np.inf)
@@ -49,6 +50,11 @@ class CTFARegressorCV(CTFARegressor):
         An integer gives contiguous folds.
     scoring : str or callable, default=None
         A regression scorer; None is the mean R2 of the targets.
+    error_score : float or "raise", default=np.nan
+        Score of a fit that fails in one fold, as in ``GridSearchCV``: a warning says which and
+        why, and limits with a mean of NaN come last. A search without a mean for any limits is an
+        error. A target that is constant over the training rows of a fold is no failure: there it
+        is predicted as that constant.
 
     Attributes
     ----------
@@ -87,18 +93,20 @@ class CTFARegressorCV(CTFARegressor):
         cv: Any = 5,
         scoring: Any = None,
         n_jobs: int | None = None,
+        error_score: Any = np.nan,
     ) -> None:
         super().__init__(regressor, targets=targets, features=features, head=head, n_jobs=n_jobs)
         self.target_losses = target_losses
         self.feature_losses = feature_losses
         self.cv = cv
         self.scoring = scoring
+        self.error_score = error_score
 
     @whole
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -112,7 +120,7 @@ class CTFARegressorCV(CTFARegressor):
         X : array or data frame of shape (n_samples, n_features)
             Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
             needs of them are sums.
-        Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
         sample_weight : array of shape (n_samples,), default=None
             Analytic weights, used in both phases and by the regressor; scores are not weighted.
         groups : array of shape (n_samples,), default=None
@@ -128,25 +136,26 @@ class CTFARegressorCV(CTFARegressor):
         check.refuse_in_search("baseline", baseline)
         check.refuse_in_search("target_weight", target_weight)
         data = None
-        if is_collection(X, Y, sample_weight):
+        if is_collection(X, y, sample_weight):
             self._check_options(weighed=sample_weight is not None)
-            data = Collection.of(X, Y, sample_weight)
+            data = Collection.of(X, y, sample_weight)
             needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
             read = data.read_or_gather(self, [Wanted("search", self.cv)], groups, needs_rows)
             if read.rows is not None:
                 return self.fit(*read.rows[:3], groups=groups)
             sample, targets = self._received(*read.found)
         else:
-            sample, targets = self._read(X, Y, sample_weight)
+            sample, targets = self._read(X, y, sample_weight)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)
+        check.require_error_score(self.error_score)
         phases = _Phases.of(self, sample.n_samples)
         splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
         scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
         check.warn_if_any_is_short(sample, splits)
         folds = Parallel(n_jobs=self.n_jobs)(
-            delayed(_score_numbered)(number, self, phases, sample, targets, *split, scorer)
+            delayed(_score_quietly)(number, self, phases, sample, targets, *split, scorer)
             for number, split in enumerate(splits)
         )
         self._settle_results(phases, folds)
@@ -185,8 +194,11 @@ class CTFARegressorCV(CTFARegressor):
             }
             for target, feature in phases.grid()
         ]
+        failed = [[entry.error for entry in fold] for fold in folds]
         scores = np.array([[entry.score for entry in fold] for fold in folds])
         mean = scores.mean(axis=0)
+        check.require_enough_fits(mean, failed, params, self.error_score)
+        ranked = np.nan_to_num(mean, nan=np.nanmin(mean) - 1.0)
         results: dict[str, Any] = {"params": params}
         for name in params[0]:
             results[f"param_{name}"] = np.array([entry[name] for entry in params])
@@ -194,12 +206,12 @@ class CTFARegressorCV(CTFARegressor):
             results[f"split{number}_test_score"] = row
         results["mean_test_score"] = mean
         results["std_test_score"] = scores.std(axis=0)
-        results["rank_test_score"] = rankdata(-mean, method="min").astype(int)
+        results["rank_test_score"] = rankdata(-ranked, method="min").astype(int)
         for name in ("n_groups", "n_features"):
             counts = [[getattr(entry, name) for entry in fold] for fold in folds]
             results[f"mean_{name}"] = np.mean(counts, axis=0)
         self.cv_results_ = results
-        self.best_index_ = int(np.argmax(mean))
+        self.best_index_ = int(np.argmax(ranked))
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
 
@@ -208,8 +220,9 @@ class _Score(NamedTuple):
     """One pair of limits on one fold."""
 
     score: float
-    n_groups: int
-    n_features: float  # mean over groups
+    n_groups: float = np.nan
+    n_features: float = np.nan  # mean over groups
+    error: str = ""  # why it could not be fitted, where that is so
 
 
 class _Phases(NamedTuple):
@@ -261,20 +274,29 @@ class _FoldModels:
         sample: check.Sample,
         own: FloatArray,
         rows: FloatArray,
+        varies: BoolArray,
     ) -> None:
         self._model, self._phases, self._sample, self._own = model, phases, sample, own
+        self._varies = varies  # which targets are not constant here
         self._rows = rows  # to predict
         self._factored: Any = None
-        self._predicted: dict[bytes, list[tuple[FloatArray, int]]] = {}
+        self._merged: dict[bytes, list[Partition | None]] = {}
+        self._predicted: dict[tuple[bytes, Partition | None], tuple[FloatArray, int]] = {}
         self._singles: SingleModels | None = None
 
-    def group(self, members: IntArray, signs: FloatArray) -> list[tuple[FloatArray, int]]:
-        """Prediction for a group's mean and number of features, for each limit of Phase II."""
+    def group(self, members: IntArray, signs: FloatArray, at: int) -> tuple[FloatArray, int]:
+        """Prediction for a group's mean and number of features, for one limit of Phase II."""
         key = members.tobytes() + signs.tobytes()
-        if key not in self._predicted:
-            mean = (self._own[:, members] * signs).mean(axis=1)
-            self._predicted[key] = self._predict(mean)
-        return self._predicted[key]
+        mean = (self._own[:, members] * signs).mean(axis=1)
+        if not self._varies[members].any():
+            # Nothing to explain: no features to merge, and any regressor says that constant.
+            return np.full(len(self._rows), mean[0]), self._rows.shape[1]
+        if key not in self._merged:
+            self._merged[key] = self._merge(mean)
+        partition = self._merged[key][at]
+        if (key, partition) not in self._predicted:
+            self._predicted[key, partition] = self._fit(partition, mean)
+        return self._predicted[key, partition]
 
     def mix(self, predicted: FloatArray, trust: FloatArray) -> FloatArray:
         """Mix in the targets' own models."""
@@ -291,21 +313,17 @@ class _FoldModels:
             )
         return self._singles.mix(predicted, trust, self._rows)
 
-    def _predict(self, mean: FloatArray) -> list[tuple[FloatArray, int]]:
+    def _merge(self, mean: FloatArray) -> list[Partition | None]:
+        """Groups of features for each limit of Phase II; None keeps every feature."""
         template = self._phases.features
         if template is None:
-            return [(self._fit(None, mean), self._rows.shape[1])]
+            return [None]
         if self._factored is None:
             self._factored = template._factor(self._sample, mean)
         problem = template._pose(self._factored, mean, "the mean of a group")
-        made: dict[Partition, tuple[FloatArray, int]] = {}
-        points = solve_path(problem, self._phases.feature_losses)
-        for point in points:
-            if point.partition not in made:
-                made[point.partition] = (self._fit(point.partition, mean), point.n_groups)
-        return [made[point.partition] for point in points]
+        return [point.partition for point in solve_path(problem, self._phases.feature_losses)]
 
-    def _fit(self, partition: Partition | None, mean: FloatArray) -> FloatArray:
+    def _fit(self, partition: Partition | None, mean: FloatArray) -> tuple[FloatArray, int]:
         inputs, rows = self._sample.inputs, self._rows
         if partition is not None:
             inputs, rows = partition.mean(inputs), partition.mean(rows)
@@ -313,20 +331,44 @@ class _FoldModels:
         regressor = fit_regressor(
             self._model.regressor, inputs, mean, sample.weights, sample.n_samples
         )
-        return np.asarray(regressor.predict(rows)).reshape(-1)
+        return np.asarray(regressor.predict(rows)).reshape(-1), inputs.shape[1]
 
 
-def _score_numbered(number: int, *arguments: Any) -> list[_Score]:
-    """Score one fold, and say which one it was where that cannot be done."""
+def _score_quietly(*fold: Any) -> list[_Score]:
+    """Score one fold, without a word on its few rows, which are told of all folds at once."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", check.SHORT, RuntimeWarning)
+        return _score_fold(*fold)
+
+
+def _score_fold(number: int, model: CTFARegressorCV, phases: _Phases, *data: Any) -> list[_Score]:
+    """Score every pair of limits on one fold, in the order of the grid."""
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", check.SHORT, RuntimeWarning)  # said of all of them
-            return _score_fold(*arguments)
-    except ValueError as error:
-        raise ValueError(f"fold {number} of cv: {error}") from error
+        points, score = _pose_fold(model, phases, *data)
+    except Exception as error:
+        failed = _failed(number, model, error)
+        return [failed for _ in phases.grid()]
+    scores = []
+    for point, at in itertools.product(points, range(len(phases.feature_losses))):
+        try:
+            scores.append(score(point, at))
+        except Exception as error:
+            scores.append(_failed(number, model, error))
+    return scores
 
 
-def _score_fold(
+def _failed(number: int, model: CTFARegressorCV, error: Exception) -> _Score:
+    """Score of what could not be fitted; the error itself, where that is wanted."""
+    ours = isinstance(error, ValueError) and str(error)
+    if isinstance(model.error_score, str):
+        if ours:
+            raise ValueError(f"fold {number} of cv: {error}") from error
+        raise error
+    why = str(error) if ours else f"{type(error).__name__}: {error}"
+    return _Score(model.error_score, error=why)
+
+
+def _pose_fold(
     model: CTFARegressorCV,
     phases: _Phases,
     sample: check.Sample,
@@ -334,42 +376,46 @@ def _score_fold(
     train: IntArray,
     test: IntArray,
     scorer: Any,
-) -> list[_Score]:
-    """Score every pair of limits on one fold, in the order of the grid."""
-    learn, values = sample.take(train), targets.values
+) -> tuple[Sequence[PathPoint], Callable[[PathPoint, int], _Score]]:
+    """Groups of targets of one fold for each limit, and what scores them for one of Phase II."""
+    learn, n_targets = sample.take(train), targets.values.shape[1]
     aggregator = TargetAggregator(scale="none") if phases.targets is None else phases.targets
     aggregator = clone(aggregator)
-    n_targets = values.shape[1]
+    values, true = targets.values[train], targets.values[test]
+    varies = check.is_varying(values)
+    values = np.where(varies, values, values[:1])  # rounding is nothing to learn
     points: Sequence[PathPoint]
     if phases.targets is None:
         offsets, scales = np.zeros(n_targets), np.ones(n_targets)
         points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
         risk = None
     else:
-        part = targets._replace(values=values[train])
-        posed = aggregator._pose(Anomalies.of(learn, part.values), part)
+        part = targets._replace(values=values)
+        posed = aggregator._pose(Anomalies.of(learn, values), part, in_fold=True)
         offsets, scales, risk = posed.offsets, posed.scales, posed.fit.members
         points = solve_path(posed.problem, phases.target_losses)
     rows = sample.inputs[test]
-    models = _FoldModels(model, phases, learn, (values[train] - offsets) / scales, rows)
-    scores: list[_Score] = []
+    # Constant over these rows, though not over all: nothing to scale, and the scale of zero gives
+    # that constant back whatever its group says.
+    own = (values - offsets) / np.where(scales > 0.0, scales, 1.0)
+    models = _FoldModels(model, phases, learn, own, rows, varies)
     # Rows that stand in for others count for them; scores of rows themselves are not weighted.
     weighed = {}
     if sample.counts is not None and sample.weights is not None:
         weighed = {"sample_weight": sample.weights[test]}
-    for point in points:
+
+    def score(point: PathPoint, at: int) -> _Score:
         signs = np.ones(n_targets) if point.signs is None else point.signs
-        groups = [models.group(members, signs[members]) for members in point.partition.groups]
-        for at in range(len(phases.feature_losses)):
-            means = np.column_stack([group[at][0] for group in groups])
-            units = np.asarray(point.partition.spread(means)) * signs
-            if model.head == "shrink" and risk is not None:
-                units = models.mix(units, risk.flipped(signs).trust(point.partition))
-            score = scorer(_Predicted(units * scales + offsets), rows, values[test], **weighed)
-            n_features = float(np.mean([group[at][1] for group in groups]))
-            score = check.read_score(score, model.scoring)
-            scores.append(_Score(score, point.n_groups, n_features))
-    return scores
+        groups = [models.group(members, signs[members], at) for members in point.partition.groups]
+        means = np.column_stack([predicted for predicted, _ in groups])
+        units = np.asarray(point.partition.spread(means)) * signs
+        if model.head == "shrink" and risk is not None:
+            units = models.mix(units, risk.flipped(signs).trust(point.partition))
+        found = scorer(_Predicted(units * scales + offsets), rows, true, **weighed)
+        n_features = float(np.mean([number for _, number in groups]))
+        return _Score(check.read_score(found, model.scoring), point.n_groups, n_features)
+
+    return points, score
 
 
 def _limited(template: Any, max_loss: float) -> Any:

@@ -20,12 +20,12 @@ class RegressorData:
     _template: Any
 
     def _read(
-        self, X: Any, Y: Any, sample_weight: Any, baseline: Any = None
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         self._check_options(weighed=False)
         sample = check.read_sample(self, X, sample_weight, baseline=baseline)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         if sample.weights is not None:
             check.require_weighable(self._template)
         return self._received(sample, targets)

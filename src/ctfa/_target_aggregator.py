@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
-from ctfa._collections import Collection, Wanted, answers_lazily, is_collection
+from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
 from ctfa._merging import group_names, settle, settle_history
 from ctfa._streaming import StreamingTargets
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
@@ -153,7 +153,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
     def fit(
         self,
         X: Any,
-        Y: Any,
+        y: Any,
         sample_weight: Any = None,
         *,
         groups: Any = None,
@@ -167,7 +167,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         X : array or data frame of shape (n_samples, n_features)
             Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
             needs of them are sums.
-        Y : array or data frame of shape (n_samples, n_targets)
+        y : array or data frame of shape (n_samples, n_targets)
             NaN is a missing value: two groups are compared on the rows that both have, a group
             having the mean of its observed members. For the criterion "risk" by least squares.
         sample_weight : array of shape (n_samples,), default=None
@@ -185,26 +185,24 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         -------
         self
         """
-        self._sums = sums = None
-        if is_collection(X, Y, sample_weight, baseline):
-            data = Collection.of(X, Y, sample_weight, baseline)
+        self._sums = data = None
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline)
             folds = self._folds_wanted(data.widths[2])
             read = data.read_or_gather(self, folds, groups, self._needs_rows())
             if read.rows is not None:
                 extra = {"groups": groups, "target_weight": target_weight}
                 return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
-            (sample, targets), sums = read.found, read.sums
+            sample, targets = read.found
         else:
             sample = check.read_sample(self, X, sample_weight, baseline=baseline)
-            targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+            targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         targets = check.read_target_weight(target_weight, targets)
-        rows, kept = (sample, targets), None
         with one_thread(sample.inputs.shape, targets.values.shape):
-            if groups is None and self._needs_rows() is None:
+            if data is None and groups is None and self._needs_rows() is None:
                 folds = self._folds_wanted(targets.values.shape[1])
-                rows, kept = self._summed(rows, sample_weight, folds, sums)
-            self._fit_sample(*rows, groups)
-        self._sums = kept
+                sample, targets = few_for_many(sample, targets, sample_weight, folds)
+            self._fit_sample(sample, targets, groups)
         return self
 
     @answers_lazily
@@ -215,7 +213,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         columns of ``fit`` for these rows, where it had any.
         """
         check_is_fitted(self)
-        targets = self._read_again(Y)
+        targets = self._read_again(Y, what="Y")
         means = self._mean(targets.values, self._read_baseline(baseline, len(targets.values)))
         return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
@@ -295,14 +293,17 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         settle_history(self, Ledger(n_targets).close(), -np.inf)
         return self
 
-    def _pose(self, left: Anomalies, targets: check.Targets) -> PosedTargets:
-        """Check everything and factor the inputs once."""
+    def _pose(
+        self, left: Anomalies, targets: check.Targets, *, in_fold: bool = False
+    ) -> PosedTargets:
+        """Check everything and factor the inputs once; targets may be constant in a fold."""
         sample, values = left.judged, left.judged_values
         rule = self._rule(targets)
         graph = check.read_graph(self.connectivity, targets.values, "targets")
         self._remember(targets)
         self._require_complete_enough(rule, left, targets)
-        check.require_varying(targets.values, targets.names)
+        if not in_fold:
+            check.require_varying(targets.values, targets.names)
         if left.targets is not None:
             check.require_levels(left.targets, self.scale)
             check.require_more_than_baseline(
@@ -402,8 +403,10 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         elif hasattr(self, "target_names_in_"):
             del self.target_names_in_
 
-    def _read_again(self, Y: Any, n_samples: int | None = None, used: Any = None) -> check.Targets:
-        targets = check.read_targets(Y, n_samples, used=used, gaps=True)
+    def _read_again(
+        self, y: Any, n_samples: int | None = None, used: Any = None, what: str = "y"
+    ) -> check.Targets:
+        targets = check.read_targets(y, n_samples, used=used, what=what, gaps=True)
         named = hasattr(self, "target_names_in_")
-        check.require_same_targets(targets, self._names, named=named)
+        check.require_same_targets(targets, self._names, named=named, what=what)
         return targets._replace(weights=self.target_weight_)

@@ -57,7 +57,7 @@ def of_parquet(
     features : sequence of str
         Columns of X.
     targets : sequence of str, or str
-        Columns of Y; one name gives a series.
+        Columns of y; one name gives a series.
     rows : int, default=100_000
         Rows of a piece; the last one of a file may have fewer.
     sample_weight : str, default=None
@@ -66,7 +66,7 @@ def of_parquet(
     Returns
     -------
     iterable
-        Of ``(X, Y)``, or ``(X, Y, sample_weight)``, for ``partial_fit`` and ``forget``.
+        Of ``(X, y)``, or ``(X, y, sample_weight)``, for ``partial_fit`` and ``forget``.
 
     Examples
     --------
@@ -160,7 +160,7 @@ def of_zarr(
     Returns
     -------
     iterable
-        Of ``(X, Y)``, for ``partial_fit`` and ``forget``.
+        Of ``(X, y)``, for ``partial_fit`` and ``forget``.
 
     Examples
     --------

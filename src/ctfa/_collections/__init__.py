@@ -14,23 +14,22 @@ from ctfa._collections._collection import (
     Collection,
     Read,
     Rows,
+    few_for_many,
     is_collection,
     learns_from_sums,
     stand_in,
 )
 from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._devices import is_foreign, to_numpy
-from ctfa._collections._digits import Digits
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._lazy import answers_lazily
 from ctfa._collections._scores import r2_of_collection
-from ctfa._collections._summing import Sums, sum_up
+from ctfa._collections._summing import Sums
 from ctfa._collections._tasks import (
     TaskCollection,
     TaskSample,
     apart,
     as_array_of,
-    deal_rows,
     is_lazy,
     means_of_strangers,
     predict_tasks,
@@ -46,7 +45,6 @@ __all__ = [
     "TRAIN",
     "Classes",
     "Collection",
-    "Digits",
     "Read",
     "Rows",
     "Sums",
@@ -57,7 +55,7 @@ __all__ = [
     "apart",
     "as_array_of",
     "compute",
-    "deal_rows",
+    "few_for_many",
     "is_collection",
     "is_dask",
     "is_foreign",
@@ -70,6 +68,5 @@ __all__ = [
     "r2_of_tasks",
     "stand_in",
     "stand_in_tasks",
-    "sum_up",
     "to_numpy",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +28,17 @@ ROWS_LIMIT = 2 << 30
 DOUBTS_LIMIT = ROWS_LIMIT // 4
 #: Bytes of sums, over all folds, beyond which a fit would not stay small.
 SUMS_LIMIT = 4 << 30
+#: Bytes of sums that rows in memory are replaced by at most.
+FEW_LIMIT = 16 << 20
+#: Rows in memory that outnumber those that would stand in for them so many times are replaced.
+MANY = 10
+#: Smallest eigenvalue of cross-products at unit length, targets included, where sums leave ten
+#: digits of everything that decides.
+CLEAR = 1e-6
+#: Largest mean of a column, in units of its spread, at which these ten digits are left.
+NEAR = 1e5
+#: Rows in memory that are summed up at once.
+ROWS_AT_ONCE = 1 << 14
 #: Regressors whose fit is that of their sums: squared errors, and penalties on coefficients.
 OF_SUMS = (LinearRegression, Ridge, Lasso, ElasticNet)
 
@@ -56,7 +69,6 @@ class Read(NamedTuple):
 
     stand_ins: tuple[check.Sample, check.Targets] | None
     rows: Rows | None
-    sums: tuple[Sums, Classes] | None = None  # that the stand-ins were made of
 
     @property
     def found(self) -> tuple[check.Sample, check.Targets]:
@@ -82,15 +94,14 @@ class Collection:
         Y: Any,
         sample_weight: Any = None,
         baseline: Any = None,
-        what: str = "Y",
         *,
         gaps: bool = False,
     ) -> Collection:
         """Put tables in the same chunks; with ``gaps`` inputs may be missing as targets may."""
-        check.require_given(Y, what)
+        check.require_given(Y, "y")
         given = Rows(X, Y, sample_weight, baseline)
         named = (baseline, X, Y)
-        names = ("baseline", "X", what)
+        names = ("baseline", "X", "y")
         tables = tuple(map(read_table, named, names))
         require_tables(tables, names, tuple(map(_names, named)))
         if not any(map(_dask.is_dask, (*named, sample_weight))):
@@ -156,7 +167,7 @@ class Collection:
             else:
                 found = self.stand_in(sums, classes, together)
                 check.tell_input_names(estimator, self.widths[1], self.input_names)
-                return Read(found, None, (sums, classes))
+                return Read(found, None)
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
     def _is_better_by_rows(self, sums: Sums, together: Sequence[IntArray] | None) -> bool:
@@ -258,11 +269,11 @@ class Collection:
     def refuse(self, sums: Sums) -> None:
         """Refuse numbers that cannot be squared."""
         names = (None, self.input_names, self.targets_like.names)
-        whats = ("baseline", "X", "Y")
+        whats = ("baseline", "X", "y")
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
-            may_lack = what == "Y" or (what == "X" and self.gaps)
+            may_lack = what == "y" or (what == "X" and self.gaps)
             if trouble is not None and not (may_lack and np.isnan(trouble.value)):
-                check.refuse_number(*trouble, what, labels)
+                check.refuse_number(*trouble, what, labels, gaps=what == "y")
         if self._has_gaps(sums) or not sums.classes:
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
@@ -319,6 +330,52 @@ def stand_in(
         classes.folds(of_row),
     )
     return sample, targets._replace(values=np.ascontiguousarray(values))
+
+
+def few_for_many(
+    sample: check.Sample, targets: check.Targets, sample_weight: Any, wanted: Sequence[Wanted]
+) -> tuple[check.Sample, check.Targets]:
+    """Rows of a fit in memory; where they are many, few that stand in for them and decide alike."""
+    with one_thread(sample.inputs.shape, targets.values.shape):
+        found = _sums_of_many(sample, targets, sample_weight, wanted)
+    if found is None:
+        return sample, targets
+    sums, classes, widths = found
+    with one_thread((sum(widths), sum(widths))):
+        digits = Digits.of(sums.total, widths, None)
+        if min(digits.inputs, digits.targets) <= CLEAR or digits.offset >= NEAR:
+            return sample, targets
+        return stand_in(sums, classes, widths, targets, weighed=True)
+
+
+def _sums_of_many(
+    sample: check.Sample, targets: check.Targets, sample_weight: Any, wanted: Sequence[Wanted]
+) -> tuple[Sums, Classes, tuple[int, int, int]] | None:
+    """Sums of rows in memory, and of how many columns; None where these are few, or have gaps."""
+    n_rows, n_inputs = sample.inputs.shape
+    n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
+    widths = (n_baseline, n_inputs, targets.values.shape[1])
+    # Folds that cannot be are the fit's to refuse.
+    if not all(want.can_be(n_rows) for want in wanted):
+        return None
+    classes = Classes.of(wanted, n_rows, None, None)
+    n_columns = sum(widths)
+    if n_rows < MANY * classes.n_classes * (n_columns + 1):
+        return None
+    if 8 * classes.n_classes * n_columns**2 > FEW_LIMIT:
+        return None
+    weights = check.read_weights(sample_weight, sample.n_given)
+    if weights is not None and sample.used is not None:
+        weights = weights[sample.used]
+    tables = (sample.baseline, sample.inputs, targets.values)
+    parts = []
+    for start in range(0, n_rows, ROWS_AT_ONCE):
+        here = slice(start, start + ROWS_AT_ONCE)
+        rows = [None if table is None else table[here] for table in tables]
+        own = classes.of_rows(start, len(sample.inputs[here]))
+        parts.append(sum_up(rows, None if weights is None else weights[here], start, own))
+    sums = reduce(add, parts)
+    return None if any(sums.trouble) else (sums, classes, widths)
 
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:

@@ -38,6 +38,12 @@ class Wanted:
         """What the folds are for, of the rows that an outer fold learns from."""
         return f"{self.purpose}, fold {fold} of {self.within.purpose}" if self.within else ""
 
+    def can_be(self, n_rows: int) -> bool:
+        """Whether it is a number of folds that so many rows can be divided into."""
+        if not _is_number(self.cv) or n_rows < 4:
+            return False
+        return int(self.cv) >= 2 and (self.lowered or int(self.cv) <= n_rows // 2)
+
     @property
     def n_parts(self) -> int:
         """Classes of rows that the folds make, about."""

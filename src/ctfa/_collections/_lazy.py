@@ -27,7 +27,12 @@ def answers_lazily(method: Method) -> Method:
     what = next(name for name in inspect.signature(method).parameters if name != "self")
 
     @functools.wraps(method)
-    def ask(self: Any, data: Any, *others: Any, **known: Any) -> Any:
+    def ask(self: Any, *others: Any, **known: Any) -> Any:
+        if not others and what in known:
+            others = (known.pop(what),)
+        if not others:
+            return method(self, **known)  # which says what is missing
+        data, others = others[0], others[1:]
         if is_dask(data) or any(map(is_dask, known.values())):
             return _lazily(functools.partial(method, self), data, others, known, what)
         if is_foreign(data):

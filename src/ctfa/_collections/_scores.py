@@ -113,7 +113,7 @@ def _judge(
     weights: Any,
 ) -> Errors:
     rows = np.asarray(to_numpy(inputs))
-    true = read_true(targets, start, names)
+    true = read_true(targets, start, names, gaps=True)
     known = {} if baseline is None else {"baseline": np.asarray(to_numpy(baseline))}
     predicted = np.empty(true.shape)
     if len(rows):  # a chunk may be empty, and no model is asked about nothing
@@ -123,12 +123,12 @@ def _judge(
     return Errors.of(true, predicted, weights)
 
 
-def read_true(targets: Any, start: int | None, names: Any, what: str = "Y") -> FloatArray:
-    """Targets of a chunk ``(rows, targets)``; infinity is refused, as is NaN in one target."""
+def read_true(targets: Any, start: int | None, names: Any, *, gaps: bool) -> FloatArray:
+    """Targets of a chunk ``(rows, targets)``; infinity is refused, and NaN without ``gaps``."""
     true = np.asarray(to_numpy(targets), dtype=np.float64)
     true = true if true.ndim == 2 else true[:, None]
-    bad = np.isinf(true) if what == "Y" else ~np.isfinite(true)
+    bad = np.isinf(true) if gaps else ~np.isfinite(true)
     trouble = first_of(bad, true, start)
     if trouble is not None:
-        check.refuse_number(*trouble, what, names)
+        check.refuse_number(*trouble, "y", names, gaps=gaps)
     return true

@@ -140,7 +140,7 @@ def _side_by_side(columns: Sequence[Any]) -> Any:
 
 
 def _same_height(tables: Sequence[Any], weights: Any) -> int:
-    named = zip(("baseline", "X", "Y", "sample_weight"), (*tables, weights), strict=True)
+    named = zip(("baseline", "X", "y", "sample_weight"), (*tables, weights), strict=True)
     heights = {name: int(table.shape[0]) for name, table in named if table is not None}
     check.require_same_heights(heights)
     return heights["X"]

@@ -50,7 +50,7 @@ class TaskCollection:
     @classmethod
     def of(cls, X: Any, y: Any, ids: Any, sample_weight: Any = None) -> TaskCollection:
         """Put tables and ids in the same chunks."""
-        data = Collection.of(X, y, sample_weight, what="y")
+        data = Collection.of(X, y, sample_weight)
         check.require_one_target(data.widths[2])
         return cls(data, _aligned_ids(data.tables[1], ids))
 
@@ -63,14 +63,11 @@ class TaskCollection:
         given = Rows(inputs, target, weights, None)
         return cls(Collection(tables, weights, given, is_lazy=False), ids)
 
-    def read(
-        self, estimator: Any, wanted: Sequence[Wanted], groups: Any
-    ) -> tuple[TaskSample, tuple[Sums, int] | None]:
+    def read(self, estimator: Any, wanted: Sequence[Wanted], groups: Any) -> TaskSample:
         """Rows that stand in for those of each task in each fold that is wanted.
 
         A number of folds deals rows by a hash of what they hold: the same rows are dealt alike,
-        whatever their order and chunks. Then, or without folds, the sums are handed on with that
-        number, too: other rows can be added to them.
+        whatever their order and chunks.
         """
         n_dealt = 0
         if wanted and isinstance(wanted[0].cv, Integral) and groups is None:
@@ -81,8 +78,7 @@ class TaskCollection:
         check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
         check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
         weighed = self.data.weights is not None
-        found = stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
-        return found, None if wanted else (sums, n_dealt)
+        return stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
 
     def sums(self, n_dealt: int) -> Sums:
         """Sum up all rows by task and the fold that they are dealt to; 0 for no folds."""
@@ -380,7 +376,7 @@ def _predict_chunk(inputs: Any, ids: Any, predict: Any, columns: Any) -> FloatAr
 def _judge_chunk(
     predict: Any, columns: Any, start: Any, inputs: Any, target: Any, ids: Any, weights: Any
 ) -> Errors:
-    true = read_true(target, start, None, "y")
+    true = read_true(target, start, None, gaps=False)
     predicted = _predict_chunk(inputs, ids, predict, columns)
     return Errors.of(true, predicted[:, None], weights)
 

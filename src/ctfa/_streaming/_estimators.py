@@ -12,7 +12,6 @@ from sklearn.utils.metaestimators import available_if
 from ctfa import _validation as check
 from ctfa._collections import (
     SUMS_LIMIT,
-    Classes,
     Collection,
     Rows,
     Sums,
@@ -31,7 +30,7 @@ class Piece(NamedTuple):
     """Arguments of one call of ``partial_fit``."""
 
     X: Any
-    Y: Any
+    y: Any
     sample_weight: Any = None
     baseline: Any = None
     target_weight: Any = None
@@ -44,8 +43,7 @@ class Streaming:
     that stand in for them (``_fit_stand_ins``).
     """
 
-    _sums: Any  # RunningSums, or TaskSums; None where nothing is kept
-    _target_name = "Y"
+    _sums: Any  # RunningSums, or TaskSums; None after fit, which keeps nothing
     _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
 
@@ -60,41 +58,11 @@ class Streaming:
         """Inputs of each fit, where these are not all."""
         return None
 
-    def _summed(
-        self,
-        rows: tuple[check.Sample, check.Targets],
-        sample_weight: Any,
-        wanted: Sequence[Wanted],
-        read: tuple[Sums, Classes] | None,
-    ) -> tuple[tuple[check.Sample, check.Targets], RunningSums | None]:
-        """Rows of a fit, and sums to be kept of them where it has these or they are cheap.
-
-        Many rows in memory are replaced by few that stand in for them, where sums have the digits.
-        """
-        sums = self._sums_of(rows, sample_weight, wanted, read)
-        if read is None and sums is not None:
-            with _few_threads(sums):
-                rows = sums.stand_in() if sums.are_enough else rows
-        return rows, sums
-
-    @staticmethod
-    def _sums_of(
-        rows: tuple[check.Sample, check.Targets],
-        sample_weight: Any,
-        wanted: Sequence[Wanted],
-        read: tuple[Sums, Classes] | None,
-    ) -> RunningSums | None:
-        """Sums of a fit to be kept, where it has them or they are cheap."""
-        sample, targets = rows
-        if read is None:
-            with one_thread(sample.inputs.shape, targets.values.shape):
-                return RunningSums.of_sample(sample, targets, sample_weight, wanted)
-        n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
-        widths = (n_baseline, sample.inputs.shape[1], targets.values.shape[1])
-        return RunningSums.of_fit(read, widths, targets, wanted)
-
     def _stream(self, pieces: Iterable[tuple[str, Any]], *, adding: bool) -> Self:
         """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""
+        if getattr(self, "_sums", None) is None:
+            is_fitted = hasattr(self, "partition_")
+            check.require_stream(type(self).__name__, is_fitted=is_fitted, adding=adding)
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
         take = trial._add if adding else trial._subtract
@@ -136,8 +104,6 @@ class Streaming:
 
     def _add(self, piece: Any) -> None:
         known = getattr(self, "_sums", None)
-        if known is None and hasattr(self, "partition_"):
-            check.refuse_model_without_sums(type(self).__name__)
         data, targets = self._read_piece(piece, reset=known is None)
         wanted = self._asks_of_stream(data.widths[2])
         if known is None:
@@ -152,9 +118,7 @@ class Streaming:
         self._sums = known.plus(sums, dealt)
 
     def _subtract(self, piece: Any) -> None:
-        known = getattr(self, "_sums", None)
-        check.require_sums(known, type(self).__name__)
-        assert known is not None
+        known = self._sums
         data, targets = self._read_piece(piece, reset=False)
         self._require_same(known, data, targets, self._asks_of_stream(data.widths[2]), piece)
         used = _used(data)
@@ -171,19 +135,18 @@ class Streaming:
 
     def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
         """Tables of a piece with the same features as all others, and what its targets are."""
-        X, Y, sample_weight, baseline, _ = piece
-        check.require_given(Y, self._target_name)
-        if is_collection(X, Y, sample_weight, baseline):
-            what, gaps = self._target_name, self._input_gaps
-            data = Collection.of(X, Y, sample_weight, baseline, what, gaps=gaps)
+        X, y, sample_weight, baseline, _ = piece
+        check.require_given(y, "y")
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline, gaps=self._input_gaps)
             check.read_columns(self, data.widths[1], data.input_names, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
-        targets = check.read_targets(Y, n_rows, what=self._target_name, gaps=True)
+        targets = check.read_targets(y, n_rows, gaps=True)
         weights = check.read_weights(sample_weight, n_rows)
         tables = (check.read_baseline(baseline, n_rows), inputs, targets.values)
-        given = Rows(X, Y, sample_weight, baseline)
+        given = Rows(X, y, sample_weight, baseline)
         return Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps), targets
 
     @staticmethod
@@ -201,7 +164,7 @@ class Streaming:
 
 def pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
     """One piece, or those of an iterable with what to call each; ``names`` are the arguments."""
-    if piece.Y is not None:
+    if piece.y is not None:
         yield "", piece
         return
     others = {"sample_weight": piece.sample_weight, "baseline": piece.baseline}
@@ -211,7 +174,6 @@ def pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]
             known = check.read_piece_names(one, names)
         except ValueError as error:
             raise ValueError(f"piece {number}: {error}") from error
-        known["Y"] = known.pop(names[1])
         yield f"piece {number}", Piece(**{"target_weight": piece.target_weight, **known})
 
 
@@ -248,7 +210,7 @@ def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> N
         check.refuse_streamed_gaps("X", first.row, f"column {name}")
     first = sums.trouble[-1]
     if first is not None:
-        check.refuse_streamed_gaps("Y", first.row, f"target {targets.names[first.column]!r}")
+        check.refuse_streamed_gaps("y", first.row, f"target {targets.names[first.column]!r}")
     check.require_rows_in_piece(sum(part.n_samples for part in sums.classes.values()))
 
 
@@ -260,13 +222,13 @@ class StreamingTargets(Streaming):
     """Estimators of several targets that take their rows piece by piece."""
 
     _takes_pieces = True
-    _arguments = ("X", "Y", "sample_weight", "baseline", "target_weight")
+    _arguments = ("X", "y", "sample_weight", "baseline", "target_weight")
 
     @available_if(_is_offered)  # type: ignore[untyped-decorator]
     def partial_fit(
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         baseline: Any = None,
@@ -281,10 +243,10 @@ class StreamingTargets(Streaming):
         Parameters
         ----------
         X : array or data frame of shape (n_samples, n_features), or an iterable
-            Rows, also in a Dask collection or an array of another library. Without ``Y`` an
-            iterable of pieces, each ``(X, Y)``, ``(X, Y, sample_weight)`` or a dictionary of
+            Rows, also in a Dask collection or an array of another library. Without ``y`` an
+            iterable of pieces, each ``(X, y)``, ``(X, y, sample_weight)`` or a dictionary of
             arguments: all are added, then one solution is found.
-        Y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
             Without missing values.
         sample_weight : array of shape (n_samples,), default=None
             As in ``fit``, comparable from piece to piece; rows without weights weigh one.
@@ -303,7 +265,8 @@ class StreamingTargets(Streaming):
         piece is divided into as many contiguous blocks: fold ``i`` is the ``i``-th block of all
         pieces. A piece of less than two rows a fold deals its rows one by one, going on where the
         last such piece ended. Regressors are those that learn from sums: LinearRegression, Ridge,
-        Lasso and ElasticNet. Each row given to ``fit`` counts, too, where that kept its sums.
+        Lasso and ElasticNet. A model made by ``fit`` keeps no sums and cannot be gone on with:
+        start with ``partial_fit``.
 
         Examples
         --------
@@ -314,14 +277,14 @@ class StreamingTargets(Streaming):
         >>> model.partial_fit(X[120:], Y[120:]).n_groups_
         2
         """
-        piece = Piece(X, Y, sample_weight, baseline, target_weight)
+        piece = Piece(X, y, sample_weight, baseline, target_weight)
         return self._stream(pieces_of(piece, self._arguments), adding=True)
 
     @available_if(_is_offered)  # type: ignore[untyped-decorator]
     def forget(
         self,
         X: Any,
-        Y: Any = None,
+        y: Any = None,
         sample_weight: Any = None,
         *,
         baseline: Any = None,
@@ -335,7 +298,7 @@ class StreamingTargets(Streaming):
 
         Parameters
         ----------
-        X, Y, sample_weight, baseline, target_weight
+        X, y, sample_weight, baseline, target_weight
             As in ``partial_fit``.
 
         Returns
@@ -353,5 +316,5 @@ class StreamingTargets(Streaming):
         >>> bool((model.labels_ == again.labels_).all())
         True
         """
-        piece = Piece(X, Y, sample_weight, baseline, target_weight)
+        piece = Piece(X, y, sample_weight, baseline, target_weight)
         return self._stream(pieces_of(piece, self._arguments), adding=False)

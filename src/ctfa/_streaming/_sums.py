@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
-from numbers import Integral
-from operator import add
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,31 +15,15 @@ from ctfa._collections import (
     TRAIN,
     Classes,
     Collection,
-    Digits,
     Sums,
     Wanted,
     stand_in,
-    sum_up,
 )
 from ctfa._streaming._known import Pieces, with_piece, without_piece
 from ctfa._streaming._remainders import require_directions, require_remainder, squares_of
-from ctfa.core.moments import add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
-#: Bytes of sums that a fit to rows in memory keeps beside its model at most.
-KEPT_LIMIT = 16 << 20
-#: Numbers that are kept even where the data are fewer.
-KEPT_ANYWAY = 1 << 13
-#: Rows of a fit that are summed up at once.
-ROWS_AT_ONCE = 1 << 14
-#: Rows in memory that outnumber those that would stand in for them so many times are replaced.
-MANY = 10
-#: Smallest eigenvalue of cross-products at unit length, targets included, where sums leave ten
-#: digits of everything that decides.
-CLEAR = 1e-6
-#: Largest mean of a column, in units of its spread, at which these ten digits are left.
-NEAR = 1e5
 #: Where the rows of a piece lie in blocks, one a fold, and were not dealt one by one.
 IN_BLOCKS = -1
 
@@ -86,72 +67,6 @@ class RunningSums:
         targets = targets._replace(values=np.empty((0, widths[2])))
         return cls(widths, targets, folds, {}, nothing, (0,) * len(folds), {})
 
-    @classmethod
-    def of_fit(
-        cls,
-        read: tuple[Sums, Classes],
-        widths: tuple[int, int, int],
-        targets: check.Targets,
-        wanted: Sequence[Wanted],
-    ) -> RunningSums | None:
-        """Go on from the sums of a fit; None where its folds cannot be gone on with."""
-        sums, classes = read
-        if not all(_is_number(want.cv) and int(want.cv) > 1 for want in wanted):
-            return None
-        begun = cls.begin(widths, targets, wanted)
-        keys = _keys_of(classes, begun.folds)
-        if keys is None:
-            return None
-        more = begun._with(sums, keys)
-        return more if begun.folds else replace(more, pieces=with_piece({}, sums))
-
-    @classmethod
-    def of_sample(
-        cls,
-        sample: check.Sample,
-        targets: check.Targets,
-        sample_weight: Any,
-        wanted: Sequence[Wanted],
-    ) -> RunningSums | None:
-        """Sums of the rows of a fit in memory, where they are cheap to have and small to keep."""
-        n_rows, n_inputs = sample.inputs.shape
-        n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
-        widths = (n_baseline, n_inputs, targets.values.shape[1])
-        # Folds that cannot be are the fit's to refuse.
-        if not all(_is_number(want.cv) and _can_be(want, n_rows) for want in wanted):
-            return None
-        n_classes = 1 + sum(int(want.cv) - 1 for want in wanted)
-        needed, given = n_classes * sum(widths) ** 2, n_rows * sum(widths)
-        if needed > max(given, KEPT_ANYWAY) or 8 * needed > KEPT_LIMIT:
-            return None
-        weights = check.read_weights(sample_weight, sample.n_given)
-        if weights is not None and sample.used is not None:
-            weights = weights[sample.used]
-        classes = Classes.of(wanted, n_rows, None, None)
-        tables = (sample.baseline, sample.inputs, targets.values)
-        parts = []
-        for start in range(0, n_rows, ROWS_AT_ONCE):
-            here = slice(start, start + ROWS_AT_ONCE)
-            rows = [None if table is None else table[here] for table in tables]
-            own = classes.of_rows(start, len(sample.inputs[here]))
-            parts.append(sum_up(rows, None if weights is None else weights[here], start, own))
-        sums = reduce(add, parts)
-        if any(found is not None for found in sums.trouble):
-            return None
-        # Sums of few rows too: a model that was fitted holds no data.
-        few = {key: Summary.of_moments(one.moments) for key, one in sums.classes.items()}
-        return cls.of_fit((replace(sums, classes=few), classes), widths, targets, wanted)
-
-    @property
-    def are_enough(self) -> bool:
-        """Whether rows that stand in for these are few beside them, and decide nothing else."""
-        n_columns = sum(self.widths)
-        if self.n_rows < MANY * len(self.classes) * (n_columns + 1):
-            return False
-        total = add_up([part.moments for part in self.classes.values()])
-        digits = Digits.of(total, self.widths, None)
-        return min(digits.inputs, digits.targets) > CLEAR and digits.offset < NEAR
-
     @property
     def n_rows(self) -> int:
         """Rows that count."""
@@ -169,9 +84,7 @@ class RunningSums:
         if used is None and set(starts) == {IN_BLOCKS}:
             wanted = [Wanted(purpose, number) for purpose, number in self.folds.items()]
             classes = Classes.of(wanted, n_rows, None, None)
-            found = _keys_of(classes, self.folds)
-            assert found is not None
-            return Dealt(classes, found, starts)
+            return Dealt(classes, _keys_of(classes, self.folds), starts)
         keys = np.zeros(n_rows, dtype=np.intp)
         for number, start in zip(self.folds.values(), starts, strict=True):
             if start == IN_BLOCKS:
@@ -286,15 +199,11 @@ def name_of(sums: Sums) -> str:
     return hashlib.blake2b(b"".join(sums.digests), digest_size=16).hexdigest()
 
 
-def _keys_of(classes: Classes, folds: Mapping[str, int]) -> IntArray | None:
-    """Number of every class by its folds; None where folds do not divide the rows."""
+def _keys_of(classes: Classes, folds: Mapping[str, int]) -> IntArray:
+    """Number of every class by its folds, which divide the rows."""
     keys: Any = 0
     for purpose, number in folds.items():
-        roles = classes.roles[purpose]
-        judged = roles == TEST
-        if not (judged.sum(axis=0) == 1).all() or (roles[~judged] != TRAIN).any():
-            return None
-        keys = keys * number + judged.argmax(axis=0)
+        keys = keys * number + (classes.roles[purpose] == TEST).argmax(axis=0)
     return np.atleast_1d(np.asarray(keys, dtype=np.intp))
 
 
@@ -307,13 +216,3 @@ def _joined(held: Any) -> IntArray:
         numbers[fold] = number
         rows += more
     return numbers
-
-
-def _can_be(want: Wanted, n_rows: int) -> bool:
-    """Whether rows can be divided into so many folds."""
-    fits = want.lowered or int(want.cv) <= n_rows // 2
-    return n_rows >= 4 and int(want.cv) >= 2 and fits
-
-
-def _is_number(cv: Any) -> bool:
-    return isinstance(cv, Integral) and not isinstance(cv, bool)

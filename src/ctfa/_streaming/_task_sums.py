@@ -13,9 +13,7 @@ from ctfa._collections import (
     SUMS_LIMIT,
     Classes,
     Sums,
-    TaskCollection,
     TaskSample,
-    deal_rows,
     stand_in_tasks,
 )
 from ctfa._streaming._known import Pieces, with_piece, without_piece
@@ -26,7 +24,6 @@ from ctfa._streaming._remainders import (
     squares_of,
     without_rounding,
 )
-from ctfa._streaming._sums import KEPT_LIMIT
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import FloatArray
 
@@ -49,43 +46,6 @@ class TaskSums:
     def begin(cls, n_columns: int, n_dealt: int) -> TaskSums:
         """No rows yet."""
         return cls(n_columns, n_dealt, {}, {}, np.zeros(n_columns))
-
-    @classmethod
-    def of_sample(
-        cls,
-        sample: check.Sample,
-        target: FloatArray,
-        tasks: check.Tasks,
-        sample_weight: Any,
-        n_dealt: int,
-    ) -> TaskSums | None:
-        """Sums of the rows of a fit in memory, where they are no larger than these."""
-        inputs = sample.inputs
-        n_columns = inputs.shape[1] + 1
-        task = tasks.of_row
-        if n_dealt:
-            task = task * n_dealt + deal_rows((inputs, target.reshape(-1, 1)), n_dealt)
-        counts = np.unique(task, return_counts=True)[1]
-        if counts.min() <= n_columns + 1 or 8 * counts.size * n_columns**2 > KEPT_LIMIT:
-            return None
-        weights = check.read_weights(sample_weight, sample.n_given)
-        if weights is not None and sample.used is not None:
-            weights = weights[sample.used]
-        ids = check.as_ids(tasks.ids)[tasks.of_row]
-        return cls.of_fit(
-            TaskCollection.of_rows(inputs, target, ids, weights).sums(n_dealt), n_dealt
-        )
-
-    @classmethod
-    def of_fit(cls, sums: Sums, n_dealt: int) -> TaskSums | None:
-        """Go on from the sums of a fit; None where some of them would be rows.
-
-        A model that was fitted holds no data.
-        """
-        parts = sums.classes.values()
-        if any(part.rows is not None for part in parts):
-            return None
-        return cls.begin(next(iter(parts)).n_columns, n_dealt).plus(sums)
 
     @property
     def n_rows(self) -> int:

@@ -68,8 +68,8 @@ class StreamingTasks(Streaming):
         Where folds choose ``max_loss="auto"`` their number is given, and rows are dealt to them by
         a hash of their numbers, as those of a Dask collection are: pieces and their order do not
         matter. Regressors are those that learn from sums: LinearRegression, Ridge, Lasso and
-        ElasticNet. Each row given to ``fit`` counts, too, where that kept its sums; it is dealt by
-        its hash from then on.
+        ElasticNet. A model made by ``fit`` keeps no sums and cannot be gone on with: start with
+        ``partial_fit``.
 
         Examples
         --------
@@ -124,8 +124,6 @@ class StreamingTasks(Streaming):
 
     def _add(self, piece: TaskPiece) -> None:
         known = getattr(self, "_sums", None)
-        if known is None and hasattr(self, "partition_"):
-            check.refuse_model_without_sums(type(self).__name__)
         data = self._read_rows(piece, reset=known is None)
         folds = self._folds_of_stream()
         if known is None:
@@ -133,11 +131,8 @@ class StreamingTasks(Streaming):
         self._sums = known.plus(_sums_of(data, known, folds))
 
     def _subtract(self, piece: TaskPiece) -> None:
-        known = getattr(self, "_sums", None)
-        check.require_sums(known, type(self).__name__)
-        assert known is not None
         data = self._read_rows(piece, reset=False)
-        self._sums = known.minus(_sums_of(data, known, self._folds_of_stream()))
+        self._sums = self._sums.minus(_sums_of(data, self._sums, self._folds_of_stream()))
 
     def _folds_of_stream(self) -> dict[str, Any]:
         folds = {want.purpose: want.cv for want in self._asks_of_stream()}

@@ -123,13 +123,23 @@ def require_all_rows(n_read: int, n_known: int | None) -> None:
 
 
 def refuse_number(
-    row: int, column: int, value: float, is_local: bool, what: str, labels: Any
+    row: int,
+    column: int,
+    value: float,
+    is_local: bool,
+    what: str,
+    labels: Any,
+    *,
+    gaps: bool = False,
 ) -> None:
-    """Refuse a number that is not finite, and say where it is, in all rows or in its chunk."""
+    """Refuse a number that is not finite, and say where it is, in all rows or in its chunk.
+
+    With ``gaps`` NaN would have been a missing value.
+    """
     name = str(column) if labels is None else repr(str(labels[column]))
     where = f"row {row}{' of a chunk' if is_local else ''}, column {name}"
-    if what == "Y":
-        raise ValueError(f"Input Y contains infinity at {where}: use NaN for missing values.")
+    if gaps:
+        raise ValueError(f"Input {what} contains infinity at {where}: use NaN for missing values.")
     kind = "NaN" if np.isnan(value) else "infinity"
     raise ValueError(
         f"Input {what} contains NaN or infinity (first {kind} at {where}): fill the gaps or drop "
@@ -168,10 +178,10 @@ def require_room_for_sums(n_columns: int, n_classes: int, limit: int) -> None:
     needed = size_of_sums(n_columns, n_classes)
     if needed > limit:
         raise ValueError(
-            f"X and Y have {n_columns} columns, and their sums of products in {n_classes} parts "
+            f"X and y have {n_columns} columns, and their sums of products in {n_classes} parts "
             f"take {needed / 2**30:.1f} GiB, more than the {limit / 2**30:.0f} GiB allowed: give a "
             "number for max_loss (no folds), fewer columns, or the rows themselves "
-            "(fit(X.compute(), Y.compute())) where these fit in memory."
+            "(fit(X.compute(), y.compute())) where these fit in memory."
         )
 
 
@@ -183,7 +193,7 @@ def require_room_for_rows(n_rows: int, n_columns: int, limit: int, why: str, ins
             f"{why} needs the rows themselves and not only their sums: {n_rows} rows of "
             f"{n_columns} columns take {needed / 2**30:.1f} GiB, more than the "
             f"{limit / 2**30:.0f} GiB that are gathered without being asked. {instead}, or pass "
-            "the rows where they fit in memory: fit(X.compute(), Y.compute())."
+            "the rows where they fit in memory: fit(X.compute(), y.compute())."
         )
 
 

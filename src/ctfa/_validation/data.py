@@ -171,7 +171,7 @@ def read_targets(
     n_samples: int | None = None,
     *,
     used: BoolArray | None = None,
-    what: str = "Y",
+    what: str = "y",
     gaps: bool = False,
 ) -> Targets:
     """Targets as a float64 array of finite numbers, one column each, of the rows used.
@@ -201,7 +201,7 @@ def read_targets(
 
 
 def name_targets(
-    values: FloatArray, labels: Any, library: str | None, *, is_vector: bool, what: str = "Y"
+    values: FloatArray, labels: Any, library: str | None, *, is_vector: bool, what: str = "y"
 ) -> Targets:
     """Targets called by their labels, or by their numbers where they have none."""
     given = labels is not None and labels[0] is not None
@@ -278,15 +278,17 @@ def require_rows(values: FloatArray, minimum: int) -> None:
         raise ValueError(f"R2 of {len(values)} row is not defined: pass {minimum} rows or more.")
 
 
-def require_same_targets(targets: Targets, names: Sequence[str], *, named: bool) -> None:
+def require_same_targets(
+    targets: Targets, names: Sequence[str], *, named: bool, what: str = "y"
+) -> None:
     """Refuse other targets than fit has seen, or the same in another order."""
-    require_width(targets.values, len(names), "Y", "targets")
+    require_width(targets.values, len(names), what, "targets")
     if named and targets.labels is not None and targets.names != tuple(names):
         first = next(i for i, name in enumerate(names) if name != targets.names[i])
         raise ValueError(
             f"the target names should match those that were passed during fit: column {first} of "
-            f"Y is {targets.names[first]!r} and was {names[first]!r}; pass the same columns in "
-            "the same order."
+            f"{what} is {targets.names[first]!r} and was {names[first]!r}; pass the same columns "
+            "in the same order."
         )
 
 

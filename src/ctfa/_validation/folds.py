@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from numbers import Integral
+from collections.abc import Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GroupKFold, PredefinedSplit, check_cv
 
 from ctfa._validation.data import Sample
@@ -103,6 +104,59 @@ def warn_if_folds_are_short(
             )
             return True
     return False
+
+
+def require_error_score(error_score: Any) -> None:
+    """Refuse what is no score for a fit that fails, nor "raise"."""
+    raises = isinstance(error_score, str) and error_score == "raise"
+    if not raises and (isinstance(error_score, bool) or not isinstance(error_score, Real)):
+        raise ValueError(
+            f"error_score={error_score!r} is not known: use a number, np.nan or 'raise'."
+        )
+
+
+def require_enough_fits(
+    mean: FloatArray,
+    failed: Sequence[Sequence[str]],
+    params: Sequence[Mapping[str, Any]],
+    error_score: Any,
+) -> None:
+    """Warn of fits of a search that failed, and refuse to choose where no limits have a mean.
+
+    ``failed`` says why, fold by fold for each of the limits in ``params``; "" for those that did
+    not.
+    """
+    reasons = [
+        (fold, why, [at for at, other in enumerate(found) if other == why])
+        for fold, found in enumerate(failed)
+        for why in dict.fromkeys(filter(None, found))
+    ]
+    n_fits, n_failed = len(failed) * len(params), sum(len(at) for _, _, at in reasons)
+    if not n_failed:
+        return
+    if n_failed == n_fits or np.isnan(mean).all():
+        fold, why, _ = reasons[0]
+        raise ValueError(
+            f"{n_failed} of {n_fits} fits of the search failed, and no limits have a score in "
+            f"every fold to be chosen by. The first was in fold {fold} of cv: {why}"
+        )
+    lines = "\n".join(
+        f"fold {fold} of cv, {_limits(at, params)}: {why}" for fold, why, at in reasons
+    )
+    warnings.warn(
+        f"{n_failed} of {n_fits} fits of the search failed and have the score {error_score!r} "
+        f"(error_score='raise' would end the search):\n{lines}",
+        FitFailedWarning,
+        stacklevel=5,
+    )
+
+
+def _limits(at: Sequence[int], params: Sequence[Mapping[str, Any]]) -> str:
+    """Which limits these are, in short."""
+    if len(at) == len(params):
+        return "all limits"
+    first = ", ".join(f"{name}={value:g}" for name, value in params[at[0]].items())
+    return first if len(at) == 1 else f"{first} and {len(at) - 1} more"
 
 
 def _names_rows(cv: Any) -> bool:

@@ -110,7 +110,7 @@ def require_complete(values: FloatArray, what: str, instead: str) -> None:
     if np.isnan(values).any():
         n_missing = int(np.isnan(values).sum())
         raise ValueError(
-            f"Y has {n_missing} missing values (NaN), which {what} cannot work with: {instead}, "
+            f"y has {n_missing} missing values (NaN), which {what} cannot work with: {instead}, "
             "fill the gaps, or drop those rows."
         )
 
@@ -209,6 +209,15 @@ def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
     )
 
 
+def refuse_nested(name: str, held: Any) -> None:
+    """Refuse to set a parameter of an aggregator that is not there."""
+    phase = name.partition("__")[0]
+    raise ValueError(
+        f"Invalid parameter {name!r}: {phase}={held!r} has none to set. Set {phase} to an "
+        f"estimator, which can be done in the same call: set_params({phase}=..., {name}=...)."
+    )
+
+
 def read_target(target: Any, names: Sequence[str], labels: Sequence[Any]) -> int:
     """Position of a target given by its label, which may be a number, by name or by position."""
     for position, label in enumerate(labels):
@@ -222,7 +231,7 @@ def read_target(target: Any, names: Sequence[str], labels: Sequence[Any]) -> int
         return int(target) % len(names)
     if str(target) not in names:
         close = difflib.get_close_matches(str(target), names, n=3)
-        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "use a name of Y."
+        hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "use a name of y."
         raise ValueError(f"target {target!r} is not one of the {len(names)} of fit: {hint}")
     return list(names).index(str(target))
 

@@ -43,7 +43,7 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
         )
     if table.shape[0] != n_targets:
         raise ValueError(
-            f"layout has {table.shape[0]} rows but Y has {n_targets} columns: give one row for "
+            f"layout has {table.shape[0]} rows but y has {n_targets} columns: give one row for "
             "each target."
         )
     if table.dtype.kind in "OUS":
@@ -269,7 +269,7 @@ def _require_any_value(series: Series, names: Sequence[str], where: str) -> None
         folds = "use another cv, or " if where else ""
         raise ValueError(
             f"{_in(where)}target {names[int(unseen[0])]!r}{more} is never observed (all NaN), and "
-            f"there is nothing to learn from: {folds}leave it out, of Y and of the layout."
+            f"there is nothing to learn from: {folds}leave it out, of y and of the layout."
         )
 
 

@@ -26,7 +26,7 @@ NOT_ADDED = (
 )
 #: What a piece may be called by.
 PIECES = (
-    "(X, Y), (X, Y, sample_weight), or a dictionary of these and of what else partial_fit takes"
+    "(X, y), (X, y, sample_weight), or a dictionary of these and of what else partial_fit takes"
 )
 
 
@@ -36,22 +36,16 @@ PIECES_OF_TASKS = (
 )
 
 
-def refuse_model_without_sums(kind: str) -> None:
-    """Refuse to go on from a model that remembers nothing of its rows."""
-    raise ValueError(
-        f"this {kind} was fitted by fit, which kept no sums of its rows (it keeps them where they "
-        "are small and the options allow it), and they would be forgotten: start it with "
-        "partial_fit, on the same rows, after clone() or in a new estimator."
-    )
-
-
-def require_sums(sums: Any, kind: str) -> None:
-    """Refuse to forget rows where none were kept."""
-    if sums is None:
+def require_stream(kind: str, *, is_fitted: bool, adding: bool) -> None:
+    """Refuse to go on from a model that knows no sums of its rows; a new one may be begun."""
+    if is_fitted:
         raise ValueError(
-            f"this {kind} keeps no sums of rows, so none can be subtracted: start it with "
-            "partial_fit."
+            f"this {kind} was made by fit, which keeps no sums of its rows: partial_fit would "
+            "leave them out, and forget has nothing to subtract from. Start with partial_fit in a "
+            "new estimator (clone(model)), or use fit on all rows."
         )
+    if not adding:
+        raise ValueError(f"this {kind} has no rows yet to forget: start it with partial_fit.")
 
 
 def refuse_streaming(why: str | None) -> None:

@@ -24,7 +24,7 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
         ) from error
     if weights.shape != (n_targets,):
         raise ValueError(
-            f"target_weight has shape {weights.shape} but Y has {n_targets} columns: pass one "
+            f"target_weight has shape {weights.shape} but y has {n_targets} columns: pass one "
             "weight for each target."
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
@@ -72,7 +72,7 @@ def refuse_weighed_gaps(targets: Targets) -> None:
     """Refuse gaps in weighed targets that share their inputs."""
     if targets.weights is not None and np.isnan(targets.values).any():
         raise ValueError(
-            "target_weight was given but Y contains missing values, and groups of targets with "
+            "target_weight was given but y contains missing values, and groups of targets with "
             "shared inputs and gaps count every target alike: fill the gaps, leave the weights "
             "out, or use MultiInputCTFARegressor with the same columns for every target."
         )

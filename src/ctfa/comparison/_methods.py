@@ -68,7 +68,14 @@ class Method:
         # A class is callable too, and so are some estimators: what has fit is an estimator.
         is_function = callable(recipe) and not hasattr(recipe, "fit")
         estimator = recipe(problem) if is_function else clone(recipe)
-        seeds = [n for n in estimator.get_params() if n.rpartition("__")[2] == "random_state"]
+        params = estimator.get_params()
+        # None stands for a default, which leaves nothing to chance.
+        seeds = [
+            name
+            for name in params
+            if name.rpartition("__")[2] == "random_state"
+            and params.get(name.rpartition("__")[0], estimator) is not None
+        ]
         return estimator.set_params(**dict.fromkeys(seeds, seed))
 
     def predict(self, train: Problem, test: Problem, seed: int = 0) -> tuple[FloatArray, Any]:

@@ -26,7 +26,7 @@ from ctfa.report import (
 )
 
 #: What to do about rows that cannot be gathered, in the words of labelled data.
-LOAD = "fit(X.compute(), Y.compute())", "ds.load() before fit"
+LOAD = "fit(X.compute(), y.compute())", "ds.load() before fit"
 #: What is left out of what is said of a fit to sums.
 SUMMED = "read in chunks, once: no series in the report, no ridge regressions to compare with"
 

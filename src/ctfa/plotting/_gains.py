@@ -12,7 +12,7 @@ from ctfa.plotting._reading import is_standardised, names_of, require
 
 GIVE = (
     "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor, or the frame that "
-    "its compare(X, Y) returns"
+    "its compare(X, y) returns"
 )
 #: What the frame of compare has.
 COLUMNS = ("target", "gain", "predicted_gain", "single_task_error")
@@ -41,7 +41,7 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
     Parameters
     ----------
     model : fitted regressor with groups, or DataFrame
-        A frame is what ``model.compare(X, Y)`` returns.
+        A frame is what ``model.compare(X, y)`` returns.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure.
 

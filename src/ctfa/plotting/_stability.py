@@ -29,7 +29,7 @@ def plot_stability(model: Any, *, ax: Any = None) -> Any:
     Parameters
     ----------
     model : CTFARegressor or MultiInputCTFARegressor
-        Fitted, after ``model.stability(X, Y)``.
+        Fitted, after ``model.stability(X, y)``.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure.
 
@@ -51,7 +51,7 @@ def plot_stability(model: Any, *, ax: Any = None) -> Any:
     model = require(model, ("partition_", "stability"), give)
     if not hasattr(model, "stability_"):
         raise ValueError(
-            f"{type(model).__name__} has no stability_ yet: call model.stability(X, Y) first, with "
+            f"{type(model).__name__} has no stability_ yet: call model.stability(X, y) first, with "
             "the data of fit."
         )
     partition, shares = model.partition_, np.asarray(model.stability_)
