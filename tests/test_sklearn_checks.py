@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge, RidgeCV
@@ -30,25 +29,13 @@ from problems import make_problem
 ANALYTIC = (
     "sample_weight is analytic: a row repeated is one more sample, a row of weight two is not"
 )
-NOT_AFTER_FIT = "the check goes on from fit, which keeps no sums: its rows would be left out"
 SETS_CV = "the check sets cv, which the criterion 'risk' refuses"
-NO_FREEDOM = "11 rows and 10 features leave no degrees of freedom for the noise (n <= D + 2)"
+NO_FREEDOM = "the paper's rule needs more rows than n_features + 2, and the check has 11 for 10"
 TRANSFORMS_TARGETS = "transform takes the targets, and the check passes it X"
-
-NO_FREEDOM_IN_FOLDS = "10 rows in three folds leave 6 for the noise of 4 features"
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
-STREAMING = {"check_fit_score_takes_y": NOT_AFTER_FIT}
-OF_FEATURES = {**STREAMING, WEIGHTS: f"{SETS_CV}; {ANALYTIC}"}
-WITH_A_PHASE = {"check_regressor_multioutput": NO_FREEDOM}
-JUDGING_FEATURES = {**STREAMING, **WITH_A_PHASE, WEIGHTS: ANALYTIC}
-SEARCHING_FEATURES = {
-    **WITH_A_PHASE,
-    "check_regressors_no_decision_function": NO_FREEDOM_IN_FOLDS,
-}
-if sklearn.__version__.startswith("1.6."):  # the check had fewer rows
-    SEARCHING_FEATURES["check_n_features_in_after_fitting"] = NO_FREEDOM_IN_FOLDS
+OF_FEATURES = {WEIGHTS: f"{SETS_CV}; {ANALYTIC}"}
+OF_THE_PAPER = {"check_regressor_multioutput": NO_FREEDOM, WEIGHTS: ANALYTIC}
 OF_TARGETS = {
-    **STREAMING,
     WEIGHTS: ANALYTIC,
     **dict.fromkeys(
         (
@@ -76,11 +63,9 @@ def expected_failures(estimator):
         return OF_TARGETS
     if isinstance(estimator, FeatureAggregator):
         return OF_FEATURES
-    if isinstance(estimator, CTFARegressorCV):
-        return SEARCHING_FEATURES if estimator.features is None else WITH_A_PHASE
-    if estimator.features != "passthrough":
-        return JUDGING_FEATURES
-    return STREAMING if estimator.targets == "passthrough" else {**STREAMING, **WITH_A_PHASE}
+    if isinstance(estimator.targets, TargetAggregator):
+        return OF_THE_PAPER
+    return {WEIGHTS: ANALYTIC}
 
 
 CHECKS = parametrize_with_checks(

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
 from ctfa._merging import TIE, MergeProblem, group_names, loss_unit, settle, settle_history
-from ctfa._streaming import Piece, Streaming, pieces_of
+from ctfa._streaming import Piece, Streaming, going_on, pieces_of
 from ctfa._threads import one_thread
 from ctfa._whole_fit import whole
 from ctfa.core.criteria import FEATURE_CRITERIA
@@ -155,6 +155,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
             self._fit_stand_ins(sample, targets)
         return self
 
+    @going_on
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add rows to those seen before, and find the groups again: as ``fit`` on all of them.
 
@@ -193,6 +194,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         """
         return self._stream(pieces_of(Piece(X, y, sample_weight), ARGUMENTS), adding=True)
 
+    @going_on
     def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Subtract rows that were added before, and find the groups again.
 

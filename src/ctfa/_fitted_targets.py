@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ class FittedGroups:
 
     regressor: Any
     targets_: TargetAggregator
+    _require_stream: Callable[[], None]
     #: What None stands for, of the parameters that are estimators.
     _defaults: ClassVar[dict[str, type]] = {
         "regressor": LinearRegression,
@@ -67,11 +69,8 @@ class FittedGroups:
             raise AttributeError(
                 f"{kind}.{name} is computed on request: call stability(X, y) first."
             )
-        if name in ("partial_fit", "forget") and hasattr(type(self), name):
-            raise AttributeError(
-                f"{kind} has no {name}: the folds of its search hold the rows themselves. Use "
-                "CTFARegressor, whose max_loss='auto' is chosen on the folds of a stream."
-            )
+        if name in ("partial_fit", "forget"):
+            self._require_stream()  # once more: the error that it had raised is lost here
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 
     partition_ = _of_targets("partition_", "Groups.")

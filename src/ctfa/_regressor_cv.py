@@ -79,8 +79,6 @@ class CTFARegressorCV(CTFARegressor):
     2
     """
 
-    _takes_pieces = False  # folds of the search hold the rows themselves
-
     def __init__(
         self,
         regressor: Any = None,
@@ -167,6 +165,10 @@ class CTFARegressorCV(CTFARegressor):
             else _limited(phases.features, best["features__max_loss"]),
         )
         return self._fit_read(sample, targets, *chosen, None, data)
+
+    def _require_stream(self) -> None:
+        """Refuse to take pieces at all."""
+        check.refuse_pieces_in_search(type(self).__name__)
 
     def _search_needs_rows(self, *, weighed: bool) -> str | None:
         """What in a search cannot be had from sums."""

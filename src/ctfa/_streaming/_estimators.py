@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from itertools import count
+from types import MethodType
 from typing import Any, NamedTuple, Self
-
-from sklearn.utils.metaestimators import available_if
 
 from ctfa import _validation as check
 from ctfa._collections import (
@@ -36,6 +35,21 @@ class Piece(NamedTuple):
     target_weight: Any = None
 
 
+class going_on:  # a decorator
+    """A method that goes on from earlier rows, which a model made by ``fit`` does not have."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, model: Any, kind: type) -> Any:
+        """The method, as of any class, unless the model has no sums to go on from."""
+        if model is None:
+            return self._method
+        model._require_stream()
+        return MethodType(self._method, model)
+
+
 class Streaming:
     """Sums of rows that are added and subtracted, and a solution found from all of them.
 
@@ -58,11 +72,15 @@ class Streaming:
         """Inputs of each fit, where these are not all."""
         return None
 
+    def _require_stream(self) -> None:
+        """Refuse to go on from a model that was made by ``fit``."""
+        if hasattr(self, "partition_") and getattr(self, "_sums", None) is None:
+            check.refuse_to_go_on(type(self).__name__)
+
     def _stream(self, pieces: Iterable[tuple[str, Any]], *, adding: bool) -> Self:
         """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""
-        if getattr(self, "_sums", None) is None:
-            is_fitted = hasattr(self, "partition_")
-            check.require_stream(type(self).__name__, is_fitted=is_fitted, adding=adding)
+        if not adding:
+            check.require_rows_to_forget(type(self).__name__, getattr(self, "_sums", None))
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
         take = trial._add if adding else trial._subtract
@@ -214,17 +232,12 @@ def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> N
     check.require_rows_in_piece(sum(part.n_samples for part in sums.classes.values()))
 
 
-def _is_offered(self: Any) -> bool:
-    return bool(self._takes_pieces)
-
-
 class StreamingTargets(Streaming):
     """Estimators of several targets that take their rows piece by piece."""
 
-    _takes_pieces = True
     _arguments = ("X", "y", "sample_weight", "baseline", "target_weight")
 
-    @available_if(_is_offered)  # type: ignore[untyped-decorator]
+    @going_on
     def partial_fit(
         self,
         X: Any,
@@ -280,7 +293,7 @@ class StreamingTargets(Streaming):
         piece = Piece(X, y, sample_weight, baseline, target_weight)
         return self._stream(pieces_of(piece, self._arguments), adding=True)
 
-    @available_if(_is_offered)  # type: ignore[untyped-decorator]
+    @going_on
     def forget(
         self,
         X: Any,

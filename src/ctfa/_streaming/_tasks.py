@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from ctfa import _validation as check
 from ctfa._collections import Sums, TaskCollection, Wanted, apart, is_lazy, to_numpy
-from ctfa._streaming._estimators import Streaming, numbered
+from ctfa._streaming._estimators import Streaming, going_on, numbered
 from ctfa._streaming._task_sums import TaskSums
 from ctfa._threads import one_thread
 
@@ -38,6 +38,7 @@ class StreamingTasks(Streaming):
     def _fit_read(self, sample: Any, target: Any, known: Any, groups: Any) -> Any:
         raise NotImplementedError
 
+    @going_on
     def partial_fit(
         self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None
     ) -> Self:
@@ -85,6 +86,7 @@ class StreamingTasks(Streaming):
         """
         return self._stream(_pieces_of(TaskPiece(X, y, tasks, sample_weight)), adding=True)
 
+    @going_on
     def forget(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Subtract rows that were added before, and solve again: as if they had never come.
 

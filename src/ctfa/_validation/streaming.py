@@ -6,9 +6,10 @@ import importlib
 import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from ctfa._validation.data import Targets, require_same_targets
@@ -36,15 +37,30 @@ PIECES_OF_TASKS = (
 )
 
 
-def require_stream(kind: str, *, is_fitted: bool, adding: bool) -> None:
-    """Refuse to go on from a model that knows no sums of its rows; a new one may be begun."""
-    if is_fitted:
-        raise ValueError(
-            f"this {kind} was made by fit, which keeps no sums of its rows: partial_fit would "
-            "leave them out, and forget has nothing to subtract from. Start with partial_fit in a "
-            "new estimator (clone(model)), or use fit on all rows."
-        )
-    if not adding:
+def refuse_to_go_on(kind: str) -> NoReturn:
+    """Refuse to go on from a model that knows no sums of its rows; a new one may be begun.
+
+    As scikit-learn's own error of this kind it is an ``AttributeError`` too: to those who ask, such
+    as its checks, a model made by ``fit`` has no ``partial_fit``.
+    """
+    raise NotFittedError(
+        f"this {kind} was made by fit, which keeps no sums of its rows: partial_fit would leave "
+        "them out, and forget has nothing to subtract from. Start with partial_fit in a new "
+        "estimator (clone(model)), or use fit on all rows."
+    )
+
+
+def refuse_pieces_in_search(kind: str) -> NoReturn:
+    """Refuse to stream rows through a search over limits of both phases."""
+    raise AttributeError(
+        f"{kind} takes no pieces: the folds of its search hold the rows themselves. Use "
+        "CTFARegressor, whose max_loss='auto' is chosen on the folds of a stream."
+    )
+
+
+def require_rows_to_forget(kind: str, sums: Any) -> None:
+    """Refuse to forget before anything was added."""
+    if sums is None:
         raise ValueError(f"this {kind} has no rows yet to forget: start it with partial_fit.")
 
 
