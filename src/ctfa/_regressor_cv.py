@@ -19,6 +19,7 @@ from ctfa._merging import PathPoint, solve_path
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa._whole_fit import whole
+from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 
@@ -53,7 +54,8 @@ class CTFARegressorCV(CTFARegressor):
     cv_results_ : dict of lists and arrays
         As in scikit-learn's ``GridSearchCV``, with the mean number of groups and of features.
     best_params_ : dict
-        ``targets__max_loss`` and ``features__max_loss`` of the best mean score.
+        ``targets__max_loss`` and ``features__max_loss`` of the best mean score; if scores differ by
+        rounding alone, those that leave the fewest groups, and then the fewest features.
     best_score_ : float
         That score.
     best_index_ : int
@@ -191,12 +193,15 @@ class CTFARegressorCV(CTFARegressor):
             results[f"split{number}_test_score"] = row
         results["mean_test_score"] = mean
         results["std_test_score"] = scores.std(axis=0)
-        results["rank_test_score"] = rankdata(-mean, method="min").astype(int)
+        ranks = rankdata(-np.mean([without_rounding(row) for row in scores], axis=0), method="min")
+        results["rank_test_score"] = ranks.astype(int)
         for name in ("n_groups", "n_features"):
             counts = [[getattr(entry, name) for entry in fold] for fold in folds]
             results[f"mean_{name}"] = np.mean(counts, axis=0)
         self.cv_results_ = results
-        self.best_index_ = int(np.argmax(mean))
+        # The first of those that are least in groups, then in features.
+        sizes = results["mean_n_features"], results["mean_n_groups"]
+        self.best_index_ = int(np.lexsort((*sizes, ranks))[0])
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
 
