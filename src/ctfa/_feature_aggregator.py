@@ -307,7 +307,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
             check.read_order(self.order, space, check_random_state(self.random_state)),
             check.read_graph(self.connectivity, factored.sample.inputs, "features"),
             min_correlation=float(self.min_correlation),
-            tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1))),
+            tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1)), n_before=1),
         )
 
 

@@ -138,7 +138,7 @@ def pose(
     if order is None:
         rng = check_random_state(aggregator.random_state)
         order = check.read_order(aggregator.order, space, rng)
-    tolerance = TIE * loss_unit(criterion, 1.0)
+    tolerance = TIE * loss_unit(criterion, float(np.var(tasks.target)))
     return MergeProblem(space, criterion, aggregator.scan, order, graph, tolerance=tolerance)
 
 
