@@ -1,5 +1,6 @@
 """Every bad input gets one sentence: what was given, what is wrong, what to do."""
 
+import datetime
 import warnings
 
 import numpy as np
@@ -14,6 +15,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from ctfa import (
     CTFARegressor,
     FeatureAggregator,
+    MultiInputCTFARegressor,
+    PooledCTFARegressor,
     TargetAggregator,
     feature_path,
     nonlinctfa,
@@ -457,3 +460,76 @@ def test_groups_make_folds_of_groups():
     assert model.cv_curve_.fold_errors.shape[0] == 10
     with refused(ValueError, "groups", "Pass groups= to fit"):
         TargetAggregator(cv=GroupKFold(4)).fit(X, Y)
+
+
+# -- Dates and weights that are no numbers to compute with -----------------------------------------
+
+DAYS = np.datetime64("2000-01-01") + np.arange(40)
+HOURS = np.arange(40).astype("timedelta64[h]")
+DATES = {
+    "numpy": DAYS,
+    "durations": HOURS,
+    "objects": DAYS.astype(object),
+    "duration objects": np.array(list(HOURS), dtype=object),
+    "list": list(HOURS),
+    "pandas": pd.Series(DAYS),
+    "pandas zone": pd.Series(pd.date_range("2000", periods=40, tz="UTC")),
+    "pandas objects": pd.Series(list(DAYS.astype(object)), dtype=object),
+    "polars": pl.Series([datetime.date(2000, 1, 1)] * 20 + [datetime.date(2001, 1, 1)] * 20),
+    "polars duration": pl.Series([datetime.timedelta(hours=hour) for hour in range(40)]),
+}
+IDS = np.repeat(np.arange(4), 10)
+LAYOUT = [[0, 1], [2, 3], [3, 4]]
+TAKES_DATES = {
+    "FeatureAggregator y": lambda dates: FeatureAggregator().fit(X, dates),
+    "feature_path y": lambda dates: feature_path(X, dates, [1.0]),
+    "FeatureAggregator.partial_fit y": lambda dates: FeatureAggregator().partial_fit(X, dates),
+    "PooledCTFARegressor y": lambda dates: PooledCTFARegressor().fit(X, dates, tasks=IDS),
+    "PooledCTFARegressor.partial_fit y": lambda dates: PooledCTFARegressor().partial_fit(
+        X, dates, tasks=IDS
+    ),
+    "CTFARegressor Y": lambda dates: CTFARegressor().fit(X, dates),
+    "sample_weight": lambda dates: fit_both(weight=dates),
+    "sample_weight of features": lambda dates: fit_feature(weight=dates),
+    "sample_weight of own inputs": lambda dates: MultiInputCTFARegressor(LAYOUT).fit(X, Y, dates),
+    "sample_weight of a score": lambda dates: fit_both().score(X, Y, dates),
+    "target_weight": lambda dates: CTFARegressor().fit(X, Y, target_weight=dates[1:4]),
+    "baseline": lambda dates: CTFARegressor().fit(X, Y, baseline=dates),
+}
+
+
+@pytest.mark.parametrize("kind", DATES)
+@pytest.mark.parametrize("door", TAKES_DATES)
+def test_dates_are_not_taken_for_the_numbers_that_encode_them(door, kind):
+    with refused(ValueError, "contains dates or durations", "turn them into numbers"):
+        TAKES_DATES[door](DATES[kind])
+
+
+@pytest.mark.parametrize("pair", [(1e-300, 1e300), (5e-324, 1.0), (1.0, 1e200), (1e307, 1.7e308)])
+@pytest.mark.parametrize("n_large", [1, 20])
+def test_weights_that_overflow_or_vanish_are_refused(pair, n_large):
+    weights = np.full(40, pair[0])
+    weights[:n_large] = pair[1]
+    words = "to compute with", "only their ratios count"
+    for fit in FITS:
+        with refused(ValueError, "sample_weight contains", *words):
+            fit(weight=weights)
+    with refused(ValueError, "sample_weight contains", *words):
+        PooledCTFARegressor().fit(X, Y[:, 0], tasks=IDS, sample_weight=weights)
+    with refused(ValueError, "sample_weight contains", *words):
+        MultiInputCTFARegressor(LAYOUT).fit(X, Y, weights)
+    with refused(ValueError, "sample_weight contains", *words):
+        CTFARegressor().partial_fit(X, Y, weights)
+    with refused(ValueError, "sample_weight contains", *words):
+        fit_both().score(X, Y, weights)
+    with refused(ValueError, "target_weight contains", *words):
+        CTFARegressor().fit(X, Y, target_weight=[*pair, 1.0])
+
+
+def test_weights_of_every_moderate_size_are_taken():
+    weights = np.where(np.arange(40) % 4 == 0, 1e-70, 1e70)
+    weights[1::4] = 0.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for fit in FITS:
+            fit(weight=weights)

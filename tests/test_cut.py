@@ -16,8 +16,8 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-from ctfa import CTFARegressor, TargetAggregator, target_path
-from ctfa.core.cut import GRID, PREFERRED, CutCurve
+from ctfa import CTFARegressor, MultiInputCTFARegressor, TargetAggregator, target_path
+from ctfa.core.cut import GRID, PREFERRED, CutCurve, without_rounding
 from ctfa.core.ridge import Ridge
 from ctfa.plotting import plot_cv_curve
 from problems import make_problem
@@ -246,6 +246,89 @@ def test_the_rule_by_hand_agrees_on_random_curves():
         assert curve.best == int(np.argmin(curve.error))
         assert curve.standard_error[curve.best] == 0.0
         assert set(curve.columns()) == {"max_loss", "error", "standard_error", "n_groups"}
+
+
+# -- Ties ------------------------------------------------------------------------------------------
+
+
+def copies(n_copies, seed, *, noise=1.0):
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(60, 3))
+    target = inputs @ rng.normal(size=3) + noise * rng.normal(size=60)
+    return inputs, np.column_stack([target] * n_copies)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"scan": "correlation"}, {"solver": "ridge"}, {"scale": "none"}, {"guard": "member"}],
+    ids=str,
+)
+@pytest.mark.parametrize("n_copies", [3, 6, 40])
+def test_identical_targets_are_joined(n_copies, options):
+    for seed in range(6):
+        inputs, targets = copies(n_copies, seed)
+        assert TargetAggregator(cv=5, **options).fit(inputs, targets).n_groups_ == 1
+
+
+def test_identical_targets_without_noise_or_far_from_zero_are_joined():
+    for seed in range(6):
+        inputs, exact = copies(7, seed, noise=0.0)
+        assert TargetAggregator(cv=5).fit(inputs, exact).n_groups_ == 1
+        assert TargetAggregator(cv=5, solver="ridge").fit(inputs, exact).n_groups_ == 1
+        inputs, noisy = copies(7, seed)
+        assert TargetAggregator(cv=5, scale="none").fit(inputs, noisy + 1e6).n_groups_ == 1
+
+
+def test_a_target_in_several_units_and_signs_is_one_target():
+    for seed in range(12):
+        inputs, targets = copies(6, seed)
+        other_units = targets * np.array([1.0, 2.0, 0.3, 7.0, 11.0, 1e-5]) + np.arange(6.0)
+        assert TargetAggregator(cv=5).fit(inputs, other_units).n_groups_ == 1
+        turned = other_units * np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0])
+        assert TargetAggregator(cv=5, flip=True).fit(inputs, turned).n_groups_ == 1
+
+
+def test_identical_targets_are_joined_among_others():
+    for seed in range(12):
+        inputs, targets = copies(5, seed)
+        rng = np.random.default_rng(seed)
+        others = inputs @ rng.normal(size=(3, 4)) * 5.0 + rng.normal(size=(60, 4))
+        model = TargetAggregator(cv=5).fit(inputs, np.column_stack((targets, others)))
+        assert set(model.labels_[:5]) == {0}
+
+
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_identical_targets_with_identical_inputs_of_their_own_are_joined(head):
+    layout = np.arange(15).reshape(5, 3).tolist()
+    for seed in range(6):
+        inputs, targets = copies(5, seed)
+        targeted = TargetAggregator(cv=5)
+        model = MultiInputCTFARegressor(layout, targets=targeted, aggregate="auto", head=head)
+        model.fit(np.tile(inputs, 5), targets)
+        assert model.n_groups_ == 1
+        assert model.aggregate_ == "pool"  # which averaging cannot beat
+
+
+def test_rounding_is_taken_out_of_errors_and_nothing_else_is():
+    errors = np.array([1.0, 1.0 + 1e-15, 1.0 + 1e-8, 2.0, 2.0 - 1e-14, 0.0])
+    expected = np.array([1.0, 1.0, 1.0 + 1e-8, 2.0, 2.0, 0.0])
+    np.testing.assert_array_equal(without_rounding(errors), expected)
+    # Values of a million are known to 1e-10, so errors of one to twice that.
+    np.testing.assert_array_equal(without_rounding(errors, 1e12)[:4], [1.0, 1.0, 1.0, 2.0])
+    np.testing.assert_array_equal(without_rounding(np.array([3e-31, 1e-31]), 1.0), [3e-31] * 2)
+    np.testing.assert_array_equal(without_rounding(-errors), -expected)  # scores
+
+
+def test_of_equal_errors_the_fewest_groups_are_taken_though_farther_from_one_and_a_half():
+    limits, errors = np.array([-np.inf, 0.0, 1.5, 6.0, np.inf]), np.ones((3, 5))
+    n_groups = np.array([9.0, 5.0, 4.0, 2.0, 2.0])
+    assert CutCurve.of(limits, errors, n_groups).chosen == 3
+    errors[:, 3:] += 0.01
+    assert CutCurve.of(limits, errors, n_groups).chosen == 2
+    errors[0, 2] += 1e-9  # one fold that tells them apart is no tie
+    errors[1, 2] -= 1e-9
+    assert CutCurve.of(limits, errors, n_groups).chosen == 2
+    assert CutCurve.of(limits, errors, n_groups).best == 1
 
 
 # -- Where nothing can be chosen -------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import pickle
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,12 +18,30 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator
-from ctfa.core.criteria import target_risk
+from ctfa import (
+    CTFARegressor,
+    CTFARegressorCV,
+    FeatureAggregator,
+    MultiInputCTFARegressor,
+    PooledCTFARegressor,
+    TargetAggregator,
+    feature_path,
+    persistence,
+    report,
+    target_path,
+)
+from ctfa.core.criteria import (
+    FEATURE_CRITERIA,
+    TARGET_CRITERIA,
+    cross_validated_risk,
+    target_risk,
+    unit_power,
+)
 from ctfa.core.cut import CutCurve
 from ctfa.core.design import Design
+from ctfa.core.scans import SCANS
 from ctfa.core.solvers import LeastSquaresFit
-from ctfa.plotting import plot_cv_curve
+from ctfa.plotting import plot_cv_curve, plot_merge_tree, plot_merges
 from problems import make_problem
 
 PROBLEM = make_problem("correlated", 3, n_samples=60, n_features=5, n_targets=7)
@@ -541,3 +560,103 @@ def test_the_gain_of_a_merge_is_the_variance_saved_less_the_bias_paid():
     np.testing.assert_allclose(merges.variance_saved - merges.bias_paid, merges.gain, atol=1e-12)
     np.testing.assert_allclose(merges.bias_paid / merges.variance_saved, merges.loss, rtol=1e-8)
     assert (merges.variance_saved > 0.0).all()
+
+
+# -- A criterion or a scan that is registered, and nothing else ------------------------------------
+
+
+def difference_explained(evidence):
+    """In squared units of the target."""
+    return evidence.difference.explained / evidence.difference.n_samples
+
+
+def coefficient_moved(evidence):
+    """The same for features."""
+    return evidence.difference.explained / evidence.difference.n_samples
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setitem(TARGET_CRITERIA, "difference", difference_explained)
+    monkeypatch.setitem(FEATURE_CRITERIA, "moved", coefficient_moved)
+    monkeypatch.setitem(SCANS, "mine", SCANS["best-first"])
+
+
+LAYOUT = np.arange(14).reshape(7, 2).tolist()
+OWN = np.random.default_rng(5).normal(size=(60, 14))
+
+
+@pytest.mark.parametrize("given", ["difference", difference_explained])
+@pytest.mark.parametrize("kind", ["shared", "mean", "pool", "rows"])
+def test_a_registered_criterion_goes_through_every_door(kind, given, registered, tmp_path):
+    limit = {"shared": 0.15, "pool": 0.01}.get(kind, 0.05)
+    targets = TargetAggregator(criterion=given, max_loss=limit, scan="mine")
+    features = FeatureAggregator(criterion="moved", max_loss=0.01, scan="mine")
+    if kind == "shared":
+        model = CTFARegressor(targets=targets, features=features).fit(X, Y)
+        target_path(X, Y, [0.0, 0.05], criterion=given, scan="mine")
+        feature_path(X, Y[:, 0], [0.0, 0.05], criterion="moved", scan="mine")
+    elif kind == "rows":
+        model = PooledCTFARegressor(targets=targets)
+        model.fit(OWN.reshape(-1, 2), np.tile(Y[:, 0], 7), tasks=np.repeat(np.arange(7), 60))
+    else:
+        model = MultiInputCTFARegressor(LAYOUT, aggregate=kind, targets=targets).fit(OWN, Y)
+    assert 1 < model.n_groups_ < 7
+    for target in range(7):
+        assert "the criterion given says so" in str(model.why(target))
+        assert "breaks even" not in str(model.why(target))
+    assert len(model.merges_) == 7 - model.n_groups_
+    assert "difference" in report.write(model, tmp_path / "r.html").read_text(encoding="utf-8")
+    persistence.save(model, tmp_path / "model.ctfa")
+    loaded = persistence.load(tmp_path / "model.ctfa")
+    np.testing.assert_array_equal(loaded.labels_, model.labels_)
+    pytest.importorskip("matplotlib").use("Agg")
+    plot_merge_tree(model)
+    plot_merges(model)
+
+
+class Difference:
+    def __call__(self, evidence):
+        return difference_explained(evidence)
+
+
+@pytest.mark.parametrize(
+    "criterion",
+    [lambda evidence: evidence.difference.f_statistic, partial(difference_explained), Difference()],
+    ids=["lambda", "partial", "object"],
+)
+def test_a_criterion_of_the_users_own_is_explained_and_told_why_it_cannot_be_saved(
+    criterion, tmp_path
+):
+    model = CTFARegressor(targets=TargetAggregator(criterion=criterion, max_loss=0.05)).fit(X, Y)
+    assert "the criterion given says so" in str(model.why(0))
+    page = report.write(model, tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "a criterion of the user" in page
+    with pytest.raises(persistence.PersistenceError, match="criterion is"):
+        persistence.save(model, tmp_path / "model.ctfa")
+
+
+@pytest.mark.parametrize(
+    ("criterion", "n_before", "power"),
+    [
+        *((criterion, 2, float(name != "risk")) for name, criterion in TARGET_CRITERIA.items()),
+        *((criterion, 1, float("mse" in name)) for name, criterion in FEATURE_CRITERIA.items()),
+        (cross_validated_risk, 2, 0.0),
+        (difference_explained, 2, 1.0),
+        (lambda evidence: np.sqrt(evidence.after.residual), 2, 0.5),
+        (lambda evidence: 0.0, 2, 0.0),  # says nothing
+        (lambda evidence: evidence.of_another_kind, 2, 0.0),
+    ],
+)
+def test_the_unit_of_a_loss_is_found_by_asking(criterion, n_before, power):
+    assert unit_power(criterion, n_before) == power
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1.0, 1e8])
+def test_ties_are_accepted_by_every_criterion_in_its_own_unit(unit):
+    def shifted(evidence):  # copies are 1e-13 too dear: rounding
+        return difference_explained(evidence) + 1e-13 * evidence.after.total
+
+    copies = np.column_stack([Y[:, 0]] * 3) * unit
+    model = TargetAggregator(criterion=shifted, max_loss=0.0, scale="none").fit(X, copies)
+    assert model.n_groups_ == 1

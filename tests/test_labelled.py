@@ -515,3 +515,91 @@ def test_pictures_take_labelled_results(fit):
     import matplotlib.pyplot as plt
 
     plt.close("all")
+
+
+# -- Times and tasks that are missing, or are none -------------------------------------------------
+
+
+def without_a_label(dataset, dim, place):
+    labels = dataset[dim].to_index().to_series().reset_index(drop=True)
+    labels[place] = None
+    return dataset.assign_coords({dim: labels.to_numpy()})
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("numbers", [False, True])
+def test_a_missing_time_is_said_and_not_searched_for(dataset, numbers, chunked):
+    if numbers:
+        dataset = dataset.assign_coords(time=np.arange(float(dataset.sizes["time"])))
+    missing = without_a_label(dataset, "time", 5)
+    if chunked:
+        pytest.importorskip("dask")
+        missing = missing.chunk(time=24)
+    with pytest.raises(ValueError, match=r"time is missing \(NaN or NaT\) in 1 of 96 places"):
+        ctfa.labelled.fit(missing, target="flow", sample="time", task="basin", **QUICK)
+
+
+def test_a_feature_may_not_lack_a_time_or_a_basin(dataset):
+    feature = without_a_label(dataset, "time", 5).snow
+    with pytest.raises(ValueError, match="time is missing"):
+        ctfa.labelled.fit(
+            dataset, target="flow", features=[feature], sample="time", task="basin", **QUICK
+        )
+    twice = dataset.assign_coords(basin=np.repeat(dataset.basin.values[:12], 2))
+    model = ctfa.labelled.fit(dataset, target="flow", sample="time", task="basin", **QUICK)
+    with pytest.raises(ValueError, match="basin has 12 values more than once"):
+        model.predict(twice)
+
+
+@pytest.mark.parametrize("option", [{"anomalies": "month"}, {"detrend": True}], ids=str)
+def test_seasons_and_trends_of_a_missing_time_are_not_predicted(dataset, option):
+    monthly = dataset.assign_coords(time=pd.date_range("1990", periods=96, freq="MS"))
+    model = ctfa.labelled.fit(
+        monthly, target="flow", sample="time", task="basin", **QUICK, **option
+    )
+    with pytest.raises(ValueError, match="time is missing"):
+        model.predict(without_a_label(monthly, "time", 5))
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_rows_without_a_time_are_not_predicted_as_the_last(dataset, library):
+    table = (
+        dataset[["flow", *FEATURES]]
+        .to_dataframe()
+        .reset_index()[["time", "basin", "flow", *FEATURES]]
+    )
+    model = ctfa.labelled.fit(table, target="flow", sample="time", task="basin", **QUICK)
+    table.loc[7, "time"] = None
+    with pytest.raises(ValueError, match="1 row without a time: drop or complete them"):
+        model.predict(table if library is pd else pl.from_pandas(table))
+
+
+@pytest.mark.parametrize("dim", ["time", "basin"])
+def test_data_without_times_or_without_basins_are_called_empty(dataset, fit, dim):
+    empty = dataset.isel({dim: slice(0)})
+    with pytest.raises(ValueError, match=f"flow is empty: {dim} has no values"):
+        ctfa.labelled.fit(empty, target="flow", sample="time", task="basin")
+    with pytest.raises(ValueError, match=f"is empty: {dim} has no values"):
+        ctfa.labelled.fit(
+            dataset, target="flow", features=[empty.snow], sample="time", task="basin"
+        )
+    with pytest.raises(ValueError, match=f"is empty: {dim} has no values"):
+        fit.predict(empty)
+
+
+@pytest.mark.parametrize("form", ["long", "wide", "rows"])
+def test_tables_without_rows_are_neither_fitted_nor_predicted(form):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(80, 3)), columns=["a", "b", "x"])
+    table["time"], table["place"] = np.tile(np.arange(40), 2), np.repeat(["p", "q"], 40)
+    options = {
+        "long": {"target": "a", "features": ["x"], "sample": "time", "task": "place"},
+        "wide": {"target": ["a", "b"], "features": ["x"], "sample": "time"},
+        "rows": {"target": "a", "features": ["x"], "task": "place"},
+    }[form]
+    table = table[:40] if form == "wide" else table
+    model = ctfa.labelled.fit(table, **options, max_loss=1.5, held_out=None)
+    with pytest.raises(ValueError, match="the table has no rows"):
+        ctfa.labelled.fit(table[:0], **options)
+    with pytest.raises(ValueError, match="the table has no rows"):
+        model.predict(table[:0])

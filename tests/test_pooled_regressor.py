@@ -26,6 +26,7 @@ import ctfa
 import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
 from ctfa._pooled_rule import TaskRows, deal, middle_of_best
+from ctfa.core.cut import CutCurve
 from real_data import real
 from test_core_against_oracle import assert_same_decisions
 from test_pooled_space import dummy_rows, own_rows
@@ -126,9 +127,16 @@ def test_the_limit_chosen_finds_the_kinds():
 
 
 def test_the_middle_of_the_best_limits_is_chosen():
-    assert middle_of_best(np.array([3.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0])) == 3
-    assert middle_of_best(np.array([3.0, 2.0, 1.0])) == 2
-    assert middle_of_best(np.array([0.0, 0.0])) == 0
+    def chosen(*errors, n_groups=None):
+        n_groups = np.ones(len(errors)) if n_groups is None else np.array(n_groups)
+        limits = np.arange(float(len(errors)))
+        return middle_of_best(CutCurve(limits, np.array([errors, errors]), n_groups, -1))
+
+    assert chosen(3.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0) == 3
+    assert chosen(3.0, 2.0, 1.0) == 2
+    assert chosen(0.0, 0.0) == 0
+    assert chosen(1.0, 1.0, 2.0, n_groups=[3.0, 2.0, 1.0]) == 1  # a tie: fewer groups
+    assert chosen(1.0, 1.0 - 1e-6, 2.0, n_groups=[2.0, 3.0, 1.0]) == 1
 
 
 def test_the_limit_is_that_of_the_smallest_error():

@@ -358,3 +358,17 @@ def test_an_unknown_score_is_one_sentence():
     problem = make_problem("gaussian", 0)
     with pytest.raises(ValueError, match=r"scoring='r3' is no score of scikit-learn: use .*'r2'"):
         CTFARegressorCV(scoring="r3").fit(problem.X, problem.Y)
+
+
+@pytest.mark.parametrize("scoring", [None, "neg_mean_squared_error"])
+def test_equal_scores_go_to_fewer_groups_and_fewer_features(scoring):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        inputs = rng.normal(size=(60, 3))
+        target = inputs @ rng.normal(size=3) + rng.normal(size=60)
+        inputs = np.column_stack((inputs, inputs[:, 0]))
+        model = CTFARegressorCV(feature_losses=[-np.inf, 0.0], scoring=scoring)
+        model.fit(inputs, np.column_stack([target] * 6))
+        assert model.n_groups_ == 1
+        assert model.best_params_["features__max_loss"] == 0.0  # the two copies are one feature
+        assert model.cv_results_["rank_test_score"][model.best_index_] == 1

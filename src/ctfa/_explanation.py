@@ -11,7 +11,7 @@ import numpy as np
 from ctfa._merge_evidence import MergeEvidence, MergeRow, Terms
 from ctfa.core.types import FloatArray
 
-#: Loss at which a merge neither pays nor costs, by criterion.
+#: Loss at which a merge neither pays nor costs, by criterion; not known of others.
 BREAK_EVEN = {"risk": 1.0, "mse": 0.0, "corollary": 0.0}
 
 
@@ -121,7 +121,9 @@ class Explanation:
         """What was asked of a merge: its loss, beside the F that loss is made of."""
         loss, limit = _number(row.loss), _number(self.max_loss)
         if np.isnan(row.f_statistic):
-            return f"loss {loss} (1 breaks even, limit {limit})"
+            even = BREAK_EVEN.get(self.terms.rule or "")
+            breaks = "" if even is None else f"{even:g} breaks even, "
+            return f"loss {loss} ({breaks}limit {limit})"
         # With gaps the gain is of each member on its own rows, and may say something else.
         rows = " on the rows both have" if self.terms.gappy else ""
         f = f"F = {_number(row.f_statistic)}{rows}, break-even {_number(row.f_star)}"
@@ -221,9 +223,9 @@ def _reason(terms: Terms, loss: float) -> str:
         return "held-out rows preferred no merge at all"
     if terms.max_loss == -np.inf:
         return "merging is switched off (max_loss=-inf)"
-    if terms.rule is None:
+    even = BREAK_EVEN.get(terms.rule or "")
+    if even is None:
         return "the criterion given says so"
-    even = BREAK_EVEN[terms.rule]
     if loss < even:
         return (
             f"merging was predicted to gain, but max_loss={terms.max_loss:g} is stricter than "

@@ -314,7 +314,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
             order,
             check.read_graph(self.connectivity, factored.sample.inputs, "features"),
             min_correlation=float(self.min_correlation),
-            tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1))),
+            tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1)), n_before=1),
         )
 
 

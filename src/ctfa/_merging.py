@@ -11,16 +11,7 @@ import numpy as np
 
 import ctfa.kernels  # noqa: F401  # lets the scans know of them
 from ctfa._threads import one_thread
-from ctfa.core.criteria import (
-    Criterion,
-    corollary,
-    cross_validated_risk,
-    feature_mse,
-    feature_risk,
-    mse,
-    r2,
-    target_risk,
-)
+from ctfa.core.criteria import Criterion, unit_power
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
@@ -30,9 +21,6 @@ from ctfa.core.types import FloatArray, IntArray
 
 #: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
 TIE = 1e-10
-#: Criteria whose losses are in squared units of the target, and those whose losses have none.
-IN_TARGET_UNITS = (mse, corollary, feature_mse)
-WITHOUT_UNITS = (target_risk, cross_validated_risk, feature_risk, r2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +129,13 @@ def _holds(point: PathPoint, reach: float) -> bool:
     return low <= reach < high or reach == high == np.inf
 
 
-def loss_unit(criterion: Criterion, target_variance: float) -> float:
-    """Scale of the losses of a criterion, in which ties are judged."""
-    if criterion in IN_TARGET_UNITS:
-        return target_variance
-    # A user's own criterion has units that only they know: it is compared exactly.
-    return 1.0 if criterion in WITHOUT_UNITS else 0.0
+def loss_unit(criterion: Criterion, target_variance: float, n_before: int = 2) -> float:
+    """Scale of the losses of a criterion, in which ties are judged.
+
+    ``n_before`` is the number of fits that the criterion is told of as they stand: those of two
+    targets, or the one of all features.
+    """
+    return float(target_variance ** unit_power(criterion, n_before))
 
 
 def settle(

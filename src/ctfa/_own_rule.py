@@ -14,7 +14,7 @@ from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa._target_rule import judge_folds
 from ctfa._threads import one_thread
 from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
-from ctfa.core.cut import GRID, CutCurve, preferred_limit
+from ctfa.core.cut import GRID, CutCurve, preferred_limit, without_rounding
 from ctfa.core.own_fits import TEMPERS, AveragedFit, OwnFit, SharedFit
 from ctfa.core.series import Series
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace
@@ -169,8 +169,14 @@ class _Trial:
         """
         table = np.array(self.errors)
         n_groups, grid = np.mean(self.n_groups, axis=0), np.array(limits, dtype=float)
-        mean = table.mean(axis=0)
-        limit, self.temper = map(int, np.unravel_index(int(mean.argmin()), mean.shape))
+        n_tempers = table.shape[2]
+        flat = CutCurve(
+            grid.repeat(n_tempers),
+            table.reshape(len(table), -1),
+            n_groups.repeat(n_tempers),
+            -1,
+        )
+        limit, self.temper = divmod(flat.best, n_tempers)
         at_temper = table[:, :, self.temper]
         if rule.shrinks:
             curve = CutCurve(grid, at_temper, n_groups, limit)
@@ -187,7 +193,8 @@ def _at(trial: _Trial, choice: OwnChoice, limits: Sequence[float]) -> FloatArray
 
 def _compared(errors: dict[str, FloatArray]) -> str:
     """Shared coefficients, unless averaging is better by more than folds scatter."""
-    saved = errors["pool"] - errors["mean"]
+    both = zip(errors["pool"], errors["mean"], strict=True)
+    saved = -np.diff([without_rounding(np.array(fold)) for fold in both])[:, 0]
     if saved.size == 1:
         return "mean" if saved[0] > 0.0 else "pool"
     error = saved.std(ddof=1) / np.sqrt(saved.size)
@@ -247,7 +254,8 @@ def held_out_errors(
                 for predicted in fit.predict(point.partition, other, tempers)
                 for served in [np.where(np.isnan(predicted), level, predicted)]
             ]
-    return np.array([found[point.partition.labels.tobytes()] for point in points])
+    errors = np.array([found[point.partition.labels.tobytes()] for point in points])
+    return without_rounding(errors, float((weight * np.nan_to_num(target) ** 2).sum()) / total)
 
 
 def _target_spread(series: Series, scale: str) -> FloatArray:

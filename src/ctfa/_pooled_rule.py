@@ -16,7 +16,7 @@ from ctfa._target_aggregator import TargetAggregator
 from ctfa._target_rule import judge_folds
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.cut import GRID, CutCurve
+from ctfa.core.cut import GRID, CutCurve, without_rounding
 from ctfa.core.fit import Fit
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.partition import Partition
@@ -24,9 +24,6 @@ from ctfa.core.scans import SCANS
 from ctfa.core.shrinkage import correct
 from ctfa.core.spaces import PooledSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-
-#: Relative difference of errors below which two limits gave the same groups.
-SAME = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +137,7 @@ def pose(
     if order is None:
         rng = check_random_state(aggregator.random_state)
         order = check.read_order(aggregator.order, space, rng)
-    tolerance = TIE * loss_unit(criterion, 1.0)
+    tolerance = TIE * loss_unit(criterion, float(np.var(tasks.target)))
     return MergeProblem(space, criterion, aggregator.scan, order, graph, tolerance=tolerance)
 
 
@@ -216,19 +213,19 @@ def choose_cut(
     check.require_judged(len(folds), aggregator.cv)
     errors, n_groups = zip(*folds, strict=True)
     curve = CutCurve(GRID, np.array(errors), np.mean(n_groups, axis=0), -1)
-    return replace(curve, chosen=middle_of_best(curve.error))
+    return replace(curve, chosen=middle_of_best(curve))
 
 
-def middle_of_best(error: FloatArray) -> int:
-    """The limit of the smallest error; in the middle, where several give the same groups.
+def middle_of_best(curve: CutCurve) -> int:
+    """The limit of the smallest error; of ties, the middle of those with the fewest groups.
 
     Not the one nearest to 1.5 among those about as good, as for targets: with as many inputs as
     tasks of own rows have, the best pairs of many are mostly luck, break-even merges too little,
     and folds see it clearly.
     """
-    ties = np.flatnonzero(error <= error.min() * (1.0 + SAME))
+    best = np.flatnonzero(curve.fewest_groups(curve.tied(curve.best)))
     # Neighbours only: the same error further off is a coincidence.
-    run = ties[: 1 + int(np.argmax(np.append(np.diff(ties) > 1, True)))]
+    run = best[: 1 + int(np.argmax(np.append(np.diff(best) > 1, True)))]
     return int(run[(run.size - 1) // 2])
 
 
@@ -284,7 +281,9 @@ def _judge_fold(
     problem = pose(aggregator, known, graph, order=np.arange(known.n_tasks))
     points = solve_path(problem, GRID.tolist())
     judge = _Judge(known, asked, shrink=shrink)
-    return np.array([judge.error(point) for point in points]), [p.n_groups for p in points]
+    square = float(np.average(asked.target**2, weights=asked.weights))
+    errors = without_rounding(np.array([judge.error(point) for point in points]), square)
+    return errors, [point.n_groups for point in points]
 
 
 class _Judge:

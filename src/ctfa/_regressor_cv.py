@@ -22,6 +22,7 @@ from ctfa._merging import PathPoint, solve_path
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa._whole_fit import whole
+from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -61,7 +62,8 @@ class CTFARegressorCV(CTFARegressor):
     cv_results_ : dict of lists and arrays
         As in scikit-learn's ``GridSearchCV``, with the mean number of groups and of features.
     best_params_ : dict
-        ``targets__max_loss`` and ``features__max_loss`` of the best mean score.
+        ``targets__max_loss`` and ``features__max_loss`` of the best mean score; if scores differ by
+        rounding alone, those that leave the fewest groups, and then the fewest features.
     best_score_ : float
         That score.
     best_index_ : int
@@ -200,7 +202,6 @@ class CTFARegressorCV(CTFARegressor):
         scores = np.array([[entry.score for entry in fold] for fold in folds])
         mean = scores.mean(axis=0)
         check.require_enough_fits(mean, failed, params, self.error_score)
-        ranked = np.nan_to_num(mean, nan=np.nanmin(mean) - 1.0)
         results: dict[str, Any] = {"params": params}
         for name in params[0]:
             results[f"param_{name}"] = np.array([entry[name] for entry in params])
@@ -208,12 +209,18 @@ class CTFARegressorCV(CTFARegressor):
             results[f"split{number}_test_score"] = row
         results["mean_test_score"] = mean
         results["std_test_score"] = scores.std(axis=0)
-        results["rank_test_score"] = rankdata(-ranked, method="min").astype(int)
+        settled = np.mean([without_rounding(row) for row in scores], axis=0)
+        # What failed in a fold comes last.
+        settled = np.nan_to_num(settled, nan=np.nanmin(settled) - 1.0)
+        ranks = rankdata(-settled, method="min")
+        results["rank_test_score"] = ranks.astype(int)
         for name in ("n_groups", "n_features"):
             counts = [[getattr(entry, name) for entry in fold] for fold in folds]
             results[f"mean_{name}"] = np.mean(counts, axis=0)
         self.cv_results_ = results
-        self.best_index_ = int(np.argmax(ranked))
+        # The first of those that are least in groups, then in features.
+        sizes = results["mean_n_features"], results["mean_n_groups"]
+        self.best_index_ = int(np.lexsort((*sizes, ranks))[0])
         self.best_params_ = params[self.best_index_]
         self.best_score_ = float(mean[self.best_index_])
 

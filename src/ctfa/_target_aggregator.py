@@ -47,7 +47,8 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         negative of the paper's epsilon_1. ``"auto"``, for ``"risk"``: chosen on the folds of
         ``cv``, with the groups found anew from the training rows of each; the limit nearest to 1.5
         (to ``1.5 - 1/L`` for L targets) among those within two paired standard errors of the best,
-        half of one for limits that merge more than the best.
+        half of one for limits that merge more than the best. Errors that differ by rounding alone
+        are ties, which go to fewer groups.
     scan : {"best-first", "correlation", "grow", "restart"}, default="best-first"
         Who is asked next. ``"best-first"``: the pair of smallest loss; ``"correlation"``: the most
         correlated pair; ``"grow"``: Algorithm 2 as printed; ``"restart"``: the authors' loop.

@@ -18,7 +18,7 @@ from ctfa._threads import one_thread
 from ctfa._validation import Sample
 from ctfa.core import backend, progress
 from ctfa.core.criteria import TINY, Criterion, cross_validated_risk, target_risk
-from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit
+from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit, without_rounding
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.ridge import Ridge
 from ctfa.core.solvers import GappyFit, LeastSquaresFit, RidgeFit, TargetFit
@@ -56,6 +56,7 @@ class PosedTargets:
         if self.weights is not None:
             weight *= self.weights
         observed = np.where(np.isnan(observed), 0.0, observed)
+        total = max(float(weight.sum()), TINY)
         predict = self.fit.predictor(rows)
         found: dict[bytes, float] = {}
         for point in points:
@@ -65,8 +66,9 @@ class PosedTargets:
                 level = point.partition.mean((self.intercepts * signs)[None], self.weights)
                 means = predict(point.partition, signs) + level
                 gap = observed - point.partition.spread(means) * (signs * relative)
-                found[key] = float((weight * gap**2).sum() / max(weight.sum(), TINY))
-        return np.array([found[_key(point)] for point in points])
+                found[key] = float((weight * gap**2).sum()) / total
+        square = float((weight * np.nan_to_num(values / units) ** 2).sum()) / total
+        return without_rounding(np.array([found[_key(point)] for point in points]), square)
 
 
 @dataclass(frozen=True, eq=False)

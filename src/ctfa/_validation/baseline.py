@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._validation.containers import holds_dates
 from ctfa.core.types import BoolArray, FloatArray
 
 
@@ -14,6 +15,11 @@ def read_baseline(baseline: Any, n_samples: int) -> FloatArray | None:
     """Columns of a baseline as finite numbers ``(n_samples, p)``; None without one."""
     if baseline is None:
         return None
+    if holds_dates(baseline):
+        raise ValueError(
+            "baseline contains dates or durations: turn them into numbers first, such as the year "
+            "for a trend and an indicator for each month."
+        )
     try:
         columns = np.asarray(baseline, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -21,11 +27,6 @@ def read_baseline(baseline: Any, n_samples: int) -> FloatArray | None:
             f"baseline holds something that is not a number ({error}): pass seasons as indicators "
             "or harmonics, and time as a number."
         ) from error
-    if np.asarray(baseline).dtype.kind in "mM":
-        raise ValueError(
-            "baseline contains dates or durations: turn them into numbers first, such as the year "
-            "for a trend and an indicator for each month."
-        )
     if columns.ndim == 1:
         columns = columns[:, None]
     if columns.ndim != 2 or columns.shape[0] != n_samples:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from datetime import date, timedelta
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
 from ctfa.core.types import FloatArray
+
+#: Kinds of dates and durations that a table of objects may hold.
+DATES = (date, timedelta, np.datetime64, np.timedelta64)
 
 
 def hand_back(
@@ -79,3 +83,27 @@ def as_pandas(columns: dict[str, Any], what: str) -> Any:
     except ImportError as error:
         raise ImportError(f"{what} is a data frame and needs pandas: pip install pandas") from error
     return pandas.DataFrame(columns)
+
+
+def holds_dates(data: Any) -> bool:
+    """Whether some values are dates or durations, which numpy would read as numbers."""
+    kinds = list(data.dtypes) if hasattr(data, "columns") else [getattr(data, "dtype", None)]
+    # pandas and numpy say it by a letter, polars by a question.
+    if any(
+        getattr(kind, "kind", "") in ("m", "M") or getattr(kind, "is_temporal", bool)()
+        for kind in kinds
+    ):
+        return True
+    # Lists and tables of objects do not say, and are looked through where they are in memory.
+    in_memory = isinstance(data, (np.ndarray, list, tuple)) or container_of(data)[0] == "pandas"
+    if not in_memory or all(getattr(kind, "kind", "O") != "O" for kind in kinds):
+        return False
+    try:
+        values = np.asarray(data)
+    except (TypeError, ValueError):  # rows of different lengths, which are refused elsewhere
+        return False
+    # A missing date is what a missing number may look like.
+    return values.dtype.kind in "mM" or (
+        values.dtype.kind == "O"
+        and any(isinstance(value, DATES) and str(value) != "NaT" for value in values.flat)
+    )

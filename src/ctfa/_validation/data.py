@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from ctfa._threads import one_thread
 from ctfa._validation.baseline import read_baseline
-from ctfa._validation.containers import container_of
+from ctfa._validation.containers import container_of, holds_dates
 from ctfa._validation.explained import explained
 from ctfa._validation.sufficiency import is_short, warn_if_doubtful
 from ctfa.core.design import Design
@@ -215,6 +215,7 @@ def read_vector(y: Any, sample: Sample) -> FloatArray:
     """One target as a float64 vector of finite numbers, of the rows used."""
     require_given(y, "y")
     refuse_mask(y, "y")
+    refuse_dates(y, "y")
     try:
         vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
     except (TypeError, ValueError) as error:
@@ -229,6 +230,7 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
     if sample_weight is None:
         return None
     refuse_mask(sample_weight, "sample_weight")
+    refuse_dates(sample_weight, "sample_weight")
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -260,6 +262,17 @@ def require_weights(weights: FloatArray) -> None:
         raise ValueError(
             f"sample_weight contains negative values (smallest {weights.min():g}): use 0 to leave "
             "a row out."
+        )
+    refuse_extreme_weights(weights, "sample_weight")
+
+
+def refuse_extreme_weights(weights: FloatArray, what: str) -> None:
+    """Refuse weights whose products overflow or vanish; zero is none of them."""
+    bad = weights[(weights > LARGEST) | ((weights < SMALLEST) & (weights > 0.0))]
+    if bad.size:
+        raise ValueError(
+            f"{what} contains {bad[0]:g}, too {'large' if bad[0] > 1.0 else 'small'} to compute "
+            f"with: use weights from {SMALLEST:g} to {LARGEST:g}; only their ratios count."
         )
 
 
@@ -387,14 +400,7 @@ def _refuse_gaps(
 
 def refuse_dates(data: Any, what: str) -> None:
     """Dates would be taken for the numbers that encode them, in whatever unit they have."""
-    is_frame = hasattr(data, "columns")
-    kinds = list(data.dtypes) if is_frame else [getattr(data, "dtype", None)]
-    # pandas and numpy say it by a letter, polars by a question.
-    is_date = (
-        getattr(kind, "kind", "") in ("m", "M") or getattr(kind, "is_temporal", bool)()
-        for kind in kinds
-    )
-    if any(is_date):
+    if holds_dates(data):
         raise ValueError(
             f"{what} contains dates or durations: turn them into numbers first, such as the year, "
             "the month or the hours since a start."

@@ -87,7 +87,8 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> 
             f"guard={aggregator.guard!r} is for targets that share their inputs: use guard=None; "
             "merges_ names the members that are predicted to lose."
         )
-    if aggregate != "mean" and not is_risk and not callable(aggregator.criterion):
+    named = aggregator.criterion if isinstance(aggregator.criterion, str) else None
+    if aggregate != "mean" and named in ("mse", "corollary"):
         raise ValueError(
             f"criterion={aggregator.criterion!r} is a rule for means: use aggregate='mean', or "
             "criterion='risk'."

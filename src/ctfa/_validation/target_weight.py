@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._validation.data import Targets
+from ctfa._validation.data import Targets, refuse_dates, refuse_extreme_weights
 from ctfa.core.types import FloatArray
 
 
@@ -14,6 +14,7 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
     """Targets with a weight for each, of mean one; None where all are equal."""
     if target_weight is None:
         return targets
+    refuse_dates(target_weight, "target_weight")
     n_targets = targets.values.shape[1]
     try:
         weights = np.asarray(target_weight, dtype=np.float64)
@@ -34,6 +35,7 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
             f"target_weight of target {targets.names[first]!r} is {weights[first]:g}: weights must "
             "be positive and finite; leave out a target that is to count for nothing."
         )
+    refuse_extreme_weights(weights, "target_weight")
     return targets._replace(weights=normalised(weights))
 
 

@@ -137,6 +137,30 @@ def _shrunk_signal(fit: Fit, dof: Number) -> Number:
     return share * (total / (fit.n_samples - 1) - fit.residual / dof)
 
 
+def unit_power(criterion: Criterion, n_before: int = 2) -> float:
+    """Power of the target's variance that the losses of a criterion have: 1 for squared units.
+
+    Found by asking about made-up fits and about the same with four times the squares, so that a
+    new criterion has nothing to declare. Zero (losses without units) where that does not say.
+    """
+    squares = ((3.0, 2.0), (4.0, 3.0), (3.25, 1.5), (0.25, 0.5))
+
+    def loss(factor: float) -> float:
+        fits = [
+            Fit(np.array([explained * factor]), np.array([residual * factor]), 20, 3, 3, 16, 1)
+            for explained, residual in squares
+        ]
+        evidence = Evidence(tuple(fits[:n_before]), fits[2], fits[3], 2.0, 1.0)
+        return float(np.reshape(criterion(evidence), -1)[0])
+
+    try:
+        with np.errstate(all="ignore"):
+            power = np.log(loss(4.0) / loss(1.0)) / np.log(4.0)
+    except Exception:  # a user's function may want more than it is told here
+        return 0.0
+    return float(power) if np.isfinite(power) else 0.0
+
+
 #: Keeps the R2 of a constant target at zero instead of zero over zero.
 TINY = float(np.finfo(np.float64).tiny)
 

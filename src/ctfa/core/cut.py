@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ctfa.core.types import FloatArray
+from ctfa.core.spaces.targets import ROUNDING
+from ctfa.core.types import BoolArray, FloatArray
 
 #: Limits tried: from no merge at all to one group, close together around break-even.
 GRID = np.array(
@@ -20,6 +21,9 @@ PREFERRED = 1.5
 #: single-task models have; of two limits that held-out rows hardly tell apart the one that merges
 #: less is safer.
 FEWER_MERGES, MORE_MERGES = 2.0, 0.5
+#: Held-out errors that agree to this part of themselves are ties: rounding tells them apart, and
+#: the paired standard error of rounding is no evidence.
+TIED = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +48,17 @@ class CutCurve:
         n_groups: FloatArray,
         preferred: float = PREFERRED,
     ) -> CutCurve:
-        """Choose, among limits that are not worse than the best, the one nearest to theory."""
+        """Choose, among limits that are not worse than the best, the one nearest to theory.
+
+        If others tie with it, the one that leaves the fewest groups.
+        """
         curve = cls(max_loss, fold_errors, n_groups, -1)
         n_errors = np.where(max_loss > max_loss[curve.best], MORE_MERGES, FEWER_MERGES)
-        within = curve.error <= curve.error.min() + n_errors * curve.standard_error
-        far = np.where(within, _distance(max_loss, preferred), np.nan)
-        nearest = np.flatnonzero(far == np.nanmin(far))
-        chosen = int(nearest[np.argmin(curve.error[nearest])])
+        within = curve.error <= curve.error[curve.best] + n_errors * curve.standard_error
+        chosen = curve._nearest(within, preferred)
+        fewest = curve.fewest_groups(curve.tied(chosen))
+        if not fewest[chosen]:
+            chosen = curve._nearest(fewest, preferred)
         return cls(max_loss, fold_errors, n_groups, chosen)
 
     def __repr__(self) -> str:
@@ -72,13 +80,28 @@ class CutCurve:
         n_folds = self.fold_errors.shape[0]
         if n_folds == 1:
             return np.zeros(self.max_loss.size)
-        gap = self.fold_errors - self.fold_errors[:, [int(np.argmin(self.error))]]
+        gap = self.fold_errors - self.fold_errors[:, [self.best]]
         return np.asarray(gap.std(axis=0, ddof=1) / np.sqrt(n_folds))
 
     @property
     def best(self) -> int:
-        """Position of the limit with the smallest error."""
-        return int(np.argmin(self.error))
+        """Position of the limit with the smallest error; of ties, the first of fewest groups."""
+        tied = self.tied(int(np.argmin(self.error)))
+        return int(np.argmax(self.fewest_groups(tied)))
+
+    def tied(self, at: int) -> BoolArray:
+        """Which limits have the error of this one in every fold."""
+        return np.asarray((self.fold_errors == self.fold_errors[:, [at]]).all(axis=0))
+
+    def fewest_groups(self, among: BoolArray) -> BoolArray:
+        """Which of these limits leave the fewest groups."""
+        return np.asarray(among & (self.n_groups == self.n_groups[among].min()))
+
+    def _nearest(self, among: BoolArray, preferred: float) -> int:
+        """Position of the limit nearest to theory, of two as near that of the smaller error."""
+        far = np.where(among, _distance(self.max_loss, preferred), np.nan)
+        nearest = np.flatnonzero(far == np.nanmin(far))
+        return int(nearest[np.argmin(self.error[nearest])])
 
     def columns(self) -> dict[str, FloatArray]:
         """One array a column, for a data frame."""
@@ -88,6 +111,24 @@ class CutCurve:
             "standard_error": self.standard_error,
             "n_groups": self.n_groups,
         }
+
+
+def without_rounding(errors: FloatArray, of_values: float = 0.0) -> FloatArray:
+    """Errors of one fold, made equal where rounding alone tells them apart.
+
+    ``of_values`` is the mean square of the values predicted. A prediction is right to the last
+    digits of these, which is more than ``TIED`` of an error that is small beside them.
+    """
+    settled = np.array(errors)
+    flat, digits = settled.reshape(-1), ROUNDING * of_values
+    for at in range(1, flat.size):
+        earlier = flat[:at]
+        size = np.abs(earlier)
+        rounding = TIED * size + 2.0 * np.sqrt(digits * size) + digits
+        same = np.flatnonzero(np.abs(earlier - flat[at]) <= rounding)
+        if same.size:
+            flat[at] = earlier[same[0]]
+    return settled
 
 
 def preferred_limit(n_targets: int) -> float:

@@ -54,6 +54,17 @@ def same_rows(
     return aligned[0], list(aligned[1:])
 
 
+def require_once(index: Any, dim: str) -> None:
+    """Refuse labels that come twice."""
+    twice = index[index.duplicated()]
+    if len(twice):
+        raise ValueError(
+            f"{dim} has {len(twice):,} value{'s' * (len(twice) > 1)} more than once, the first "
+            f"{word(twice[0])}: every {dim} must come once. Drop or average the copies "
+            f"(ds.groupby({dim!r}).mean(), or drop_duplicates({dim!r}))."
+        )
+
+
 def on_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
     """A feature on the tasks of the target, in their order."""
     for dim in tasks:
@@ -69,6 +80,7 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
             continue
         if theirs.equals(mine):
             continue
+        require_once(theirs, dim)
         places = theirs.get_indexer(mine)
         missing = mine[places < 0]
         if len(missing):

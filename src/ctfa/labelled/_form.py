@@ -11,7 +11,15 @@ import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.labelled._extras import need
-from ctfa.labelled._tables import as_pandas, column, is_table, pivot, read_table
+from ctfa.labelled._tables import (
+    as_pandas,
+    column,
+    is_table,
+    pivot,
+    read_table,
+    require_filled,
+    require_rows,
+)
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import listed, several
 from ctfa.report import Coefficients
@@ -117,6 +125,7 @@ def predict_rows(fit: Any, data: Any) -> Any:
     (task,) = fit.tasks.dims
     if task not in frame.columns:
         raise ValueError(f"there is no column {task!r}, which says whose each row is.")
+    require_rows(frame)
     X = np.column_stack([column(frame, slot.name) for slot in fit.plan.slots])
     complete = ~np.isnan(X).any(axis=1)
     predicted = np.full(len(frame), np.nan)
@@ -131,11 +140,13 @@ def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Features of a long table on the tasks of fit; tasks that it lacks are missing."""
     xarray, pandas = need("xarray"), need("pandas")
     plan, tasks, frame = fit.plan, fit.tasks, as_pandas(data)
+    require_rows(frame)
     for dim in (plan.sample, *tasks.dims):
         if dim not in frame.columns:
             raise ValueError(
                 f"there is no column {dim!r}: the table has {listed(map(str, frame.columns))}."
             )
+        require_filled(frame[dim], dim)
     code, labels = pandas.factorize(frame[plan.sample], sort=True)
     indexes = [pandas.Index(labels), *(tasks.coords.index(dim) for dim in tasks.dims)]
     codes = [np.asarray(code, dtype=np.intp)]

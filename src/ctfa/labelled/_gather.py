@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ctfa.labelled._alignment import Template, on_tasks, same_rows
+from ctfa.labelled._alignment import Template, on_tasks, require_once, same_rows
 from ctfa.labelled._plan import Plan, Slot
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 
@@ -39,6 +39,9 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     require_labels(found, sample_dim, task_dims)
     dims = tuple(str(dim) for dim in found.dims)
     slots, feature_dim, whole = _find_features(data, features, found, sample_dim, task_dims)
+    for array in (found, *slots):
+        require_some(array)
+        _require_names(array, sample_dim)
     notes: list[str] = []
     found, slots = same_rows(found, [*slots, *whole], sample_dim, notes)
     slots, whole = (slots[:-1], slots[-1:]) if whole else (slots, [])
@@ -77,6 +80,8 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
     else:
         given = _named(_as_dataset(data), names)
     sides = {dim: tasks.coords.index(dim) for dim in task_dims}
+    for array in given:
+        require_some(array)
     given = [_whole_tasks(array, sides, task_dims) for array in given]
     for array, slot in zip(given, plan.slots, strict=True):
         wanted = {plan.sample} if slot.shared else {plan.sample, *task_dims}
@@ -98,19 +103,20 @@ def require_numbers(array: Any) -> None:
         )
 
 
-def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
-    """Refuse rows and tasks that come twice, and times that run backwards."""
-    for dim in (sample, *tasks):
-        index = array.indexes.get(dim)
-        if index is None:
-            continue
-        twice = index[index.duplicated()]
-        if len(twice):
+def require_some(array: Any) -> None:
+    """Refuse an array without rows, or without tasks."""
+    for dim, size in array.sizes.items():
+        if not size:
             raise ValueError(
-                f"{dim} has {len(twice):,} value{'s' * (len(twice) > 1)} more than once, the first "
-                f"{word(twice[0])}: every {dim} must come once. Drop or average the copies "
-                f"(ds.groupby({dim!r}).mean(), or drop_duplicates({dim!r}))."
+                f"{array.name} is empty: {dim} has no values. Look how the data were selected, and "
+                "whether the file was written whole."
             )
+
+
+def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
+    """Refuse labels that are missing or come twice, and times that run backwards."""
+    for dim in (sample, *tasks):
+        _require_names(array, dim)
     index = array.indexes.get(sample)
     if index is not None and len(index) and all(map(_is_written_date, index[:5])):
         raise ValueError(
@@ -123,6 +129,24 @@ def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
         raise ValueError(
             f"{sample} is not sorted: {word(index[where + 1])} comes after {word(index[where])}. "
             f"Blocks of rows are held out, so order matters: use ds.sortby({sample!r})."
+        )
+
+
+def _require_names(array: Any, dim: str) -> None:
+    """Refuse labels of a dimension, where it has any, that are missing or come twice."""
+    index = array.indexes.get(dim)
+    if index is not None:
+        require_known(index, dim)
+        require_once(index, dim)
+
+
+def require_known(index: Any, dim: str) -> None:
+    """Refuse rows and tasks without a label."""
+    missing = 0 if index.nlevels > 1 else int(index.isna().sum())
+    if missing:
+        raise ValueError(
+            f"{dim} is missing (NaN or NaT) in {missing:,} of {len(index):,} places: complete it, "
+            f"or leave those out (ds.sel({dim}=ds[{dim!r}].notnull()))."
         )
 
 

@@ -17,7 +17,7 @@ from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import gather_features
+from ctfa.labelled._gather import gather_features, require_known
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._summary import summarise
@@ -279,6 +279,7 @@ class LabelledFit:
                     f"the data to predict from has no {plan.sample!r} coordinate: seasons and "
                     "trends were taken off in fit, and need it."
                 )
+            require_known(samples.to_index(), plan.sample)
             columns = xarray.DataArray(
                 self.baseline.columns(samples), dims=(plan.sample, "_baseline")
             )

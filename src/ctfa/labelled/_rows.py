@@ -15,7 +15,7 @@ from ctfa.labelled._form import DataForm
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._plan import Plan, Slot
 from ctfa.labelled._result import LabelledFit
-from ctfa.labelled._tables import as_pandas, column, library_of
+from ctfa.labelled._tables import as_pandas, column, library_of, require_rows
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import several
 from ctfa.report import Given, Material, complete
@@ -38,6 +38,7 @@ def fit_rows(
 ) -> LabelledFit:
     """Group tasks that have rows of their own."""
     frame = as_pandas(data)
+    require_rows(frame)
     y = column(frame, target)
     names = _features(frame, target, features, task)
     X = np.column_stack([column(frame, name) for name in names])

@@ -78,11 +78,23 @@ def _with_levels(frame: Any) -> Any:
     return frame.assign(**{str(name): index.get_level_values(name) for name in missing})
 
 
+def require_rows(frame: Any) -> None:
+    """Refuse a table without rows, to learn from or to predict."""
+    if not len(frame):
+        raise ValueError("the table has no rows: look whether it was written whole.")
+
+
+def require_filled(labels: Any, dim: str) -> None:
+    """Refuse rows of a long table that do not say when, or whose they are."""
+    count = int(labels.isna().sum())
+    if count:
+        raise ValueError(f"{several(count, 'row')} without a {dim}: drop or complete them.")
+
+
 def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:
     """Put a table into labelled arrays, whichever its shape."""
     frame = as_pandas(data)
-    if not len(frame):
-        raise ValueError("the table has no rows: look whether it was written whole.")
+    require_rows(frame)
     if getattr(frame.columns, "nlevels", 1) > 1:
         return _pairs(frame, target, features, sample, task)
     _require_unique_columns(frame)
@@ -230,9 +242,7 @@ def _codes(frame: Any, dims: list[str], *, sort_from: bool) -> tuple[list[Any], 
             raise ValueError(
                 f"there is no column {dim!r}{hint(str(dim), known)}: the table has {listed(known)}."
             )
-        if frame[dim].isna().any():
-            count = int(frame[dim].isna().sum())
-            raise ValueError(f"{several(count, 'row')} without a {dim}: drop or complete them.")
+        require_filled(frame[dim], dim)
         code, labels = pandas.factorize(frame[dim], sort=number == 0 or sort_from)
         indexes.append(pandas.Index(labels))
         codes.append(np.asarray(code, dtype=np.intp))

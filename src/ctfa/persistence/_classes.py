@@ -91,16 +91,6 @@ TABLE = OURS | {
     for module, names in OF_SKLEARN.items()
     for name in names.split()
 }
-#: Functions that an estimator of ours may hold, by the name that files call them.
-FUNCTIONS = (
-    "target_risk",
-    "cross_validated_risk",
-    "mse",
-    "corollary",
-    "feature_risk",
-    "feature_mse",
-    "r2",
-)
 
 
 def classes() -> tuple[str, ...]:

@@ -8,9 +8,9 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from ctfa.core import criteria
+from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, cross_validated_risk
 from ctfa.persistence._checks import check_state
-from ctfa.persistence._classes import FUNCTIONS, class_named, name_of
+from ctfa.persistence._classes import class_named, name_of
 from ctfa.persistence._codec import Kind, Reader, Writer
 from ctfa.persistence._errors import damaged, refused
 
@@ -93,8 +93,21 @@ def _parameters(kind: type) -> dict[str, Any]:
 _DEFAULTS: dict[type, dict[str, Any]] = {}
 
 
+def _criteria() -> dict[str, Any]:
+    """Criteria that an estimator of ours may hold, by the name that files call them."""
+    known = (*TARGET_CRITERIA.values(), *FEATURE_CRITERIA.values(), cross_validated_risk)
+    return {criterion.__name__: criterion for criterion in known}
+
+
 def _is_criterion(value: Any) -> bool:
-    return any(value is getattr(criteria, name, None) for name in FUNCTIONS)
+    return any(value is criterion for criterion in _criteria().values())
+
+
+def _read_criterion(r: Reader, node: Any, at: str) -> Any:
+    known = _criteria()
+    if not (isinstance(node, str) and node in known):
+        raise damaged(f"it holds the criterion {node!r}, which this version does not know")
+    return known[node]
 
 
 OBJECTS = (
@@ -109,6 +122,6 @@ OBJECTS = (
         "criterion",
         _is_criterion,
         lambda w, value, at: value.__name__,
-        lambda r, node, at: getattr(criteria, FUNCTIONS[FUNCTIONS.index(node)]),
+        _read_criterion,
     ),
 )

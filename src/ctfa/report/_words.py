@@ -158,7 +158,9 @@ def methods(
 def _grouping(fitted: Fitted, material: Material, version: str) -> str:
     rule, n_targets = fitted.aggregator, fitted.partition.n_variables
     terms = fitted.evidence.terms
-    judged = RULES.get(terms.rule or "", "a criterion of the user's own")
+    judged = "a criterion of the user's own"
+    if terms.rule is not None:
+        judged = RULES.get(terms.rule, f"the criterion {terms.rule!r}")
     among = " among neighbours only" if rule.connectivity is not None else ""
     sizes = fitted.partition.sizes
     alone = int(np.count_nonzero(sizes == 1))
