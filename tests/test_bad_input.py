@@ -8,6 +8,8 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GroupKFold, PredefinedSplit
 from sklearn.neighbors import KNeighborsRegressor
@@ -533,3 +535,66 @@ def test_weights_of_every_moderate_size_are_taken():
         warnings.simplefilter("error")
         for fit in FITS:
             fit(weight=weights)
+
+
+# -- Whole numbers that float64 has not ------------------------------------------------------------
+
+LARGE = 2**60 + np.arange(200).reshape(40, 5) ** 2
+
+
+def as_dask(table):
+    return pytest.importorskip("dask.array").from_array(table, chunks=(10, 5))
+
+
+WAYS = {
+    "array": np.asarray,
+    "unsigned": lambda table: table.astype(np.uint64),
+    "objects": lambda table: table.astype(object),
+    "list": lambda table: table.tolist(),
+    "pandas": lambda table: pd.DataFrame(table).add_prefix("x"),
+    "nullable": lambda table: pd.DataFrame(table).add_prefix("x").astype("Int64"),
+    "polars": pl.DataFrame,
+    "dask": as_dask,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whole_numbers_that_would_be_rounded_are_refused(way):
+    # Rounded, the first sixteen are all the same.
+    with refused(ValueError, "the whole number 1152921504606", "beyond 2", "subtract"):
+        CTFARegressor().fit(WAYS[way](LARGE), WAYS[way](LARGE) if way == "dask" else Y)
+    with refused(ValueError, "the whole number 1152921504606", "beyond 2", "subtract"):
+        TargetAggregator().fit(WAYS[way](X) if way == "dask" else X, WAYS[way](LARGE))
+    with refused(ValueError, "the whole number 1152921504606", "beyond 2"):
+        CTFARegressor().partial_fit(X, LARGE)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_whole_numbers_that_float64_has_are_taken(way):
+    exact = (LARGE - 2**60) * 2**40
+    inputs = WAYS[way](X.round(3)) if way == "dask" else X
+    assert TargetAggregator(max_loss=1.0).fit(inputs, WAYS[way](exact)).n_groups_ <= 5
+
+
+def test_a_trend_in_nanoseconds_is_refused_where_it_would_be_rounded():
+    with refused(ValueError, "baseline contains the whole number", "later start"):
+        CTFARegressor().fit(X, Y, baseline=LARGE[:, :1] + 1)
+
+
+# -- Missing features that only the regressor takes ------------------------------------------------
+
+
+def test_missing_features_reach_a_regressor_that_takes_them_where_nothing_is_merged():
+    gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    boosted = HistGradientBoostingRegressor(max_iter=5, min_samples_leaf=5)
+    apart = {"targets": "passthrough", "features": "passthrough"}
+    model = CTFARegressor(boosted, **apart).fit(gaps, Y)
+    expected = np.column_stack([clone(boosted).fit(gaps, y).predict(gaps) for y in Y.T])
+    np.testing.assert_array_equal(model.predict(gaps), expected)
+    merged = CTFARegressor(boosted, features="passthrough").fit(X, Y)
+    assert np.isfinite(merged.predict(gaps)).all()
+    for options in ({}, {"targets": "passthrough"}, {"features": "passthrough"}):
+        with refused(ValueError, "contains NaN", "the regressor takes missing", "'passthrough'"):
+            CTFARegressor(boosted, **options).fit(gaps, Y)
+    with refused(ValueError, "contains NaN", "fill the gaps or drop"):
+        CTFARegressor(**apart).fit(gaps, Y)

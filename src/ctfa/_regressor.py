@@ -147,7 +147,8 @@ class CTFARegressor(
         ----------
         X : array or data frame of shape (n_samples, n_features)
             Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
-            needs of them are sums.
+            needs of them are sums. Missing features are handed to a regressor that takes them where
+            neither phase merges anything, and in ``predict``.
         y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
             NaN is a missing value; a group is trained on the rows where any member is observed.
         sample_weight : array of shape (n_samples,), default=None
@@ -195,7 +196,9 @@ class CTFARegressor(
         ``baseline`` holds the columns of ``fit`` for these rows, where it had any.
         """
         check_is_fitted(self)
-        inputs = check.read_inputs(self, X, reset=False)
+        gaps = self._input_lines is None and self._singles is None
+        gaps = gaps and check.takes_gaps(self._template)
+        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
         columns = self.targets_._read_baseline(baseline, inputs.shape[0])
         inputs = self._residual(inputs, columns)
         means = np.column_stack(

@@ -10,6 +10,12 @@ from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._heads import HEADS
 from ctfa._target_aggregator import TargetAggregator
 
+#: What to do about missing features that only the regressor takes.
+FOR_THE_REGRESSOR = (
+    "the regressor takes missing features and what judges merges does not; fill the gaps first, or "
+    "hand them on without merging, with targets='passthrough' and features='passthrough'"
+)
+
 
 class RegressorData:
     """Reading of rows, in memory or as sums."""
@@ -24,11 +30,24 @@ class RegressorData:
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         self._check_options(weighed=False)
-        sample = check.read_sample(self, X, sample_weight, baseline=baseline)
+        takes_gaps = check.takes_gaps(self._template)
+        sample = check.read_sample(
+            self,
+            X,
+            sample_weight,
+            gaps=takes_gaps and baseline is None and self._judges_nothing,
+            baseline=baseline,
+            advice=FOR_THE_REGRESSOR if takes_gaps else check.FILL,
+        )
         targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         if sample.weights is not None:
             check.require_weighable(self._template)
         return self._received(sample, targets)
+
+    @property
+    def _judges_nothing(self) -> bool:
+        """Whether rows are the regressor's business alone."""
+        return self.targets == self.features == "passthrough" and self.head == "mean"
 
     def _check_options(self, *, weighed: bool) -> None:
         check.require(self.head, HEADS, "head")

@@ -61,4 +61,5 @@ def read_block(block: Any, what: str) -> Any:
         if not isinstance(block, np.ndarray):
             return block  # of another library, perhaps on a device
         values = np.asarray(block)
+        check.refuse_rounded(values, what)
         return check.read_numbers(values, what) if values.dtype.kind in "OSU" else values

@@ -18,9 +18,11 @@ def as_table(data: Any, what: str) -> Any:
         return None
     if is_foreign(data):
         check.refuse_kind(data.dtype, what)
+        if "int64" in str(data.dtype):
+            check.refuse_rounded(to_numpy(data), what)
         table = data
     else:
-        check.refuse_dates(data, what)
+        check.require_plain_numbers(data, what)
         check.refuse_mask(data, what)
         check.refuse_kind(getattr(data, "dtype", None), what)
         table = check.read_numbers(data, what)

@@ -36,6 +36,7 @@ from ctfa._validation.containers import (
     library_of,
 )
 from ctfa._validation.data import (
+    FILL,
     Sample,
     Targets,
     copy_input_names,
@@ -47,11 +48,12 @@ from ctfa._validation.data import (
     read_targets,
     read_vector,
     read_weights,
-    refuse_dates,
     refuse_mask,
+    refuse_rounded,
     require_finite_own,
     require_finite_prediction,
     require_given,
+    require_plain_numbers,
     require_rows,
     require_same_rows,
     require_same_targets,
@@ -93,6 +95,7 @@ from ctfa._validation.options import (
     require_regressor,
     require_risk,
     require_weighable,
+    takes_gaps,
 )
 from ctfa._validation.own import (
     enough_rows,
@@ -169,6 +172,7 @@ from ctfa._validation.tasks import (
 )
 
 __all__ = [
+    "FILL",
     "NOT_ADDED",
     "PIECES_OF_TASKS",
     "SHORT",
@@ -226,7 +230,6 @@ __all__ = [
     "read_tasks",
     "read_vector",
     "read_weights",
-    "refuse_dates",
     "refuse_for_own_inputs",
     "refuse_for_target_weight",
     "refuse_in_search",
@@ -236,6 +239,7 @@ __all__ = [
     "refuse_number",
     "refuse_option",
     "refuse_pieces_in_search",
+    "refuse_rounded",
     "refuse_streamed_gaps",
     "refuse_streamed_regressor",
     "refuse_streaming",
@@ -277,6 +281,7 @@ __all__ = [
     "require_one_target",
     "require_one_weight_each",
     "require_pieces",
+    "require_plain_numbers",
     "require_regressor",
     "require_risk",
     "require_room_for_rows",
@@ -304,6 +309,7 @@ __all__ = [
     "require_width",
     "size_of_sums",
     "take_column",
+    "takes_gaps",
     "tell_input_names",
     "warn_if_any_is_short",
     "warn_if_doubtful",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._validation.containers import holds_dates
+from ctfa._validation.containers import first_rounded, holds_dates
 from ctfa.core.types import BoolArray, FloatArray
 
 
@@ -19,6 +19,12 @@ def read_baseline(baseline: Any, n_samples: int) -> FloatArray | None:
         raise ValueError(
             "baseline contains dates or durations: turn them into numbers first, such as the year "
             "for a trend and an indicator for each month."
+        )
+    number = first_rounded(baseline)
+    if number is not None:
+        raise ValueError(
+            f"baseline contains the whole number {number}, beyond 2^53, where floating-point "
+            "numbers no longer tell neighbours apart: count time from a later start."
         )
     try:
         columns = np.asarray(baseline, dtype=np.float64)

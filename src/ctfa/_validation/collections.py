@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._validation.data import LARGEST, SMALLEST, refuse_dates
+from ctfa._validation.data import LARGEST, SMALLEST, require_plain_numbers
 from ctfa.core.moments import DOUBTFUL_SQUARE
 from ctfa.core.types import FloatArray
 
@@ -26,7 +26,7 @@ def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
 def refuse_kind(kind: Any, what: str) -> None:
     """Refuse an array of dates, or of numbers of two parts, by its dtype."""
     if getattr(kind, "kind", "") in ("m", "M"):
-        refuse_dates(np.empty(0, dtype=kind), what)
+        require_plain_numbers(np.empty(0, dtype=kind), what)
     if "complex" in str(kind):
         raise ValueError(
             f"{what} holds numbers of {kind}. Complex data not supported: pass the real and the "

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any
 
 import narwhals.stable.v1 as nw
 import numpy as np
 
-from ctfa.core.types import FloatArray
+from ctfa.core.types import AnyArray, FloatArray
 
+#: Up to here float64 has every whole number.
+EXACT = 2**53
 #: Kinds of dates and durations that a table of objects may hold.
 DATES = (date, timedelta, np.datetime64, np.timedelta64)
 
@@ -107,3 +109,40 @@ def holds_dates(data: Any) -> bool:
         values.dtype.kind == "O"
         and any(isinstance(value, DATES) and str(value) != "NaT" for value in values.flat)
     )
+
+
+def first_rounded(data: Any) -> int | None:
+    """The first whole number that float64 would round, of data in memory; None without one."""
+    for values in _whole_numbers(data):
+        far = values[(values > EXACT) | (values < -EXACT)]
+        if not far.size:
+            continue
+        numbers = far.tolist()
+        # Python compares a whole number with a floating-point one exactly.
+        for number, rounded in zip(numbers, map(float, numbers), strict=True):
+            if number != rounded:
+                return int(number)
+    return None
+
+
+def _whole_numbers(data: Any) -> Iterator[AnyArray]:
+    """Arrays of the whole numbers of 64 bits, or of any size, that a container holds."""
+    if container_of(data)[0] is not None:
+        native = nw.from_native(data, eager_only=True, allow_series=True)
+        for column in native.iter_columns() if isinstance(native, nw.DataFrame) else [native]:
+            if column.dtype.is_integer():
+                yield column.drop_nulls().to_numpy()
+            elif column.dtype == nw.Object:
+                yield from _whole_numbers(column.to_numpy())
+        return
+    if not (hasattr(data, "dtype") or isinstance(data, (list, tuple))):
+        return
+    try:
+        values = np.asarray(data)
+    except (TypeError, ValueError):  # rows of different lengths, which are refused elsewhere
+        return
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        yield values
+    elif values.dtype.kind == "O":
+        whole = [value for value in values.flat if isinstance(value, (int, np.integer))]
+        yield np.array(whole, dtype=object)

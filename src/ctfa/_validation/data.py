@@ -12,12 +12,14 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from ctfa._threads import one_thread
 from ctfa._validation.baseline import read_baseline
-from ctfa._validation.containers import container_of, holds_dates
+from ctfa._validation.containers import container_of, first_rounded, holds_dates
 from ctfa._validation.explained import explained
 from ctfa._validation.sufficiency import is_short, warn_if_doubtful
 from ctfa.core.design import Design
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
+#: What to do about missing values.
+FILL = "fill the gaps or drop those rows or columns first"
 #: Numbers beyond these overflow or vanish when products of sums of squares are taken.
 LARGEST, SMALLEST = 1e70, 1e-70
 
@@ -82,10 +84,19 @@ class Targets(NamedTuple):
 
 
 def read_sample(
-    estimator: Any, X: Any, sample_weight: Any, *, gaps: bool = False, baseline: Any = None
+    estimator: Any,
+    X: Any,
+    sample_weight: Any,
+    *,
+    gaps: bool = False,
+    baseline: Any = None,
+    advice: str = FILL,
 ) -> Sample:
-    """Features and weights of a fit; rows of weight zero are left out, as if never given."""
-    inputs = read_inputs(estimator, X, reset=True, gaps=gaps)
+    """Features and weights of a fit; rows of weight zero are left out, as if never given.
+
+    ``advice`` is what to do about missing features, where these are refused.
+    """
+    inputs = read_inputs(estimator, X, reset=True, gaps=gaps, advice=advice)
     weights = read_weights(sample_weight, inputs.shape[0])
     columns = read_baseline(baseline, inputs.shape[0])
     if weights is None:
@@ -98,7 +109,13 @@ def read_sample(
 
 
 def read_inputs(
-    estimator: Any, X: Any, *, reset: bool, gaps: bool = False, n_least: int = 2
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    gaps: bool = False,
+    n_least: int = 2,
+    advice: str = FILL,
 ) -> FloatArray:
     """Features as a float64 array of finite numbers; sets the estimator's names on reset.
 
@@ -108,7 +125,7 @@ def read_inputs(
     values = _as_it_is(X)
     if values is None:
         refuse_mask(X, "X")
-        refuse_dates(X, "X")
+        require_plain_numbers(X, "X")
     if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
         estimator.n_features_in_ = values.shape[1]
@@ -128,7 +145,7 @@ def read_inputs(
             raise explained(error, "X", X, has_layout=hasattr(estimator, "layout")) from error
     names = getattr(estimator, "feature_names_in_", None)
     if not gaps:
-        _refuse_gaps(values, "X", names)
+        _refuse_gaps(values, "X", names, advice=advice)
     elif values.size and not _is_moderate(values):
         _refuse_gaps(np.where(np.isnan(values), 0.0, values), "X", names, gaps=True)
     return values
@@ -180,7 +197,7 @@ def read_targets(
     """
     require_given(Y, what)
     refuse_mask(Y, what)
-    refuse_dates(Y, what)
+    require_plain_numbers(Y, what)
     library, labels = container_of(Y)
     values = _as_it_is(Y)
     if values is None or values.size == 0 or values.ndim not in (1, 2):
@@ -215,7 +232,7 @@ def read_vector(y: Any, sample: Sample) -> FloatArray:
     """One target as a float64 vector of finite numbers, of the rows used."""
     require_given(y, "y")
     refuse_mask(y, "y")
-    refuse_dates(y, "y")
+    require_plain_numbers(y, "y")
     try:
         vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
     except (TypeError, ValueError) as error:
@@ -230,7 +247,7 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
     if sample_weight is None:
         return None
     refuse_mask(sample_weight, "sample_weight")
-    refuse_dates(sample_weight, "sample_weight")
+    require_plain_numbers(sample_weight, "sample_weight")
     try:
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -362,7 +379,12 @@ def require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
 
 
 def _refuse_gaps(
-    values: FloatArray, what: str, names: Sequence[str] | None, *, gaps: bool = False
+    values: FloatArray,
+    what: str,
+    names: Sequence[str] | None,
+    *,
+    gaps: bool = False,
+    advice: str = FILL,
 ) -> None:
     """Refuse what cannot be squared; ``gaps``: NaN would have been a missing value."""
     if values.size == 0:
@@ -392,18 +414,31 @@ def _refuse_gaps(
     if gaps:
         raise ValueError(f"Input {what} contains infinity at {where}: use NaN for missing values.")
     kind = "NaN" if np.isnan(worst) else "infinity"
-    raise ValueError(
-        f"Input {what} contains NaN or infinity (first {kind} at {where}): fill the gaps or drop "
-        "those rows or columns first."
-    )
+    raise ValueError(f"Input {what} contains NaN or infinity (first {kind} at {where}): {advice}.")
 
 
-def refuse_dates(data: Any, what: str) -> None:
-    """Dates would be taken for the numbers that encode them, in whatever unit they have."""
+def require_plain_numbers(data: Any, what: str) -> None:
+    """Refuse what would silently become other numbers.
+
+    Dates would be taken for the numbers that encode them, in whatever unit they have; whole numbers
+    beyond 2^53 for the nearest ones that float64 knows.
+    """
     if holds_dates(data):
         raise ValueError(
             f"{what} contains dates or durations: turn them into numbers first, such as the year, "
             "the month or the hours since a start."
+        )
+    refuse_rounded(data, what)
+
+
+def refuse_rounded(data: Any, what: str) -> None:
+    """Refuse whole numbers that float64 would round."""
+    number = first_rounded(data)
+    if number is not None:
+        raise ValueError(
+            f"{what} contains the whole number {number}, beyond 2^53, where floating-point numbers "
+            "no longer tell neighbours apart: subtract a constant first, or use other units; leave "
+            "it out if it is a label."
         )
 
 

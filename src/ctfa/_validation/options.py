@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 from scipy import sparse
 from sklearn.metrics import check_scoring, get_scorer_names
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from ctfa.core.criteria import Criterion
@@ -342,6 +343,13 @@ def require_regressor(regressor: Any) -> None:
             f"regressor={regressor!r} cannot predict: pass a regressor such as RidgeCV() first, "
             "and aggregators as targets= and features=."
         )
+
+
+def takes_gaps(regressor: Any) -> bool:
+    """Whether a regressor has a use for missing features, by its own word."""
+    if not hasattr(regressor, "__sklearn_tags__"):  # of another library, which does not say
+        return False
+    return bool(get_tags(regressor).input_tags.allow_nan)
 
 
 def require_weighable(regressor: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._validation.data import Targets, refuse_dates, refuse_extreme_weights
+from ctfa._validation.data import Targets, refuse_extreme_weights, require_plain_numbers
 from ctfa.core.types import FloatArray
 
 
@@ -14,7 +14,7 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
     """Targets with a weight for each, of mean one; None where all are equal."""
     if target_weight is None:
         return targets
-    refuse_dates(target_weight, "target_weight")
+    require_plain_numbers(target_weight, "target_weight")
     n_targets = targets.values.shape[1]
     try:
         weights = np.asarray(target_weight, dtype=np.float64)

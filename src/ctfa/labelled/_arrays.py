@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.labelled._chunks import facts_by_first_rows, in_chunks, side_by_side, tables_of
@@ -108,7 +109,9 @@ def _numbers(gathered: Gathered) -> tuple[FloatArray, list[FloatArray]]:
     sample, dims = plan.sample, plan.task_dims
 
     def numbers(array: Any, along: tuple[str, ...]) -> FloatArray:
-        values = np.asarray(array.transpose(sample, *along).values, dtype=np.float64)
+        given = array.transpose(sample, *along).values
+        check.refuse_rounded(given, str(array.name))
+        values = np.asarray(given, dtype=np.float64)
         return values.reshape(array.sizes[sample], -1)
 
     slots = [

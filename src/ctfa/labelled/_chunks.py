@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._collections import compute, is_dask
 from ctfa.labelled._facts import Facts
 from ctfa.labelled._gather import Gathered
@@ -68,6 +69,7 @@ def row_chunks(sizes: Sequence[int], width: int) -> tuple[int, ...]:
 def _table(array: Any, sample: str, dims: Sequence[str], rows: tuple[int, ...]) -> Any:
     ordered = array.transpose(sample, *dims)
     if ordered.chunks is None:
+        check.refuse_rounded(ordered.values, str(array.name))
         return np.asarray(ordered.values, dtype=np.float64).reshape(ordered.sizes[sample], -1)
     data = ordered.data.rechunk({0: rows, **dict.fromkeys(range(1, ordered.ndim), -1)})
     return data.reshape(data.shape[0], int(np.prod(data.shape[1:])))

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._extras import need
@@ -118,6 +119,7 @@ def column(frame: Any, name: Any) -> FloatArray:
             f"{name} holds {_example(values)}, which is no number: leave {name} out, or turn it "
             "into numbers first (pandas.to_numeric)."
         )
+    check.refuse_rounded(values, str(name))
     return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
 
 
