@@ -320,7 +320,14 @@ def test_a_search_without_any_mean_says_why():
 
 
 def test_errors_of_ours_are_named_by_their_fold():
-    model = CTFARegressorCV(cv=TimeSeriesSplit(5), target_losses=[1.0], error_score="raise")
+    paper = TargetAggregator("mse", scan="restart", max_loss=0.0)
+    model = CTFARegressorCV(
+        cv=TimeSeriesSplit(5),
+        targets=paper,
+        target_losses=[0.0],
+        features="passthrough",
+        error_score="raise",
+    )
     with pytest.raises(ValueError, match=r"^fold 0 of cv: X has n_samples=8 rows"):
         model.fit(X[:48], Y[:48])
 

@@ -265,7 +265,7 @@ def test_what_sums_cannot_answer_is_refused(model, match):
     refused(model, match, X, Y, verb="partial_fit")
 
 
-def test_too_few_rows_are_said_and_not_kept():
+def test_a_stream_may_begin_with_fewer_rows_than_least_squares_needs():
     model = own(targets=FIXED)
     refused(model, "X has 1 rows that count", X[:1], Y[:1], verb="partial_fit")
     with pytest.warns(RuntimeWarning, match="4 rows in which it and its 2 inputs.*Ridge"):
