@@ -322,6 +322,7 @@ def test_a_search_without_any_mean_says_why():
 def test_errors_of_ours_are_named_by_their_fold():
     paper = TargetAggregator("mse", scan="restart", max_loss=0.0)
     model = CTFARegressorCV(
+        Ridge(),
         cv=TimeSeriesSplit(5),
         targets=paper,
         target_losses=[0.0],

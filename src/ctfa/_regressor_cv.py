@@ -153,7 +153,8 @@ class CTFARegressorCV(CTFARegressor):
         splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
         scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
-        check.warn_if_any_is_short(sample, splits)
+        if self.regressor is None or any(map(_may_fall_back, phases[:2])):
+            check.warn_if_any_is_short(sample, splits)
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(_score_quietly)(number, self, phases, sample, targets, *split, scorer)
             for number, split in enumerate(splits)
@@ -425,6 +426,11 @@ def _pose_fold(
         return _Score(check.read_score(found, model.scoring), point.n_groups, n_features)
 
     return points, score
+
+
+def _may_fall_back(phase: TargetAggregator | FeatureAggregator | None) -> bool:
+    """Whether a phase leaves few rows to ridge regression."""
+    return phase is not None and phase.solver == "ols" and check.is_risk(phase.criterion)
 
 
 def _limited(template: Any, max_loss: float) -> Any:
