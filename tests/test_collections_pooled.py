@@ -54,6 +54,22 @@ def test_any_chunks_are_decided_as_rows_in_memory(at, seed, head, weighted, feat
     assert score == pytest.approx(plain.score(X, y, index, weights), rel=1e-8)
 
 
+@pytest.mark.parametrize("level", [0.3, 1e3, 1e8])
+@pytest.mark.parametrize("head", ["mean", "shrink"])
+def test_the_level_of_inputs_that_tasks_have_constant_plays_no_part_in_chunks(head, level):
+    X, y, index, _ = problem(7, 6, 120, n_features=3)
+    of_task = np.random.default_rng(0).integers(0, 9, 6)[index]
+    one, two = (np.column_stack((X, of_task + at, np.full(y.size, at))) for at in (0.0, level))
+    model = PooledCTFARegressor(targets=TargetAggregator(max_loss=1.5), head=head)
+    plain = clone(model).fit(one, y, index)
+    chunks = clone(model).fit(*cut([100, 300], two, y, index))
+    pieces = clone(model).partial_fit([(two[k::3], y[k::3], index[k::3]) for k in range(3)])
+    for other in (chunks, pieces):
+        np.testing.assert_array_equal(other.labels_, plain.labels_)
+        np.testing.assert_allclose(other.trust_, plain.trust_, rtol=1e-6)
+        np.testing.assert_allclose(other.predict(two, index), plain.predict(one, index), rtol=1e-5)
+
+
 @settings(max_examples=10, deadline=None)
 @given(first=cuts, second=cuts, seed=st.integers(0, 2**16))
 def test_a_number_of_folds_deals_rows_alike_in_any_chunks(first, second, seed):

@@ -221,6 +221,65 @@ def test_units_of_the_inputs_do_not_matter():
     )
 
 
+def pupils(seed):
+    """Inputs of pupils, of their schools (the same for all pupils of one), and of nobody."""
+    X, y, ids = schools(seed, n_tasks=8, apart=0.3, n_inputs=2, shortest=10)
+    rng = np.random.default_rng(seed)
+    of_school = np.column_stack((rng.normal(size=8), np.arange(8) % 3 == 0))[ids]
+    y = y + of_school @ [1.0, -0.5]
+    X = np.column_stack((X, of_school, rng.integers(0, 2, y.size), np.full(y.size, 0.1)))
+    return np.round(64.0 * X) / 64.0, y, ids  # so few digits that no level takes any away
+
+
+shifts = st.lists(st.sampled_from([0.0, 0.3, -7.0, 1e3, 1e8]), min_size=6, max_size=6)
+units = st.lists(st.sampled_from([1.0, 0.125, -4.0, 32.0]), min_size=6, max_size=6)
+
+
+@given(
+    seed=st.integers(0, 50),
+    head=st.sampled_from(["mean", "shrink"]),
+    max_loss=st.sampled_from([1.5, np.inf]),
+    weighted=st.booleans(),
+    shift=shifts,
+    unit=units,
+)
+@settings(max_examples=40, deadline=None)
+def test_origins_and_units_of_the_inputs_do_not_matter(seed, head, max_loss, weighted, shift, unit):
+    X, y, ids = pupils(seed)
+    weights = np.random.default_rng(seed).uniform(0.5, 2.0, y.size) if weighted else None
+    moved = (X + shift) * unit
+    one, two = (
+        PooledCTFARegressor(targets=fixed(max_loss), head=head).fit(Z, y, ids, weights)
+        for Z in (X, moved)
+    )
+    assert one.max_loss_ == two.max_loss_
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+    np.testing.assert_allclose(two.trust_, one.trust_, rtol=1e-6, atol=1e-6)
+    # A regressor whose inputs lie at 1e8 rounds its own predictions.
+    np.testing.assert_allclose(two.predict(moved, ids), one.predict(X, ids), rtol=1e-6, atol=2e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_origins_of_the_inputs_merge_no_features(seed):
+    X, y, ids = pupils(seed)
+    model = PooledCTFARegressor(targets=fixed(np.inf), features=FeatureAggregator())
+    shift = np.array([1e3, 0.3, 1e8, 7.0, -1.0, 1e8])
+    one, two = (clone(model).fit(Z, y, ids) for Z in (X, X + shift))
+    np.testing.assert_array_equal(one.features_[0].labels_, two.features_[0].labels_)
+
+
+def test_the_nearest_group_does_not_depend_on_the_origin_of_inputs():
+    X, y, ids = pupils(3)
+    model = PooledCTFARegressor(targets=fixed(1.5), unseen="nearest")
+    shift = np.array([0.0, 1e3, 1e8, 1e8, 0.0, 1e8])
+    one, two = (clone(model).fit(Z, y, ids) for Z in (X, X + shift))
+    assert one.n_groups_ > 1
+    np.testing.assert_allclose(two._nearest.spread, one._nearest.spread, rtol=1e-6)
+    for task in range(8):
+        mean = X[ids == task].mean(axis=0)
+        assert one._nearest.group_of(mean) == two._nearest.group_of(mean + shift)
+
+
 def test_scale_changes_the_unit_of_gains_and_no_decision():
     X, y, ids = schools(8)
     one, two = (
@@ -648,6 +707,16 @@ def test_schools_gain_by_their_group_and_by_slopes_of_their_own():
     assert mean < 0.96 * alone
     assert shrunk < 0.999 * mean
     assert shrunk < 0.1450
+
+
+@pytest.mark.data
+def test_schools_are_predicted_alike_from_any_origin():
+    X, y, tasks = real("school", return_X_y=True)
+    scaled = StandardScaler().fit_transform(X)
+    model = PooledCTFARegressor(targets=fixed(30.0), head="shrink")
+    raw, other = (clone(model).fit(Z, y, tasks) for Z in (X, scaled))
+    np.testing.assert_array_equal(raw.labels_, other.labels_)
+    np.testing.assert_allclose(other.predict(scaled, tasks), raw.predict(X, tasks), rtol=1e-6)
 
 
 @pytest.mark.parametrize("head", ["mean", "shrink"])

@@ -18,6 +18,7 @@ from ctfa._target_rule import warn_that_folds_were_stopped
 from ctfa.core import progress
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import GRID, CutCurve
+from ctfa.core.design import about_means
 from ctfa.core.fit import Fit
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.partition import Partition
@@ -120,13 +121,13 @@ class TaskRows:
         )
 
     def within(self, values: FloatArray) -> FloatArray:
-        """An array over rows, about the mean of each task."""
-        centred = np.empty(values.shape)
+        """An array over rows, about the mean of each task; zero where a task has it constant."""
+        table = values.reshape(values.shape[0], -1)
+        centred = np.empty(table.shape)
+        roots = np.ones(len(table)) if self.weights is None else np.sqrt(self.weights)
         for rows in self.rows:
-            centred[rows] = values[rows] - np.average(
-                values[rows], axis=0, weights=self._weights_at(rows)
-            )
-        return centred
+            centred[rows] = about_means(table[rows], roots[rows])[1]
+        return centred.reshape(values.shape)
 
     def _weights_at(self, rows: IntArray) -> FloatArray | None:
         return None if self.weights is None else self.weights[rows]

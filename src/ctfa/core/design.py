@@ -153,6 +153,16 @@ def column_lengths(mean: FloatArray, centred: FloatArray) -> FloatArray:
     return np.where(length > 8.0 * EPS * np.sqrt(centred.shape[0]) * np.abs(mean), length, 0.0)
 
 
+def about_means(rows: FloatArray, row_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted column means, and the rows about them: constant columns are exactly zero."""
+    mean = weighted_mean(rows, row_scale)
+    centred = rows - mean
+    # A large level leaves rounding of the mean, which would pass for one more direction.
+    centred -= weighted_mean(centred, row_scale)
+    centred[:, column_lengths(mean, centred) == 0.0] = 0.0
+    return mean, np.asarray(centred)
+
+
 def factor(columns: FloatArray, length: FloatArray) -> Factors:
     """Take apart unit columns of the given lengths."""
     n_rows, n_inputs = columns.shape
