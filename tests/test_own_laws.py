@@ -60,6 +60,24 @@ def test_what_is_said_of_merges_does_not_change_with_data_that_change_after_fit(
     pd.testing.assert_frame_equal(model.merges_, expected)
 
 
+@pytest.mark.parametrize("scale", ["standard", "center"])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_level_of_an_input_that_is_constant_where_targets_are_known_plays_no_part(seed, scale):
+    inputs, Y = problem(seed, n=80, n_tasks=6)
+    Y += np.einsum("nlk,lk->nl", inputs, 0.4 * np.random.default_rng(seed).normal(size=(6, 3)))
+    inputs[:, :, 2] = 0.1
+    inputs[3:9, 1, 2], Y[3:9, 1] = 7.0, np.nan
+    predicted = []
+    for level in (0.0, 0.37, 1e3):
+        X, layout = multi_input_layout(inputs + np.array([0.0, 0.0, level]))
+        model = MultiInputCTFARegressor(
+            layout, targets=fixed(30.0, scale=scale), aggregate="pool", head="shrink"
+        )
+        predicted.append(model.fit(X, Y).predict(X))
+    for other in predicted[1:]:
+        np.testing.assert_allclose(other, predicted[0], rtol=1e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("aggregate", ["mean", "pool"])
 @pytest.mark.parametrize("scan", ["best-first", "correlation", "grow", "restart"])
 @pytest.mark.parametrize("order", ["given", "correlation", "random", [2, 4, 3, 6, 5, 0, 1]])

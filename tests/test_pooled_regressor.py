@@ -25,7 +25,8 @@ from sklearn.preprocessing import StandardScaler
 import ctfa
 import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
-from ctfa._pooled_rule import TaskRows, deal, middle_of_best
+from ctfa._collections import deal_tasks
+from ctfa._pooled_rule import middle_of_best
 from ctfa.core.cut import CutCurve
 from real_data import real
 from test_core_against_oracle import assert_same_decisions
@@ -145,14 +146,30 @@ def test_the_limit_is_that_of_the_smallest_error():
     assert curve.error[curve.chosen] == pytest.approx(curve.error.min())
 
 
-def test_folds_hold_out_their_share_of_every_task():
-    X, y, ids = schools(30)
-    tasks = TaskRows(X, y, None, ids, 12)
-    fold = deal(tasks, 10)
-    for rows in tasks.rows:
-        counts = np.bincount(fold[rows], minlength=10)
+@given(seed=st.integers(0, 10_000), n_folds=st.integers(2, 12))
+@settings(max_examples=30, deadline=None)
+def test_folds_hold_out_their_share_of_every_task(seed, n_folds):
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(np.repeat(np.arange(12), rng.integers(1, 40, 12)))
+    fold = deal_tasks(ids, n_folds)
+    for task in range(12):
+        counts = np.bincount(fold[ids == task], minlength=n_folds)
         assert counts.max() - counts.min() <= 1
-    assert np.ptp(np.bincount(fold)) <= 12
+    assert np.ptp(np.bincount(fold, minlength=n_folds)) <= 12
+    # What comes later changes nothing.
+    np.testing.assert_array_equal(deal_tasks(ids[:100], n_folds), fold[:100])
+
+
+def test_tasks_of_fewer_rows_than_folds_are_in_all_of_them():
+    counts = np.bincount(deal_tasks(np.repeat(np.arange(100), 3), 10))
+    np.testing.assert_array_equal(counts, 30)
+
+
+def test_what_returns_among_rows_is_in_every_fold():
+    weekday = np.arange(2_000) % 5
+    fold = deal_tasks(np.zeros(2_000, dtype=int), 10)
+    share = np.array([np.bincount(weekday[fold == k], minlength=5) for k in range(10)])
+    assert share.min() > 20
 
 
 def test_tasks_with_identical_data_merge():
@@ -189,16 +206,22 @@ def test_tasks_without_noise_are_predicted_exactly(head):
 # -- Laws ------------------------------------------------------------------------------------------
 
 
-@given(seed=st.integers(0, 10_000), head=st.sampled_from(["mean", "shrink"]))
-@settings(max_examples=12, deadline=None)
-def test_the_order_of_rows_and_the_names_of_tasks_do_not_matter(seed, head):
+@given(
+    seed=st.integers(0, 10_000),
+    head=st.sampled_from(["mean", "shrink"]),
+    targets=st.sampled_from([None, fixed(1.5)]),
+)
+@settings(max_examples=16, deadline=None)
+def test_names_of_tasks_and_with_a_limit_the_order_of_rows_do_not_matter(seed, head, targets):
     X, y, ids = schools(seed % 50, n_tasks=5)
     rng = np.random.default_rng(seed)
-    model = PooledCTFARegressor(head=head).fit(X, y, tasks=ids)
+    model = PooledCTFARegressor(targets=targets, head=head).fit(X, y, tasks=ids)
     expected = model.predict(X, tasks=ids)
-    rows = rng.permutation(ids.size)
+    # Folds are dealt in the order of rows.
+    rows = np.arange(ids.size) if targets is None else rng.permutation(ids.size)
     names = np.array([f"school {k}" for k in rng.permutation(5)])
-    other = PooledCTFARegressor(head=head).fit(X[rows], y[rows], tasks=names[ids[rows]])
+    other = PooledCTFARegressor(targets=targets, head=head)
+    other.fit(X[rows], y[rows], tasks=names[ids[rows]])
     assert other.max_loss_ == model.max_loss_
     np.testing.assert_allclose(other.predict(X, tasks=names[ids]), expected, atol=1e-6)
     place = [list(other.tasks_).index(name) for name in names]
@@ -227,6 +250,65 @@ def test_units_of_the_inputs_do_not_matter():
     np.testing.assert_allclose(
         two.predict((X + shift) * units, tasks=ids), one.predict(X, tasks=ids), atol=1e-6
     )
+
+
+def pupils(seed):
+    """Inputs of pupils, of their schools (the same for all pupils of one), and of nobody."""
+    X, y, ids = schools(seed, n_tasks=8, apart=0.3, n_inputs=2, shortest=10)
+    rng = np.random.default_rng(seed)
+    of_school = np.column_stack((rng.normal(size=8), np.arange(8) % 3 == 0))[ids]
+    y = y + of_school @ [1.0, -0.5]
+    X = np.column_stack((X, of_school, rng.integers(0, 2, y.size), np.full(y.size, 0.1)))
+    return np.round(64.0 * X) / 64.0, y, ids  # so few digits that no level takes any away
+
+
+shifts = st.lists(st.sampled_from([0.0, 0.3, -7.0, 1e3, 1e8]), min_size=6, max_size=6)
+units = st.lists(st.sampled_from([1.0, 0.125, -4.0, 32.0]), min_size=6, max_size=6)
+
+
+@given(
+    seed=st.integers(0, 50),
+    head=st.sampled_from(["mean", "shrink"]),
+    max_loss=st.sampled_from([1.5, np.inf, "auto"]),
+    weighted=st.booleans(),
+    shift=shifts,
+    unit=units,
+)
+@settings(max_examples=40, deadline=None)
+def test_origins_and_units_of_the_inputs_do_not_matter(seed, head, max_loss, weighted, shift, unit):
+    X, y, ids = pupils(seed)
+    weights = np.random.default_rng(seed).uniform(0.5, 2.0, y.size) if weighted else None
+    moved = (X + shift) * unit
+    one, two = (
+        PooledCTFARegressor(targets=fixed(max_loss), head=head).fit(Z, y, ids, weights)
+        for Z in (X, moved)
+    )
+    assert one.max_loss_ == two.max_loss_
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+    np.testing.assert_allclose(two.trust_, one.trust_, rtol=1e-6, atol=1e-6)
+    # A regressor whose inputs lie at 1e8 rounds its own predictions.
+    np.testing.assert_allclose(two.predict(moved, ids), one.predict(X, ids), rtol=1e-6, atol=2e-5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_origins_of_the_inputs_merge_no_features(seed):
+    X, y, ids = pupils(seed)
+    model = PooledCTFARegressor(targets=fixed(np.inf), features=FeatureAggregator())
+    shift = np.array([1e3, 0.3, 1e8, 7.0, -1.0, 1e8])
+    one, two = (clone(model).fit(Z, y, ids) for Z in (X, X + shift))
+    np.testing.assert_array_equal(one.features_[0].labels_, two.features_[0].labels_)
+
+
+def test_the_nearest_group_does_not_depend_on_the_origin_of_inputs():
+    X, y, ids = pupils(3)
+    model = PooledCTFARegressor(targets=fixed(1.5), unseen="nearest")
+    shift = np.array([0.0, 1e3, 1e8, 1e8, 0.0, 1e8])
+    one, two = (clone(model).fit(Z, y, ids) for Z in (X, X + shift))
+    assert one.n_groups_ > 1
+    np.testing.assert_allclose(two._nearest.spread, one._nearest.spread, rtol=1e-6)
+    for task in range(8):
+        mean = X[ids == task].mean(axis=0)
+        assert one._nearest.group_of(mean) == two._nearest.group_of(mean + shift)
 
 
 def test_scale_changes_the_unit_of_gains_and_no_decision():
@@ -656,6 +738,16 @@ def test_schools_gain_by_their_group_and_by_slopes_of_their_own():
     assert mean < 0.96 * alone
     assert shrunk < 0.999 * mean
     assert shrunk < 0.1450
+
+
+@pytest.mark.data
+def test_schools_are_predicted_alike_from_any_origin():
+    X, y, tasks = real("school", return_X_y=True)
+    scaled = StandardScaler().fit_transform(X)
+    model = PooledCTFARegressor(targets=fixed(30.0), head="shrink")
+    raw, other = (clone(model).fit(Z, y, tasks) for Z in (X, scaled))
+    np.testing.assert_array_equal(raw.labels_, other.labels_)
+    np.testing.assert_allclose(other.predict(scaled, tasks), raw.predict(X, tasks), rtol=1e-6)
 
 
 @pytest.mark.parametrize("head", ["mean", "shrink"])

@@ -190,6 +190,19 @@ def test_units_of_inputs_do_not_matter_to_corrections():
     np.testing.assert_allclose(scaled.trust, made.trust, rtol=1e-8)
 
 
+@pytest.mark.parametrize("level", [0.1, -1e3, 1e8])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_an_input_that_every_member_has_constant_changes_no_correction(level, weighted):
+    inputs, targets = tasks(8, slopes_differ=1.0)
+    left, labels, rng = residuals_of(inputs, targets), np.arange(12) % 3, np.random.default_rng(0)
+    weights = [rng.uniform(0.5, 2.0, len(y)) for y in targets] if weighted else None
+    more = [np.column_stack((x, np.full(len(x), level * k))) for k, x in enumerate(inputs)]
+    plain, made = (correct(x, left, labels, weights=weights) for x in (inputs, more))
+    np.testing.assert_allclose(made.coef[:, :-1], plain.coef, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(made.coef[:, -1], 0.0)
+    np.testing.assert_allclose(made.trust, plain.trust, rtol=1e-9)
+
+
 def test_rows_of_weight_zero_do_not_count():
     rng = np.random.default_rng(8)
     inputs, targets = tasks(8, slopes_differ=1.0)

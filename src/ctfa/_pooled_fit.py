@@ -94,7 +94,8 @@ class PooledFit(FittedGroups, StreamingTasks):
         check.require_varying_within(rows.within(target), target)
         # Tasks by themselves are their regressor's business; one model of all has offsets to find.
         judged = phases[0] is not None or self.unseen == "global"
-        short = judged and are_short(rows)
+        chosen = phases[0] is not None and phases[0].max_loss == "auto"
+        short = judged and are_short(rows, chosen=chosen)
         if rows.counts is None:  # of sums it has been said
             within = rows.within(rows.inputs)
             check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)

@@ -12,6 +12,7 @@ from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._group_models import fit_regressor, reduced
 from ctfa._pooled_rule import TaskRows
 from ctfa._threads import one_thread
+from ctfa.core.design import about_means
 from ctfa.core.offsets import Offsets, random_intercepts
 from ctfa.core.types import FloatArray, IntArray
 
@@ -63,8 +64,8 @@ class Nearest(NamedTuple):
             ]
         )
         spread = np.sqrt(np.average(rows.within(rows.inputs) ** 2, axis=0, weights=weights))
-        centre = np.average(rows.inputs, axis=0, weights=weights)
-        whole = np.sqrt(np.average((rows.inputs - centre) ** 2, axis=0, weights=weights))
+        about = about_means(rows.inputs, np.sqrt(weights))[1]
+        whole = np.sqrt(np.average(about**2, axis=0, weights=weights))
         spread = np.where(spread > 1e-9 * whole, spread, whole)
         return cls(means, np.where(spread > 0.0, spread, 1.0))
 

@@ -11,12 +11,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ctfa import _validation as check
+from ctfa._collections import deal_tasks, splits_of
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa._target_aggregator import TargetAggregator
 from ctfa._target_rule import judge_folds
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import GRID, CutCurve, without_rounding
+from ctfa.core.design import about_means
 from ctfa.core.fit import Fit
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.partition import Partition
@@ -116,13 +118,13 @@ class TaskRows:
         )
 
     def within(self, values: FloatArray) -> FloatArray:
-        """An array over rows, about the mean of each task."""
-        centred = np.empty(values.shape)
+        """An array over rows, about the mean of each task; zero where a task has it constant."""
+        table = values.reshape(values.shape[0], -1)
+        centred = np.empty(table.shape)
+        roots = np.ones(len(table)) if self.weights is None else np.sqrt(self.weights)
         for rows in self.rows:
-            centred[rows] = values[rows] - np.average(
-                values[rows], axis=0, weights=self._weights_at(rows)
-            )
-        return centred
+            centred[rows] = about_means(table[rows], roots[rows])[1]
+        return centred.reshape(values.shape)
 
     def _weights_at(self, rows: IntArray) -> FloatArray | None:
         return None if self.weights is None else self.weights[rows]
@@ -178,14 +180,20 @@ def require_meaning(aggregator: TargetAggregator) -> None:
         )
 
 
-def are_short(tasks: TaskRows) -> bool:
-    """Whether tasks leave nothing to judge a merge by, even if all share slopes; warns if so."""
+def are_short(tasks: TaskRows, *, chosen: bool) -> bool:
+    """Whether tasks leave nothing to judge a merge by, even if all share slopes.
+
+    Says so, and refuses them unless the limit is ``chosen`` here.
+    """
     n_rows, n_features = tasks.n_samples, tasks.inputs.shape[1]
     # The rank is worked out where the number of features alone does not settle it.
     if n_rows - n_features - tasks.n_tasks > check.SPARE:
         return False
     rank = int(np.asarray(tasks.pooled().rank)[0])
-    return check.are_short(n_rows, n_features, rank, tasks.n_tasks)
+    if n_rows - rank - tasks.n_tasks > check.SPARE:
+        return False
+    check.keep_apart(n_rows, n_features, rank, tasks.n_tasks, chosen=chosen)
+    return True
 
 
 def choose_cut(
@@ -238,27 +246,7 @@ def read_splits(
     if groups is not None or not isinstance(cv, Integral):
         return check.read_folds(cv, sample, tasks.target, groups)
     longest = int(np.bincount(tasks.index).max())
-    fold = deal(tasks, check.read_fold_count(cv, longest))
-    return [
-        (np.flatnonzero(fold != number), np.flatnonzero(fold == number))
-        for number in range(int(fold.max()) + 1)
-    ]
-
-
-def deal(tasks: TaskRows, n_folds: int) -> IntArray:
-    """Deal the rows of each task to folds at random, whatever order rows and tasks come in.
-
-    Rows are put in the order of their values first and tasks in that of their means, so that the
-    same data are dealt alike.
-    """
-    fold = np.empty(tasks.index.size, dtype=np.intp)
-    means = [float(np.sort(tasks.target[rows]).mean()) for rows in tasks.rows]
-    for place, task in enumerate(np.argsort(means, kind="stable")):
-        rows = tasks.rows[task]
-        rows = rows[np.lexsort((tasks.target[rows], *tasks.inputs[rows].T[::-1]))]
-        shuffled = np.random.default_rng(rows.size).permutation(rows.size)
-        fold[rows] = (shuffled + place) % n_folds
-    return fold
+    return splits_of(deal_tasks(tasks.index, check.read_fold_count(cv, longest)))
 
 
 @one_thread()

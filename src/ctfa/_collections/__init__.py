@@ -30,10 +30,12 @@ from ctfa._collections._tasks import (
     TaskSample,
     apart,
     as_array_of,
+    deal_tasks,
     is_lazy,
     means_of_strangers,
     predict_tasks,
     r2_of_tasks,
+    splits_of,
     stand_in_tasks,
 )
 
@@ -55,6 +57,7 @@ __all__ = [
     "apart",
     "as_array_of",
     "compute",
+    "deal_tasks",
     "few_for_many",
     "is_collection",
     "is_dask",
@@ -66,6 +69,7 @@ __all__ = [
     "predict_tasks",
     "r2_of_collection",
     "r2_of_tasks",
+    "splits_of",
     "stand_in",
     "stand_in_tasks",
     "to_numpy",

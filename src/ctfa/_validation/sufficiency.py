@@ -56,20 +56,28 @@ def is_short(design: Design) -> bool:
     return True
 
 
-def are_short(n_rows: int, n_features: int, rank: int, n_tasks: int) -> bool:
-    """Whether tasks, all pooled, leave no degrees of freedom for the noise; warns if so."""
-    if n_rows - rank - n_tasks > SPARE:
-        return False
+def keep_apart(n_rows: int, n_features: int, rank: int, n_tasks: int, *, chosen: bool) -> None:
+    """Say that tasks, all pooled, leave no degrees of freedom for the noise.
+
+    Where the limit is ``chosen`` here, nothing merges; one that was given would merge everything.
+    """
     rank_text = f" (rank {rank} within tasks)" if rank < n_features else ""
-    warnings.warn(
+    fault = (
         f"X has {n_rows} rows and {n_features} features{rank_text} for {n_tasks} tasks: common "
         "slopes and an offset for each task leave too few degrees of freedom for the noise, so "
-        f"nothing can be said of a merge; {rank + n_tasks + SPARE + 1} rows or more are needed. "
-        "max_loss='auto' keeps every task by itself, by ridge regression where none is given.",
+        f"nothing can be said of a merge; {rank + n_tasks + SPARE + 1} rows or more are needed."
+    )
+    if not chosen:
+        raise ValueError(
+            f"{fault} Use fewer features or more rows, or targets='passthrough' with a regressor "
+            "such as RidgeCV() to keep every task by itself."
+        )
+    warnings.warn(
+        f"{fault} max_loss='auto' keeps every task by itself, and the default regressor is ridge "
+        "regression.",
         RuntimeWarning,
         stacklevel=5,
     )
-    return True
 
 
 def require_columns_freedom(design: Design) -> None:

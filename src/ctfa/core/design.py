@@ -27,6 +27,13 @@ DOUBTFUL_RCOND = 0.9e-9
 ROUNDED = 2.0
 
 
+class Given(NamedTuple):
+    """Numbers that unit columns were made from."""
+
+    size: FloatArray  # (D,): length about zero, in the length about the mean; zero of a constant
+    row_scale: FloatArray  # (n,): what a constant is in these rows
+
+
 class Factors(NamedTuple):
     """A centred matrix taken apart; see ``Design`` for ``root`` and ``null``."""
 
@@ -76,10 +83,10 @@ class Design:
             columns *= row_scale[:, None]
         length = column_lengths(mean, columns)
         columns /= np.where(length > 0.0, length, np.inf)
-        size = None
+        given = None
         if n_samples in (None, rows.shape[0]):  # rows that stand in for others are not as exact
-            size = _relative_size(mean, length, float(row_weights.sum()))
-        factors = factor(columns, length, size)
+            given = Given(_relative_size(mean, length, float(row_weights.sum())), row_scale)
+        factors = factor(columns, length, given)
         count = rows.shape[0] if n_samples is None else n_samples
         return cls(count, rows.shape[1], mean, row_scale, used, factors)
 
@@ -166,11 +173,20 @@ def column_lengths(mean: FloatArray, centred: FloatArray) -> FloatArray:
     return np.where(length > 8.0 * EPS * np.sqrt(centred.shape[0]) * np.abs(mean), length, 0.0)
 
 
-def factor(columns: FloatArray, length: FloatArray, size: FloatArray | None = None) -> Factors:
+def about_means(rows: FloatArray, row_scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weighted column means, and the rows about them: constant columns are exactly zero."""
+    mean = weighted_mean(rows, row_scale)
+    centred = rows - mean
+    # A large level leaves rounding of the mean, which would pass for one more direction.
+    centred -= weighted_mean(centred, row_scale)
+    centred[:, column_lengths(mean, centred) == 0.0] = 0.0
+    return mean, np.asarray(centred)
+
+
+def factor(columns: FloatArray, length: FloatArray, given: Given | None = None) -> Factors:
     """Take apart unit columns of the given lengths.
 
-    ``size`` says how large the numbers were that each was centred from, in its length: how exact
-    they are. Without it every direction too weak to keep counts as rounding.
+    ``given`` says how exact they are; without it every direction too weak to keep is rounding.
     """
     n_rows, n_inputs = columns.shape
     if n_rows > n_inputs > 0:
@@ -184,7 +200,7 @@ def factor(columns: FloatArray, length: FloatArray, size: FloatArray | None = No
                 inverse = linalg.solve_triangular(triangle, np.eye(n_inputs), check_finite=False)
             root = inverse.T / length
             return Factors((packed, tau), None, root, np.empty((0, n_inputs)), rcond)
-    return _factor_deficient(columns, length, size)
+    return _factor_deficient(columns, length, given)
 
 
 def _norm(matrix: FloatArray) -> float:
@@ -218,10 +234,11 @@ def singular_values(columns: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
 
 def _relative_size(mean: FloatArray, length: FloatArray, weight: float) -> FloatArray:
     """Length of columns about zero, in their length about their mean."""
-    return np.sqrt(1.0 + weight * (mean / np.where(length > 0.0, length, np.inf)) ** 2)
+    size = np.sqrt(1.0 + weight * (mean / np.where(length > 0.0, length, np.inf)) ** 2)
+    return np.where(length > 0.0, size, 0.0)
 
 
-def _factor_deficient(columns: FloatArray, length: FloatArray, size: FloatArray | None) -> Factors:
+def _factor_deficient(columns: FloatArray, length: FloatArray, given: Given | None) -> Factors:
     """Do the same by singular values, with the cut-off of a least-squares solver.
 
     Rank is decided on unit columns, so that it does not depend on units; the shortest coefficients
@@ -240,18 +257,21 @@ def _factor_deficient(columns: FloatArray, length: FloatArray, size: FloatArray 
     root[:, length == 0.0] = 0.0
     basis = left[:, :rank]
     weakest = values[rank - 1] if rank else largest
-    if size is not None and 0 < rank < min(n_rows - 1, n_inputs):
-        weakest = _overlooked(columns, basis, right[rank], size * (length > 0.0)) or weakest
+    if given is not None and 0 < rank < min(n_rows - 1, n_inputs):
+        weakest = _overlooked(columns, basis, right[rank], given) or weakest
     return Factors(None, basis, root, np.asarray(null), float(weakest / largest) if rank else 1.0)
 
 
 def _overlooked(
-    columns: FloatArray, basis: FloatArray, direction: FloatArray, size: FloatArray
+    columns: FloatArray, basis: FloatArray, direction: FloatArray, given: Given
 ) -> float:
     """Strength of a direction that was dropped, zero where it is a dependence of the inputs."""
     beyond = columns @ direction
+    # Of indicators, which have two values each, the centring of many rows is rounded alike.
+    level = given.row_scale / np.linalg.norm(given.row_scale)
+    beyond -= level * (level @ beyond)
     beyond -= basis @ (basis.T @ beyond)
     strength = float(np.linalg.norm(beyond))
-    # Of a constant column, which has no size here, nothing is left but rounding of the vector.
-    rounding = EPS * max(float(size @ np.abs(direction)), 1.0)
+    # A constant column has no size, and leaves nothing but the rounding of the vector.
+    rounding = EPS * max(float(given.size @ np.abs(direction)), 1.0)
     return strength if strength > ROUNDED * rounding else 0.0

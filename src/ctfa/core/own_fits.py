@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from ctfa.core.partition import Partition
-from ctfa.core.series import Series
+from ctfa.core.series import CONSTANT, Series
 from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments, Slopes, regress
 from ctfa.core.squared_errors import SquaredErrors
@@ -46,9 +46,14 @@ class OwnRows(NamedTuple):
         total = np.maximum(weight.sum(axis=1), np.finfo(np.float64).tiny)
         known = np.where(complete[:, None, :] & has[:, :, None], values, 0.0)
         centre = np.einsum("lkn,ln->lk", known, weight) / total[:, None]
+        first = np.take_along_axis(known, complete.argmax(axis=1)[:, None, None], axis=2)[:, :, 0]
         known -= centre[:, :, None]
         known *= (complete * np.sqrt(weights))[:, None, :]
-        known[~has] = 0.0
+        # What is constant where a task is complete is zero there, and not the rounding of its mean.
+        spread = np.sqrt(np.einsum("lkn,lkn->lk", known, known) / total[:, None])
+        flat = ~has | (spread <= CONSTANT * np.abs(centre))
+        known[flat] = 0.0
+        centre = np.where(flat & has, first, centre)
         root = np.sqrt(weights)
         return cls(known[:, :-1], known[:, -1], complete, centre, root, series.counts)
 

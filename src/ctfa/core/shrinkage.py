@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ctfa.core.design import about_means
 from ctfa.core.small_fits import RowMoments
 from ctfa.core.types import FloatArray, IntArray
 
@@ -175,18 +176,19 @@ def _moments(
     moment, centre = np.empty((n_members, n_inputs)), np.empty((n_members, n_inputs))
     square, n_rows = np.empty(n_members), np.empty(n_members)
     for member in range(n_members):
-        rows, left = inputs[member], residuals[member]
-        weight = np.ones(left.size) if weights is None else weights[member]
-        total = weight.sum()
-        mean, level = weight @ rows / total, weight @ left / total
-        root = np.sqrt(weight)
-        rest = left - level
+        weight = np.ones(len(residuals[member])) if weights is None else weights[member]
+        used = weight > 0.0
+        root = np.sqrt(weight[used])
+        # Of an input that a member has constant nothing is left: rounding, over a spread of
+        # rounding, would pass for an input like any other.
+        mean, centred = about_means(inputs[member][used], root)
+        rest = about_means(residuals[member][used, None], root)[1][:, 0]
         if np.abs(rest).max() <= negligible:
             rest = np.zeros(rest.size)
-        centred, rest = (rows - mean) * root[:, None], rest * root
+        centred, rest = centred * root[:, None], rest * root
         gram[member], moment[member] = centred.T @ centred, centred.T @ rest
         square[member], centre[member] = rest @ rest, mean
-        n_rows[member] = np.count_nonzero(weight)
+        n_rows[member] = root.size
     return gram, moment, square, centre, n_rows
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ctfa.core.design import column_lengths, weighted_mean
+from ctfa.core.design import about_means
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.penalised_fits import (
     Judged,
@@ -228,13 +228,6 @@ class PenalisedPooledSpace:
 
 
 def _centred(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Rows about their mean, times the root of their weights, constant columns exactly zero."""
+    """Rows about their mean, times the root of their weights."""
     rows, root = rows[weights > 0.0], np.sqrt(weights[weights > 0.0])
-    if not rows.size:
-        return rows
-    mean = weighted_mean(rows, root)
-    centred = rows - mean
-    # A large level leaves rounding of the mean, which would pass for one more direction.
-    centred -= weighted_mean(centred, root)
-    centred[:, column_lengths(mean, centred) == 0.0] = 0.0
-    return np.asarray(centred * root[:, None])
+    return np.asarray(about_means(rows, root)[1] * root[:, None]) if rows.size else rows

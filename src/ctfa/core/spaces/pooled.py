@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ctfa.core.design import column_lengths, weighted_mean
+from ctfa.core.design import about_means
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.pooling import Balance, Pool, break_even
 from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
@@ -335,14 +335,9 @@ def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, Bo
 
 
 def _centred(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Rows about their mean, times the root of their weights, constant columns exactly zero."""
+    """Rows about their mean, times the root of their weights."""
     root = np.sqrt(weights)
-    mean = weighted_mean(rows, root)
-    centred = rows - mean
-    # A large level leaves rounding of the mean, which would pass for one more direction.
-    centred -= weighted_mean(centred, root)
-    centred[:, column_lengths(mean, centred) == 0.0] = 0.0
-    return np.asarray(centred * root[:, None])
+    return np.asarray(about_means(rows, root)[1] * root[:, None])
 
 
 #: Singular values of unit columns below this share of the largest are rounding.
