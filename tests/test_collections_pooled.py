@@ -9,7 +9,6 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
-from ctfa._collections._tasks import deal_rows
 from test_stand_ins_pooled import assert_alike, problem
 
 da = pytest.importorskip("dask.array")
@@ -70,35 +69,36 @@ def test_the_level_of_inputs_that_tasks_have_constant_plays_no_part_in_chunks(he
         np.testing.assert_allclose(other.predict(two, index), plain.predict(one, index), rtol=1e-5)
 
 
-@settings(max_examples=10, deadline=None)
-@given(first=cuts, second=cuts, seed=st.integers(0, 2**16))
-def test_a_number_of_folds_deals_rows_alike_in_any_chunks(first, second, seed):
-    X, y, index, _ = problem(seed, 4, 100, n_features=2)
-    one = PooledCTFARegressor().fit(*cut(first, X, y, index))
-    order = np.random.default_rng(seed).permutation(y.size)
-    two = PooledCTFARegressor().fit(*cut(second, X[order], y[order], index[order]))
-    assert_alike(one, two, X, index)
+@settings(max_examples=20, deadline=None)
+@given(
+    at=cuts,
+    seed=st.integers(0, 2**16),
+    longest=st.sampled_from([8, 100]),
+    head=st.sampled_from(["mean", "shrink"]),
+    weighted=st.booleans(),
+)
+def test_a_number_of_folds_deals_rows_in_any_chunks_as_in_memory(at, seed, longest, head, weighted):
+    X, y, index, _ = problem(seed, 5, longest, n_features=2)
+    tables = [X, y, index]
+    if weighted:
+        tables.append(np.random.default_rng(seed).integers(0, 3, y.size).astype(float))
+        tables[3][np.unique(index, return_index=True)[1]] += 1.0
+    plain = PooledCTFARegressor(head=head).fit(*tables)
+    assert_alike(plain, PooledCTFARegressor(head=head).fit(*cut(at, *tables)), X, index)
 
 
-def test_rows_are_dealt_by_their_numbers_and_evenly():
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(20_000, 3)), rng.normal(size=(20_000, 1))
-    X[5] = X[9]
-    y[5] = y[9]
-    X[3, 0], X[4] = 0.0, X[3]
-    X[4, 0], y[4] = -0.0, y[3]
-    fold = deal_rows((X, y), 7)
-    assert fold[5] == fold[9]
-    assert fold[3] == fold[4]
-    counts = np.bincount(fold, minlength=7)
-    assert ((counts - 20_000 / 7) ** 2 / (20_000 / 7)).sum() < 22.5  # chi2(6), one in a thousand
-    # The last bit of one number alone deals rows anew.
-    near = np.repeat(X[:1], 2_000, axis=0)
-    near[:, 1] = 1.0 + np.arange(2_000) * np.finfo(float).eps
-    few = np.bincount(deal_rows((near, np.ones((2_000, 1))), 7), minlength=7)
-    assert ((few - 2_000 / 7) ** 2 / (2_000 / 7)).sum() < 22.5
-    moved = np.r_[fold[1:], deal_rows((X[:1], y[:1]), 7)]
-    np.testing.assert_array_equal(deal_rows((np.roll(X, -1, 0), np.roll(y, -1, 0)), 7), moved)
+def test_chunks_are_read_once_where_rows_are_dealt():
+    X, y, index, _ = problem(3, 4, 60)
+    table, seen = np.column_stack((X, index)), []
+
+    def note(block):
+        seen.append(len(block))
+        return block
+
+    lazy = da.from_array(table, chunks=(40, -1)).map_blocks(note, meta=np.empty((0, 0)))
+    seen.clear()
+    PooledCTFARegressor().fit(lazy, y, -1)
+    assert sum(seen) == len(y)
 
 
 @pytest.mark.parametrize("cv", [KFold(4, shuffle=True, random_state=0), "lists", "groups", None])

@@ -25,7 +25,8 @@ from sklearn.preprocessing import StandardScaler
 import ctfa
 import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
-from ctfa._pooled_rule import TaskRows, deal, middle_of_best
+from ctfa._collections import deal_tasks
+from ctfa._pooled_rule import middle_of_best
 from real_data import real
 from test_core_against_oracle import assert_same_decisions
 from test_pooled_space import dummy_rows, own_rows
@@ -137,14 +138,30 @@ def test_the_limit_is_that_of_the_smallest_error():
     assert curve.error[curve.chosen] == pytest.approx(curve.error.min())
 
 
-def test_folds_hold_out_their_share_of_every_task():
-    X, y, ids = schools(30)
-    tasks = TaskRows(X, y, None, ids, 12)
-    fold = deal(tasks, 10)
-    for rows in tasks.rows:
-        counts = np.bincount(fold[rows], minlength=10)
+@given(seed=st.integers(0, 10_000), n_folds=st.integers(2, 12))
+@settings(max_examples=30, deadline=None)
+def test_folds_hold_out_their_share_of_every_task(seed, n_folds):
+    rng = np.random.default_rng(seed)
+    ids = rng.permutation(np.repeat(np.arange(12), rng.integers(1, 40, 12)))
+    fold = deal_tasks(ids, n_folds)
+    for task in range(12):
+        counts = np.bincount(fold[ids == task], minlength=n_folds)
         assert counts.max() - counts.min() <= 1
-    assert np.ptp(np.bincount(fold)) <= 12
+    assert np.ptp(np.bincount(fold, minlength=n_folds)) <= 12
+    # What comes later changes nothing.
+    np.testing.assert_array_equal(deal_tasks(ids[:100], n_folds), fold[:100])
+
+
+def test_tasks_of_fewer_rows_than_folds_are_in_all_of_them():
+    counts = np.bincount(deal_tasks(np.repeat(np.arange(100), 3), 10))
+    np.testing.assert_array_equal(counts, 30)
+
+
+def test_what_returns_among_rows_is_in_every_fold():
+    weekday = np.arange(2_000) % 5
+    fold = deal_tasks(np.zeros(2_000, dtype=int), 10)
+    share = np.array([np.bincount(weekday[fold == k], minlength=5) for k in range(10)])
+    assert share.min() > 20
 
 
 def test_tasks_with_identical_data_merge():
@@ -181,16 +198,22 @@ def test_tasks_without_noise_are_predicted_exactly(head):
 # -- Laws ------------------------------------------------------------------------------------------
 
 
-@given(seed=st.integers(0, 10_000), head=st.sampled_from(["mean", "shrink"]))
-@settings(max_examples=12, deadline=None)
-def test_the_order_of_rows_and_the_names_of_tasks_do_not_matter(seed, head):
+@given(
+    seed=st.integers(0, 10_000),
+    head=st.sampled_from(["mean", "shrink"]),
+    targets=st.sampled_from([None, fixed(1.5)]),
+)
+@settings(max_examples=16, deadline=None)
+def test_names_of_tasks_and_with_a_limit_the_order_of_rows_do_not_matter(seed, head, targets):
     X, y, ids = schools(seed % 50, n_tasks=5)
     rng = np.random.default_rng(seed)
-    model = PooledCTFARegressor(head=head).fit(X, y, tasks=ids)
+    model = PooledCTFARegressor(targets=targets, head=head).fit(X, y, tasks=ids)
     expected = model.predict(X, tasks=ids)
-    rows = rng.permutation(ids.size)
+    # Folds are dealt in the order of rows.
+    rows = np.arange(ids.size) if targets is None else rng.permutation(ids.size)
     names = np.array([f"school {k}" for k in rng.permutation(5)])
-    other = PooledCTFARegressor(head=head).fit(X[rows], y[rows], tasks=names[ids[rows]])
+    other = PooledCTFARegressor(targets=targets, head=head)
+    other.fit(X[rows], y[rows], tasks=names[ids[rows]])
     assert other.max_loss_ == model.max_loss_
     np.testing.assert_allclose(other.predict(X, tasks=names[ids]), expected, atol=1e-6)
     place = [list(other.tasks_).index(name) for name in names]
@@ -238,7 +261,7 @@ units = st.lists(st.sampled_from([1.0, 0.125, -4.0, 32.0]), min_size=6, max_size
 @given(
     seed=st.integers(0, 50),
     head=st.sampled_from(["mean", "shrink"]),
-    max_loss=st.sampled_from([1.5, np.inf]),
+    max_loss=st.sampled_from([1.5, np.inf, "auto"]),
     weighted=st.booleans(),
     shift=shifts,
     unit=units,

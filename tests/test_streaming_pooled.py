@@ -13,7 +13,7 @@ from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator, persistence
-from ctfa._collections import deal_rows
+from ctfa._collections import deal_tasks
 from ctfa._streaming import TaskSums
 from ctfa._streaming._remainders import of_possible_rank
 from ctfa.core.moments import Moments
@@ -25,14 +25,7 @@ X, Y, TASKS, _ = problem(3, n_tasks=6, longest=200, n_features=3)
 ORDER = np.random.default_rng(0).permutation(len(Y))
 X, Y, TASKS = X[ORDER], Y[ORDER], TASKS[ORDER]
 WEIGHTS = np.random.default_rng(1).uniform(0.5, 2.0, len(Y))
-FOLD = deal_rows((X, Y[:, None]), 10)
 FIXED = TargetAggregator(max_loss=1.2)
-
-
-def dealt(rows=slice(None), **options):
-    """A model in memory with the folds that rows of pieces are dealt to."""
-    cv = PredefinedSplit(FOLD[rows])
-    return PooledCTFARegressor(targets=TargetAggregator(cv=cv), **options)
 
 
 def refused(model, match, *data, verb="forget", **known):
@@ -56,7 +49,7 @@ def test_any_pieces_decide_as_all_rows_do(cuts, weighted, head, features):
     tables = (X, Y, TASKS, WEIGHTS) if weighted else (X, Y, TASKS)
     options = {"head": head, "features": features, "unseen": "nearest"}
     model = PooledCTFARegressor(**options).partial_fit(pieces(cut(len(Y), cuts), *tables))
-    expected = dealt(**options).fit(X, Y, TASKS, WEIGHTS if weighted else None)
+    expected = PooledCTFARegressor(**options).fit(X, Y, TASKS, WEIGHTS if weighted else None)
     assert_alike(expected, model, X, TASKS)
 
 
@@ -81,7 +74,7 @@ def test_pieces_are_dealt_as_chunks_are():
     model = PooledCTFARegressor().partial_fit([(X[:half], Y[:half], TASKS[:half]), tuple(rest)])
     assert_alike(expected, model, X, TASKS)
     start = slice(0, half)
-    expected = dealt(start).fit(X[start], Y[start], TASKS[start])
+    expected = PooledCTFARegressor().fit(X[start], Y[start], TASKS[start])
     assert_alike(expected, model.forget(*rest), X[start], TASKS[start])
 
 
@@ -91,7 +84,7 @@ def test_pieces_may_be_of_other_libraries(library):
     half = len(Y) // 2
     foreign = [space.asarray(table[:half]) for table in (X, Y, TASKS)]
     model = PooledCTFARegressor().partial_fit([tuple(foreign), (X[half:], Y[half:], TASKS[half:])])
-    assert_alike(dealt().fit(X, Y, TASKS), model, X, TASKS)
+    assert_alike(PooledCTFARegressor().fit(X, Y, TASKS), model, X, TASKS)
 
 
 def test_new_tasks_may_come_in_any_piece():
@@ -101,7 +94,7 @@ def test_new_tasks_may_come_in_any_piece():
     assert model.tasks_.tolist() == ["b", "d", "e"]
     model.partial_fit(X[~first], Y[~first], list(schools[~first]))
     assert model.tasks_.tolist() == list("abcdef")
-    expected = dealt().fit(X, Y, schools)
+    expected = PooledCTFARegressor().fit(X, Y, schools)
     np.testing.assert_array_equal(model.labels_, expected.labels_)
     np.testing.assert_allclose(model.predict(X, schools), expected.predict(X, schools), rtol=1e-8)
 
@@ -120,7 +113,7 @@ def test_ids_of_several_kinds_stay_apart():
 def test_ids_may_be_a_column():
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(X, columns=list("uvw")).assign(school=TASKS)
-    expected = dealt().fit(frame, Y, "school")
+    expected = PooledCTFARegressor().fit(frame, Y, "school")
     half = len(Y) // 2
     halves = [(frame[:half], Y[:half]), (frame[half:], Y[half:])]
     both = PooledCTFARegressor().partial_fit(halves, tasks="school")
@@ -136,7 +129,7 @@ def test_a_model_of_all_tasks_and_other_regressors_go_along():
     parts = cut(len(Y), [100, 300])
     options = {"regressor": Ridge(2.0), "unseen": "global"}
     model = PooledCTFARegressor(**options).partial_fit(pieces(parts, X, Y, TASKS))
-    expected = dealt(**options).fit(X, Y, TASKS)
+    expected = PooledCTFARegressor(**options).fit(X, Y, TASKS)
     assert_alike(expected, model, X, TASKS)
     strangers = np.full(len(Y), 99)
     np.testing.assert_allclose(
@@ -165,6 +158,7 @@ def test_a_year_is_added_to_a_fitted_model(targets, weights, chunks):
     fitted = clone(model).fit(*old)
     fitted.partial_fit(*(table[new] for table in data))
     assert_alike(clone(model).partial_fit(*data), fitted, LONG_X, LONG)
+    assert_alike(clone(model).fit(*data), fitted, LONG_X, LONG)
 
 
 @pytest.mark.parametrize("chunks", [None, 130])
@@ -220,18 +214,35 @@ def test_a_fit_starts_anew_and_a_clone_has_no_sums():
 # -- Forgetting ------------------------------------------------------------------------------------
 
 
-@given(st.data(), st.booleans(), st.booleans())
+@given(st.data(), st.booleans())
 @settings(max_examples=15, deadline=None)
-def test_any_rows_can_be_forgotten(data, folded, weighted):
+def test_any_rows_can_be_forgotten_without_folds(data, weighted):
     gone = np.unique(data.draw(st.lists(st.integers(0, len(Y) - 1), min_size=1, max_size=250)))
     left = np.setdiff1d(np.arange(len(Y)), gone)
     tables = (X, Y, TASKS, WEIGHTS) if weighted else (X, Y, TASKS)
-    targets = None if folded else FIXED
-    model = PooledCTFARegressor(targets=targets).partial_fit(*tables)
+    model = PooledCTFARegressor(targets=FIXED).partial_fit(*tables)
     model.forget(*(table[gone] for table in tables))
-    expected = dealt(left) if folded else PooledCTFARegressor(targets=targets)
-    expected.fit(*(table[left] for table in tables))
+    expected = PooledCTFARegressor(targets=FIXED).fit(*(table[left] for table in tables))
     assert_alike(expected, model, X[left], TASKS[left])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_with_folds_any_piece_goes_as_it_came(number, weighted):
+    weights = np.where(np.arange(len(Y)) % 5, WEIGHTS, 0.0)
+    tables = (X, Y, TASKS, weights) if weighted else (X, Y, TASKS)
+    bounds = [slice(0, 100), slice(100, 180), slice(180, len(Y))]
+    came = list(pieces(bounds, *tables))
+    model = PooledCTFARegressor().partial_fit([*came, came[0]]).forget(*came[0])
+    model.forget(*came[number])
+    left = np.delete(np.arange(len(Y)), np.r_[bounds[number]])
+    used = weights > 0.0 if weighted else np.ones(len(Y), dtype=bool)
+    fold = np.full(len(Y), -1)
+    fold[used] = deal_tasks(TASKS[used], 10)
+    targets = TargetAggregator(cv=PredefinedSplit(fold[left]))
+    expected = PooledCTFARegressor(targets=targets).fit(*(table[left] for table in tables))
+    assert_alike(expected, model, X[left], TASKS[left])
+    refused(model, "not added as one piece", *(table[5:40] for table in tables))
 
 
 @given(cuttings)
@@ -246,13 +257,14 @@ def test_forgetting_what_came_gives_back_the_model_before(cuts):
 
 
 def test_a_task_without_rows_is_gone():
-    model = PooledCTFARegressor().partial_fit(X, Y, TASKS)
     gone = TASKS == 2
+    others = X[~gone], Y[~gone], TASKS[~gone]
+    model = PooledCTFARegressor().partial_fit(*others).partial_fit(X[gone], Y[gone], TASKS[gone])
+    assert model.tasks_.tolist() == [0, 1, 2, 3, 4, 5]
     model.forget(X[gone], Y[gone], TASKS[gone])
     assert model.tasks_.tolist() == [0, 1, 3, 4, 5]
     assert {task for task, _ in model._sums.classes} == {0, 1, 3, 4, 5}
-    expected = dealt(~gone).fit(X[~gone], Y[~gone], TASKS[~gone])
-    assert_alike(expected, model, X[~gone], TASKS[~gone])
+    assert_alike(PooledCTFARegressor().fit(*others), model, X[~gone], TASKS[~gone])
 
 
 @pytest.mark.parametrize("n_left", [1, 2, 3])
@@ -330,7 +342,7 @@ def test_rows_far_from_zero_are_forgotten_too(offset):
 def test_what_cannot_be_forgotten_is_refused():
     half = len(Y) // 2
     start = X[:half], Y[:half], TASKS[:half]
-    model = PooledCTFARegressor().partial_fit(*start)
+    model = PooledCTFARegressor(targets=FIXED).partial_fit(*start)
     refused(model, f"{len(Y)} rows were given to forget and there are {half}", X, Y, TASKS)
     refused(model, "nothing would be left", *start)
     refused(model, "not among those", 5 * X[:50], Y[:50], TASKS[:50])
@@ -432,11 +444,12 @@ def through_a_file(model, folder):
 def test_a_saved_model_goes_on(targets, again, started, tmp_path):
     inputs, target, schools = LONG_X, LONG_Y, np.array([f"school {k}" for k in LONG])
     one = PooledCTFARegressor(LinearRegression(), targets=targets)
-    getattr(one, started)(inputs[:540], target[:540], schools[:540])
+    getattr(one, started)(inputs[:520], target[:520], schools[:520])
+    one.partial_fit(inputs[520:540], target[520:540], schools[520:540])
     two = again(one, tmp_path)
     for model in (one, two):
         model.partial_fit(inputs[540:], target[540:], schools[540:])
-        model.forget(inputs[:20], target[:20], schools[:20])
+        model.forget(inputs[520:540], target[520:540], schools[520:540])
     np.testing.assert_array_equal(one.history_.loss, two.history_.loss)
     np.testing.assert_array_equal(one.predict(inputs, schools), two.predict(inputs, schools))
 
@@ -462,18 +475,19 @@ def test_sums_in_a_file_must_fit_together(change, tmp_path):
         persistence.load(tmp_path / "model.ctfa")
 
 
-@pytest.mark.parametrize("limit", [1.2, "auto"])
-def test_no_rows_of_tasks_go_twice(limit):
+def test_no_rows_of_tasks_go_twice():
     rows = (X, Y, TASKS)
     first, second = (tuple(table[part] for table in rows) for part in (slice(90), slice(90, None)))
     some = tuple(table[100:110] for table in rows)
-    model = PooledCTFARegressor(targets=TargetAggregator(max_loss=limit))
+    model = PooledCTFARegressor(targets=FIXED)
     model.partial_fit([first, second, first]).forget(*first).forget(*some)
     refused(model, "forgotten already", *some)
     model.partial_fit(*some).forget(*some)
     refused(model, "forgotten already", *some)
     again = pickle.loads(pickle.dumps(model)).forget(*first)
     refused(again, "forgotten already", *first)
+    model = PooledCTFARegressor().partial_fit([first, second, first]).forget([first, first])
+    refused(model, "not added as one piece", *first)
 
 
 def test_no_digits_of_a_difference_between_columns_are_refused():

@@ -50,7 +50,7 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
         How tasks are merged; None is ``TargetAggregator()``, "passthrough" leaves every task by
         itself. For the criterion "risk" or a callable. ``max_loss="auto"`` is the limit of the
         smallest error on folds of the rows of each task (``cv=10`` holds out a tenth of every task,
-        dealt at random; give a splitter for rows in time), by linear models with this head.
+        see Notes; give a splitter for rows in time), by linear models with this head.
         ``connectivity`` is a graph of the tasks in the order of ``tasks_``; a callable receives
         their mean inputs as rows.
         ``scale`` is the unit of gains: ``"standard"`` the variance of the target within tasks, one
@@ -76,14 +76,13 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
     evidence; ``targets="passthrough"`` needs none. There is no ``compare`` and no ``stability``
     here: cross-validate, with the ids as a column of ``X`` (see ``fit``).
 
-    Collections of Dask: everything is as for the same rows in memory, but for the folds of an
-    integer ``cv``. In memory the rows of each task are sorted and then dealt, as many to every
-    fold; rows in chunks are dealt by a hash of their numbers, so that chunks and their order do not
-    matter, but folds differ a little in size and in what they choose. A splitter
-    (``PredefinedSplit``, lists of rows) gives the same folds either way. Regressors that are no
-    least squares and features judged on folds need the rows, which are gathered up to 2 GiB. Rows
-    of ``partial_fit`` are dealt like those in chunks, and so are those of a ``fit`` in memory once
-    others are added to them.
+    An integer ``cv`` deals the rows of each task to the folds in the order in which they come, once
+    round all folds and then again, each time in another order of the folds. Rows in memory, in
+    Dask's collections and in pieces (``partial_fit``) are dealt alike, in any chunks and any units
+    of ``X`` and ``y``; rows in another order may choose another limit.
+
+    Collections of Dask: everything is as for the same rows in memory. Regressors that are no least
+    squares and features judged on folds need the rows, which are gathered up to 2 GiB.
 
     Attributes
     ----------

@@ -84,10 +84,7 @@ class PooledFit(FittedGroups, StreamingTasks):
     def _keep_sums_of_rows(
         self, sample: check.Sample, target: FloatArray, known: check.Tasks, sample_weight: Any
     ) -> None:
-        """Keep the sums of a fit in memory, where others can be added to them and they are small.
-
-        Rows are dealt as those of pieces are, whatever folds the fit had.
-        """
+        """Keep the sums of a fit in memory, where rows can be added to them and they are small."""
         wanted, needs_rows = self._asks_of()
         numbers = [want.cv for want in wanted]
         if needs_rows is None and all(isinstance(cv, Integral) for cv in numbers):

@@ -12,6 +12,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.utils import check_random_state
 
 from ctfa import _validation as check
+from ctfa._collections import deal_tasks, splits_of
 from ctfa._merging import TIE, MergeProblem, PathPoint, loss_unit, solve_path
 from ctfa._target_aggregator import TargetAggregator
 from ctfa._target_rule import warn_that_folds_were_stopped
@@ -269,27 +270,7 @@ def read_splits(
     if groups is not None or not isinstance(cv, Integral):
         return check.read_folds(cv, sample, tasks.target, groups)
     longest = int(np.bincount(tasks.index).max())
-    fold = deal(tasks, check.read_fold_count(cv, longest))
-    return [
-        (np.flatnonzero(fold != number), np.flatnonzero(fold == number))
-        for number in range(int(fold.max()) + 1)
-    ]
-
-
-def deal(tasks: TaskRows, n_folds: int) -> IntArray:
-    """Deal the rows of each task to folds at random, whatever order rows and tasks come in.
-
-    Rows are put in the order of their values first and tasks in that of their means, so that the
-    same data are dealt alike.
-    """
-    fold = np.empty(tasks.index.size, dtype=np.intp)
-    means = [float(np.sort(tasks.target[rows]).mean()) for rows in tasks.rows]
-    for place, task in enumerate(np.argsort(means, kind="stable")):
-        rows = tasks.rows[task]
-        rows = rows[np.lexsort((tasks.target[rows], *tasks.inputs[rows].T[::-1]))]
-        shuffled = np.random.default_rng(rows.size).permutation(rows.size)
-        fold[rows] = (shuffled + place) % n_folds
-    return fold
+    return splits_of(deal_tasks(tasks.index, check.read_fold_count(cv, longest)))
 
 
 def _judge_fold(

@@ -154,23 +154,7 @@ def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequen
     there is no such table.
     """
     da = importlib.import_module("dask.array")
-    each = np.empty(len(told), dtype=object)
-    each[:] = told
-    arguments: list[Any] = [da.from_array(each, chunks=1), "i"]
-    for number, table in enumerate(tables):
-        if table is not None:
-            arguments += [table, "i" if table.ndim == 1 else ("i", f"k{number}")]
-    parts = da.blockwise(
-        _boxed_answer,
-        "i",
-        *arguments,
-        function=function,
-        given=[table is not None for table in tables],
-        dtype=object,
-        align_arrays=False,
-        concatenate=True,
-        meta=np.empty(0, dtype=object),
-    )
+    parts = _answers(function, tables, told)
     total = da.reduction(
         parts,
         chunk=_as_it_is,
@@ -184,6 +168,55 @@ def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequen
         split_every=SPLIT_EVERY,
     )
     return _unboxed(compute(total))
+
+
+def in_turn(
+    function: Callable[..., Any],
+    tables: Sequence[Any],
+    told: Sequence[Any],
+    before: Any,
+    after: Callable[[Any, Any], Any],
+) -> Any:
+    """What came before each chunk, one box a chunk, for functions that must know it.
+
+    ``after(before, answer)`` is what came before the next one, ``answer`` being what a function
+    makes of a chunk as in ``add_chunks``. All is one graph: a chunk waits for those before it to
+    be counted, and is not read again.
+    """
+    da, dask = importlib.import_module("dask.array"), importlib.import_module("dask")
+    follow, boxed = dask.delayed(_following, pure=False), dask.delayed(_boxed, pure=False)
+    now = dask.delayed(before, pure=False, traverse=False)
+    boxes = []
+    for answer in _answers(function, tables, told).to_delayed(optimize_graph=False):
+        boxes.append(da.from_delayed(boxed(now), (1,), meta=np.empty(0, dtype=object)))
+        now = follow(after, now, answer)
+    return da.concatenate(boxes)
+
+
+def _following(after: Callable[[Any, Any], Any], before: Any, answer: Any) -> Any:
+    return after(before, _unboxed(answer))
+
+
+def _answers(function: Callable[..., Any], tables: Sequence[Any], told: Sequence[Any]) -> Any:
+    """What a function makes of every chunk, one box each."""
+    da = importlib.import_module("dask.array")
+    each = np.empty(len(told), dtype=object)
+    each[:] = told
+    arguments: list[Any] = [da.from_array(each, chunks=1), "i"]
+    for number, table in enumerate(tables):
+        if table is not None:
+            arguments += [table, "i" if table.ndim == 1 else ("i", f"k{number}")]
+    return da.blockwise(
+        _boxed_answer,
+        "i",
+        *arguments,
+        function=function,
+        given=[table is not None for table in tables],
+        dtype=object,
+        align_arrays=False,
+        concatenate=True,
+        meta=np.empty(0, dtype=object),
+    )
 
 
 def _boxed_answer(told: Any, *blocks: Any, function: Any, given: Sequence[bool]) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -22,6 +23,9 @@ from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 
+#: Where the numbers begin by which folds are put in another order each time.
+SEED = np.uint64(0x9E3779B97F4A7C15)
+
 
 class TaskSample(NamedTuple):
     """Rows that stand in for those of tasks, their target, and whose they are."""
@@ -36,7 +40,12 @@ class _Cut(NamedTuple):
 
     start: int | None  # first row; None where nobody has counted
     classes: Classes  # by the folds of a splitter
-    n_dealt: int  # folds that rows are dealt to by what they hold; 0 for none
+    n_dealt: int  # folds that the rows of each task are dealt to in turn; 0 for none
+    digested: bool = False  # whether the rows are to be known again
+
+
+#: Rows of each task that have come, the tasks in the order in which they came first.
+Arrived = Mapping[Any, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,29 +76,33 @@ class TaskCollection:
     ) -> tuple[TaskSample, tuple[Sums, int] | None]:
         """Rows that stand in for those of each task in each fold that is wanted.
 
-        A number of folds deals rows by a hash of what they hold: the same rows are dealt alike,
-        whatever their order and chunks. Then, or without folds, the sums are handed on with that
-        number, too: other rows can be added to them.
+        A number of folds deals the rows of each task in their order, whatever their chunks
+        (``deal_rows``). Then, or without folds, the sums are handed on with that number, too:
+        other rows can be added to them.
         """
         n_dealt = 0
         if wanted and isinstance(wanted[0].cv, Integral) and groups is None:
             cv = wanted[0].cv
             n_dealt, wanted = check.read_fold_count(cv, int(cv)), ()
         classes = self.data.classes(wanted, groups)
-        sums = self._sum_by(classes, n_dealt)
+        sums = self._sum_by(_Cut(0, classes, n_dealt), {})
         check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
         check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
         weighed = self.data.weights is not None
         found = stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
         return found, None if wanted else (sums, n_dealt)
 
-    def sums(self, n_dealt: int) -> Sums:
-        """Sum up all rows by task and the fold that they are dealt to; 0 for no folds."""
-        return self._sum_by(self.data.classes(), n_dealt)
+    def sums(self, n_dealt: int, arrived: Arrived | None = None, *, digested: bool = False) -> Sums:
+        """Sum up all rows by task and the fold that they are dealt to; 0 for no folds.
 
-    def _sum_by(self, classes: Classes, n_dealt: int) -> Sums:
-        sums = self._sums(classes, n_dealt)
-        check.require_all_rows(sums.n_rows, classes.n_rows)
+        ``arrived`` are rows that came before. Where there are folds, the tasks of the sums are in
+        the order in which they came.
+        """
+        return self._sum_by(_Cut(0, self.data.classes(), n_dealt, digested), arrived or {})
+
+    def _sum_by(self, cut: _Cut, arrived: Arrived) -> Sums:
+        sums = self._sums(cut, arrived)
+        check.require_all_rows(sums.n_rows, cut.classes.n_rows)
         self._refuse(sums)
         return sums
 
@@ -99,17 +112,22 @@ class TaskCollection:
         rows = self.data.gathered(why, instead)
         return rows, _dask.gather([self.ids])[0]
 
-    def _sums(self, classes: Classes, n_dealt: int) -> Sums:
+    def _sums(self, cut: _Cut, arrived: Arrived) -> Sums:
         if not self.data.is_lazy:
-            told = _Cut(0, classes, n_dealt)
             _, inputs, target = self.data.tables
-            return _counted(_sum_chunk(told, self.ids, inputs, target, self.data.weights))
-        first = self.data.tables[1]
+            return _counted(_sum_chunk(cut, self.ids, inputs, target, self.data.weights, arrived))
+        first, classes = self.data.tables[1], cut.classes
         cuts = [
-            _Cut(start, classes if start is None else classes.of_rows(start, int(size)), n_dealt)
+            cut._replace(
+                start=start, classes=classes if start is None else classes.of_rows(start, int(size))
+            )
             for start, size in zip(_dask.starts_of(first), first.chunks[0], strict=True)
         ]
-        tables = (self.ids, *self.data.tables[1:], self.data.weights)
+        before = None
+        if cut.n_dealt:
+            whose = (self.ids, self.data.weights)
+            before = _dask.in_turn(_arrivals_of, whose, cuts, arrived, _with_arrivals)
+        tables = (self.ids, *self.data.tables[1:], self.data.weights, before)
         return _counted(_dask.add_chunks(_sum_chunk, tables, cuts))
 
     def _refuse(self, sums: Sums) -> None:
@@ -137,7 +155,7 @@ def stand_in_tasks(
     folds = classes.folds(own)
     if n_dealt:
         check.read_fold_count(n_dealt, int(np.bincount(task, counts).max()))
-        folds = {"limit": _dealt(own)}
+        folds = {"limit": splits_of(own)}
     plain = bool((counts == 1.0).all())
     sample = check.Sample(
         np.ascontiguousarray(rows[:, :-1]),
@@ -169,7 +187,7 @@ def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
 def _counted(sums: Sums) -> Sums:
     """Without classes of which no row counts."""
     counted = {key: part for key, part in sums.classes.items() if part.n_samples}
-    return Sums(sums.n_rows, counted, sums.trouble, sums.has_gaps)
+    return replace(sums, classes=counted)
 
 
 def apart(X: Any, tasks: Any) -> tuple[Any, Any]:
@@ -267,7 +285,7 @@ class _Parts(NamedTuple):
         yield from self.rows
 
 
-def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any) -> Sums:
+def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any, arrived: Any) -> Sums:
     inputs = np.asarray(to_numpy(inputs), dtype=np.float64)
     target = as_column(np.asarray(to_numpy(target), dtype=np.float64))
     names, code = read_codes(ids, len(inputs), told.start or 0)
@@ -275,14 +293,58 @@ def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any) -> 
     for number, where in told.classes.parts(len(inputs)):
         fold[where] = number
     if told.n_dealt:
-        fold = deal_rows((inputs, target), told.n_dealt)
+        names, code = _in_order(names, code, weights)
+        before = arrived.item() if isinstance(arrived, np.ndarray) else arrived
+        here = code >= 0
+        fold = np.full(len(inputs), -1, dtype=np.intp)
+        fold[here] = deal_rows(code[here], told.n_dealt, *_places(names, before))
     parts = [
         ((names[task], number), rows) for task, number, rows in _grouped(code, fold) if number >= 0
     ]
     width = inputs.shape[1] + 1
     n_summed = sum(rows.size > width + 1 for _, rows in parts)
     check.require_room_for_sums(width, n_summed, SUMS_LIMIT)
-    return sum_up((None, inputs, target), weights, told.start, _Parts(parts))
+    tables = (None, inputs, target)
+    sums = sum_up(tables, weights, told.start, _Parts(parts), digested=told.digested)
+    if not told.digested:
+        return sums
+    digest = hashlib.blake2b(sums.digests[0] + repr(names).encode(), digest_size=16)
+    digest.update(code.tobytes())
+    return replace(sums, digests=(digest.digest(),))
+
+
+def _in_order(names: list[Any], code: IntArray, weights: Any) -> tuple[list[Any], IntArray]:
+    """Ids in the order of their first rows; rows of weight zero do not count and have -1."""
+    used = np.ones(code.size, dtype=bool)
+    if weights is not None:
+        used = np.asarray(to_numpy(weights)).reshape(-1) > 0.0
+        code = np.where(used, code, -1)
+    present, first = np.unique(code[used], return_index=True)
+    present = present[np.argsort(first)]
+    place = np.full(len(names) + 1, -1, dtype=np.intp)
+    place[present] = np.arange(present.size)
+    return [names[task] for task in present], place[code]
+
+
+def _places(names: Sequence[Any], arrived: Arrived) -> tuple[IntArray, IntArray]:
+    """Which task in order of arrival each is, and how many of its rows have come before."""
+    known = {task: number for number, task in enumerate(arrived)}
+    for task in names:
+        known.setdefault(task, len(known))
+    places = np.array([known[task] for task in names], dtype=np.intp)
+    return places, np.array([arrived.get(task, 0) for task in names], dtype=np.intp)
+
+
+def _arrivals_of(told: _Cut, ids: Any, weights: Any) -> Arrived:
+    """Rows of each task in a chunk."""
+    names, code = _in_order(*read_codes(ids, int(ids.shape[0]), told.start or 0), weights)
+    counts = np.bincount(code[code >= 0], minlength=len(names)).tolist()
+    return dict(zip(names, counts, strict=True))
+
+
+def _with_arrivals(before: Arrived, more: Arrived) -> Arrived:
+    """All rows of each task that have come."""
+    return {**before, **{task: before.get(task, 0) + count for task, count in more.items()}}
 
 
 def read_codes(ids: Any, n_rows: int, start: int = 0) -> tuple[list[Any], IntArray]:
@@ -301,15 +363,31 @@ def read_codes(ids: Any, n_rows: int, start: int = 0) -> tuple[list[Any], IntArr
     return list(place), code
 
 
-def deal_rows(tables: Sequence[FloatArray], n_folds: int) -> IntArray:
-    """Fold of each row, by a hash of its numbers; rows that are equal are dealt together."""
-    mixed = np.full(len(tables[0]), 0x9E3779B97F4A7C15, dtype=np.uint64)
-    for table in tables:
-        # Adding zero makes one of the two zeros.
-        bits = np.ascontiguousarray(table.T + 0.0).view(np.uint64)
-        for column in bits:
-            mixed = _mixed(mixed ^ column)
-    return np.asarray(_mixed(mixed) % np.uint64(n_folds), dtype=np.intp)
+def deal_rows(task: IntArray, n_folds: int, places: IntArray, starts: IntArray) -> IntArray:
+    """Fold of each row of the tasks ``0, 1, ...``: of every task as many rows in each as can be.
+
+    The rows of a task go round the folds in the order in which they come, each time in another
+    order of the folds, lest what returns among the rows (weekdays, men and women in turn) be one
+    fold. Tasks begin at different folds, by their places among all. A row is dealt once and for
+    all, whatever comes after it: so rows in memory, in chunks and in pieces are dealt alike, and
+    in any units. ``starts`` are the rows of each task that came before.
+    """
+    order = np.argsort(task, kind="stable")
+    counts = np.bincount(task, minlength=places.size)
+    number = np.empty(task.size, dtype=np.intp)
+    number[order] = np.arange(task.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    number += starts[task]
+    rounds, place = np.unique(number // n_folds, return_inverse=True)
+    steps = rounds[:, None] * n_folds + np.arange(n_folds)
+    turned = np.argsort(_mixed(steps.astype(np.uint64) + SEED), axis=1)
+    return np.asarray((turned[place, number % n_folds] + places[task]) % n_folds)
+
+
+def deal_tasks(task: IntArray, n_folds: int) -> IntArray:
+    """Fold of each row in memory, all of which are here."""
+    _, first, code = np.unique(task, return_index=True, return_inverse=True)
+    places = np.argsort(np.argsort(first))
+    return deal_rows(code, n_folds, places, np.zeros_like(places))
 
 
 def _mixed(words: AnyArray) -> AnyArray:
@@ -329,7 +407,8 @@ def _grouped(code: IntArray, fold: IntArray) -> Iterator[tuple[int, int, IntArra
         yield int(code[rows[0]]), int(fold[rows[0]]), rows
 
 
-def _dealt(fold: IntArray) -> list[Split]:
+def splits_of(fold: IntArray) -> list[Split]:
+    """Rows to learn from and to judge by, of each fold."""
     return [
         (np.flatnonzero(fold != number), np.flatnonzero(fold == number))
         for number in np.unique(fold)

@@ -64,11 +64,11 @@ class StreamingTasks(Streaming):
 
         Notes
         -----
-        Where folds choose ``max_loss="auto"`` their number is given, and rows are dealt to them by
-        a hash of their numbers, as those of a Dask collection are: pieces and their order do not
-        matter. Regressors are those that learn from sums: LinearRegression, Ridge, Lasso and
-        ElasticNet. Each row given to ``fit`` counts, too, where that kept its sums; it is dealt by
-        its hash from then on.
+        Where folds choose ``max_loss="auto"`` their number is given, and the rows of each task are
+        dealt to them as they come: whatever pieces they come in, the folds are those of ``fit`` on
+        all rows in the same order. Regressors are those that learn from sums: LinearRegression,
+        Ridge, Lasso and ElasticNet. Each row given to ``fit`` counts, too, where that kept its
+        sums.
 
         Examples
         --------
@@ -87,9 +87,10 @@ class StreamingTasks(Streaming):
     def forget(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
         """Subtract rows that were added before, and solve again: as if they had never come.
 
-        Any rows, in any pieces. A task of which all rows are forgotten is none any more. Rows that
-        cannot have been among those added are refused, and so is what would leave nothing but the
-        rounding of sums.
+        Where there are folds, pieces are forgotten as they were added, and the rows that stay keep
+        their folds; elsewhere any rows can be, in any pieces. A task of which all rows are
+        forgotten is none any more. Rows that cannot have been among those added are refused, and so
+        is what would leave nothing but the rounding of sums.
 
         Parameters
         ----------
@@ -107,7 +108,9 @@ class StreamingTasks(Streaming):
         >>> rng = np.random.default_rng(0)
         >>> school = np.repeat(["a", "b", "c"], [60, 40, 80])
         >>> X, y = rng.normal(size=(180, 2)), rng.normal(size=180)
-        >>> model = PooledCTFARegressor().partial_fit(X, y, school)
+        >>> model = PooledCTFARegressor().partial_fit(X[:100], y[:100], school[:100])
+        >>> model.partial_fit(X[100:], y[100:], school[100:]).tasks_.tolist()
+        ['a', 'b', 'c']
         >>> model.forget(X[100:], y[100:], school[100:]).tasks_.tolist()
         ['a', 'b']
         """
@@ -128,14 +131,16 @@ class StreamingTasks(Streaming):
         folds = self._folds_of_stream()
         if known is None:
             known = TaskSums.begin(sum(data.data.widths), int(folds.get("limit", 0)))
-        self._sums = known.plus(_sums_of(data, known, folds))
+        check.require_same_folds(known.folds, folds)
+        self._sums = known.plus(_with_rows(known.sums_of(data)))
 
     def _subtract(self, piece: TaskPiece) -> None:
         known = getattr(self, "_sums", None)
         check.require_sums(known, type(self).__name__)
         assert known is not None
         data = self._read_rows(piece, reset=False)
-        self._sums = known.minus(_sums_of(data, known, self._folds_of_stream()))
+        check.require_same_folds(known.folds, self._folds_of_stream())
+        self._sums = known.minus(_with_rows(known.sums_of_known(data)))
 
     def _folds_of_stream(self) -> dict[str, Any]:
         folds = {want.purpose: want.cv for want in self._asks_of_stream()}
@@ -168,9 +173,7 @@ class StreamingTasks(Streaming):
         return TaskCollection.of_rows(inputs, target, listed, weights)
 
 
-def _sums_of(data: TaskCollection, known: TaskSums, folds: dict[str, Any]) -> Sums:
-    check.require_same_folds(known.folds, folds)
-    sums = data.sums(known.n_dealt)
+def _with_rows(sums: Sums) -> Sums:
     check.require_rows_in_piece(sum(part.n_samples for part in sums.classes.values()))
     return sums
 

@@ -189,7 +189,7 @@ def refuse_option(option: str, given: Any, why: str, instead: str) -> None:
 
 
 def read_fold_count(cv: Any, longest: int) -> int:
-    """Into how many folds the rows of each task are dealt; no more than the longest task has."""
+    """Into how many folds the rows of each task are dealt; some task must have two of them."""
     if isinstance(cv, bool) or int(cv) < 2:
         raise ValueError(f"cv={cv!r} gives no folds: use two or more.")
     if longest < 2:
@@ -197,7 +197,7 @@ def read_fold_count(cv: Any, longest: int) -> int:
             "max_loss='auto' needs rows to judge by, and no task has two: give max_loss as a "
             "number (1.5 suits most data)."
         )
-    return min(int(cv), longest)
+    return int(cv)
 
 
 def require_judged(n_judged: int, cv: Any) -> None:

@@ -269,6 +269,9 @@ def _task_sums(value: Any) -> None:
     _require(_is_vector(value.largest, width, "f"), "sums have lost what they were")
     known = value.pieces is None or isinstance(value.pieces, dict)
     _require(known, "sums have lost which pieces came")
+    came = value.arrived
+    counted = isinstance(came, dict) and all(isinstance(n, int) and n > 0 for n in came.values())
+    _require(counted, "sums have lost how many rows of each task came")
 
 
 def _coordinates(value: Any) -> None:
