@@ -6,11 +6,15 @@ import datetime
 import io
 import json
 import math
+import struct
+import subprocess
 import sys
 import types
+import warnings
 import zipfile
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -23,6 +27,7 @@ from ctfa import (
     PooledCTFARegressor,
     TargetAggregator,
 )
+from ctfa._streaming import TaskSums
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.labelled import LabelledFit
 from ctfa.labelled._coordinates import Coordinate, Coordinates
@@ -184,6 +189,11 @@ def test_a_value_met_twice_is_one_value_again():
     one, two, three = round_trip([shared, shared, shared[0]])
     assert one is two
     assert one[0] is three
+
+
+def test_labels_in_two_levels_may_say_the_same_often():
+    labels = pandas.MultiIndex.from_product([["rain", 1], range(50)])
+    assert round_trip(labels).equals(labels)
 
 
 def test_a_file_cut_anywhere_is_refused():
@@ -509,3 +519,190 @@ def test_positions_beyond_a_sparse_matrix_are_refused():
     assert loaded(data).targets.connectivity.shape == (3, 3)
     with pytest.raises(PersistenceError, match="connectivity"):
         loaded(wrong)
+
+
+def zipped(members, method=zipfile.ZIP_DEFLATED):
+    """A zip of (name, data)."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method, compresslevel=1) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that are there twice
+        for name, data in members:
+            if isinstance(data, int):  # so many blanks
+                with file.open(name, "w") as out:
+                    for _ in range(0, data, 2**20):
+                        out.write(b" " * 2**20)
+            else:
+                file.writestr(name, data)
+    return stream.getvalue()
+
+
+def lying(data, name, size):
+    """The same zip, whose directory gives a member another size."""
+    where = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode("ascii")))
+    return data[: where + 24] + size.to_bytes(4, "little") + data[where + 28 :]
+
+
+def text_of(node):
+    return json.dumps({**tree_of(), "model": node}, separators=(",", ":"))
+
+
+def with_parameter(node):
+    """The text of a model with a parameter, and its arrays."""
+    return text_of({"object": {"class": "CTFARegressor", "state": {"head": node}}})
+
+
+def doubled(kind, levels=50):
+    """A value that holds two of a value that holds two of ...: each written once, and named."""
+    node = {kind: [1], "id": 0}
+    for number in range(1, levels):
+        node = {kind: [node, {"same": number - 1}], "id": number}
+    return node
+
+
+def many(sign, n):
+    """A text that holds so many of these, and hardly anything else."""
+    return with_parameter({"list": ["HERE"]}).replace('"HERE"', f"{sign}," * n + sign)
+
+
+#: What hostile files unpack to, and what loading one may take: a small model may take half of it.
+HUGE, ROOM = 2**29 + 2**28, 2**29
+NO_ARRAYS = zipped([])
+ONE = {"array": {"of": 0, "at": 0, "shape": [1], "order": "C", "free": True}}
+
+
+def hostile():
+    """Small files that would take gigabytes, or never end, by what is wrong with each."""
+    text = json.dumps(tree_of())
+
+    def file(text, arrays=NO_ARRAYS, method=zipfile.ZIP_DEFLATED):
+        return zipped([("model.json", text), ("arrays.npz", arrays)], method)
+
+    files = {
+        "compressed by bzip2": file(text, method=zipfile.ZIP_BZIP2),
+        "compressed by LZMA": file(text, method=zipfile.ZIP_LZMA),
+        "arrays in bzip2": file(text, zipped([("0.npy", 2**20)], zipfile.ZIP_BZIP2)),
+    }
+    bomb, packed = file(HUGE), zipped([("0.npy", HUGE)])
+    files["blanks"] = bomb
+    files["blanks that are said to be few"] = lying(bomb, "model.json", 1000)
+    files["blanks that are said to be many"] = lying(bomb, "model.json", 2**32 - 2)
+    files["blanks as an array"] = file(text, packed)
+    files["an array that is said to be short"] = file(text, lying(packed, "0.npy", 1000))
+    files["blanks as arrays"] = zipped([("model.json", text), ("arrays.npz", HUGE)])
+    files["a directory of a million"] = file(text, npz_of_entries(10**6))
+    files["members over each other"] = over_each_other(text)
+    files["a name twice"] = zipped([("model.json", text)] * 2 + [("arrays.npz", NO_ARRAYS)])
+    for name, sign in (("lists", "[]"), ("dictionaries", "{}")):
+        files[f"empty {name}"] = file(many(sign, 12_000_000))
+    files["empty lists of a kind"] = file(many('{"list":[]}', 4_000_000))
+    files["nested lists"] = file("[" * 10**6)
+    files["a number of a million digits"] = file(
+        with_parameter({"list": [0]}).replace("[0]", f"[{'1' * 10**6}]")
+    )
+    files["a character of four bytes"] = file(text[:-1] + ',"é😀":"' + "a" * 60_000_000 + '"}')
+    for kind in ("list", "tuple"):
+        files[f"{kind}s of themselves"] = file(with_parameter(doubled(kind)))
+    files["a key of tuples of tuples"] = file(with_parameter({"dict": [[doubled("tuple"), 1]]}))
+    gain = {"list": [1], "id": 0}
+    for number in range(1, 50):
+        state = {"value": gain, "standard_error": {"same": number - 1}}
+        gain = {"object": {"class": "Gain", "state": state}, "id": number}
+    files["a key of results of results"] = file(with_parameter({"dict": [[gain, 1]]}))
+    files["an entry of results of results"] = file(with_parameter({"set": [gain]}))
+    alike = [{"int": hex(k * (2**61 - 1))} for k in range(1, 100_000)]
+    files["keys of one hash"] = file(with_parameter({"dict": [[key, 0] for key in alike]}))
+    files["tuples of one hash"] = file(
+        with_parameter({"dict": [[{"tuple": [key]}, 0] for key in alike]})
+    )
+    files["entries of one hash"] = file(with_parameter({"set": alike}))
+    files["names of one hash"] = file(
+        with_parameter({"list": [{"list": [], "id": k * (2**61 - 1)} for k in range(1, 100_000)]})
+    )
+    files["a long key over many values"] = file(
+        with_parameter({"dict": [["k" * 10**6, {"list": [*range(100_000), {"what": 1}]}]]})
+    )
+    files["a class of a long name"] = file(text_of({"object": {"class": "C" * 10**7, "state": {}}}))
+    for name, shape in {
+        "negative": [-1],
+        "beyond": [2**62],
+        "many directions": [10**4000] * 10_000,
+        "nothing of much": [0, 2**40],
+    }.items():
+        array = {"array": {**ONE["array"], "shape": shape}}
+        files[f"a shape that is {name}"] = file(with_parameter(array), npz(np.zeros(1)))
+    files["a range without end"] = file(with_parameter({"range": [0, 2**60, 1]}))
+    nothing = {"sparse": ["csr", True, [10**9, 2], [ONE, ONE, ONE]]}
+    files["a matrix of nothing"] = file(with_parameter(nothing), npz(np.zeros(9)))
+    sums = {"next_fold": {"tuple": []}, "pieces": {"dict": []}, "largest": None, "targets": None}
+    files["folds without end"] = file(
+        with_parameter(
+            {
+                "object": {
+                    "class": "TaskSums",
+                    "state": {f.name: sums.get(f.name) for f in dataclasses.fields(TaskSums)}
+                    | {"n_dealt": 2**40, "n_columns": 1}
+                    | {"classes": {"dict": [[{"tuple": ["a", "x"]}, 1]]}},
+                }
+            }
+        )
+    )
+    return files
+
+
+def npz_of_entries(n):
+    """A zip with a directory of many entries and no members."""
+    entry = b"PK\x01\x02" + bytes(42)
+    directory = entry * n
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0, 0, len(directory), 0, 0)
+    return directory + end
+
+
+def over_each_other(text):
+    """Many members that are all the same one."""
+    one = zipped([("0.npy", bytes(10**6))])
+    at = one.index(b"PK\x01\x02")
+    entry, end = one[at:-22], one[-22:]
+    directory = b"".join(entry.replace(b"0.npy", b"%d.npy" % k) for k in range(10))
+    end = end[:8] + struct.pack("<HHL", 10, 10, len(directory)) + end[16:]
+    return zipped([("model.json", text), ("arrays.npz", one[:at] + directory + end)])
+
+
+LOADS = """
+import json, pathlib, resource, sys
+from ctfa.persistence import PersistenceError, load
+
+with open("/proc/self/statm") as file:
+    taken = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + int(sys.argv[2]), taken + int(sys.argv[2])))
+for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
+    print(path.name, end=": ", flush=True)
+    try:
+        load(path)
+        print("loaded", flush=True)
+    except PersistenceError as error:
+        print("refused", json.dumps(str(error)), flush=True)
+    except BaseException as error:
+        print("raised", repr(error)[:200], flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited where Linux is")
+def test_hostile_files_are_refused_in_little_memory_and_time(tmp_path):
+    files = hostile()
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        assert len(data) < 10_000_000
+    command = [sys.executable, "-c", LOADS, str(tmp_path), str(ROOM)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert not done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(files)
+    for line in lines:
+        name, _, found = line.partition(": ")
+        verdict, _, said = found.partition(" ")
+        assert verdict == "refused", line
+        sentence = json.loads(said)
+        assert sentence.startswith("This file "), line
+        assert "memory" not in sentence.lower(), line
+        assert "\n" not in sentence, line
+        assert len(sentence) < 600, name

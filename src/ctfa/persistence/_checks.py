@@ -14,7 +14,10 @@ import numpy as np
 from ctfa._streaming import RunningSums, TaskSums
 from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
-from ctfa.persistence._errors import damaged
+from ctfa.persistence._errors import damaged, shown
+
+#: More ways to fold rows, and more folds, than anybody has: their product is taken.
+MOST_FOLDINGS, MOST_FOLDS = 64, 2**31
 
 
 def check_state(name: str, value: Any) -> None:
@@ -141,7 +144,8 @@ def _regressor(value: Any) -> None:
 def _container(value: Any) -> None:
     """Refuse anything but a library of data frames: predictions import it by its name."""
     library = vars(value).get("_library")
-    _require(library in (None, "pandas", "polars"), f"predictions cannot be handed to {library!r}")
+    if library not in (None, "pandas", "polars"):
+        raise damaged(f"predictions cannot be handed to {shown(library)}")
 
 
 def _pipeline(value: Any) -> None:
@@ -243,7 +247,9 @@ def _running_sums(value: Any) -> None:
     widths, folds = value.widths, value.folds
     n_columns = sum(widths)
     _require(
-        isinstance(folds, dict) and all(isinstance(k, int) and k > 1 for k in folds.values()),
+        isinstance(folds, dict)
+        and len(folds) <= MOST_FOLDINGS
+        and all(isinstance(k, int) and 1 < k < MOST_FOLDS for k in folds.values()),
         "sums are of no folds",
     )
     n_classes = math.prod(folds.values())
@@ -261,8 +267,11 @@ def _task_sums(value: Any) -> None:
     whole = isinstance(n_dealt, int) and isinstance(width, int) and n_dealt >= 0
     _require(whole, "sums of tasks are of no folds")
     for key, part in value.classes.items():
-        inside = isinstance(key, tuple) and len(key) == 2 and key[1] in range(max(n_dealt, 1))
-        _require(inside, "sums of tasks are of other folds than they say")
+        pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int)
+        # Not "in range(...)", which looks for what is no whole number one by one.
+        _require(
+            pair and 0 <= key[1] < max(n_dealt, 1), "sums of tasks are of other folds than they say"
+        )
         same = part.n_columns == width and _is_vector(value.most.get(key), width, "f")
         _require(same, "sums of tasks are of other columns than they say")
     _require(value.most.keys() == value.classes.keys(), "sums of tasks are of others")
@@ -278,6 +287,7 @@ def _coordinates(value: Any) -> None:
 
 
 def _tasks(value: Any) -> None:
+    _require(len(value.dims) <= MOST_FOLDINGS, "tasks lie along too many dimensions")
     n_cells = 1
     for dim in value.dims:
         n_cells *= value.coords.sizes[dim]
