@@ -12,6 +12,7 @@ import sys
 import types
 import warnings
 import zipfile
+from functools import partial
 
 import numpy as np
 import pandas
@@ -19,10 +20,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from joblib import effective_n_jobs
 from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor, RadiusNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    PowerTransformer,
+    SplineTransformer,
+    StandardScaler,
+)
 
 from ctfa import (
     CTFARegressor,
+    FeatureAggregator,
     MultiInputCTFARegressor,
     PooledCTFARegressor,
     TargetAggregator,
@@ -403,7 +418,10 @@ def put(name, value):
         *path, last = name.split(".")
         for part in path:
             holder = holder[int(part)] if part.isdigit() else getattr(holder, part)
-        object.__setattr__(holder, last, value)
+        if last.isdigit():
+            holder[int(last)] = value
+        else:
+            object.__setattr__(holder, last, value)
 
     return change
 
@@ -470,6 +488,37 @@ def test_a_model_of_own_rows_that_cannot_be_is_refused(name, value):
         loaded(changed(POOLED, put(name, value)))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("regressors_.0.coef_", np.zeros(7)),
+        ("regressors_.0.coef_", "x"),
+        ("regressors_.0.coef_", np.full(MODEL.regressors_[0].coef_.shape, np.nan)),
+        ("regressors_.0.intercept_", "x"),
+        ("regressors_.0.intercept_", np.inf),
+        ("regressors_.0", 3),
+        ("features_.0.n_features_in_", 0.5),
+        ("features_.0.feature_names_in_", []),
+        ("targets_.scales_", np.zeros(3)),
+        ("targets_.scales_", np.array([1.0, -1.0, 1.0])),
+        ("targets_.scales_", np.array([1.0, np.nan, 1.0])),
+        ("targets_.offsets_", np.full(3, np.inf)),
+        ("targets_.signs_", np.full(3, 0.5)),
+        ("targets_._names", (1, 2, 3)),
+        ("targets_.baseline_means_", "x"),
+        ("trust_", np.full(3, np.nan)),
+        ("trust_", np.full(3, 2.0)),
+        ("_evidence.names", (1, 2, 3)),
+        ("_evidence.terms", None),
+        ("_is_vector", np.zeros(2)),
+    ],
+)
+def test_a_model_that_could_not_predict_is_refused(name, value):
+    with pytest.raises(PersistenceError, match="damaged") as error:
+        loaded(changed(MODEL, put(name, value)))
+    assert "\n" not in str(error.value)
+
+
 def test_a_class_that_is_not_in_the_table_is_never_looked_up(monkeypatch):
     module = types.ModuleType("ctfa.labelled._example")
     made = dataclasses.make_dataclass("Stranger", ["model"], frozen=True)
@@ -509,6 +558,171 @@ def test_labelled_results_that_cannot_be_are_refused(part, value):
     np.testing.assert_array_equal(loaded(to_bytes(fit)).tasks.kept, [0, 2])
     with pytest.raises(PersistenceError):
         loaded(to_bytes(dataclasses.replace(fit, **{part: value})))
+
+
+TABLE = pandas.DataFrame(Y, columns=["p", "q", "r"])
+TREND = np.linspace(0.0, 1.0, 60)[:, None]
+PIPED = make_pipeline(StandardScaler(), PCA(1), Ridge())
+
+
+def ask_shared(model, **options):
+    model.predict(X, **options)
+    for target in range(3):
+        str(model.why(target))
+    assert len(model.merges_) == len(model.history_)
+
+
+def ask_own(model):
+    model.predict(BASINS.data)
+    for target in range(6):
+        str(model.why(target))
+    model.reduce(BASINS.data, BASINS.target)
+
+
+def ask_pooled(model):
+    model.predict(X, np.repeat([1, 2, 3], 20))
+    for task in (1, 2, 3):
+        str(model.why(task))
+
+
+def ask_targets(model):
+    model.inverse_transform(model.transform(Y))
+    model.get_group_names_out()
+
+
+def ask_features(model):
+    model.inverse_transform(model.transform(X))
+    model.get_feature_names_out()
+
+
+MIXED = CTFARegressor(head="shrink", targets=TargetAggregator(max_loss=np.inf)).fit(X, Y**3)
+
+
+def test_models_of_single_targets_that_could_not_predict_are_refused():
+    assert MIXED._singles.targets.size
+    for coef in (np.zeros((1, 9)), "x", np.full(MIXED._singles.models[0].coef_.shape, np.nan)):
+        with pytest.raises(PersistenceError, match="damaged"):
+            loaded(changed(MIXED, put("_singles.models.0.coef_", coef)))
+
+
+ASKED = {
+    "shared inputs": (MODEL, ask_shared),
+    "targets mixed with their own": (MIXED, ask_shared),
+    "turned round": (
+        CTFARegressor(targets=TargetAggregator(flip=True, max_loss=1.0)).fit(X, Y),
+        ask_shared,
+    ),
+    "a table": (CTFARegressor().fit(X, TABLE), ask_shared),
+    "a baseline": (
+        CTFARegressor(head="shrink").fit(X, Y, baseline=TREND),
+        partial(ask_shared, baseline=TREND),
+    ),
+    "a pipeline": (CTFARegressor(PIPED, features="passthrough").fit(X, Y), ask_shared),
+    "neighbours": (CTFARegressor(KNeighborsRegressor(algorithm="brute")).fit(X, Y), ask_shared),
+    "a constant": (CTFARegressor(DummyRegressor()).fit(X, Y), ask_shared),
+    "own inputs": (OWN, ask_own),
+    "shared coefficients": (
+        MultiInputCTFARegressor(BASINS.layout, aggregate="pool").fit(BASINS.data, BASINS.target),
+        ask_own,
+    ),
+    "own rows": (POOLED, ask_pooled),
+    "targets": (TargetAggregator().fit(X, Y), ask_targets),
+    "features": (FeatureAggregator().fit(X, Y[:, 0]), ask_features),
+}
+
+
+def inside(node, path=()):
+    """Every place in a tree."""
+    if isinstance(node, (dict, list)):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            yield (*path, key)
+            yield from inside(node[key], (*path, key))
+
+
+def edited(tree, arrays, rng):
+    """Change one thing, as by hand: a number of an array, its shape, a value, or leave it out."""
+
+    def one_of(some):
+        return some[int(rng.integers(len(some)))]
+
+    numbers = {"f": [np.nan, np.inf, -1.0, 0.0], "i": [-1, 0, 99], "b": [True, False], "U": ["z"]}
+    array = one_of(arrays)
+    if rng.random() < 0.25 and array.size:
+        array[int(rng.integers(array.size))] = one_of(numbers[array.dtype.kind])
+        return
+    # The parameters are as they were given: what fit would say of them is not for load to say.
+    paths = [path for path in inside(tree["model"]) if path[-1] != "unseen"]
+    *path, key = one_of(paths)
+    node = tree["model"]
+    for step in path:
+        node = node[step]
+    value, chance = node[key], rng.random()
+    if isinstance(value, dict) and "shape" in value.get("array", {}) and chance < 0.5:
+        shape = value["array"]["shape"]
+        less, more = [max(length - 1, 0) for length in shape], [length + 1 for length in shape]
+        value["array"]["shape"] = one_of([less, more, [*shape, 1], shape[:-1], [0], shape[::-1]])
+    elif chance < 0.2:
+        del node[key]
+    elif chance < 0.3 and isinstance(node, list):
+        node.append(value)
+    else:
+        ridge = {"object": {"class": "sklearn.linear_model.Ridge", "state": {}}}
+        nothing = [{"list": []}, {"tuple": []}, {"dict": []}, {"list": [1]}, ridge]
+        node[key] = one_of([None, -1, 0, 7, 2**40, "x", "", 0.5, True, {"float": "nan"}, *nothing])
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_file_edited_anywhere_is_refused_or_the_model_answers(name):
+    model, ask = ASKED[name]
+    data, rng, refusals = to_bytes(model), np.random.default_rng(0), 0
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        stored = np.load(io.BytesIO(file.read("arrays.npz")))
+    ask(loaded(data))
+    for _ in range(150):
+        tree, arrays = tree_of(data), [stored[str(k)].copy() for k in range(len(stored.files))]
+        edited(tree, arrays, rng)
+        try:
+            again = loaded(packed(tree, npz(*arrays)))
+        except PersistenceError:
+            refusals += 1
+            continue
+        ask(again)
+    assert 50 < refusals < 150
+
+
+@pytest.mark.parametrize(
+    "regressor",
+    [
+        make_pipeline(FunctionTransformer(np.log), Ridge()),
+        make_pipeline(OneHotEncoder(handle_unknown="error"), Ridge()),
+        make_pipeline(PowerTransformer("box-cox"), Ridge()),
+        make_pipeline(SplineTransformer(4, extrapolation="error"), Ridge()),
+        RadiusNeighborsRegressor(0.5, algorithm="brute"),
+    ],
+)
+def test_a_model_that_refuses_rows_which_are_made_up_still_loads(regressor):
+    whole = np.repeat(np.arange(1.0, 7.0), 10)[:, None] + np.arange(4)
+    targets = TargetAggregator(max_loss=np.inf)
+    model = CTFARegressor(regressor, targets=targets, features="passthrough")
+    model.fit(whole, 1e-3 * Y + whole[:, :3])
+    np.testing.assert_array_equal(loaded(to_bytes(model)).predict(whole), model.predict(whole))
+
+
+def test_columns_that_are_only_said_to_be_there_take_no_memory():
+    without = loaded(changed(OWN, put("_sums", None)))  # which would say how many there were
+    many = changed(without, put("n_features_in_", 10**12))
+    assert loaded(many).n_features_in_ == 10**12
+
+
+def test_loading_starts_no_workers_whatever_the_file_says(monkeypatch):
+    model = CTFARegressor(KNeighborsRegressor(algorithm="brute", n_jobs=10**6)).fit(X, Y)
+    asked = []
+    monkeypatch.setattr(
+        "sklearn.neighbors._regression.KNeighborsRegressor.predict",
+        lambda self, rows: asked.append(effective_n_jobs(self.n_jobs)) or np.zeros(len(rows)),
+    )
+    loaded(to_bytes(model))
+    assert set(asked) == {1}
 
 
 def test_positions_beyond_a_sparse_matrix_are_refused():
@@ -646,6 +860,9 @@ def hostile():
             }
         )
     )
+    constant, near = ASKED["a constant"][0], ASKED["neighbours"][0]
+    files["a constant of many"] = changed(constant, put("regressors_.0.n_outputs_", HUGE))
+    files["too many neighbours"] = changed(near, put("regressors_.0.n_neighbors", HUGE))
     return files
 
 

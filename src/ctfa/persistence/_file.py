@@ -23,6 +23,7 @@ from ctfa.persistence._numbers import NUMBERS
 from ctfa.persistence._objects import OBJECTS, SAVED_WITH
 from ctfa.persistence._plain import PLAIN
 from ctfa.persistence._shelf import ShelfReader
+from ctfa.persistence._trial import try_out
 
 SCHEMA = 1
 TREE, ARRAYS = "model.json", "arrays.npz"
@@ -191,6 +192,8 @@ def _read(stream: IO[bytes], size: int, room: _Room) -> Any:
     model = Reader(_BY_TAG, shelf).read(tree["model"], TOP)
     if name_of(type(model)) is None or isinstance(model, tuple):
         raise damaged("it holds no model")
+    del tree
+    try_out(model)
     object.__setattr__(model, SAVED_WITH, versions)
     return model
 

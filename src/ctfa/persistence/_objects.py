@@ -13,6 +13,7 @@ from ctfa.persistence._checks import check_state
 from ctfa.persistence._classes import FUNCTIONS, class_named, name_of
 from ctfa.persistence._codec import Kind, Reader, Writer
 from ctfa.persistence._errors import Place, damaged, refused, shown
+from ctfa.persistence._fields import check_fields
 
 #: Attributes that are not kept, by class: what is worked out again from the rest, and the data.
 LEFT_OUT = {"PooledCTFARegressor": ("_evidence",), "MultiInputCTFARegressor": ("_kept",)}
@@ -55,14 +56,18 @@ def _made(kind: type, state: dict[str, Any]) -> Any:
         fields = kind._fields  # type: ignore[attr-defined]
         defaults = kind._field_defaults  # type: ignore[attr-defined]
         _require_names(kind, state, fields, defaults)
-        return tuple.__new__(kind, [{**defaults, **state}[name] for name in fields])
+        values = {**defaults, **state}
+        check_fields(kind, values)
+        return tuple.__new__(kind, [values[name] for name in fields])
     value = object.__new__(kind)
     if dataclasses.is_dataclass(kind):
         known = {field.name: field for field in dataclasses.fields(kind)}
         defaults = {n: f.default for n, f in known.items() if f.default is not dataclasses.MISSING}
         _require_names(kind, state, known, defaults)
+        values = {**defaults, **state}
+        check_fields(kind, values)
         for name in known:
-            object.__setattr__(value, name, {**defaults, **state}[name])
+            object.__setattr__(value, name, values[name])
         return value
     for name in state:
         over = getattr(kind, name, None)
