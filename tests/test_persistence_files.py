@@ -488,6 +488,12 @@ def test_a_model_of_own_rows_that_cannot_be_is_refused(name, value):
         loaded(changed(POOLED, put(name, value)))
 
 
+def test_tasks_that_could_not_be_looked_up_are_refused():
+    of_one_hash = [k * (2**61 - 1) for k in range(99)]
+    with pytest.raises(PersistenceError, match="_ids has keys that are too alike"):
+        loaded(changed(POOLED, put("_ids", of_one_hash)))
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

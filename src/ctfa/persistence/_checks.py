@@ -14,7 +14,8 @@ import numpy as np
 from ctfa._streaming import RunningSums, TaskSums
 from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
-from ctfa.persistence._errors import damaged, shown
+from ctfa.persistence._errors import TOP, damaged, shown
+from ctfa.persistence._plain import require_apart
 
 #: More ways to fold rows, and more folds, than anybody has: their product is taken.
 MOST_FOLDINGS, MOST_FOLDS = 64, 2**31
@@ -261,6 +262,7 @@ def _own_rows(value: Any) -> None:
     _require(same, "a model keeps sums of other features")
     if not _is_fitted(vars(value), "targets_", "regressors_"):
         return
+    require_apart(value._ids, (TOP, "_ids"))  # predictions look them up
     n, width = value.targets_.partition_.n_variables, value.n_features_in_
     _require(len(value._ids) == n == len(value._names), "there is not one id for each task")
     for array, shape in (

@@ -187,6 +187,7 @@ def _require_options(regressor: Any, n_outputs: int) -> None:
     """Refuse numbers that say how much is made, where no array does."""
     for part in _parts(regressor):
         kind = type(part).__name__
+        _require(isinstance(vars(part).get("n_jobs"), (int, type(None))))
         if kind == "DummyRegressor":
             _require(part.n_outputs_ == n_outputs)
         if kind == "KNeighborsRegressor":
