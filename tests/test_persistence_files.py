@@ -6,23 +6,43 @@ import datetime
 import io
 import json
 import math
+import struct
+import subprocess
 import sys
 import types
+import warnings
 import zipfile
+from functools import partial
 
 import numpy as np
+import pandas
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from joblib import effective_n_jobs
 from scipy import sparse
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyRegressor
+from sklearn.linear_model import Ridge
+from sklearn.neighbors import KNeighborsRegressor, RadiusNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    OneHotEncoder,
+    PowerTransformer,
+    SplineTransformer,
+    StandardScaler,
+)
 
 from ctfa import (
     CTFARegressor,
+    FeatureAggregator,
     MultiInputCTFARegressor,
     PooledCTFARegressor,
     TargetAggregator,
 )
+from ctfa._streaming import TaskSums
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.labelled import LabelledFit
 from ctfa.labelled._coordinates import Coordinate, Coordinates
@@ -184,6 +204,11 @@ def test_a_value_met_twice_is_one_value_again():
     one, two, three = round_trip([shared, shared, shared[0]])
     assert one is two
     assert one[0] is three
+
+
+def test_labels_in_two_levels_may_say_the_same_often():
+    labels = pandas.MultiIndex.from_product([["rain", 1], range(50)])
+    assert round_trip(labels).equals(labels)
 
 
 def test_a_file_cut_anywhere_is_refused():
@@ -393,7 +418,10 @@ def put(name, value):
         *path, last = name.split(".")
         for part in path:
             holder = holder[int(part)] if part.isdigit() else getattr(holder, part)
-        object.__setattr__(holder, last, value)
+        if last.isdigit():
+            holder[int(last)] = value
+        else:
+            object.__setattr__(holder, last, value)
 
     return change
 
@@ -460,6 +488,43 @@ def test_a_model_of_own_rows_that_cannot_be_is_refused(name, value):
         loaded(changed(POOLED, put(name, value)))
 
 
+def test_tasks_that_could_not_be_looked_up_are_refused():
+    of_one_hash = [k * (2**61 - 1) for k in range(99)]
+    with pytest.raises(PersistenceError, match="_ids has keys that are too alike"):
+        loaded(changed(POOLED, put("_ids", of_one_hash)))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("regressors_.0.coef_", np.zeros(7)),
+        ("regressors_.0.coef_", "x"),
+        ("regressors_.0.coef_", np.full(MODEL.regressors_[0].coef_.shape, np.nan)),
+        ("regressors_.0.intercept_", "x"),
+        ("regressors_.0.intercept_", np.inf),
+        ("regressors_.0", 3),
+        ("features_.0.n_features_in_", 0.5),
+        ("features_.0.feature_names_in_", []),
+        ("targets_.scales_", np.zeros(3)),
+        ("targets_.scales_", np.array([1.0, -1.0, 1.0])),
+        ("targets_.scales_", np.array([1.0, np.nan, 1.0])),
+        ("targets_.offsets_", np.full(3, np.inf)),
+        ("targets_.signs_", np.full(3, 0.5)),
+        ("targets_._names", (1, 2, 3)),
+        ("targets_.baseline_means_", "x"),
+        ("trust_", np.full(3, np.nan)),
+        ("trust_", np.full(3, 2.0)),
+        ("_evidence.names", (1, 2, 3)),
+        ("_evidence.terms", None),
+        ("_is_vector", np.zeros(2)),
+    ],
+)
+def test_a_model_that_could_not_predict_is_refused(name, value):
+    with pytest.raises(PersistenceError, match="damaged") as error:
+        loaded(changed(MODEL, put(name, value)))
+    assert "\n" not in str(error.value)
+
+
 def test_a_class_that_is_not_in_the_table_is_never_looked_up(monkeypatch):
     module = types.ModuleType("ctfa.labelled._example")
     made = dataclasses.make_dataclass("Stranger", ["model"], frozen=True)
@@ -501,6 +566,171 @@ def test_labelled_results_that_cannot_be_are_refused(part, value):
         loaded(to_bytes(dataclasses.replace(fit, **{part: value})))
 
 
+TABLE = pandas.DataFrame(Y, columns=["p", "q", "r"])
+TREND = np.linspace(0.0, 1.0, 60)[:, None]
+PIPED = make_pipeline(StandardScaler(), PCA(1), Ridge())
+
+
+def ask_shared(model, **options):
+    model.predict(X, **options)
+    for target in range(3):
+        str(model.why(target))
+    assert len(model.merges_) == len(model.history_)
+
+
+def ask_own(model):
+    model.predict(BASINS.data)
+    for target in range(6):
+        str(model.why(target))
+    model.reduce(BASINS.data, BASINS.target)
+
+
+def ask_pooled(model):
+    model.predict(X, np.repeat([1, 2, 3], 20))
+    for task in (1, 2, 3):
+        str(model.why(task))
+
+
+def ask_targets(model):
+    model.inverse_transform(model.transform(Y))
+    model.get_group_names_out()
+
+
+def ask_features(model):
+    model.inverse_transform(model.transform(X))
+    model.get_feature_names_out()
+
+
+MIXED = CTFARegressor(head="shrink", targets=TargetAggregator(max_loss=np.inf)).fit(X, Y**3)
+
+
+def test_models_of_single_targets_that_could_not_predict_are_refused():
+    assert MIXED._singles.targets.size
+    for coef in (np.zeros((1, 9)), "x", np.full(MIXED._singles.models[0].coef_.shape, np.nan)):
+        with pytest.raises(PersistenceError, match="damaged"):
+            loaded(changed(MIXED, put("_singles.models.0.coef_", coef)))
+
+
+ASKED = {
+    "shared inputs": (MODEL, ask_shared),
+    "targets mixed with their own": (MIXED, ask_shared),
+    "turned round": (
+        CTFARegressor(targets=TargetAggregator(flip=True, max_loss=1.0)).fit(X, Y),
+        ask_shared,
+    ),
+    "a table": (CTFARegressor().fit(X, TABLE), ask_shared),
+    "a baseline": (
+        CTFARegressor(head="shrink").fit(X, Y, baseline=TREND),
+        partial(ask_shared, baseline=TREND),
+    ),
+    "a pipeline": (CTFARegressor(PIPED, features="passthrough").fit(X, Y), ask_shared),
+    "neighbours": (CTFARegressor(KNeighborsRegressor(algorithm="brute")).fit(X, Y), ask_shared),
+    "a constant": (CTFARegressor(DummyRegressor()).fit(X, Y), ask_shared),
+    "own inputs": (OWN, ask_own),
+    "shared coefficients": (
+        MultiInputCTFARegressor(BASINS.layout, aggregate="pool").fit(BASINS.data, BASINS.target),
+        ask_own,
+    ),
+    "own rows": (POOLED, ask_pooled),
+    "targets": (TargetAggregator().fit(X, Y), ask_targets),
+    "features": (FeatureAggregator().fit(X, Y[:, 0]), ask_features),
+}
+
+
+def inside(node, path=()):
+    """Every place in a tree."""
+    if isinstance(node, (dict, list)):
+        for key in node if isinstance(node, dict) else range(len(node)):
+            yield (*path, key)
+            yield from inside(node[key], (*path, key))
+
+
+def edited(tree, arrays, rng):
+    """Change one thing, as by hand: a number of an array, its shape, a value, or leave it out."""
+
+    def one_of(some):
+        return some[int(rng.integers(len(some)))]
+
+    numbers = {"f": [np.nan, np.inf, -1.0, 0.0], "i": [-1, 0, 99], "b": [True, False], "U": ["z"]}
+    array = one_of(arrays)
+    if rng.random() < 0.25 and array.size:
+        array[int(rng.integers(array.size))] = one_of(numbers[array.dtype.kind])
+        return
+    # The parameters are as they were given: what fit would say of them is not for load to say.
+    paths = [path for path in inside(tree["model"]) if path[-1] != "unseen"]
+    *path, key = one_of(paths)
+    node = tree["model"]
+    for step in path:
+        node = node[step]
+    value, chance = node[key], rng.random()
+    if isinstance(value, dict) and "shape" in value.get("array", {}) and chance < 0.5:
+        shape = value["array"]["shape"]
+        less, more = [max(length - 1, 0) for length in shape], [length + 1 for length in shape]
+        value["array"]["shape"] = one_of([less, more, [*shape, 1], shape[:-1], [0], shape[::-1]])
+    elif chance < 0.2:
+        del node[key]
+    elif chance < 0.3 and isinstance(node, list):
+        node.append(value)
+    else:
+        ridge = {"object": {"class": "sklearn.linear_model.Ridge", "state": {}}}
+        nothing = [{"list": []}, {"tuple": []}, {"dict": []}, {"list": [1]}, ridge]
+        node[key] = one_of([None, -1, 0, 7, 2**40, "x", "", 0.5, True, {"float": "nan"}, *nothing])
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_file_edited_anywhere_is_refused_or_the_model_answers(name):
+    model, ask = ASKED[name]
+    data, rng, refusals = to_bytes(model), np.random.default_rng(0), 0
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        stored = np.load(io.BytesIO(file.read("arrays.npz")))
+    ask(loaded(data))
+    for _ in range(150):
+        tree, arrays = tree_of(data), [stored[str(k)].copy() for k in range(len(stored.files))]
+        edited(tree, arrays, rng)
+        try:
+            again = loaded(packed(tree, npz(*arrays)))
+        except PersistenceError:
+            refusals += 1
+            continue
+        ask(again)
+    assert 50 < refusals < 150
+
+
+@pytest.mark.parametrize(
+    "regressor",
+    [
+        make_pipeline(FunctionTransformer(np.log), Ridge()),
+        make_pipeline(OneHotEncoder(handle_unknown="error"), Ridge()),
+        make_pipeline(PowerTransformer("box-cox"), Ridge()),
+        make_pipeline(SplineTransformer(4, extrapolation="error"), Ridge()),
+        RadiusNeighborsRegressor(0.5, algorithm="brute"),
+    ],
+)
+def test_a_model_that_refuses_rows_which_are_made_up_still_loads(regressor):
+    whole = np.repeat(np.arange(1.0, 7.0), 10)[:, None] + np.arange(4)
+    targets = TargetAggregator(max_loss=np.inf)
+    model = CTFARegressor(regressor, targets=targets, features="passthrough")
+    model.fit(whole, 1e-3 * Y + whole[:, :3])
+    np.testing.assert_array_equal(loaded(to_bytes(model)).predict(whole), model.predict(whole))
+
+
+def test_columns_that_are_only_said_to_be_there_take_no_memory():
+    without = loaded(changed(OWN, put("_sums", None)))  # which would say how many there were
+    many = changed(without, put("n_features_in_", 10**12))
+    assert loaded(many).n_features_in_ == 10**12
+
+
+def test_loading_starts_no_workers_whatever_the_file_says(monkeypatch):
+    model = CTFARegressor(KNeighborsRegressor(algorithm="brute", n_jobs=10**6)).fit(X, Y)
+    asked = []
+    monkeypatch.setattr(
+        "sklearn.neighbors._regression.KNeighborsRegressor.predict",
+        lambda self, rows: asked.append(effective_n_jobs(self.n_jobs)) or np.zeros(len(rows)),
+    )
+    loaded(to_bytes(model))
+    assert set(asked) == {1}
+
+
 def test_positions_beyond_a_sparse_matrix_are_refused():
     graph = sparse.csr_array(np.eye(3))
     data = to_bytes(CTFARegressor(targets=TargetAggregator(connectivity=graph)))
@@ -509,3 +739,193 @@ def test_positions_beyond_a_sparse_matrix_are_refused():
     assert loaded(data).targets.connectivity.shape == (3, 3)
     with pytest.raises(PersistenceError, match="connectivity"):
         loaded(wrong)
+
+
+def zipped(members, method=zipfile.ZIP_DEFLATED):
+    """A zip of (name, data)."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", method, compresslevel=1) as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names that are there twice
+        for name, data in members:
+            if isinstance(data, int):  # so many blanks
+                with file.open(name, "w") as out:
+                    for _ in range(0, data, 2**20):
+                        out.write(b" " * 2**20)
+            else:
+                file.writestr(name, data)
+    return stream.getvalue()
+
+
+def lying(data, name, size):
+    """The same zip, whose directory gives a member another size."""
+    where = data.rindex(b"PK\x01\x02", 0, data.rindex(name.encode("ascii")))
+    return data[: where + 24] + size.to_bytes(4, "little") + data[where + 28 :]
+
+
+def text_of(node):
+    return json.dumps({**tree_of(), "model": node}, separators=(",", ":"))
+
+
+def with_parameter(node):
+    """The text of a model with a parameter, and its arrays."""
+    return text_of({"object": {"class": "CTFARegressor", "state": {"head": node}}})
+
+
+def doubled(kind, levels=50):
+    """A value that holds two of a value that holds two of ...: each written once, and named."""
+    node = {kind: [1], "id": 0}
+    for number in range(1, levels):
+        node = {kind: [node, {"same": number - 1}], "id": number}
+    return node
+
+
+def many(sign, n):
+    """A text that holds so many of these, and hardly anything else."""
+    return with_parameter({"list": ["HERE"]}).replace('"HERE"', f"{sign}," * n + sign)
+
+
+#: What hostile files unpack to, and what loading one may take: a small model may take half of it.
+HUGE, ROOM = 2**29 + 2**28, 2**29
+NO_ARRAYS = zipped([])
+ONE = {"array": {"of": 0, "at": 0, "shape": [1], "order": "C", "free": True}}
+
+
+def hostile():
+    """Small files that would take gigabytes, or never end, by what is wrong with each."""
+    text = json.dumps(tree_of())
+
+    def file(text, arrays=NO_ARRAYS, method=zipfile.ZIP_DEFLATED):
+        return zipped([("model.json", text), ("arrays.npz", arrays)], method)
+
+    files = {
+        "compressed by bzip2": file(text, method=zipfile.ZIP_BZIP2),
+        "compressed by LZMA": file(text, method=zipfile.ZIP_LZMA),
+        "arrays in bzip2": file(text, zipped([("0.npy", 2**20)], zipfile.ZIP_BZIP2)),
+    }
+    bomb, packed = file(HUGE), zipped([("0.npy", HUGE)])
+    files["blanks"] = bomb
+    files["blanks that are said to be few"] = lying(bomb, "model.json", 1000)
+    files["blanks that are said to be many"] = lying(bomb, "model.json", 2**32 - 2)
+    files["blanks as an array"] = file(text, packed)
+    files["an array that is said to be short"] = file(text, lying(packed, "0.npy", 1000))
+    files["blanks as arrays"] = zipped([("model.json", text), ("arrays.npz", HUGE)])
+    files["a directory of a million"] = file(text, npz_of_entries(10**6))
+    files["members over each other"] = over_each_other(text)
+    files["a name twice"] = zipped([("model.json", text)] * 2 + [("arrays.npz", NO_ARRAYS)])
+    for name, sign in (("lists", "[]"), ("dictionaries", "{}")):
+        files[f"empty {name}"] = file(many(sign, 12_000_000))
+    files["empty lists of a kind"] = file(many('{"list":[]}', 4_000_000))
+    files["nested lists"] = file("[" * 10**6)
+    files["a number of a million digits"] = file(
+        with_parameter({"list": [0]}).replace("[0]", f"[{'1' * 10**6}]")
+    )
+    files["a character of four bytes"] = file(text[:-1] + ',"é😀":"' + "a" * 60_000_000 + '"}')
+    for kind in ("list", "tuple"):
+        files[f"{kind}s of themselves"] = file(with_parameter(doubled(kind)))
+    files["a key of tuples of tuples"] = file(with_parameter({"dict": [[doubled("tuple"), 1]]}))
+    gain = {"list": [1], "id": 0}
+    for number in range(1, 50):
+        state = {"value": gain, "standard_error": {"same": number - 1}}
+        gain = {"object": {"class": "Gain", "state": state}, "id": number}
+    files["a key of results of results"] = file(with_parameter({"dict": [[gain, 1]]}))
+    files["an entry of results of results"] = file(with_parameter({"set": [gain]}))
+    alike = [{"int": hex(k * (2**61 - 1))} for k in range(1, 100_000)]
+    files["keys of one hash"] = file(with_parameter({"dict": [[key, 0] for key in alike]}))
+    files["tuples of one hash"] = file(
+        with_parameter({"dict": [[{"tuple": [key]}, 0] for key in alike]})
+    )
+    files["entries of one hash"] = file(with_parameter({"set": alike}))
+    files["names of one hash"] = file(
+        with_parameter({"list": [{"list": [], "id": k * (2**61 - 1)} for k in range(1, 100_000)]})
+    )
+    files["a long key over many values"] = file(
+        with_parameter({"dict": [["k" * 10**6, {"list": [*range(100_000), {"what": 1}]}]]})
+    )
+    files["a class of a long name"] = file(text_of({"object": {"class": "C" * 10**7, "state": {}}}))
+    for name, shape in {
+        "negative": [-1],
+        "beyond": [2**62],
+        "many directions": [10**4000] * 10_000,
+        "nothing of much": [0, 2**40],
+    }.items():
+        array = {"array": {**ONE["array"], "shape": shape}}
+        files[f"a shape that is {name}"] = file(with_parameter(array), npz(np.zeros(1)))
+    files["a range without end"] = file(with_parameter({"range": [0, 2**60, 1]}))
+    nothing = {"sparse": ["csr", True, [10**9, 2], [ONE, ONE, ONE]]}
+    files["a matrix of nothing"] = file(with_parameter(nothing), npz(np.zeros(9)))
+    sums = {"next_fold": {"tuple": []}, "pieces": {"dict": []}, "largest": None, "targets": None}
+    files["folds without end"] = file(
+        with_parameter(
+            {
+                "object": {
+                    "class": "TaskSums",
+                    "state": {f.name: sums.get(f.name) for f in dataclasses.fields(TaskSums)}
+                    | {"n_dealt": 2**40, "n_columns": 1}
+                    | {"classes": {"dict": [[{"tuple": ["a", "x"]}, 1]]}},
+                }
+            }
+        )
+    )
+    constant, near = ASKED["a constant"][0], ASKED["neighbours"][0]
+    files["a constant of many"] = changed(constant, put("regressors_.0.n_outputs_", HUGE))
+    files["too many neighbours"] = changed(near, put("regressors_.0.n_neighbors", HUGE))
+    return files
+
+
+def npz_of_entries(n):
+    """A zip with a directory of many entries and no members."""
+    entry = b"PK\x01\x02" + bytes(42)
+    directory = entry * n
+    end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 0, 0, len(directory), 0, 0)
+    return directory + end
+
+
+def over_each_other(text):
+    """Many members that are all the same one."""
+    one = zipped([("0.npy", bytes(10**6))])
+    at = one.index(b"PK\x01\x02")
+    entry, end = one[at:-22], one[-22:]
+    directory = b"".join(entry.replace(b"0.npy", b"%d.npy" % k) for k in range(10))
+    end = end[:8] + struct.pack("<HHL", 10, 10, len(directory)) + end[16:]
+    return zipped([("model.json", text), ("arrays.npz", one[:at] + directory + end)])
+
+
+LOADS = """
+import json, pathlib, resource, sys
+from ctfa.persistence import PersistenceError, load
+
+with open("/proc/self/statm") as file:
+    taken = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + int(sys.argv[2]), taken + int(sys.argv[2])))
+for path in sorted(pathlib.Path(sys.argv[1]).iterdir()):
+    print(path.name, end=": ", flush=True)
+    try:
+        load(path)
+        print("loaded", flush=True)
+    except PersistenceError as error:
+        print("refused", json.dumps(str(error)), flush=True)
+    except BaseException as error:
+        print("raised", repr(error)[:200], flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is limited where Linux is")
+def test_hostile_files_are_refused_in_little_memory_and_time(tmp_path):
+    files = hostile()
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+        assert len(data) < 10_000_000
+    command = [sys.executable, "-c", LOADS, str(tmp_path), str(ROOM)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert not done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == len(files)
+    for line in lines:
+        name, _, found = line.partition(": ")
+        verdict, _, said = found.partition(" ")
+        assert verdict == "refused", line
+        sentence = json.loads(said)
+        assert sentence.startswith("This file "), line
+        assert "memory" not in sentence.lower(), line
+        assert "\n" not in sentence, line
+        assert len(sentence) < 600, name

@@ -14,7 +14,11 @@ import numpy as np
 from ctfa._streaming import RunningSums, TaskSums
 from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
-from ctfa.persistence._errors import damaged
+from ctfa.persistence._errors import TOP, damaged, shown
+from ctfa.persistence._plain import require_apart
+
+#: More ways to fold rows, and more folds, than anybody has: their product is taken.
+MOST_FOLDINGS, MOST_FOLDS = 64, 2**31
 
 
 def check_state(name: str, value: Any) -> None:
@@ -31,6 +35,16 @@ def _require(holds: Any, what: str) -> None:
 def _is_vector(values: Any, size: int | None, kinds: str) -> bool:
     is_array = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in kinds
     return is_array and (size is None or values.size == size)
+
+
+def _is_positive(values: Any, size: int) -> bool:
+    sound = _is_vector(values, size, "f")
+    return bool(sound and np.isfinite(values).all() and (values > 0.0).all())
+
+
+def _is_share(values: Any, size: int) -> bool:
+    sound = _is_vector(values, size, "f")
+    return bool(sound and (values >= 0.0).all() and (values <= 1.0).all())
 
 
 def _has_shape(values: Any, shape: tuple[int, ...], kinds: str = "f") -> bool:
@@ -90,6 +104,17 @@ def _evidence(value: Any) -> None:
     gains = (np.size(value.gain.value), np.size(value.gain.standard_error))
     _require(set(sizes + gains) == {n}, "the evidence is of other targets than the groups")
     _require(len(value.merges) == len(value.history), "the evidence is of other merges")
+    for merge in value.merges:
+        losers, total = merge.losers, merge.total
+        single = np.ndim(total.value) == 0 == np.ndim(total.standard_error)
+        inside = np.ndim(losers) == 1 and losers.min(initial=0) >= 0 and losers.max(initial=0) < n
+        _require(single and inside, "a merge gains for targets that are not there")
+
+
+def _lines(value: Any) -> None:
+    levels, slopes, centre = np.shape(value.levels), np.shape(value.slopes), np.shape(value.centre)
+    finite = all(np.isfinite(part).all() for part in (value.levels, value.slopes, value.centre))
+    _require(finite and slopes == levels + centre, "a baseline is not of numbers")
 
 
 def _streamed(value: Any) -> None:
@@ -101,35 +126,56 @@ def _streamed(value: Any) -> None:
     _require(same, "a model keeps sums of other features")
 
 
+def _is_fitted(known: dict[str, Any], groups: str, others: str) -> bool:
+    """Whether a model has its groups; refuse one that has only what fit finds beside them."""
+    _require((groups in known) == (others in known), f"a model has not both {groups} and {others}")
+    return groups in known
+
+
 def _aggregator(value: Any) -> None:
     _streamed(value)
     known = vars(value)
-    if "partition_" not in known:
+    if not _is_fitted(known, "partition_", "labels_"):
         return
     partition, n = value.partition_, value.partition_.n_variables
-    same = np.array_equal(value.labels_, partition.labels) and value.n_groups_ == partition.n_groups
+    labels = partition.labels
+    same = np.array_equal(value.labels_, labels) and value.n_groups_ == partition.n_groups
     _require(same and value.history_.n_variables == n, "labels, groups and merges disagree")
     for name in ("signs_", "offsets_", "scales_"):
         _require(name not in known or _is_vector(known[name], n, "f"), f"{name} has a wrong length")
     for name in ("_names", "_labels", "target_names_in_"):
         _require(name not in known or len(known[name]) == n, f"{name} has a wrong length")
+    if "scales_" in known:
+        sound = np.isfinite(value.offsets_).all() and np.isfinite(value.scales_).all()
+        _require(sound and (value.scales_ > 0.0).all(), "targets have no units to be merged in")
+        _require((np.abs(value.signs_) == 1.0).all(), "signs_ are not 1 and -1")
     weights, means = known.get("target_weight_"), known.get("baseline_means_")
-    _require(weights is None or _is_vector(weights, n, "f"), "target_weight_ has a wrong length")
+    _require(weights is None or _is_positive(weights, n), "target_weight_ are no weights")
     if means is not None:
         shape = (n, np.size(means))
         _require(_has_shape(known["baseline_slopes_"], shape), "a baseline has a wrong shape")
+
+
+def _features(value: Any) -> None:
+    _aggregator(value)
+    known = vars(value)
+    if "partition_" in known:
+        labels, width = value.partition_.labels, known.get("n_features_in_")
+        same = type(width) is int and width == labels.size
+        named = np.shape(known.get("feature_names_in_", labels)) == labels.shape
+        _require(same and named, "features are others than their groups")
 
 
 def _regressor(value: Any) -> None:
     _container(value)
     _streamed(value)
     known = vars(value)
-    if "targets_" not in known:
+    if not _is_fitted(known, "targets_", "regressors_"):
         return
     partition = value.targets_.partition_
     n, n_groups = partition.n_variables, partition.n_groups
     _one_a_group(value.features_, value.regressors_, n_groups)
-    _require(_is_vector(value.trust_, n, "f"), "trust_ has a wrong length")
+    _require(_is_share(value.trust_, n), "trust_ is not a share for each target")
     for features in value.features_:
         same = features.partition_.n_variables == value.n_features_in_
         _require(same, "a group has other features than the model")
@@ -141,7 +187,8 @@ def _regressor(value: Any) -> None:
 def _container(value: Any) -> None:
     """Refuse anything but a library of data frames: predictions import it by its name."""
     library = vars(value).get("_library")
-    _require(library in (None, "pandas", "polars"), f"predictions cannot be handed to {library!r}")
+    if library not in (None, "pandas", "polars"):
+        raise damaged(f"predictions cannot be handed to {shown(library)}")
 
 
 def _pipeline(value: Any) -> None:
@@ -169,7 +216,7 @@ def _single_models(singles: Any, n_targets: int) -> None:
 def _own_inputs(value: Any) -> None:
     _container(value)
     _streamed(value)
-    if "targets_" not in vars(value):
+    if not _is_fitted(vars(value), "targets_", "_models"):
         return
     partition = value.targets_.partition_
     n, n_groups = partition.n_variables, partition.n_groups
@@ -195,6 +242,16 @@ def _own_inputs(value: Any) -> None:
         _require(_has_shape(array, shape, kinds), "models of own inputs have wrong shapes")
     _require(models.aggregate in ("mean", "pool"), "models of own inputs are of no known kind")
     _one_a_group(models.features, models.regressors, n_groups)
+    _require(_is_share(steps.trust, n), "trust_ is not a share for each target")
+    widths = [features.partition_.n_variables for features in models.features]
+    same = np.array_equal(models.slots.sum(axis=1), widths)
+    _require(same, "a group's features are not those of its slots")
+
+
+def _pooled_space(value: Any) -> None:
+    arrays = (value._root, value._coordinates, value._metric, value._prediction, *value._pool)
+    sound = all(isinstance(a, np.ndarray) and np.isfinite(a).all() for a in arrays)
+    _require(sound, "the evidence of tasks is not of numbers")
 
 
 def _own_rows(value: Any) -> None:
@@ -203,8 +260,9 @@ def _own_rows(value: Any) -> None:
         isinstance(sums, TaskSums) and sums.n_columns == value.n_features_in_ + 1
     )
     _require(same, "a model keeps sums of other features")
-    if "targets_" not in vars(value):
+    if not _is_fitted(vars(value), "targets_", "regressors_"):
         return
+    require_apart(value._ids, (TOP, "_ids"))  # predictions look them up
     n, width = value.targets_.partition_.n_variables, value.n_features_in_
     _require(len(value._ids) == n == len(value._names), "there is not one id for each task")
     for array, shape in (
@@ -243,7 +301,9 @@ def _running_sums(value: Any) -> None:
     widths, folds = value.widths, value.folds
     n_columns = sum(widths)
     _require(
-        isinstance(folds, dict) and all(isinstance(k, int) and k > 1 for k in folds.values()),
+        isinstance(folds, dict)
+        and len(folds) <= MOST_FOLDINGS
+        and all(isinstance(k, int) and 1 < k < MOST_FOLDS for k in folds.values()),
         "sums are of no folds",
     )
     n_classes = math.prod(folds.values())
@@ -261,8 +321,11 @@ def _task_sums(value: Any) -> None:
     whole = isinstance(n_dealt, int) and isinstance(width, int) and n_dealt >= 0
     _require(whole, "sums of tasks are of no folds")
     for key, part in value.classes.items():
-        inside = isinstance(key, tuple) and len(key) == 2 and key[1] in range(max(n_dealt, 1))
-        _require(inside, "sums of tasks are of other folds than they say")
+        pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int)
+        # Not "in range(...)", which looks for what is no whole number one by one.
+        _require(
+            pair and 0 <= key[1] < max(n_dealt, 1), "sums of tasks are of other folds than they say"
+        )
         same = part.n_columns == width and _is_vector(value.most.get(key), width, "f")
         _require(same, "sums of tasks are of other columns than they say")
     _require(value.most.keys() == value.classes.keys(), "sums of tasks are of others")
@@ -281,6 +344,8 @@ def _coordinates(value: Any) -> None:
 
 
 def _tasks(value: Any) -> None:
+    apart = len(set(value.dims)) == len(value.dims) <= MOST_FOLDINGS
+    _require(apart, "tasks lie along too many dimensions, or along one twice")
     n_cells = 1
     for dim in value.dims:
         n_cells *= value.coords.sizes[dim]
@@ -297,6 +362,21 @@ def _geometry(value: Any) -> None:
     _require(ordered, "the outlines of a map do not follow each other")
 
 
+def _labelled(value: Any) -> None:
+    if value.plan is not None:
+        n = value.estimator.labels_.size
+        errors = () if value.held_out is None else value.held_out.errors.values()
+        lengths = {value.tasks.n_tasks, *map(len, errors)}
+        _require(lengths == {n}, "labelled tasks are others than those of the model")
+        weights = value.weights
+        _require(weights is None or len(weights) == n, "weights are of other tasks")
+        found = value.coefficients
+        if found is not None:
+            shape, error = (value.estimator.n_groups_, len(found.names)), found.standard_error
+            same = error is None or _has_shape(error, shape)
+            _require(same and _has_shape(found.value, shape), "coefficients are of other regions")
+
+
 def _form(value: Any) -> None:
     known = value.library in ("xarray", "pandas", "polars") and isinstance(value.kind, str)
     _require(known, "labelled data are of no known library")
@@ -308,11 +388,13 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "CutCurve": _curve,
     "MergeEvidence": _evidence,
     "TargetAggregator": _aggregator,
-    "FeatureAggregator": _aggregator,
+    "FeatureAggregator": _features,
     "CTFARegressor": _regressor,
     "CTFARegressorCV": _regressor,
     "MultiInputCTFARegressor": _own_inputs,
     "PooledCTFARegressor": _own_rows,
+    "Lines": _lines,
+    "PooledSpace": _pooled_space,
     "Moments": _moments,
     "Summary": _summary,
     "RunningSums": _running_sums,
@@ -321,5 +403,6 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
     "Tasks": _tasks,
     "Geometry": _geometry,
     "Form": _form,
+    "LabelledFit": _labelled,
     "sklearn.pipeline.Pipeline": _pipeline,
 }

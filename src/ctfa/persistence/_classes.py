@@ -11,7 +11,7 @@ import importlib
 from functools import cache
 from typing import Any
 
-from ctfa.persistence._errors import damaged
+from ctfa.persistence._errors import damaged, shown
 
 #: Classes of ctfa, by the name that files call them: it stays when a class moves.
 OURS = {
@@ -134,7 +134,9 @@ def class_named(name: str) -> type:
         kind = _resolved(TABLE[name])
         if isinstance(kind, type):
             return kind
-    raise damaged(f"it holds an object of the class {name!r}, which this version does not know")
+    raise damaged(
+        f"it holds an object of the class {shown(name)}, which this version does not know"
+    )
 
 
 def _resolved(path: str) -> Any:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from ctfa.persistence._errors import PersistenceError, damaged, refused
+from ctfa.persistence._errors import PersistenceError, Place, damaged, named, refused
 from ctfa.persistence._shelf import ShelfReader, ShelfWriter
 
 #: Levels of values within values.
@@ -22,6 +22,9 @@ DEEPEST = 60
 SCALARS = frozenset((type(None), bool, int, float, str))
 #: Whole numbers that every reader of JSON takes for what they are.
 SAFE_INT = 2**53
+#: How many times what was read a file may mean by naming it again, and how much any file may. Each
+#: name costs one value and can mean two that are names again: sixty levels of that never end.
+MEANT_AGAIN, ALWAYS = 8, 10**6
 #: Halves of characters.
 _HALVES = re.compile("[\ud800-\udfff]")
 _UNFINISHED: dict[str, Any] = {}
@@ -33,8 +36,8 @@ class Kind:
 
     tag: str
     fits: Callable[[Any], bool]
-    write: Callable[[Writer, Any, str], Any]
-    read: Callable[[Reader, Any, str], Any]
+    write: Callable[[Writer, Any, Place], Any]
+    read: Callable[[Reader, Any, Place], Any]
     shared: bool = False  # whether it matters that two places hold the very same one
 
 
@@ -50,7 +53,7 @@ class Writer:
     kept: list[Any] = field(default_factory=list)  # alive, so that no identity is used twice
     of_type: dict[type, Kind] = field(default_factory=dict)
 
-    def write(self, value: Any, where: str) -> Any:
+    def write(self, value: Any, where: Place) -> Any:
         """Write one value."""
         if type(value) in SCALARS:
             return _scalar(value)
@@ -70,11 +73,11 @@ class Writer:
         self.met[id(value)] = node = self._tagged(kind, value, where)
         return node
 
-    def write_all(self, values: Any, where: str) -> list[Any]:
+    def write_all(self, values: Any, where: Place) -> list[Any]:
         """Write several values, named by their positions."""
-        return [self.write(value, f"{where}[{at}]") for at, value in enumerate(values)]
+        return [self.write(value, (where, at)) for at, value in enumerate(values)]
 
-    def _kind_of(self, value: Any, where: str) -> Kind:
+    def _kind_of(self, value: Any, where: Place) -> Kind:
         found = next((kind for kind in self.kinds if kind.fits(value)), None)
         if found is None:
             raise refused(value, where)
@@ -82,7 +85,7 @@ class Writer:
             self.of_type[type(value)] = found
         return found
 
-    def _tagged(self, kind: Kind, value: Any, where: str) -> Any:
+    def _tagged(self, kind: Kind, value: Any, where: Place) -> Any:
         if self.depth >= DEEPEST:
             raise refused(value, where, f", more than {DEEPEST} levels deep")
         self.depth += 1
@@ -98,42 +101,57 @@ class Reader:
     kinds: dict[str, Kind]
     shelf: ShelfReader
     depth: int = 0
-    known: dict[int, Any] = field(default_factory=dict)
+    known: dict[int, tuple[Any, int]] = field(default_factory=dict)  # with how much each means
+    n_read: int = 0
+    n_again: int = 0
 
-    def read(self, node: Any, where: str) -> Any:
+    def read(self, node: Any, where: Place) -> Any:
         """Read one value."""
+        self.n_read += 1
         if node is None or isinstance(node, (bool, int, float, str)):
             return node
         if not isinstance(node, dict):
-            raise damaged(f"{where} has no tag")
+            raise damaged(f"{named(where)} has no tag")
         tags = [tag for tag in node if tag != "id"]
         if tags == ["same"]:
             return self._same(node["same"], where)
         kind = self.kinds.get(tags[0]) if len(tags) == 1 else None
         if kind is None or self.depth >= DEEPEST:
-            raise damaged(f"{where} is of no known kind, or too deep")
+            raise damaged(f"{named(where)} is of no known kind, or too deep")
         self.depth += 1
+        before = self.n_read + self.n_again
         try:
             value = kind.read(self, node[kind.tag], where)
-        except PersistenceError:
+        except (PersistenceError, MemoryError):
             raise
         except Exception as error:  # whatever a hostile file makes fail
-            raise damaged(f"{where or 'the model'} cannot be read ({error})") from error
+            raise damaged(f"{named(where)} cannot be read ({error})") from error
         self.depth -= 1
         if "id" in node:
-            self.known[node["id"]] = value
+            number = node["id"]
+            if not kind.shared or type(number) is not int or not 0 <= number < SAFE_INT:
+                raise damaged(f"{named(where)} cannot be named again")
+            self.known[number] = (value, 1 + self.n_read + self.n_again - before)
         return value
 
-    def read_all(self, nodes: Any, where: str) -> Iterator[Any]:
+    def read_all(self, nodes: Any, where: Place) -> Iterator[Any]:
         """Read several values."""
         if not isinstance(nodes, list):
-            raise damaged(f"{where} is no list")
-        return (self.read(node, f"{where}[{at}]") for at, node in enumerate(nodes))
+            raise damaged(f"{named(where)} is no list")
+        return (self.read(node, (where, at)) for at, node in enumerate(nodes))
 
-    def _same(self, number: Any, where: str) -> Any:
+    def _same(self, number: Any, where: Place) -> Any:
         if not isinstance(number, int) or number not in self.known:
-            raise damaged(f"{where} is said to be what was not met before")
-        return self.known[number]
+            raise damaged(f"{named(where)} is said to be what was not met before")
+        value, size = self.known[number]
+        self.mean(size, where)
+        return value
+
+    def mean(self, size: int, where: Place) -> None:
+        """Count values that are not written out: those met before, the numbers of a range."""
+        self.n_again += size
+        if self.n_again > MEANT_AGAIN * self.n_read + ALWAYS:
+            raise damaged(f"with {named(where)} it means far more values than it holds")
 
 
 def _scalar(value: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy import sparse
 from scipy.interpolate import BSpline
 
 from ctfa.persistence._codec import Kind, Reader, Writer
-from ctfa.persistence._errors import damaged, refused
-from ctfa.persistence._shelf import is_storable
+from ctfa.persistence._errors import Place, damaged, named, refused, shown
+from ctfa.persistence._plain import require_apart
+from ctfa.persistence._shelf import LONGEST_ENTRY, is_storable
 
 #: Functions of numpy that transform targets and features, by name.
 UFUNCS = (
@@ -21,12 +23,14 @@ UFUNCS = (
     np.reciprocal, np.rint, np.sign, np.sin, np.sinh, np.sqrt, np.square, np.tan, np.tanh,
 )  # fmt: skip
 FUNCTIONS: dict[str, Any] = {function.__name__: function for function in UFUNCS}
+#: Words in the state of a generator: one that begins beyond them would read other memory.
+RANDOM_WORDS = 624
 #: Sparse formats, and in which each is written: one that holds as many numbers as its shape needs.
 COMPRESSED = ("csr", "csc", "bsr")
 WRITTEN_AS = {form: form for form in (*COMPRESSED, "dia", "coo")} | {"lil": "csr", "dok": "coo"}
 
 
-def _write_array(writer: Writer, value: Any, where: str) -> Any:
+def _write_array(writer: Writer, value: Any, where: Place) -> Any:
     shape, writeable = list(value.shape), bool(value.flags.writeable)
     if value.dtype == object:
         return {"items": writer.write_all(value.flat, where), "shape": shape, "free": writeable}
@@ -38,7 +42,7 @@ def _write_array(writer: Writer, value: Any, where: str) -> Any:
     return {"of": number, "at": start, "shape": shape, "order": order, "free": writeable}
 
 
-def _read_array(reader: Reader, node: Any, where: str) -> Any:
+def _read_array(reader: Reader, node: Any, where: Place) -> Any:
     shape = node["shape"]
     if "items" in node:
         # As long as the list that is there, whatever the shape promises.
@@ -48,13 +52,16 @@ def _read_array(reader: Reader, node: Any, where: str) -> Any:
         array = array.reshape(shape)
     else:
         if not all(type(part) is int for part in (node["of"], node["at"], *shape)):
-            raise damaged(f"{where} has no whole position and shape")
+            raise damaged(f"{named(where)} has no whole position and shape")
         array = reader.shelf.take(node["of"], node["at"], shape, node["order"])
+        reader.n_read += array.size
+        if not array.size:  # of nothing there can be any number of rows
+            reader.mean(prod(max(length, 1) for length in shape), where)
     array.flags.writeable = bool(node["free"])
     return array
 
 
-def _write_scalar(writer: Writer, value: Any, where: str) -> Any:
+def _write_scalar(writer: Writer, value: Any, where: Place) -> Any:
     values = np.asarray(value)
     if values.dtype.itemsize == 0:
         values = values.astype(f"{values.dtype.kind}1")
@@ -63,12 +70,14 @@ def _write_scalar(writer: Writer, value: Any, where: str) -> Any:
     return list(writer.shelf.put(values, "C"))
 
 
-def _read_scalar(reader: Reader, node: Any, where: str) -> Any:
+def _read_scalar(reader: Reader, node: Any, where: Place) -> Any:
     number, start = node
+    if type(number) is not int or type(start) is not int:
+        raise damaged(f"{named(where)} has no whole position")
     return reader.shelf.take(number, start, (1,), "C")[0]
 
 
-def _write_sparse(writer: Writer, value: Any, where: str) -> Any:
+def _write_sparse(writer: Writer, value: Any, where: Place) -> Any:
     kept = value.asformat(WRITTEN_AS[value.format])
     parts: tuple[Any, ...]
     if kept.format in COMPRESSED:
@@ -83,11 +92,15 @@ def _write_sparse(writer: Writer, value: Any, where: str) -> Any:
     return [value.format, is_array, shape, writer.write_all(parts, where)]
 
 
-def _read_sparse(reader: Reader, node: Any, where: str) -> Any:
+def _read_sparse(reader: Reader, node: Any, where: Place) -> Any:
     form, is_array, shape, nodes = node
     stored = WRITTEN_AS[form]
     make = getattr(sparse, f"{stored}_{'array' if is_array else 'matrix'}")
     data, *parts = reader.read_all(nodes, where)
+    if not all(type(part) is int and part >= 0 for part in shape):
+        raise damaged(f"{named(where)} has no whole shape")
+    # Whatever is next done with a matrix costs a number for each row and column.
+    reader.mean(sum(shape), where)
     if stored == "coo":
         found = make((data, tuple(parts)), shape=tuple(shape))
     else:
@@ -98,7 +111,7 @@ def _read_sparse(reader: Reader, node: Any, where: str) -> Any:
     return found.asformat(form)
 
 
-def _write_index(writer: Writer, value: Any, where: str) -> Any:
+def _write_index(writer: Writer, value: Any, where: Place) -> Any:
     pandas = sys.modules["pandas"]
     if isinstance(value, pandas.MultiIndex):
         return ["tuples", writer.write_all((list(value), list(value.names)), where)]
@@ -118,14 +131,17 @@ def _write_index(writer: Writer, value: Any, where: str) -> Any:
     return [dtype, writer.write_all((labels, value.name), where)]
 
 
-def _read_index(reader: Reader, node: Any, where: str) -> Any:
+def _read_index(reader: Reader, node: Any, where: Place) -> Any:
     pandas = _pandas()
     form, parts = node
     found = list(reader.read_all(parts, where))
     if form == "tuples":
+        require_apart((part for label in found[0] for part in label), where)
         return pandas.MultiIndex.from_tuples(found[0], names=found[1])
     if form == "range":
-        return pandas.RangeIndex(*found[:3], name=found[3])
+        labels = pandas.RangeIndex(*found[:3], name=found[3])
+        reader.mean(len(labels), where)
+        return labels
     if form == "str" and pandas.__version__.startswith("2."):
         form = "object"
     text = form in ("str", "string", "object")
@@ -142,7 +158,7 @@ def _is_frame(value: Any) -> bool:
     return pandas is not None and type(value) is pandas.DataFrame
 
 
-def _write_frame(writer: Writer, value: Any, where: str) -> Any:
+def _write_frame(writer: Writer, value: Any, where: Place) -> Any:
     columns = []
     for at in range(value.shape[1]):
         values = value.iloc[:, at].to_numpy()
@@ -150,7 +166,7 @@ def _write_frame(writer: Writer, value: Any, where: str) -> Any:
     return writer.write_all((value.index, value.columns, columns), where)
 
 
-def _read_frame(reader: Reader, node: Any, where: str) -> Any:
+def _read_frame(reader: Reader, node: Any, where: Place) -> Any:
     index, labels, columns = reader.read_all(node, where)
     frame = _pandas().DataFrame(dict(enumerate(columns)), index=index)
     frame.columns = labels
@@ -171,17 +187,20 @@ def _pandas() -> Any:
         ) from error
 
 
-def _write_spline(writer: Writer, value: Any, where: str) -> Any:
+def _write_spline(writer: Writer, value: Any, where: Place) -> Any:
     return writer.write_all((value.t, value.c, value.k, value.extrapolate, value.axis), where)
 
 
-def _write_random(writer: Writer, value: Any, where: str) -> Any:
+def _write_random(writer: Writer, value: Any, where: Place) -> Any:
     return writer.write_all(value.get_state(), where)
 
 
-def _read_random(reader: Reader, node: Any, where: str) -> Any:
+def _read_random(reader: Reader, node: Any, where: Place) -> Any:
     generator = np.random.RandomState(0)  # what scikit-learn takes
-    generator.set_state(tuple(reader.read_all(node, where)))
+    state = tuple(reader.read_all(node, where))
+    if type(state[2]) is not int or not 0 <= state[2] <= RANDOM_WORDS:
+        raise damaged(f"{named(where)} is no state of a generator")
+    generator.set_state(state)
     return generator
 
 
@@ -191,8 +210,8 @@ def _is_function(value: Any) -> bool:
 
 def _type_named(name: Any) -> Any:
     dtype = np.dtype(name)
-    if not is_storable(dtype):
-        raise damaged(f"{name!r} is no type of numbers")
+    if not is_storable(dtype) or dtype.itemsize > LONGEST_ENTRY:
+        raise damaged(f"{shown(name)} is no type of numbers")
     return dtype
 
 

@@ -12,7 +12,8 @@ from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, cross_validate
 from ctfa.persistence._checks import check_state
 from ctfa.persistence._classes import class_named, name_of
 from ctfa.persistence._codec import Kind, Reader, Writer
-from ctfa.persistence._errors import damaged, refused
+from ctfa.persistence._errors import Place, damaged, refused, shown
+from ctfa.persistence._fields import check_fields
 
 #: Attributes that are not kept, by class: what is worked out again from the rest, and the data.
 LEFT_OUT = {"PooledCTFARegressor": ("_evidence",), "MultiInputCTFARegressor": ("_kept",)}
@@ -34,18 +35,16 @@ def state_of(value: Any) -> dict[str, Any]:
     return {name: vars(value)[name] for name in sorted(vars(value)) if name not in left_out}
 
 
-def _write_object(writer: Writer, value: Any, where: str) -> Any:
+def _write_object(writer: Writer, value: Any, where: Place) -> Any:
     if getattr(value, "memory", None) is not None:
-        raise refused(value.memory, f"{where}.memory", ", where results are cached: use None")
-    start = f"{where}." if where else ""
-    state = {name: writer.write(part, f"{start}{name}") for name, part in state_of(value).items()}
+        raise refused(value.memory, (where, "memory"), ", where results are cached: use None")
+    state = {name: writer.write(part, (where, name)) for name, part in state_of(value).items()}
     return {"class": name_of(type(value)), "state": state}
 
 
-def _read_object(reader: Reader, node: Any, where: str) -> Any:
+def _read_object(reader: Reader, node: Any, where: Place) -> Any:
     kind = class_named(node["class"])
-    start = f"{where}." if where else ""
-    state = {name: reader.read(part, f"{start}{name}") for name, part in node["state"].items()}
+    state = {name: reader.read(part, (where, name)) for name, part in node["state"].items()}
     value = _made(kind, state)
     check_state(node["class"], value)
     return value
@@ -57,19 +56,23 @@ def _made(kind: type, state: dict[str, Any]) -> Any:
         fields = kind._fields  # type: ignore[attr-defined]
         defaults = kind._field_defaults  # type: ignore[attr-defined]
         _require_names(kind, state, fields, defaults)
-        return tuple.__new__(kind, [{**defaults, **state}[name] for name in fields])
+        values = {**defaults, **state}
+        check_fields(kind, values)
+        return tuple.__new__(kind, [values[name] for name in fields])
     value = object.__new__(kind)
     if dataclasses.is_dataclass(kind):
         known = {field.name: field for field in dataclasses.fields(kind)}
         defaults = {n: f.default for n, f in known.items() if f.default is not dataclasses.MISSING}
         _require_names(kind, state, known, defaults)
+        values = {**defaults, **state}
+        check_fields(kind, values)
         for name in known:
-            object.__setattr__(value, name, {**defaults, **state}[name])
+            object.__setattr__(value, name, values[name])
         return value
     for name in state:
         over = getattr(kind, name, None)
         if not name.isidentifier() or name.startswith("__") or callable(over):
-            raise damaged(f"{kind.__name__} has no attribute {name!r}")
+            raise damaged(f"{kind.__name__} has no attribute {shown(name)}")
     # Parameters that a later version has added have the value they were given then.
     vars(value).update(_parameters(kind) | state)
     return value

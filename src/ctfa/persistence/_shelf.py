@@ -13,10 +13,14 @@ from math import prod
 import numpy as np
 
 from ctfa.core.types import AnyArray
-from ctfa.persistence._errors import damaged
+from ctfa.persistence._errors import damaged, shown
 
 #: Kinds of numbers and text whose bytes are their value: no objects, no records.
 KINDS = "biufcSUMm"
+#: Bytes of an entry of which a file may speak without having one.
+LONGEST_ENTRY = 2**16
+#: The most directions that numpy gives an array.
+MOST_DIRECTIONS = 64
 #: The largest code point of a character.
 LAST_CHARACTER = 0x10FFFF
 
@@ -69,10 +73,12 @@ class ShelfReader:
     def take(self, number: int, start: int, shape: Sequence[int], order: str) -> AnyArray:
         """Copy out an array."""
         if not 0 <= number < len(self._arrays):
-            raise damaged(f"it has no array {number}")
+            raise damaged(f"it has no array {shown(number)}")
+        if len(shape) > MOST_DIRECTIONS:
+            raise damaged(f"an array has {len(shape):,} directions")
         whole, size = self._arrays[number], prod(shape)
         if min(shape, default=0) < 0 or start < 0 or start + size > whole.size:
-            raise damaged(f"an array of shape {tuple(shape)} reaches beyond what is stored")
+            raise damaged(f"an array of shape {shown(tuple(shape))} reaches beyond what is stored")
         self._left[number] -= size
         if self._left[number] < 0:
             raise damaged("an array is used twice")
@@ -88,6 +94,8 @@ def _read(file: bytes) -> AnyArray:
     shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     if dtype.hasobject or dtype.names is not None or not is_storable(dtype):
         raise damaged(f"it holds an array of type {dtype}, which is not plain numbers or text")
+    if dtype.itemsize > max(len(file), LONGEST_ENTRY):
+        raise damaged(f"it holds no array of type {dtype}, but says so")
     at = stream.tell()
     if len(shape) != 1 or is_fortran or shape[0] * dtype.itemsize != len(file) - at:
         raise damaged("an array has not the length that it says")
