@@ -92,10 +92,11 @@ class PooledFit(FittedGroups, StreamingTasks):
             sample.inputs, target, sample.weights, known.of_row, len(known.ids), sample.counts
         )
         check.require_varying_within(rows.within(target), target)
-        # Tasks by themselves are their regressor's business; one model of all has offsets to find.
-        judged = phases[0] is not None or self.unseen == "global"
-        chosen = phases[0] is not None and phases[0].max_loss == "auto"
-        short = judged and are_short(rows, chosen=chosen)
+        # Tasks by themselves are their regressor's business, and an infinite limit asks nobody; one
+        # model of all has offsets to find.
+        max_loss = -np.inf if phases[0] is None else phases[0].max_loss
+        judged = isinstance(max_loss, str) or np.isfinite(max_loss) or self.unseen == "global"
+        short = judged and are_short(rows, chosen=isinstance(max_loss, str))
         if rows.counts is None:  # of sums it has been said
             within = rows.within(rows.inputs)
             check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)

@@ -106,10 +106,11 @@ def _is_criterion(value: Any) -> bool:
     return any(value is criterion for criterion in _criteria().values())
 
 
-def _read_criterion(r: Reader, node: Any, at: str) -> Any:
+def _read_criterion(reader: Reader, node: Any, where: Place) -> Any:
     known = _criteria()
     if not (isinstance(node, str) and node in known):
-        raise damaged(f"it holds the criterion {node!r}, which this version does not know")
+        shown = repr(node[:100]) if isinstance(node, str) else f"of type {type(node).__name__}"
+        raise damaged(f"it holds the criterion {shown}, which this version does not know")
     return known[node]
 
 
