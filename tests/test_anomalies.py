@@ -471,10 +471,13 @@ def test_a_search_over_both_limits_says_that_it_takes_none():
 
 def test_rows_that_a_baseline_uses_up_are_missed():
     X, layout, Y, B = own(n=17)
-    with pytest.raises(ValueError, match="17 rows"):
+    with pytest.warns(RuntimeWarning, match="17 rows in which.*Ridge"):
         MultiInputCTFARegressor(layout).fit(X, Y, baseline=B)
-    with pytest.raises(ValueError, match=r"17 rows and 3 features beside .* rank 12.* 18 rows"):
+    with pytest.warns(RuntimeWarning, match="5 rows to learn from and 3 features.*Ridge"):
         CTFARegressor().fit(X[:, :3], Y, baseline=B)
+    paper = CTFARegressor(targets=TargetAggregator("mse", max_loss=0.0), features="passthrough")
+    with pytest.raises(ValueError, match=r"17 rows and 3 features beside .* rank 12.* 18 rows"):
+        paper.fit(X[:, :3], Y, baseline=B)
 
 
 @settings(max_examples=25)

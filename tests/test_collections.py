@@ -425,14 +425,21 @@ def test_chunks_that_hold_other_rows_than_they_say_are_found():
         CTFARegressor().fit(lying, short)
 
 
-def test_a_constant_target_and_too_few_rows_are_refused_as_in_memory():
+def test_a_constant_target_and_too_few_rows_are_told_as_in_memory():
     X, Y = paper(300)
     constant = Y.copy()
     constant[:, 1] = 7.0
     with pytest.raises(ValueError, match="target 'y1' is constant"):
         CTFARegressor().fit(*chunked(X, constant, [100]))
+    few = X[:10], Y[:10]
     with pytest.raises(ValueError, match="degrees of freedom"):
-        TargetAggregator(max_loss=1.0).fit(*chunked(X[:10], Y[:10], [4]))
+        TargetAggregator("mse", max_loss=1.0).fit(*chunked(*few, [4]))
+    with pytest.warns(RuntimeWarning, match="Ridge regression"):
+        found = CTFARegressor().fit(*chunked(*few, [4]))
+    with pytest.warns(RuntimeWarning, match="Ridge regression"):
+        expected = CTFARegressor().fit(*few)
+    np.testing.assert_array_equal(found.labels_, expected.labels_)
+    np.testing.assert_allclose(found.predict(few[0]), expected.predict(few[0]))
 
 
 def test_rows_drawn_several_times_are_refused():

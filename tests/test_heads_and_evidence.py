@@ -112,7 +112,7 @@ def test_an_unknown_head_is_refused():
 def test_one_target_trusts_itself_with_any_number_of_rows(n):
     rng = np.random.default_rng(0)
     inputs, target = rng.normal(size=(n, 5)), rng.normal(size=n)
-    model = CTFARegressor(features="passthrough", head="shrink").fit(inputs, target)
+    model = CTFARegressor(Ridge(), features="passthrough", head="shrink").fit(inputs, target)
     assert model.trust_.tolist() == [1.0]
     assert model.predict(inputs).shape == (n,)
     assert model.why(0).gain == model.why(0).gain_error == 0.0

@@ -56,8 +56,14 @@ def test_a_target_that_is_never_observed_is_to_be_left_out(solver):
 
 def test_ridge_is_named_where_it_helps():
     model = MultiInputCTFARegressor(LAYOUT)
-    with pytest.raises(ValueError, match=r"has 4 rows .* use targets=.*'ridge'"):
+    with (
+        pytest.warns(RuntimeWarning, match="has 4 rows .*Ridge regression is used"),
+        pytest.warns(RuntimeWarning, match="cannot be chosen"),
+    ):
         model.fit(TABLE, unseen(slice(4, None)))
+    paper = MultiInputCTFARegressor(LAYOUT, targets=TargetAggregator("mse", max_loss=0.0))
+    with pytest.raises(ValueError, match=r"has 4 rows .* use targets=.*'ridge'"):
+        paper.fit(TABLE[:4], TARGET[:4])
     with pytest.raises(ValueError, match=r"has 1 row in .* use fewer inputs or longer series"):
         model.fit(TABLE, unseen(slice(1, None)))
 
