@@ -125,15 +125,22 @@ def first_rounded(data: Any) -> int | None:
     return None
 
 
+def _column(frame: Any, position: int) -> Any:
+    """A column of pandas or polars by its position: names may come twice."""
+    return frame.iloc[:, position] if hasattr(frame, "iloc") else frame.to_series(position)
+
+
 def _whole_numbers(data: Any) -> Iterator[AnyArray]:
     """Arrays of the whole numbers of 64 bits, or of any size, that a container holds."""
     if container_of(data)[0] is not None:
-        native = nw.from_native(data, eager_only=True, allow_series=True)
-        for column in native.iter_columns() if isinstance(native, nw.DataFrame) else [native]:
-            if column.dtype.is_integer():
-                yield column.drop_nulls().to_numpy()
-            elif column.dtype == nw.Object:
-                yield from _whole_numbers(column.to_numpy())
+        kinds = list(data.dtypes) if hasattr(data, "columns") else [data.dtype]
+        for position, kind in enumerate(kinds):
+            letter = getattr(kind, "kind", "")
+            if letter not in ("i", "u", "O") and not getattr(kind, "is_integer", bool)():
+                continue
+            column = data if not hasattr(data, "columns") else _column(data, position)
+            known = nw.from_native(column, series_only=True).drop_nulls().to_numpy()
+            yield from [known] if letter != "O" else _whole_numbers(known)
         return
     if not (hasattr(data, "dtype") or isinstance(data, (list, tuple))):
         return
