@@ -598,3 +598,13 @@ def test_missing_features_reach_a_regressor_that_takes_them_where_nothing_is_mer
             CTFARegressor(boosted, **options).fit(gaps, Y)
     with refused(ValueError, "contains NaN", "fill the gaps or drop"):
         CTFARegressor(**apart).fit(gaps, Y)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_rows_that_make_no_folds_are_told_and_the_usual_limit_used(n):
+    with (
+        pytest.warns(RuntimeWarning, match=f"cannot be chosen on {n} rows.*usual limit"),
+        pytest.warns(RuntimeWarning, match="Ridge regression"),
+    ):
+        model = fit_target(X=X[:n], Y=Y[:n])
+    assert model.max_loss_ == 1.5

@@ -425,3 +425,31 @@ def test_a_curve_is_shown_in_a_line():
     assert (
         repr(curve) == "<CutCurve: max_loss=1.5 chosen of 3 limits, error 0.6, 4.5 groups, 2 folds>"
     )
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-3, 1.0, 10.0])
+@pytest.mark.parametrize(
+    "options", [{}, {"flip": True}, {"guard": "member"}, {"solver": "ridge"}], ids=str
+)
+def test_copies_are_joined_though_folds_choose_to_merge_nothing_else(options, noise):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(80, 2))
+        y = X.sum(axis=1) + noise * rng.normal(size=80)
+        copies = np.column_stack([y, 1.8 * y + 32.0, y / 1000.0])
+        others = rng.normal(size=(80, 2))
+        for Y in (copies, np.hstack([copies, others])):
+            model = TargetAggregator(**options).fit(X, Y)
+            assert len(set(model.labels_[:3])) == 1, (seed, model.labels_)
+
+
+def test_without_copies_the_limit_that_merges_nothing_is_as_it_was():
+    rng = np.random.default_rng(18)
+    X = rng.normal(size=(80, 2))
+    Y = np.column_stack([X @ [1.0, 1.0], X @ [1.0, -1.0]]) + 0.1 * rng.normal(size=(80, 2))
+    model = TargetAggregator().fit(X, Y)
+    assert model.n_groups_ == 2
+    alone = TargetAggregator(max_loss=model.max_loss_).fit(X, Y)
+    np.testing.assert_allclose(alone.loss_interval_, model.loss_interval_)
+    unmerged = TargetAggregator(max_loss=-np.inf).fit(X, np.column_stack([Y, Y]))
+    assert unmerged.n_groups_ == 4  # whoever asks for nothing gets nothing

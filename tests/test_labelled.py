@@ -603,3 +603,24 @@ def test_tables_without_rows_are_neither_fitted_nor_predicted(form):
         ctfa.labelled.fit(table[:0], **options)
     with pytest.raises(ValueError, match="the table has no rows"):
         model.predict(table[:0])
+
+
+def test_weights_of_tasks_are_numbers_and_found_by_their_labels(dataset):
+    names = [str(name) for name in dataset.basin.values]
+    given = np.arange(1.0, len(names) + 1.0)
+    kwargs = {"target": "flow", **QUICK}
+    expected = ctfa.labelled.fit(dataset, weights=given, **kwargs).weights
+    turned = pd.Series(given, index=names)[::-1]
+    np.testing.assert_allclose(
+        ctfa.labelled.fit(dataset, weights=turned, **kwargs).weights, expected
+    )
+    with pytest.raises(ValueError, match="weights has no entry for"):
+        ctfa.labelled.fit(dataset, weights=turned[:-1], **kwargs)
+    days = pd.date_range("2000-01-01", periods=len(names))
+    for dates in (
+        days,
+        pd.Series(days, index=names),
+        xr.DataArray(days, {"basin": names}, "basin"),
+    ):
+        with pytest.raises(ValueError, match="weights contains dates"):
+            ctfa.labelled.fit(dataset, weights=dates, **kwargs)

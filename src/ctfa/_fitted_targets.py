@@ -28,10 +28,8 @@ class FittedGroups:
     targets_: TargetAggregator
     _require_stream: Callable[[], None]
     #: What None stands for, of the parameters that are estimators.
-    _defaults: ClassVar[dict[str, type]] = {
-        "regressor": LinearRegression,
-        "targets": TargetAggregator,
-    }
+    #: Not of the regressor: None is more than any one of scikit-learn's.
+    _defaults: ClassVar[dict[str, type]] = {"targets": TargetAggregator}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
@@ -84,7 +82,7 @@ class FittedGroups:
     @property
     def _template(self) -> Any:
         """The regressor to clone."""
-        return self._defaults["regressor"]() if self.regressor is None else self.regressor
+        return LinearRegression() if self.regressor is None else self.regressor
 
 
 class FittedTargets(FittedGroups):

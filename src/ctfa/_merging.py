@@ -12,6 +12,7 @@ import numpy as np
 import ctfa.kernels  # noqa: F401  # lets the scans know of them
 from ctfa._threads import one_thread
 from ctfa.core.criteria import Criterion, unit_power
+from ctfa.core.fit import Evidence
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
@@ -47,6 +48,19 @@ class MergeProblem:
             min_correlation=self.min_correlation,
             tolerance=self.tolerance,
         )
+
+    @property
+    def loss_of_copies(self) -> float:
+        """Loss of merging two blocks between which there is no difference: the least there is."""
+        evidence = self.space.evidence(0, np.array([1]))
+        difference = evidence.difference
+        none = difference._replace(
+            explained=0.0 * difference.explained, residual=0.0 * difference.residual
+        )
+        same = Evidence(
+            lambda: evidence.before, lambda: evidence.after, none, lambda: evidence.f_star
+        )
+        return float(np.asarray(self.criterion(same)).reshape(-1)[0])
 
     def interval(self, losses: tuple[float, float], max_loss: float) -> tuple[float, float]:
         """Values of ``max_loss`` that give the same: from the worst accepted, below the refused.
@@ -145,6 +159,18 @@ def settle(
     history = replace(problem.solve(max_loss), names=names)
     settle_history(aggregator, history, max_loss)
     aggregator.loss_interval_ = problem.interval(history.loss_interval, max_loss)
+
+
+def settle_chosen(
+    aggregator: Any, problem: MergeProblem, max_loss: float, names: Sequence[str] | None
+) -> None:
+    """Do so with a limit that folds have chosen: copies are one target, though nothing merges."""
+    if max_loss > -np.inf or problem.space.n_variables < 2:
+        settle(aggregator, problem, max_loss, names)
+        return
+    settle(aggregator, problem, problem.loss_of_copies, names)
+    if not len(aggregator.history_):
+        aggregator.max_loss_ = max_loss
 
 
 def settle_history(aggregator: Any, history: MergeHistory, max_loss: float) -> None:

@@ -71,6 +71,8 @@ def choose_on_folds(
         return fallback
     cv, groups = folds
     splits = check.read_cut_folds(cv, sample, series.values[:, -1].T, groups)
+    if splits is None:
+        return fallback
     fewest = None if rule.solver == "ridge" else SPARE_ROWS
     for fold, (train, _) in enumerate(splits):
         if not check.enough_rows(series.take(train), fewest):

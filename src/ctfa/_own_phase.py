@@ -17,7 +17,7 @@ from ctfa._collections import (
     learns_from_sums,
 )
 from ctfa._feature_aggregator import FeatureAggregator
-from ctfa._merging import MergeProblem, settle
+from ctfa._merging import MergeProblem, settle, settle_chosen
 from ctfa._own_choice import choose_on_folds, fewest_rows, read_rule, suited_to
 from ctfa._own_rule import OwnRule
 from ctfa._streaming import StreamingTargets
@@ -145,7 +145,10 @@ class OwnPhaseMixin(StreamingTargets):
         aggregator._remember(targets)
         aggregator._set_units(*self._units.of_targets())
         names = None if targets.labels is None else targets.names
-        settle(aggregator, rule.problem(space), choice.max_loss, names)
+        chosen = choice.curve is not None and series.is_complete
+        (settle_chosen if chosen else settle)(
+            aggregator, rule.problem(space), choice.max_loss, names
+        )
         aggregator.cv_curve_ = choice.curve
         self.targets_ = aggregator
         self._keep(rule, judged, targets.names)

@@ -345,9 +345,10 @@ class _FoldModels:
 
 
 def _score_quietly(*fold: Any) -> list[_Score]:
-    """Score one fold, without a word on its few rows, which are told of all folds at once."""
+    """Score one fold, without a word on its rows that is told of all of them."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", check.SHORT, RuntimeWarning)
+        for sentence in (check.SHORT, check.DOUBTFUL):
+            warnings.filterwarnings("ignore", sentence, RuntimeWarning)
         return _score_fold(*fold)
 
 

@@ -13,7 +13,7 @@ from ctfa._target_aggregator import TargetAggregator
 #: What to do about missing features that only the regressor takes.
 FOR_THE_REGRESSOR = (
     "the regressor takes missing features and what judges merges does not; fill the gaps first, or "
-    "hand them on without merging, with targets='passthrough' and features='passthrough'"
+    "hand them on without merging, with targets='passthrough', features='passthrough', head='mean'"
 )
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
 from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
-from ctfa._merging import group_names, settle, settle_history
+from ctfa._merging import group_names, settle, settle_chosen, settle_history
 from ctfa._streaming import StreamingTargets
 from ctfa._target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa._target_units import TargetUnits
@@ -252,7 +252,9 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
                 curve = self._choose_cut(sample, targets, posed, groups, n_jobs)
                 limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
             names = None if targets.labels is None else targets.names
-            settle(self, posed.problem, limit, names)
+            # With gaps a difference of nothing costs each pair something else, by its rows.
+            chosen = curve is not None and not np.isnan(targets.values).any()
+            (settle_chosen if chosen else settle)(self, posed.problem, limit, names)
         self.cv_curve_ = curve
         signs = posed.problem.signs(self.partition_)
         offsets = posed.offsets if left.targets is None else posed.offsets + left.targets.levels
@@ -380,6 +382,8 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
             return None
         rule = posed.rule
         splits = check.read_cut_folds(self.cv, sample, values, groups)
+        if splits is None:
+            return None
         parts = [Anomalies.of_rows(sample, values, train).judged for train, _ in splits]
         designs = [rule.factor(part) for part in parts]
         # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.

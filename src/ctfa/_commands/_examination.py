@@ -52,6 +52,10 @@ def examine(
 ) -> Examination:
     """Look at everything; what cannot be looked at is a finding too."""
     seen = Examination()
+    empty = _empty(data)
+    if empty:
+        seen.findings.append(Finding(STOPS, empty, "look whether the file was written whole"))
+        return seen
     seen.findings += _names(contents, roles)
     if seen.stops:
         return seen
@@ -93,6 +97,14 @@ def _names(contents: Contents, roles: Roles) -> Iterator[Finding]:
         yield Finding(STOPS, "it is not clear what to predict from", "name features with -f")
     if not roles.task and len(targets) == 1:
         yield Finding(STOPS, "it is not clear what the tasks are", "name them with --task")
+
+
+def _empty(data: Any) -> str:
+    """What has no values at all; nothing for data with some."""
+    if hasattr(data, "data_vars"):
+        none = [str(dim) for dim, size in data.sizes.items() if not size]
+        return f"{none[0]} has no values" if none else ""
+    return "" if len(data) else "the table has no rows"
 
 
 def _leaves_some(values: Values) -> bool:

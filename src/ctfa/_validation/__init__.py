@@ -133,6 +133,7 @@ from ctfa._validation.streaming import (
     require_same_target_weight,
 )
 from ctfa._validation.sufficiency import (
+    DOUBTFUL,
     SHORT,
     SPARE,
     is_varying,
@@ -172,6 +173,7 @@ from ctfa._validation.tasks import (
 )
 
 __all__ = [
+    "DOUBTFUL",
     "FILL",
     "NOT_ADDED",
     "PIECES_OF_TASKS",

@@ -14,6 +14,9 @@ from sklearn.model_selection import GroupKFold, PredefinedSplit, check_cv
 from ctfa._validation.data import Sample
 from ctfa.core.types import FloatArray, IntArray
 
+#: Rows that make two folds of two.
+FEWEST_TO_FOLD = 4
+
 
 def require_foldable(criterion: Any, cv: Any) -> None:
     """Refuse folds for a criterion that needs none."""
@@ -76,8 +79,19 @@ def read_labels(groups: Any, sample: Sample) -> Any:
 
 def read_cut_folds(
     cv: Any, sample: Sample, values: FloatArray, groups: Any
-) -> list[tuple[IntArray, IntArray]]:
-    """Folds to choose ``max_loss`` on; a number of them is lowered until each holds two rows."""
+) -> list[tuple[IntArray, IntArray]] | None:
+    """Folds to choose ``max_loss`` on; a number of them is lowered until each holds two rows.
+
+    None, after a warning, where not even two folds would.
+    """
+    if isinstance(cv, Integral) and int(cv) > 1 and sample.n_samples < FEWEST_TO_FOLD:
+        warnings.warn(
+            f"max_loss='auto' cannot be chosen on {sample.n_samples} rows: two folds of two rows "
+            "each are the least. The usual limit is used; give max_loss, or more rows.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+        return None
     if isinstance(cv, Integral):
         cv = min(int(cv), max(2, sample.n_samples // 2))
     return read_folds(cv, sample, values, groups, purpose="limit")

@@ -18,6 +18,8 @@ FLAT = 1e-14
 SPARE = 2
 #: How the sentence begins that says so where there are not.
 SHORT = "X has .* rows to learn from"
+#: How the sentence begins on inputs that nearly depend on each other.
+DOUBTFUL = "X has a condition number"
 #: Targets up to which a number is kept for every two of them.
 LARGEST_MATRIX = 10_000
 #: Pivots of inner products of unit columns below which columns may depend on each other.

@@ -9,6 +9,8 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: A loss smaller than this, relative to the risks compared, is rounding.
 ROUNDING = 1e-12
+#: Rounding of a target, relative to what inputs explain of it.
+DIGITS = 16.0 * float(np.finfo(np.float64).eps)
 
 
 class MemberGuard:
@@ -18,7 +20,11 @@ class MemberGuard:
     quadratic form (blocks by blocks), so the worst gain of a merge needs look-ups only.
     """
 
-    def __init__(self, risk: MemberRisk) -> None:
+    def __init__(self, risk: MemberRisk, *, apart: bool = False) -> None:
+        """``apart``: of what tells the targets apart alone, which nothing else depends on."""
+        # What tells copies apart is the last digits of the targets themselves.
+        self._digit = DIGITS * float(np.sqrt(np.abs((risk.own * risk.model).sum(axis=1)).max()))
+        risk = risk.apart() if apart else risk
         self._own = risk.own @ risk.model.T  # a member and the sum of a block
         self._cost = (risk.model * risk.weight) @ risk.model.T  # two sums of blocks
         self._size = np.ones(risk.n_targets)
@@ -34,7 +40,8 @@ class MemberGuard:
         change = (at_home + turn * self._own[np.ix_(members, others)]) / (a + b) - at_home / a
         worst_here = 2.0 * change.min(axis=0) - merged + mine / a**2
         worst_there = 2.0 * self._worst_there(block, others, turn) - merged + theirs / b**2
-        slack = ROUNDING * (mine / a**2 + theirs / b**2)
+        risks = mine / a**2 + theirs / b**2
+        slack = ROUNDING * risks + self._digit * (2.0 * np.sqrt(np.abs(risks)) + self._digit)
         return np.asarray((worst_here >= -slack) & (worst_there >= -slack))
 
     def merge(self, block: int, others: IntArray, turn: FloatArray) -> None:

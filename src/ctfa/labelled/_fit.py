@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
@@ -247,16 +248,32 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
         missing = [dim for dim in tasks.dims if dim not in weights.dims]
         if missing:
             raise ValueError(f"weights has no dimension {missing[0]!r}, on which the tasks lie.")
+        check.require_plain_numbers(weights.values, "weights")
         ordered = same_tasks(weights.rename(weights.name or "weights"), tasks)
         found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))
     else:
-        found = np.asarray(weights, dtype=np.float64)
+        check.require_plain_numbers(weights, "weights")
+        found = np.asarray(_in_order(weights, tasks), dtype=np.float64)
     if found.shape != (tasks.n_tasks,) or not (np.isfinite(found) & (found > 0.0)).all():
         raise ValueError(
             f"weights has shape {found.shape} for {tasks.n_tasks:,} tasks: give one positive "
             "number for each."
         )
     return np.asarray(found / found.mean())
+
+
+def _in_order(weights: Any, tasks: Tasks) -> Any:
+    """Weights in the order of tasks: by their labels, where these are given."""
+    index: Any = getattr(weights, "index", None)
+    if not hasattr(weights, "reindex") or type(index).__name__ == "RangeIndex":
+        return weights
+    unknown = [label for label in tasks.labels if label not in index]
+    if unknown:
+        raise ValueError(
+            f"weights has no entry for {unknown[0]!r} (and {len(unknown) - 1} more): label each "
+            "weight by its task, or pass an array in the order of the tasks."
+        )
+    return weights.loc[tasks.labels]
 
 
 def _span(arrays: Arrays) -> tuple[str, str, int]:

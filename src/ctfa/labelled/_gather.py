@@ -146,7 +146,7 @@ def require_known(index: Any, dim: str) -> None:
     if missing:
         raise ValueError(
             f"{dim} is missing (NaN or NaT) in {missing:,} of {len(index):,} places: complete it, "
-            f"or leave those out (ds.sel({dim}=ds[{dim!r}].notnull()))."
+            "or leave those out."
         )
 
 

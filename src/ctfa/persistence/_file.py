@@ -102,6 +102,8 @@ def load(path: str | os.PathLike[str], *, max_bytes: int | None = None) -> Any:
         Where the file is damaged, was not written by ``save``, or by a later version, or where it
         was changed so that the model could not predict.
     """
+    if Path(path).is_dir():
+        raise PersistenceError(f"{path} is a folder: give the file that save has written.")
     with Path(path).open("rb") as file:
         return from_stream(file, max_bytes=max_bytes)
 

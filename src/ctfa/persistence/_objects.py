@@ -99,7 +99,7 @@ _DEFAULTS: dict[type, dict[str, Any]] = {}
 def _criteria() -> dict[str, Any]:
     """Criteria that an estimator of ours may hold, by the name that files call them."""
     known = (*TARGET_CRITERIA.values(), *FEATURE_CRITERIA.values(), cross_validated_risk)
-    return {criterion.__name__: criterion for criterion in known}
+    return {name: one for one in known if (name := getattr(one, "__name__", None)) is not None}
 
 
 def _is_criterion(value: Any) -> bool:

@@ -176,7 +176,7 @@ class TargetSpace:
 
     def protect(self, risk: MemberRisk) -> None:
         """Refuse from now on what any member is predicted to lose by."""
-        self._guard, self.is_guarded = MemberGuard(risk if self._flip else risk.apart()), True
+        self._guard, self.is_guarded = MemberGuard(risk, apart=not self._flip), True
 
     def allows(self, block: int, others: IntArray) -> BoolArray:
         """Whether no member would lose by each merge."""
