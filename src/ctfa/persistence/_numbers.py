@@ -199,7 +199,7 @@ def _read_random(reader: Reader, node: Any, where: Place) -> Any:
     generator = np.random.RandomState(0)  # what scikit-learn takes
     state = tuple(reader.read_all(node, where))
     if type(state[2]) is not int or not 0 <= state[2] <= RANDOM_WORDS:
-        raise damaged(f"{named(where)} is no state of a generator")
+        raise damaged(f"{named(where)} is not the state of a generator")
     generator.set_state(state)
     return generator
 
@@ -211,7 +211,7 @@ def _is_function(value: Any) -> bool:
 def _type_named(name: Any) -> Any:
     dtype = np.dtype(name)
     if not is_storable(dtype) or dtype.itemsize > LONGEST_ENTRY:
-        raise damaged(f"{shown(name)} is no type of numbers")
+        raise damaged(f"{shown(name)} is not a type of numbers")
     return dtype
 
 
