@@ -103,7 +103,9 @@ def _evidence(value: Any) -> None:
     sizes = (value.history.n_variables, len(value.names), np.size(value.signs))
     gains = (np.size(value.gain.value), np.size(value.gain.standard_error))
     _require(set(sizes + gains) == {n}, "the evidence is of other targets than the groups")
-    _require(len(value.merges) == len(value.history), "the evidence is of other merges")
+    made = len(value.merges) == len(value.history)
+    made = made and value.history.partition() == value.partition
+    _require(made, "the evidence is of other merges than the groups")
     for merge in value.merges:
         losers, total = merge.losers, merge.total
         single = np.ndim(total.value) == 0 == np.ndim(total.standard_error)
