@@ -176,7 +176,7 @@ class EvidenceMixin:
         """Read data of the kind that fit has seen."""
         if is_collection(X, y, sample_weight, baseline):
             data = Collection.of(X, y, sample_weight, baseline)
-            X, y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
+            X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
         inputs = check.read_inputs(self, X, reset=False)
         self.targets_._read_baseline(baseline, inputs.shape[0])
         sample = check.read_sample(clone(self), X, sample_weight, baseline=baseline)

@@ -376,7 +376,7 @@ class MultiInputCTFARegressor(
         """Read data of the kind that fit has seen."""
         if is_collection(X, y, sample_weight, baseline):
             data = Collection.of(X, y, sample_weight, baseline)
-            X, y, sample_weight, baseline = data.gathered("grouping anew", "Use fewer rows")
+            X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         self.targets_._read_baseline(baseline, inputs.shape[0])
         sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)

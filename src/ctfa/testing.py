@@ -171,8 +171,7 @@ def check_units(
     given = (
         dict(metadata) if sample_weight is None else {**metadata, "sample_weight": sample_weight}
     )
-    factors = np.ones(X.shape[1]) if one_factor else _factors(X.shape[1], rng)
-    inputs = X * factors * 10.0 ** rng.uniform(-5.0, 5.0) if one_factor else X * factors
+    inputs = X * (10.0 ** rng.uniform(-5.0, 5.0) if one_factor else _factors(X.shape[1], rng))
     inputs = inputs + 100.0 * np.nanstd(inputs, axis=0) * rng.normal(size=X.shape[1])
     n_targets = 1 if y.ndim == 1 else y.shape[1]
     units = _factors(n_targets, rng)
@@ -186,6 +185,7 @@ def check_units(
         return
     expected = np.asarray(before.predict(X, **metadata)).reshape(len(y), -1)
     found = np.asarray(after.predict(inputs, **metadata)).reshape(len(y), -1)
+    assert np.array_equal(np.isnan(found), np.isnan(expected)), "what is predicted depends on units"
     spread = np.nanstd(y, axis=0)
     gap = np.abs((found - origins) / units - expected) / spread
     assert not (gap > rtol).any(), f"predictions depend on units, by {np.nanmax(gap):.1e}"
