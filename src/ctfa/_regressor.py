@@ -59,6 +59,8 @@ class CTFARegressor(
     regressor : estimator, default=None
         Any scikit-learn regressor, cloned for each group; None is least squares, or
         ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
+        Any other gets features in the units given: scikit-learn's trees take values closer than
+        1e-7 for equal, so put a ``StandardScaler`` in front of them where units are small.
     targets : TargetAggregator, "passthrough" or None, default=None
         Phase I; None is ``TargetAggregator()``, "passthrough" leaves every target by itself.
     features : FeatureAggregator, "passthrough" or None, default=None
