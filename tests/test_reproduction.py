@@ -1,9 +1,12 @@
 """Claims, cases and verdicts: what is asked, what is stored, what is said of it."""
 
 import csv
+import os
+import re
 import sys
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -76,14 +79,23 @@ def toy(tmp_path, monkeypatch):
             yield Case("toy", HONEST, "here", method, seed, partial(calls, counter, value),
                        quick=plan.quick, network=method == "net")  # fmt: skip
 
-    checks = {"less": lambda r: Finding(r.mean(HONEST, "here", "ours", "mse") < 1, "ours is 2.05")}
+    checks = {
+        "less": lambda r: Finding(
+            {"than 1": r.mean(HONEST, "here", "ours", "mse") < 1,
+             "than 3": r.mean(HONEST, "here", "ours", "mse") < 3},
+            "ours is 2.05",
+        ),
+        "same": lambda r: Finding({"here": True}, "by definition"),
+    }  # fmt: skip
     experiment = Experiment("toy", "A toy", {HONEST: "Plain."}, cases, checks)
-    statement = {"experiment": "toy", "source": "text", "text": "ours is less", "check": "less"}
+    statement = {"experiment": "toy", "source": "text", "quote": "ours is less",
+                 "asked": "less than 1 and 3", "check": "less"}  # fmt: skip
+    identity = statement | {"quote": "ours is ours", "check": "same", "identity": True}
     known = read_claims(
         {"claims": [{"experiment": "toy", "source": "Table 0", "setting": "here", "quantity": "mse",
                      "values": {"ours": [2.0, 0.1], "theirs": 1.0, "broken": 5.0, "graph": 4.0},
                      "why": "they divided by three", "cannot_of": {"graph": "has no rows"}}],
-         "statements": [statement]}
+         "statements": [statement, identity]}
     )  # fmt: skip
     monkeypatch.setitem(EXPERIMENTS, "toy", experiment)
     monkeypatch.setattr(making, "load_claims", lambda: known)
@@ -159,7 +171,8 @@ def test_a_slip_says_what_is_meant_and_whether_that_agrees():
     slip = claims(meant={"ours": 20.0}, why="printed divided by ten")
     verdict = compare.judge(slip, rows(ours=[20.1]))[0]
     assert verdict.word == compare.DIFFERS
-    assert verdict.why == "20 is meant, which agrees: printed divided by ten"
+    assert verdict.why == "20 is in the authors' log, which agrees: printed divided by ten"
+    assert compare.agrees(verdict) == compare.AS_LOGGED
     assert "differs too" in compare.judge(slip, rows(ours=[30.0]))[0].why
 
 
@@ -214,7 +227,56 @@ def test_a_number_of_one_protocol_is_not_excused_by_a_failure_of_the_other():
     assert "not run yet" in compare.judge(claims(protocol=AUTHORS), Results([failed]))[0].why
 
 
-def test_every_number_and_statement_gets_one_of_three_verdicts(toy):
+def test_a_statement_that_holds_in_some_cases_is_mixed():
+    words = {(True, True): "reproduced", (True, False): "mixed", (False, False): "differs"}
+    for (one, other), word in words.items():
+        checks = {"c": lambda _, a=one, b=other: Finding({"A": a, "B": b}, "")}
+        experiment = Experiment("toy", "A toy", {}, lambda _: [], checks)
+        known = read_claims({"statements": [
+            {"experiment": "toy", "source": "text", "quote": "q", "asked": "a", "check": "c"}
+        ]})  # fmt: skip
+        (judged,) = compare.judge_statements(known, experiment, Results([]))
+        assert judged.word == word
+        assert judged.verdict == f"{word} (holds in {one + other} of 2)"
+
+
+def test_data_that_are_not_the_papers_give_no_verdict_on_it():
+    checks = {"c": lambda _: Finding({"A": True, "B": False}, "", elsewhere=True)}
+    known = read_claims({"statements": [
+        {"experiment": "toy", "source": "text", "quote": "q", "asked": "a", "check": "c"}
+    ]})  # fmt: skip
+    experiment = Experiment("toy", "A toy", {}, lambda _: [], checks)
+    (judged,) = compare.judge_statements(known, experiment, Results([]))
+    assert judged.word == compare.CANNOT
+    assert judged.verdict == "cannot be run; elsewhere it holds in 1 of 2"
+
+
+def test_a_result_that_is_printed_often_counts_once():
+    tables = [
+        {"experiment": "toy", "source": source, "setting": "here", "quantity": "mse",
+         "values": {"ours": printed}, "result_setting": "base"}
+        for source, printed in (("Table 0", 2.0), ("Figure 0", 2.01), ("Figure 9", 9.0))
+    ]  # fmt: skip
+    near, far = tables[:2], tables
+    some = rows(ours=[2.0])
+    for chosen, word in ((near, compare.REPRODUCED), (far, compare.MIXED)):
+        ((claim, found),) = compare.distinct(compare.judge(read_claims({"claims": chosen}), some))
+        assert (claim.source, found) == ("Table 0", word)
+
+
+def test_identities_changes_sizes_and_reruns_are_no_results():
+    def kind(**more):
+        return compare.kind(claims(**more).numbers[0])
+
+    assert kind() == "result"
+    assert kind(not_counted={"ours": "by definition"}) == "none"
+    assert kind(quantity="mse decrease %") == "none"
+    assert kind(values={"data": 3}) == kind(values={"choice": 3}) == "size"
+    assert kind(source="authors' log, Figure 0") == "log"
+    assert kind(source="not in the paper: reruns") == "rerun"
+
+
+def test_every_number_and_statement_gets_one_of_four_verdicts(toy):
     made = reproduce("toy")
     words = {verdict.claim.method: (verdict.word, verdict.why) for verdict in made.verdicts}
     assert words == {
@@ -224,10 +286,11 @@ def test_every_number_and_statement_gets_one_of_three_verdicts(toy):
         "graph": ("cannot be run", "has no rows"),
     }
     assert [(judged.word, judged.shown) for judged in made.statements] == [
-        ("differs", "ours is 2.05")
-    ]
-    assert repr(made).startswith("<Reproduction of 'toy': 1 reproduced, 1 differs")
-    assert "4 numbers: 1 reproduced, 1 differs, 2 cannot be run" in str(made)
+        ("mixed", "ours is 2.05"), ("reproduced", "by definition"),
+    ]  # fmt: skip
+    told = "4 distinct results: 1 reproduced, 1 differs, 2 cannot be run"
+    assert repr(made).startswith(f"<Reproduction of 'toy': {told}")
+    assert told in str(made)
 
 
 def test_finished_cases_are_not_run_again_and_failed_ones_are(toy, tmp_path):
@@ -320,7 +383,19 @@ def test_the_page_has_every_number_and_every_reason_once(toy, tmp_path):
     page = page_text([made], tmp_path, tmp_path)
     assert page.count("they divided by three") == 1
     assert "| ours, mse | 2 +- 0.1 | 2.05 (+2.5 %) reproduced |" in page
-    assert '"ours is less" (text): **differs**. ours is 2.05' in page
+    assert '"ours is less" (text): **mixed (holds in 1 of 2)**. Asked: less than 1 and 3.' in page
+    assert "Holds. than 3." in page
+    assert "Does not hold. than 1." in page
+
+
+def test_the_page_counts_no_identities_and_lists_apart_what_cannot_be_run(toy, tmp_path):
+    page = page_text([reproduce("toy")], tmp_path, tmp_path)
+    assert "| all | 4 | 1 |  |  | 1 | 2 |" in page
+    assert "| all | 1 |  | 1 |  |  |" in page  # one statement; the identity stands apart
+    assert '"ours is ours" (text): holds in 1 of 1' in page.partition("By construction")[2]
+    tables, _, end = page.partition("## What cannot be run")
+    assert "| graph, mse" not in tables
+    assert "**Table 0: here** (graph, mse 4). has no rows" in end
 
 
 def test_what_a_printed_spread_is_stands_beside_it():
@@ -343,6 +418,30 @@ def test_pictures_are_linked_from_where_the_page_lies(toy, tmp_path):
     (tmp_path / "results" / "toy" / "u_curve.png").touch()
     page = page_text([reproduce("toy")], tmp_path / "results", tmp_path / "docs")
     assert "![u curve](../results/toy/u_curve.png)" in page
+
+
+def plain(tex):
+    """LaTeX in plain text, as the head of claims.toml says."""
+    names = {"wrt": "w.r.t.", "algnameshortMain": "NonLinCTFA"}
+    tex = re.sub(r"(?<!\\)%.*", "", tex)
+    tex = re.sub(r"~?\\cite\w*(\[[^\]]*\])*\{[^}]*\}", "", tex)
+    tex = re.sub(r"\\(wrt|algnameshortMain)\b", lambda found: names[found[1]], tex)
+    tex = re.sub(r"\\emph\{([^}]*)\}", r"\1", tex)
+    return " ".join(re.sub(r"[${}\\]", "", tex).replace("~", " ").split())
+
+
+def test_latex_is_made_plain_in_one_way():
+    tex = "it is \\emph{good} \\wrt single~tasks~\\citep[A]{b} with $\\epsilon_1=0$ % no\nand more"
+    assert plain(tex) == "it is good w.r.t. single tasks with epsilon_1=0 and more"
+
+
+def test_every_quotation_is_in_the_paper():
+    folder = os.environ.get("CTFA_PAPER")
+    if not folder:
+        pytest.skip("CTFA_PAPER does not name the folder of the paper's source")
+    paper = plain("\n".join(path.read_text("utf-8") for path in Path(folder).glob("*.tex")))
+    for statement in load_claims().statements:
+        assert statement.quote in paper
 
 
 def test_an_experiment_that_does_not_exist_is_named():

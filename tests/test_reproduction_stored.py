@@ -1,10 +1,11 @@
 """The results that the project keeps of the paper's experiments, and the page made of them."""
 
+import re
 from pathlib import Path
 
 import pytest
 
-from ctfa.reproduction import EXPERIMENTS, HONEST
+from ctfa.reproduction import EXPERIMENTS, HONEST, compare, load_claims
 from ctfa.reproduction._page import page_text
 from ctfa.reproduction._reproduce import stored
 from ctfa.reproduction.compare import CANNOT, DIFFERS
@@ -22,6 +23,25 @@ def made():
 def test_the_page_is_what_the_command_writes(made):
     page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
     assert page_text(list(made.values()), FOLDER, ROOT / "docs") == page
+
+
+def test_what_stands_in_quotation_marks_is_a_quotation(made):
+    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    quotes = {one.quote for one in load_claims().statements}
+    assert set(re.findall('"([^"]*)"', page)) == quotes
+    assert not re.search("[\u201c\u201d]", page)
+
+
+def test_no_figure_of_ours_is_counted_twice_as_reproduced(made):
+    verdicts = [v for one in made.values() for v in one.verdicts]
+    ours = {id(v.claim): v.ours for v in verdicts if v.ours is not None}
+    seen = [
+        (claim.quantity, tuple(ours[id(claim)].values))
+        for claim, word in compare.distinct(verdicts)
+        # Errors of several repetitions are never the same by chance; numbers of groups are.
+        if word == compare.REPRODUCED and claim.quantity in ("mse", "nrmse", "r2")
+    ]
+    assert len(seen) == len(set(seen)) > 50
 
 
 def test_every_number_was_run_or_says_why_not(made):

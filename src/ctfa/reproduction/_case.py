@@ -12,8 +12,11 @@ from ctfa.comparison._store import key_of
 if TYPE_CHECKING:
     from ctfa.reproduction._results import Results
 
-#: How a figure came about: the authors' way, named as such, or one that can be defended.
+#: How a figure came about, in stored results: the authors' way, or the same rows and one measure
+#: for every method, with nothing learnt from the rows that judge.
 AUTHORS, HONEST = "as the authors ran it", "honest"
+#: What people read.
+SHOWN = {AUTHORS: AUTHORS, HONEST: "common protocol"}
 
 
 class Plan(NamedTuple):
@@ -52,10 +55,20 @@ class Case(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Whether a statement of the paper holds in our results, and what they show."""
+    """In which of the cases that a statement of the paper speaks of it holds, and what they show.
 
-    holds: bool
+    A case is a setting, a regressor or a step of a sweep, named for people to read.
+    """
+
+    cases: Mapping[str, bool]
     shown: str
+    #: Whether these cases are of other data than the paper's, which cannot be had.
+    elsewhere: bool = False
+
+    @property
+    def holds(self) -> bool:
+        """Whether it holds in all of them."""
+        return all(self.cases.values())
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ FILE = "claims.toml"
 _FIELDS = {
     "experiment", "source", "setting", "quantity", "values", "meant", "spread", "why", "why_of",
     "cannot", "cannot_of", "protocol", "but_of",
-    "repetitions",
+    "repetitions", "result_setting", "result_method", "not_counted",
 }  # fmt: skip
 
 
@@ -44,6 +44,10 @@ class Claim:
         How many the printed number is a mean of, where that is known.
     protocol : str
         The one protocol that answers it; empty where any does.
+    result : tuple
+        Setting, method and quantity of the result that it is of; several numbers may be of one.
+    not_counted : str
+        Why it is not a result of its own; empty where it is.
     """
 
     experiment: str
@@ -60,6 +64,8 @@ class Claim:
     but: Mapping[str, str]
     repetitions: int | None = None
     protocol: str = ""
+    result: tuple[str, str, str] = ("", "", "")
+    not_counted: str = ""
 
     @property
     def place(self) -> str:
@@ -69,12 +75,28 @@ class Claim:
 
 @dataclass(frozen=True)
 class Statement:
-    """A sentence of the paper that its figures are to show; ``check`` names how ours are asked."""
+    """What the paper says and its figures are to show.
+
+    Attributes
+    ----------
+    experiment, source : str
+        Which of our experiments answers it; where the paper says it.
+    quote : str
+        In the paper's words.
+    asked : str
+        How it is judged, in ours.
+    check : str
+        Which function of the experiment judges it.
+    identity : bool
+        Whether it holds by construction, so that it is no result.
+    """
 
     experiment: str
     source: str
-    text: str
+    quote: str
+    asked: str
     check: str
+    identity: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,9 +156,21 @@ def read_claims(tables: Mapping[str, Any]) -> Claims:
                     cannot=table.get("cannot_of", {}).get(method, table.get("cannot", "")),
                     repetitions=table.get("repetitions"),
                     protocol=table.get("protocol", ""),
+                    result=(
+                        _of_method(table, "result_setting", method, table["setting"]),
+                        _of_method(table, "result_method", method, method),
+                        table["quantity"],
+                    ),
+                    not_counted=_of_method(table, "not_counted", method, ""),
                 )
             )
     return Claims(numbers, [Statement(**table) for table in tables.get("statements", [])])
+
+
+def _of_method(table: Mapping[str, Any], name: str, method: str, default: str) -> str:
+    """A field for all methods, or one for each."""
+    value = table.get(name, default)
+    return str(value.get(method, default) if isinstance(value, dict) else value)
 
 
 def _by_protocol(reason: Any) -> dict[str, str]:

@@ -3,30 +3,57 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ctfa.reproduction import _text as text
-from ctfa.reproduction import compare
+from ctfa.reproduction._case import SHOWN
 from ctfa.reproduction._reproduce import Reproduction, stored
-from ctfa.reproduction.compare import CANNOT, DIFFERS, REPRODUCED, RULE, counts
+from ctfa.reproduction.compare import (
+    AS_LOGGED,
+    CANNOT,
+    DIFFERS,
+    LOG,
+    MIXED,
+    REPRODUCED,
+    RULE,
+    WORDS,
+    Verdict,
+    agrees,
+    counts,
+    distinct,
+    kind,
+)
 from ctfa.reproduction.experiments import EXPERIMENTS
 
-#: Longer lists are folded, or left to the files.
-MOST_NUMBERS, MOST_TABLES = 100, 12
+#: Of more numbers than this, those that differ are shown and the others left to the files.
+MOST_NUMBERS = 60
+#: So many results that cannot be run are named, more are counted.
+FEW = 3
 INTRODUCTION = """# What we could and could not reproduce
 
-Every number of the paper, ours, and a verdict. Numbers of figures are those of the authors' log,
-which is public with their code. The page is written from stored results by `ctfa reproduce page`;
-`make reproduce` runs everything again.
+The numbers and statements of the paper, ours beside them, and a verdict. Figures are compared with
+the authors' log, which is public with their code. The page is written from stored results by
+`ctfa reproduce page`; `make reproduce` runs everything again.
 
-Two protocols stand side by side where they differ. *As the authors ran it* follows their code:
-their split, their measure and what leaks from test to training rows, each named below. *Honest*
-learns from training rows only, judges every method by one measure on the same splits, and shows the
-spread over seeds.
+Two protocols stand side by side where they differ. *As the authors ran it* follows their code: its
+split, its measure, and which rows it learns from. The *common protocol* (`honest` in the files)
+learns from training rows only and judges every method on the same rows by one measure, over several
+seeds. Numbers are judged by the protocol nearest to the paper's; the other column is there to
+compare methods with each other.
 
-{rule}
+{rule} One whose print differs, where the authors' log has another number and that one agrees, is
+*{logged}*.
+
+What the text says is quoted, and judged in every case that it speaks of (data set, regressor, step
+of a sweep): *{reproduced}* if it holds in all of them, *{differs}* if in none, *{mixed}* otherwise.
+How each one is judged is said beside it.
 """
+COUNTED = (
+    "Distinct results: a quantity of a method in a setting counts once, however often it is "
+    "printed, by the authors' protocol where it was run. Not counted are sizes and choices, what "
+    "holds by definition, changes in per cent (they follow from two errors) and times."
+)
 
 
 def write_page(folder: Path, page: Path) -> Path:
@@ -40,94 +67,114 @@ def write_page(folder: Path, page: Path) -> Path:
 
 def page_text(made: Sequence[Reproduction], folder: Path, beside: Path) -> str:
     """The page; pictures are linked from the folder that it will lie in."""
-    parts = [INTRODUCTION.format(rule=RULE), _overview(made), _in_short(made)]
+    first = INTRODUCTION.format(
+        rule=RULE, logged=AS_LOGGED, reproduced=REPRODUCED, differs=DIFFERS, mixed=MIXED
+    )
+    parts = [first, _results(made), _statements(made)]
     for one in made:
         pictures = sorted((folder / one.experiment.name).glob("*.png"))
         links = [Path(os.path.relpath(picture, beside)).as_posix() for picture in pictures]
         place = Path(os.path.relpath(folder / one.experiment.name, beside)).as_posix()
         parts.append(_section(one, place, links))
-    return "\n".join(parts)
+    return "\n".join([*parts, _cannot(made)])
 
 
-def _overview(made: Iterable[Reproduction]) -> str:
-    """How many results have each verdict; what is no result of the paper is counted apart."""
-    words = (REPRODUCED, DIFFERS, CANNOT)
-    rows = [[
-        "", "results", *words, "differs by a slip of print only", "sizes and choices that agree",
-        "statements that hold", "command",
-    ]]  # fmt: skip
+def _results(made: Sequence[Reproduction]) -> str:
+    """How many distinct results have each verdict, and how many more the authors' log has."""
+    verdicts = [verdict for one in made for verdict in one.verdicts]
+    found = distinct(verdicts)
+    rows = [["", "distinct results", *WORDS, "command"]]
     for one in made:
-        of_kind = {
-            kind: [v for v in one.verdicts if compare.kind(v.claim) == kind]
-            for kind in compare.KINDS
-        }
-        found, sizes = counts(of_kind["result"]), counts(of_kind["size"])
-        slips = sum(compare.is_slip(v) for v in of_kind["result"])
-        held = sum(judged.word == REPRODUCED for judged in one.statements)
-        rows.append([
-            f"[{one.experiment.title}](#{_anchor(one.experiment.title)})",
-            str(sum(found.values())), *(str(found[word]) for word in words), str(slips or ""),
-            f"{sizes[REPRODUCED]} of {sum(sizes.values())}" if sum(sizes.values()) else "",
-            f"{held} of {len(one.statements)}", f"`ctfa reproduce {one.experiment.name}`",
-        ])  # fmt: skip
-    first = (
-        "Each result of the paper or of the authors' log once: by the authors' protocol where it "
-        "was run, else by the honest one. Sizes of data and choices are counted apart, and numbers "
-        "of earlier reruns of the authors' code, which the paper does not print, not at all."
-    )
-    return f"{first}\n\n{_markdown(rows)}\n"
+        words = [word for claim, word in found if claim.experiment == one.experiment.name]
+        rows.append([_link(one), str(len(words)), *_cells(words),
+                     f"`ctfa reproduce {one.experiment.name}`"])  # fmt: skip
+    every = [word for _, word in found]
+    rows.append(["all", str(len(every)), *_cells(every), ""])
+    lines = [COUNTED, "", _markdown(rows), ""]
+    more = [word for _, word in distinct(verdicts, "log")]
+    if more:
+        told = ", ".join(f"{n} {word}" for word, n in counts(more).items() if n)
+        lines += [f"Of {len(more)} further numbers that only the authors' log has: {told}.", ""]
+    return "\n".join(lines)
 
 
-def _in_short(made: Iterable[Reproduction]) -> str:
-    """What the text says of each part, by what became of it."""
-    words = {REPRODUCED: "holds", DIFFERS: "does not hold", CANNOT: "cannot be run"}
-    lines = ["What became of what the text says, statement by statement:", ""]
+def _statements(made: Sequence[Reproduction]) -> str:
+    """How many statements have each verdict."""
+    words = (REPRODUCED, MIXED, DIFFERS, CANNOT)
+    rows = [["", "statements", *words]]
+    every: list[str] = []
     for one in made:
-        told = []
-        for word, said in words.items():
-            texts = [judged.statement.text.rstrip(".") for judged in one.statements
-                     if judged.word == word]  # fmt: skip
-            told += [f"*{said}*: {'; '.join(texts)}."] if texts else []
-        if told:
-            lines.append(f"- **{one.experiment.title}**. {' '.join(told)}")
-    return "\n".join(lines) + "\n"
+        found = [judged.word for judged in one.statements if not judged.statement.identity]
+        if found:
+            rows.append([_link(one), str(len(found)), *_cells(found, words)])
+            every += found
+    rows.append(["all", str(len(every)), *_cells(every, words)])
+    return _markdown(rows) + "\n"
+
+
+def _cells(found: Iterable[str], words: Sequence[str] = WORDS) -> list[str]:
+    return [str(n or "") for word, n in counts(found).items() if word in words]
+
+
+def _link(one: Reproduction) -> str:
+    return f"[{one.experiment.title}](#{_anchor(one.experiment.title)})"
 
 
 def _section(made: Reproduction, folder: str, pictures: Sequence[str]) -> str:
-    """What the text says first, then pictures, then number by number; long tables are folded."""
+    """What the text says first, then pictures, then number by number."""
     lines = [f"## {made.experiment.title}", ""]
-    lines += [f"- *{name}*: {said}" for name, said in made.experiment.protocols.items()]
+    lines += [f"- *{SHOWN[name]}*: {said}" for name, said in made.experiment.protocols.items()]
     lines.append("")
     lines += _incomplete(made)
-    if made.statements:
-        lines += ["What the text says, and what ours show:", ""]
-        for said, word, shown in made.statements:
-            lines.append(f'- "{said.text}" ({said.source}): **{word}**. {shown}')
-        lines.append("")
+    lines += _said(made)
     lines += [f"![{_caption(link)}]({link})\n" for link in pictures]
     lines += _numbers(made)
-    tables = text.figure_tables(made.results)
-    if len(tables) <= MOST_TABLES:
-        body = [part for heading, header, rows in tables
-                for part in (f"*{heading}*", "", _markdown([header, *rows]), "")]  # fmt: skip
-        lines += _folded("Every figure, with what it cost", body)
     lines += [
-        f"All figures: [figures.csv]({folder}/figures.csv); verdicts: "
-        f"[verdicts.csv]({folder}/verdicts.csv). {_versions(made)}",
+        f"Every number: [verdicts.csv]({folder}/verdicts.csv); every figure of ours, with what it "
+        f"cost: [table.txt]({folder}/table.txt), [figures.csv]({folder}/figures.csv). "
+        f"{_versions(made)}",
         "",
     ]
     return "\n".join(lines)
 
 
+def _said(made: Reproduction) -> list[str]:
+    """Each statement with its verdict; what holds by construction after them."""
+    lines: list[str] = []
+    for judged in made.statements:
+        said = judged.statement
+        if said.identity:
+            continue
+        lines.append(f'- "{said.quote}" ({said.source}): **{judged.verdict}**. '
+                     f"Asked: {said.asked}. {judged.shown}".rstrip())  # fmt: skip
+        lines += [f"    - {told}" for told in text.of_cases(judged)]
+    known = [judged for judged in made.statements if judged.statement.identity]
+    if known:
+        told = "; ".join(f'"{j.statement.quote}" ({j.statement.source}): {_held(j.cases)}'
+                         for j in known)  # fmt: skip
+        lines += ["", f"By construction, and therefore checked but not counted: {told}."]
+    return [*lines, ""] if lines else []
+
+
+def _held(cases: Mapping[str, bool]) -> str:
+    return f"holds in {sum(cases.values())} of {len(cases)}"
+
+
 def _numbers(made: Reproduction) -> list[str]:
-    """A table a source and setting, and the reasons that they point at."""
+    """Tables of results that were run, and the reasons that they point at."""
     notes = text.Notes()
-    tables = text.verdict_tables(made.verdicts, notes)
-    body = [part for heading, rows in tables.items()
-            for part in (f"**{heading}**", "", _markdown(rows), "")]  # fmt: skip
-    n_numbers = sum(len(rows) - 1 for rows in tables.values())
+    shown = [v for v in made.verdicts if _is_shown(v)]
+    n_numbers = len({id(v.claim) for v in shown})
+    body: list[str] = []
     if n_numbers > MOST_NUMBERS:
-        body = _folded(f"Number by number ({n_numbers})", body)
+        shown = [v for v in shown if kind(v.claim) == "result"]
+        n_numbers = len({id(v.claim) for v in shown})
+        far = {id(v.claim) for v in shown if agrees(v) == DIFFERS}
+        body += [f"{n_numbers - len(far)} of {n_numbers} numbers agree; these differ:", ""]
+        shown = [v for v in shown if id(v.claim) in far]
+    for heading, rows in text.verdict_tables(shown, notes).items():
+        body += [f"**{heading}**", "", _markdown(rows), ""]
+    body += _sizes(made.verdicts, notes)
     if notes.texts:
         body += ["What the marks say:", ""]
         body += [f"- [{place}] {why}" for place, why in enumerate(notes.texts, start=1)]
@@ -135,8 +182,51 @@ def _numbers(made: Reproduction) -> list[str]:
     return body
 
 
-def _folded(title: str, body: Sequence[str]) -> list[str]:
-    return [f"<details><summary>{title}</summary>", "", *body, "</details>", ""]
+def _is_shown(verdict: Verdict) -> bool:
+    """Whether a number has a row: results, and the changes in per cent beside them."""
+    claim = verdict.claim
+    changes = kind(claim) == "none" and not claim.not_counted and not claim.source.startswith(LOG)
+    return verdict.word != CANNOT and (kind(claim) == "result" or changes)
+
+
+def _sizes(verdicts: Sequence[Verdict], notes: text.Notes) -> list[str]:
+    """Sizes and choices in a line: how many agree, and which do not."""
+    first: dict[int, Verdict] = {}
+    for verdict in verdicts:
+        if kind(verdict.claim) == "size" and verdict.ours is not None:
+            first.setdefault(id(verdict.claim), verdict)
+    if not first:
+        return []
+    far = [v for v in first.values() if v.word == DIFFERS]
+    line = f"Sizes and choices: {len(first) - len(far)} of {len(first)} as printed"
+    told = [
+        f"{v.claim.setting}, {v.claim.quantity}: {text.number(v.claim.printed)} printed, "
+        f"{text.of_figure(v.ours)} here {notes.mark(v.why)}"
+        for v in far
+    ]
+    return [f"{line}; otherwise {'; '.join(told)}." if told else f"{line}.", ""]
+
+
+def _cannot(made: Sequence[Reproduction]) -> str:
+    """Results that cannot be run, by reason."""
+    reasons: dict[str, dict[str, list[str]]] = {}
+    for one in made:
+        why_of = {id(v.claim): v.why for v in one.verdicts}
+        for claim, word in distinct(one.verdicts):
+            if word == CANNOT:
+                places = reasons.setdefault(why_of[id(claim)], {})
+                printed = f"{claim.method}, {claim.quantity} {text.number(claim.printed)}"
+                places.setdefault(f"{claim.source}: {claim.setting}", []).append(printed)
+    if not reasons:
+        return ""
+    lines = ["## What cannot be run", ""]
+    for why, places in reasons.items():
+        told = (
+            f"**{place}** ({'; '.join(found) if len(found) <= FEW else f'{len(found)} results'})"
+            for place, found in places.items()
+        )
+        lines.append(f"- {', '.join(told)}. {why}")
+    return "\n".join([*lines, ""])
 
 
 def _incomplete(made: Reproduction) -> list[str]:

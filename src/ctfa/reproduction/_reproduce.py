@@ -16,7 +16,7 @@ from ctfa.reproduction._case import Experiment, Plan
 from ctfa.reproduction._claims import load_claims
 from ctfa.reproduction._results import Results
 from ctfa.reproduction._run import FILE, read_stored, run
-from ctfa.reproduction._text import table
+from ctfa.reproduction._text import in_words, table
 from ctfa.reproduction.experiments import EXPERIMENTS
 
 
@@ -32,7 +32,7 @@ class Reproduction(NamedTuple):
         return table(self)
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{n} {word}" for word, n in compare.counts(self.verdicts).items())
+        told = in_words(self.verdicts)
         return f"<Reproduction of {self.experiment.name!r}: {told}; print() shows the table>"
 
 

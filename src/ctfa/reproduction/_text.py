@@ -7,10 +7,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ctfa.reproduction._case import AUTHORS, HONEST
+from ctfa.reproduction._case import AUTHORS, HONEST, SHOWN
 from ctfa.reproduction._claims import Claim
 from ctfa.reproduction._results import Figure, Results
-from ctfa.reproduction.compare import RULE, Verdict, counts
+from ctfa.reproduction.compare import (
+    AS_LOGGED,
+    REPRODUCED,
+    RULE,
+    Judged,
+    Verdict,
+    agrees,
+    counts,
+    distinct,
+)
 
 if TYPE_CHECKING:
     from ctfa.reproduction._reproduce import Reproduction
@@ -71,8 +80,10 @@ def by_claim(verdicts: Iterable[Verdict]) -> list[tuple[Claim, dict[str, Verdict
 
 def verdict_cell(verdict: Verdict, notes: Notes) -> str:
     """Ours, the difference and the word, in one cell."""
-    ratio = percent(verdict.difference)
-    parts = (of_figure(verdict.ours), f"({ratio})" * bool(ratio), verdict.word,
+    word = agrees(verdict)
+    # A slip of print is as far off as it is, which says nothing.
+    ratio = "" if word == AS_LOGGED else percent(verdict.difference)
+    parts = (of_figure(verdict.ours), f"({ratio})" * bool(ratio), word,
              notes.mark(verdict.why))  # fmt: skip
     return " ".join(part for part in parts if part)
 
@@ -89,22 +100,47 @@ def table(made: Reproduction) -> str:
     if any(row["quick"] for row in made.results.rows):
         lines += ["QUICK: small cases that show that everything runs; verdicts say nothing.", ""]
     for name, text in made.experiment.protocols.items():
-        lines += textwrap.wrap(f"{name}: {text}", WIDTH, subsequent_indent="  ")
+        lines += textwrap.wrap(f"{SHOWN[name]}: {text}", WIDTH, subsequent_indent="  ")
     lines += _verdict_lines(made.verdicts)
-    for said, word, shown in made.statements:
-        lines += ["", *textwrap.wrap(f'"{said.text}" ({said.source})', WIDTH)]
-        lines += _indented(f"{word}: {shown}")
+    for judged in made.statements:
+        said = judged.statement
+        lines += ["", *textwrap.wrap(f'"{said.quote}" ({said.source})', WIDTH)]
+        lines += _indented(f"{judged.verdict}. Asked: {said.asked}. {judged.shown}")
+        lines += [line for text in of_cases(judged) for line in _indented(text)]
     lines += ["", *_heading("Every figure, mean and standard deviation over seeds", "-")]
     lines += figure_lines(made.results)
-    told = ", ".join(f"{count} {word}" for word, count in counts(made.verdicts).items())
-    total = sum(counts(made.verdicts).values())
-    lines += ["", *textwrap.wrap(f"{total} numbers: {told}. {RULE}", WIDTH)]
+    lines += ["", *textwrap.wrap(f"{in_words(made.verdicts)}. {RULE}", WIDTH)]
     lines += failures(made.results)
     return "\n".join(lines)
 
 
+def in_words(verdicts: Sequence[Verdict]) -> str:
+    """How many distinct results have each verdict."""
+    found = [word for _, word in distinct(verdicts)]
+    told = ", ".join(f"{count} {word}" for word, count in counts(found).items() if count)
+    return f"{len(found)} distinct results: {told}"
+
+
+def of_cases(judged: Judged) -> list[str]:
+    """In which cases a statement holds and in which not, where that is not said already."""
+    if len(judged.cases) < 2 or (judged.word == REPRODUCED and judged.shown):
+        return []
+    found = {"Holds": judged.names(holding=True), "Does not hold": judged.names(holding=False)}
+    return [f"{word}. {_gathered(names)}." for word, names in found.items() if names]
+
+
+def _gathered(names: Iterable[str]) -> str:
+    """Cases, with what several of them begin with before a bar given once."""
+    places: dict[str, list[str]] = {}
+    for name in names:
+        place, _, rest = name.rpartition(" | ")
+        places.setdefault(place, []).append(rest)
+    told = ((f"{place}: " * bool(place), "; ".join(found)) for place, found in places.items())
+    return ". ".join(f"{place}{rest}" for place, rest in told)
+
+
 def figure_lines(results: Results) -> list[str]:
-    """One table a protocol and setting: methods by quantities, with what they cost."""
+    """One table per protocol and setting: methods by quantities, with what they cost."""
     lines: list[str] = []
     for heading, header, rows in figure_tables(results):
         lines += ["", heading, *aligned([header, *rows])]
@@ -117,7 +153,7 @@ def figure_tables(results: Results) -> list[tuple[str, list[str], list[list[str]
     for place, figures in results:
         if place["method"] == "data":  # its sizes are no method's figures, and stand above
             continue
-        heading = f"{place['setting']}, {place['protocol']}"
+        heading = f"{place['setting']}, {SHOWN[place['protocol']]}"
         tables.setdefault(heading, []).append((place["method"], figures))
     made = []
     for heading, methods in tables.items():
@@ -156,9 +192,17 @@ def verdict_tables(verdicts: Sequence[Verdict], notes: Notes) -> dict[str, list[
     protocols = protocols_of(verdicts) or [""]
     tables: dict[str, list[list[str]]] = {}
     for claim, of_claim in by_claim(verdicts):
-        rows = tables.setdefault(f"{claim.source}: {claim.setting}", [["", "paper", *protocols]])
+        header = ["", "paper", *(SHOWN.get(name, name) for name in protocols)]
+        rows = tables.setdefault(f"{claim.source}: {claim.setting}", [header])
         found = {protocol or protocols[0]: verdict for protocol, verdict in of_claim.items()}
-        cells = [verdict_cell(found[name], notes) if name in found else "" for name in protocols]
+        nearest, *_ = found
+        # Judged once, by the protocol nearest to the paper's: another measure gives other numbers.
+        cells = [
+            verdict_cell(found[name], notes)
+            if name == nearest
+            else of_figure(found[name].ours if name in found else None)
+            for name in protocols
+        ]
         rows.append([f"{claim.method}, {claim.quantity}", _printed(claim, notes), *cells])
     return tables
 

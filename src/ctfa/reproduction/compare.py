@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,13 @@ from ctfa.reproduction._claims import Claim, Claims, Statement
 from ctfa.reproduction._results import Figure, Results
 
 REPRODUCED, DIFFERS, CANNOT = "reproduced", "differs", "cannot be run"
+#: Of a statement that holds in some cases and not in others; of a result that the paper prints more
+#: than once, where some of its numbers agree.
+MIXED = "mixed"
+#: Of a result whose printed number differs, where the one that the authors' log has agrees.
+AS_LOGGED = "as in the log"
+#: Every verdict on a result, in the order of tables.
+WORDS = (REPRODUCED, AS_LOGGED, MIXED, DIFFERS, CANNOT)
 #: The method of numbers that were chosen and not measured.
 CHOICE = "choice"
 #: Relative difference within which a number counts as reproduced whatever the spreads.
@@ -51,6 +58,20 @@ class Judged(NamedTuple):
     statement: Statement
     word: str
     shown: str
+    #: In which cases it holds; of other data than the paper's where the verdict is ``CANNOT``.
+    cases: Mapping[str, bool]
+
+    @property
+    def verdict(self) -> str:
+        """The word, and in how many cases it holds where there are several."""
+        held = f"holds in {sum(self.cases.values())} of {len(self.cases)}"
+        if self.word == CANNOT:
+            return f"{CANNOT}; elsewhere it {held}" if self.cases else CANNOT
+        return f"{self.word} ({held})" if len(self.cases) > 1 else self.word
+
+    def names(self, *, holding: bool) -> list[str]:
+        """The cases in which it holds, or those in which it does not."""
+        return [name for name, holds in self.cases.items() if holds is holding]
 
 
 def judge(
@@ -75,12 +96,20 @@ def judge_statements(claims: Claims, experiment: Experiment, results: Results) -
     judged = []
     for statement in claims.statements:
         try:
-            holds, shown = experiment.checks[statement.check](results)
-            word = REPRODUCED if holds else DIFFERS
+            found = experiment.checks[statement.check](results)
         except KeyError as missing:
-            word, shown = CANNOT, f"not measured: {missing.args[0]}"
-        judged.append(Judged(statement, word, shown))
+            judged.append(Judged(statement, CANNOT, f"not measured: {missing.args[0]}", {}))
+            continue
+        word = CANNOT if found.elsewhere else _of_cases(found.cases)
+        judged.append(Judged(statement, word, found.shown, found.cases))
     return judged
+
+
+def _of_cases(cases: Mapping[str, bool]) -> str:
+    """The verdict on a statement that holds in some cases."""
+    if all(cases.values()):
+        return REPRODUCED
+    return MIXED if any(cases.values()) else DIFFERS
 
 
 def is_close(
@@ -122,38 +151,80 @@ def _word(claim: Claim, protocol: str, ours: Figure) -> tuple[str, str]:
         unknown += ": further than two standard errors, as one number in twenty is by chance"
     why = claim.why.get(protocol, claim.why.get("", unknown))
     if claim.meant is not None:
-        agrees = is_close(claim.meant, claim.spread, ours, claim.repetitions)
-        why = f"{claim.meant:g} is meant, which {'agrees' if agrees else 'differs too'}: {why}"
+        close = is_close(claim.meant, claim.spread, ours, claim.repetitions)
+        place = "is meant" if kind(claim) == "size" else "is in the authors' log"
+        why = f"{claim.meant:g} {place}, which {'agrees' if close else 'differs too'}: {why}"
     return DIFFERS, why
 
 
-#: What a number may be: a result, a size or choice, or a known rerun that the paper has not.
-KINDS = ("result", "size", "rerun")
-RERUN = "not in the paper"
+#: What a number may be: a result that the paper prints or plots, one that its authors' log has and
+#: the paper has not, a size or choice, a known rerun, or none of its own (see ``not_counted``).
+KINDS = ("result", "log", "size", "rerun", "none")
+RERUN, LOG = "not in the paper", "authors' log"
 
 
 def kind(claim: Claim) -> str:
     """Which of ``KINDS`` a number is."""
     if claim.source.startswith(RERUN):
         return "rerun"
-    return "size" if claim.method in ("data", CHOICE) else "result"
+    if claim.method in ("data", CHOICE):
+        return "size"
+    # A change in per cent follows from two errors, which count.
+    if claim.not_counted or claim.quantity.endswith("%"):
+        return "none"
+    return "log" if claim.source.startswith(LOG) else "result"
 
 
-def is_slip(verdict: Verdict) -> bool:
-    """Whether the printed number differs, and the one that was meant agrees."""
+def agrees(verdict: Verdict) -> str:
+    """The verdict on a number, which may be that only the one in the authors' log agrees."""
     claim, ours = verdict.claim, verdict.ours
     if verdict.word != DIFFERS or claim.meant is None or ours is None:
-        return False
-    return is_close(claim.meant, claim.spread, ours, claim.repetitions)
+        return verdict.word
+    close = is_close(claim.meant, claim.spread, ours, claim.repetitions)
+    return AS_LOGGED if close else DIFFERS
 
 
-def counts(verdicts: list[Verdict]) -> dict[str, int]:
-    """How many numbers have each verdict, by the protocol nearest to the paper's."""
-    first: dict[int, str] = {}
+def distinct(verdicts: Iterable[Verdict], of_kind: str = "result") -> list[tuple[Claim, str]]:
+    """Each distinct result once, by the first number that the paper prints of it, and its verdict.
+
+    A result is a quantity of a method in a setting, however often it is printed. Each of its
+    numbers is judged by the protocol nearest to the paper's. Of those in the authors' log, the ones
+    that the paper has not.
+    """
+    first: dict[int, Verdict] = {}
     for verdict in verdicts:
-        first.setdefault(id(verdict.claim), verdict.word)
-    words = list(first.values())
-    return {word: words.count(word) for word in (REPRODUCED, DIFFERS, CANNOT)}
+        first.setdefault(id(verdict.claim), verdict)
+    printed = {v.claim.result for v in first.values() if kind(v.claim) == "result"}
+    results: dict[tuple[str, str, str], list[Verdict]] = {}
+    for verdict in first.values():
+        again = of_kind != "result" and verdict.claim.result in printed
+        if kind(verdict.claim) == of_kind and not again:
+            results.setdefault(verdict.claim.result, []).append(verdict)
+    return [(found[0].claim, _of_numbers([*map(agrees, found)])) for found in results.values()]
+
+
+def _of_numbers(words: Sequence[str]) -> str:
+    """The verdict on a result, from those on its numbers."""
+    judged = [word for word in words if word != CANNOT]
+    if not judged:
+        return CANNOT
+    far = judged.count(DIFFERS)
+    if far:
+        return DIFFERS if far == len(judged) else MIXED
+    return AS_LOGGED if AS_LOGGED in judged else REPRODUCED
+
+
+def counts(words: Iterable[str]) -> dict[str, int]:
+    """How many have each verdict."""
+    known = list(words)
+    return {word: known.count(word) for word in WORDS}
+
+
+def _counted_as(claim: Claim) -> str:
+    """The result that a number is counted as, or why it is not."""
+    if kind(claim) in ("result", "log"):
+        return "; ".join(claim.result)
+    return claim.not_counted and f"not counted: {claim.not_counted}"
 
 
 def columns(verdicts: list[Verdict]) -> dict[str, list[Any]]:
@@ -167,6 +238,7 @@ def columns(verdicts: list[Verdict]) -> dict[str, list[Any]]:
             "ours_std": None if v.ours is None else v.ours.spread,
             "n": 0 if v.ours is None else v.ours.values.size,
             "difference": v.difference, "verdict": v.word, "why": v.why,
+            "counted_as": _counted_as(v.claim),
         }
         for v in verdicts
     ]  # fmt: skip

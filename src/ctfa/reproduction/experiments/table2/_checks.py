@@ -4,66 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ctfa.reproduction._case import AUTHORS, HONEST, Finding
+from ctfa.core.types import BoolArray
+from ctfa.reproduction._case import AUTHORS, HONEST, SHOWN, Finding
 from ctfa.reproduction._results import Results
 
 SETTING, SETTING_OF_CODE = "QM9", "QM9, features of the authors' code"
 #: The authors' graph network with random loss weighting, from their log: plain mean over all tasks,
 #: over all but A; and with equal weights.
 RLW, RLW_WITHOUT_A, EQUAL = 0.6197, 0.0189, 0.6068
-#: What counts as competitive: an error at most this many times theirs.
+#: What is printed after its plus-minus sign; minutes of its training.
+RLW_SPREAD, GRAPH_MINUTES = 0.254, 300.0
+#: Where no spread is known: an error at most this many times theirs counts as competitive.
 COMPETITIVE = 1.1
-#: The error that splits decide least.
-STEADY = "mse without A, B, C"
 
 
 def improves(results: Results) -> Finding:
-    """Whether both phases lower the honest error, with the linear model and with the network."""
-    told, better = [], []
-    for model in ("LR", "MLP"):
-        single = results.mean(HONEST, SETTING, f"single-task {model}", "mse")
-        for phases in ("Phase I", "Phase I+II"):
-            ours = results.mean(HONEST, SETTING, f"{phases} + {model}", "mse")
-            if phases == "Phase I+II":
-                better.append(ours < single)
-            steady = [
-                results.mean(HONEST, SETTING, name, STEADY)
-                for name in (f"single-task {model}", f"{phases} + {model}")
-            ]
-            told.append(
-                f"{model}, {phases}: mse {single:.4f} -> {ours:.4f}, without A, B and C "
-                f"{steady[0]:.4f} -> {steady[1]:.4f}"
-            )
-    for phases in ("Phase I", "Phase I+II"):
-        ours = results.mean(HONEST, SETTING, f"risk rule, {phases} + LR", "mse")
-        told.append(f"the risk rule, {phases} with LR: mse {ours:.4f}")
-    for model in ("LR", "MLP"):
-        figures = [
-            results.get(HONEST, SETTING_OF_CODE, name, "mse")
-            for name in (f"single-task {model}", f"Phase I+II + {model}")
-        ]
-        known = [f"{figure.mean:.4f}" for figure in figures if figure is not None]
-        if len(known) == len(figures):
-            told.append(f"with the features of the authors' code, {model}: {' -> '.join(known)}")
-    return Finding(all(better), f"honest figures. {'; '.join(told)}.{_splits_won(results)}")
-
-
-def _splits_won(results: Results) -> str:
-    """On how many of the authors' splits both phases have the smaller error, in their measure."""
-    names = ("single-task LR", "Phase I+II + LR")
-    single, both = results.paired(AUTHORS, SETTING, names, "scaled mse")
-    if not single.size:
-        return ""
-    won = int((both < single).sum())
-    return (
-        f" As the authors ran it and in their measure, both phases with LR have the smaller error "
-        f"on {won} of {both.size} splits."
+    """Whether both phases lower the mean error, with the linear model and with the network."""
+    places = (
+        ("as the authors ran it, scaled mse", AUTHORS, SETTING, "scaled mse"),
+        (f"{SHOWN[HONEST]}, features of the text", HONEST, SETTING, "mse"),
+        (f"{SHOWN[HONEST]}, features of the code", HONEST, SETTING_OF_CODE, "mse"),
     )
+    cases: dict[str, bool] = {}
+    for name, protocol, setting, quantity in places:
+        for model in ("LR", "MLP"):
+            methods = (f"single-task {model}", f"Phase I+II + {model}")
+            single, both = results.paired(protocol, setting, methods, quantity)
+            if single.size:
+                told = f"{name} | {model} {both.mean():.4f} against {single.mean():.4f}"
+                cases[f"{told}, smaller on {_of(both < single)} splits"] = bool(
+                    both.mean() < single.mean()
+                )
+    if not cases:
+        raise KeyError("both phases beside single tasks")
+    return Finding(
+        cases,
+        "The printed 0.469 is Phase I alone in the authors' log (0.4697, single tasks 0.5184); "
+        "with both phases the log has 1.7002. Errors scatter much from split to split, because a "
+        "few small molecules decide those of A, B and C.",
+    )
+
+
+def _of(won: BoolArray) -> str:
+    return f"{int(won.sum())} of {won.size}"
 
 
 def aggregates(results: Results) -> Finding:
     """Whether fewer targets and fewer features are left."""
-    told, fewer = [], []
+    cases: dict[str, bool] = {}
     for protocol in (AUTHORS, HONEST):
         name = "Phase I+II + LR"
         if results.get(protocol, SETTING, name, "groups") is None:
@@ -72,12 +60,11 @@ def aggregates(results: Results) -> Finding:
             results.mean(protocol, SETTING, name, quantity) for quantity in ("groups", "features")
         )
         every = results.mean(protocol, SETTING, "single-task LR", "features")
-        fewer.append(groups < 19 and features < every)
-        told.append(f"{protocol}: {groups:.1f} of 19 targets, {features:.1f} of {every:.0f} inputs")
-    if not told:
+        told = f"{groups:.1f} of 19 targets, {features:.1f} of {every:.0f} inputs"
+        cases[f"{SHOWN[protocol]}: {told}"] = groups < 19 and features < every
+    if not cases:
         raise KeyError("groups of Phase I+II + LR")
-    risk = results.mean(HONEST, SETTING, "risk rule, Phase I+II + LR", "groups")
-    return Finding(all(fewer), "; ".join(told) + f"; the risk rule keeps {risk:.1f} targets.")
+    return Finding(cases, "")
 
 
 def competitive(results: Results) -> Finding:
@@ -85,29 +72,36 @@ def competitive(results: Results) -> Finding:
     name = "Phase I+II + MLP"
     every = results.mean(AUTHORS, SETTING, name, "plain mse")
     without = results.mean(AUTHORS, SETTING, name, "mse without A")
-    holds = every <= COMPETITIVE * RLW and without <= COMPETITIVE * RLW_WITHOUT_A
     return Finding(
-        holds,
-        f"the paper sets its errors times scales beside plain errors of the graph network. Plain "
-        f"errors of both, from the authors' log: {RLW} for the graph network with RLW and 0.8107 "
-        f"for theirs with both phases; ours {every:.4f}. Without A: {RLW_WITHOUT_A} for the graph "
-        f"network, ours {without:.4f}.",
+        {
+            f"all tasks: {every:.4f} against {RLW}": every <= RLW + RLW_SPREAD,
+            f"all tasks but A: {without:.4f} against {RLW_WITHOUT_A}": without
+            <= COMPETITIVE * RLW_WITHOUT_A,
+        },
+        "Graph networks are not run here: theirs are the plain errors of the authors' log (0.8107 "
+        "there for both phases). Table 2 sets errors times scales beside plain ones. That the best "
+        "graph network (0.216, quoted) is not outperformed agrees.",
     )
 
 
 def quick_to_train(results: Results) -> Finding:
-    """Whether both phases take minutes where a graph network takes hours."""
-    minutes = results.mean(HONEST, SETTING, "Phase I+II + LR", "minutes")
-    told = f"both phases with LR: {60 * minutes:.1f} seconds"
-    figure = results.get(HONEST, SETTING, "Phase I+II + MLP", "minutes")
-    if figure is not None:
-        minutes = max(minutes, figure.mean)
-        told += f", with the MLP {figure.mean:.1f} minutes"
-    return Finding(minutes < 300.0, f"{told}; the paper says 300 minutes for its graph network.")
+    """Whether both phases take less time than the paper's graph network."""
+    cases: dict[str, bool] = {}
+    for protocol in (AUTHORS, HONEST):
+        for model in ("LR", "MLP"):
+            figure = results.get(protocol, SETTING, f"Phase I+II + {model}", "minutes")
+            if figure is not None:
+                told = f"{SHOWN[protocol]}, {model}: {figure.mean:.2g} minutes"
+                cases[told] = figure.mean < GRAPH_MINUTES
+    if not cases:
+        raise KeyError("minutes of Phase I+II")
+    return Finding(
+        cases, "On another machine; the time of the graph network is the paper's, not ours."
+    )
 
 
 def random_weights_best(results: Results) -> Finding:
-    """Whether random loss weighting is the best of those trained."""
+    """Whether random loss weighting is the best of those trained, on networks of the table."""
     names = [name for name in results.every("method") if name.startswith("HPS MLP + ")]
     errors = {}
     for name in names:
@@ -115,15 +109,15 @@ def random_weights_best(results: Results) -> Finding:
         if figure is not None:
             errors[name.removeprefix("HPS MLP + ")] = figure.mean
     if "RLW" not in errors or len(errors) < 2:
-        raise KeyError(
-            "networks with other weightings (--networks). In the authors' own list of thirteen, "
-            f"equal weights have {EQUAL} and RLW {RLW}"
-        )
+        raise KeyError("networks with other weightings (--networks)")
     best = min(errors, key=lambda name: errors[name])
     return Finding(
-        best == "RLW",
-        f"networks on the table: {best} {errors[best]:.4f}, RLW {errors['RLW']:.4f} of "
-        f"{len(errors)}. In the authors' own list, equal weights have {EQUAL} and RLW {RLW}.",
+        {f"{len(errors)} weightings of networks on the table": best == "RLW"},
+        f"Graph networks are not run here. On the table {best} has {errors[best]:.4f} and RLW "
+        f"{errors['RLW']:.4f}. The authors' log lists thirteen weightings of the graph network, "
+        f"with {RLW} for RLW and {EQUAL} for equal weights; it may have been chosen by another "
+        "measure.",
+        elsewhere=True,
     )
 
 

@@ -26,7 +26,7 @@ PROTOCOLS = {
     AUTHORS: "features as the authors' code makes them (every two atoms joined: bonds per pair of "
     "atoms, and the mean distance, which needs qm9pack), targets standardised over all molecules, "
     "10,000 molecules judged, 10,000 not used, 110,831 learnt from; the error of each task times a "
-    'scale set by hand ("scaled mse"). Their split is in a file of LibMTL that is not at hand: '
+    "scale set by hand (scaled mse). Their split is in a file of LibMTL that is not at hand: "
     "ours are random, ten for linear models and one for networks, with the molecule of the largest "
     "A among those judged, as their errors show.",
     HONEST: "the 19 features that the text describes, 10,000 random molecules judged and all "
