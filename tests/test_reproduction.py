@@ -384,8 +384,8 @@ def test_the_page_has_every_number_and_every_reason_once(toy, tmp_path):
     assert page.count("they divided by three") == 1
     assert "| ours, mse | 2 +- 0.1 | 2.05 (+2.5 %) reproduced |" in page
     assert '"ours is less" (text): **mixed (holds in 1 of 2)**. Asked: less than 1 and 3.' in page
-    assert "Holds. than 3." in page
-    assert "Does not hold. than 1." in page
+    assert "Holds: than 3." in page
+    assert "Does not hold: than 1." in page
 
 
 def test_the_page_counts_no_identities_and_lists_apart_what_cannot_be_run(toy, tmp_path):

@@ -76,8 +76,8 @@ def make_basins(
 ) -> InputsBunch:
     """Return monthly series of river basins on a map: a target each, with inputs of its own.
 
-    The setting of the paper's largest experiment (29,934 basins, 16 inputs, 102 months, which is
-    not public) with a known truth. Inputs are smooth fields over the map with seasons and memory,
+    The setting of the paper's largest experiment (29,934 basins, 16 inputs, 102 months, whose
+    inputs are not public) with a known truth. Inputs are smooth fields with seasons and memory,
     plus a little of each basin's own. Basins of one region respond alike; regions are connected.
     Each basin's target has its own level and unit.
 

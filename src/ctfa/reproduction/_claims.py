@@ -123,7 +123,7 @@ def load_claims() -> Claims:
     >>> from ctfa.reproduction import load_claims
     >>> claims = load_claims()
     >>> len(claims.of("table3").numbers)
-    24
+    20
     """
     text = resources.files("ctfa.reproduction").joinpath(FILE).read_text(encoding="utf-8")
     return read_claims(tomllib.loads(text))

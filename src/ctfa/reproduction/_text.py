@@ -126,7 +126,7 @@ def of_cases(judged: Judged) -> list[str]:
     if len(judged.cases) < 2 or (judged.word == REPRODUCED and judged.shown):
         return []
     found = {"Holds": judged.names(holding=True), "Does not hold": judged.names(holding=False)}
-    return [f"{word}. {_gathered(names)}." for word, names in found.items() if names]
+    return [f"{word}: {_gathered(names)}." for word, names in found.items() if names]
 
 
 def _gathered(names: Iterable[str]) -> str:
@@ -135,8 +135,8 @@ def _gathered(names: Iterable[str]) -> str:
     for name in names:
         place, _, rest = name.rpartition(" | ")
         places.setdefault(place, []).append(rest)
-    told = ((f"{place}: " * bool(place), "; ".join(found)) for place, found in places.items())
-    return ". ".join(f"{place}{rest}" for place, rest in told)
+    told = ((f"({place}) " * bool(place), "; ".join(found)) for place, found in places.items())
+    return "; ".join(f"{place}{rest}" for place, rest in told)
 
 
 def figure_lines(results: Results) -> list[str]:
