@@ -9,7 +9,9 @@ import pytest
 
 from command_data import content, pd, xr
 from ctfa import cli, labelled
+from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._units import conversion, spelled
+from labelled_tasks import cells, tasks_along
 
 QUICK = {"target": "flux", "held_out": None, "max_loss": 1.5, "aggregate": "mean"}
 LIBRARIES = ("cf_units", "pint")
@@ -329,6 +331,105 @@ def test_weights_count_by_their_ratios_whatever_their_units(data):
     one, two = (labelled.fit(data, weights=weights, **QUICK) for weights in (area, metres))
     np.testing.assert_allclose(one.weights, two.weights)
     np.testing.assert_array_equal(one.regions, two.regions)
+
+
+def gridded(data, units="m", factor=1.0):
+    """The stations on a grid of four by two, half a kilometre wide."""
+    grid = data.drop_vars("station").coarsen(station=2).construct(station=("y", "x"))
+    grid = grid.assign_coords(
+        x=("x", np.array([500.0, 1000.0]) * factor, {"units": units}),
+        y=("y", np.array([0.0, 500.0, 1000.0, 1500.0]) * factor, {"units": units}),
+    )
+    return grid
+
+
+def test_cells_are_matched_in_the_units_of_the_target(data, library):
+    metres, kilometres = gridded(data), gridded(data, "km", 1e-3)
+    fit = labelled.fit(metres, **QUICK)
+    found, said = quietly(fit, kilometres.isel(x=[1, 0]))
+    xr.testing.assert_allclose(found, fit.predict(metres))
+    assert {text.partition(" ")[0] for text in said} == {"x", "y"}
+    asked = {"held_out": None, "max_loss": 1.5, "aggregate": "mean"}
+    features = [kilometres.uwnd, kilometres.t2m]
+    joined, said = told(lambda: labelled.fit(metres.flux, features=features, **asked))
+    xr.testing.assert_equal(joined.regions, fit.regions)
+    np.testing.assert_array_equal(joined.coef, fit.coef)
+    assert "y is converted from 'km' to 'm' (times 1000)." in said
+    weights = xr.ones_like(kilometres.flux.isel(time=0, drop=True))
+    weighted, said = told(lambda: labelled.fit(metres, **QUICK, weights=weights))
+    np.testing.assert_array_equal(weighted.weights, np.ones(8))
+    assert "x is converted from 'km' to 'm' (times 1000)." in said
+
+
+def test_the_same_numbers_in_other_units_are_other_cells(data, nobody):
+    fit = labelled.fit(gridded(data), **QUICK)
+    with pytest.raises(ValueError, match="y is in 'km', with the other data it is in 'm'"):
+        fit.predict(gridded(data, "km"))
+
+
+def with_units(tasks, **units):
+    """The same tasks, with units of their coordinates."""
+    for name, said in units.items():
+        tasks.coords.variables[name].attrs["units"] = said
+    return tasks
+
+
+def test_radians_are_degrees_to_neighbours_areas_and_names():
+    lat, lon = np.linspace(-60.0, 60.0, 7), np.arange(0.0, 360.0, 30.0)
+    degrees = cells(lat, lon)
+    radians = with_units(cells(np.radians(lat), np.radians(lon)), lat="radians", lon="rad")
+    np.testing.assert_allclose(radians.positions(), degrees.positions())
+    for way in ("rook", "queen", ("nearest", 4)):
+        there, here = (read_neighbours(way, tasks).toarray() for tasks in (degrees, radians))
+        np.testing.assert_array_equal(here, there)
+    assert "°" not in "".join(radians.names)
+    assert with_units(degrees, lat="degrees_north").names[0] == "60°S 0°E"
+
+
+def test_latitudes_in_radians_weigh_as_those_in_degrees(data):
+    lat = np.linspace(0.0, 70.0, 8)
+    there = data.assign_coords(lon=("station", lat), lat=("station", lat))
+    here = data.assign_coords(
+        {n: ("station", np.radians(lat), {"units": "radian"}) for n in ("lon", "lat")}
+    )
+    one, two = (labelled.fit(d, weights="area", **QUICK).weights for d in (there, here))
+    np.testing.assert_allclose(two, one)
+    np.testing.assert_allclose(one[-1] / one[0], np.cos(np.radians(70.0)))
+
+
+def test_places_in_kilometres_and_metres_lie_in_one_plane(library):
+    rng = np.random.default_rng(0)
+    x, y = rng.uniform(0.0, 9000.0, size=(2, 12))
+    names = [f"s{i}" for i in range(12)]
+    metres = with_units(tasks_along("station", names, x=x, y=y), x="m", y="m")
+    mixed = with_units(tasks_along("station", names, x=x / 1000.0, y=y), x="km", y="m")
+    there, here = (read_neighbours("nearest:3", t).toarray() for t in (metres, mixed))
+    np.testing.assert_array_equal(here, there)
+
+
+def test_places_in_units_that_do_not_go_together_have_no_distance(nobody):
+    tasks = tasks_along("station", list("abcd"), x=np.arange(4.0), y=np.arange(4.0))
+    with_units(tasks, x="km", y="m")
+    assert tasks.positions() is None
+    with pytest.raises(ValueError, match="y is in 'm', x is in 'km'"):
+        read_neighbours("nearest:2", tasks)
+
+
+def test_longitudes_in_metres_lie_in_a_plane_and_x_in_degrees_on_the_globe():
+    names, east = list("abcd"), np.array([-179.0, 179.0, 90.0, 0.0])
+    globe = with_units(tasks_along("s", names, x=east, y=np.zeros(4)), x="degrees_east")
+    assert globe.is_geographic
+    assert read_neighbours("nearest:1", globe).toarray()[0].tolist() == [0.0, 1.0, 0.0, 0.0]
+    plane = with_units(tasks_along("s", names, lon=east, lat=np.zeros(4)), lon="m", lat="m")
+    assert not plane.is_geographic
+
+
+def test_a_matrix_of_distances_is_no_graph(data):
+    tasks = tasks_along("station", list("abcd"))
+    distance = xr.DataArray(np.ones((4, 4)), dims=("a", "b"), attrs={"units": "km"})
+    with pytest.raises(ValueError, match="the matrix of neighbours is in 'km'"):
+        read_neighbours(distance, tasks)
+    read_neighbours(distance.assign_attrs(units="1"), tasks)
 
 
 @pytest.fixture(scope="module")
