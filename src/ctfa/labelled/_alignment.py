@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ctfa.labelled._extras import need
+from ctfa.labelled._units import on_units_of
 from ctfa.labelled._words import listed, word
 
 
@@ -19,6 +20,7 @@ class Template:
 
     def __init__(self, tasks: Any) -> None:
         known = {*tasks.coords.variables, *tasks.coords.levels}
+        self.coords = tasks.coords.variables
         self.sizes = dict(zip(tasks.dims, tasks.shape, strict=True))
         self.indexes = {dim: tasks.coords.index(dim) for dim in tasks.dims if dim in known}
 
@@ -70,6 +72,7 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
     for dim in tasks:
         if dim not in slot.dims:
             continue
+        slot = on_units_of(slot, target, dim)
         theirs, mine = slot.indexes.get(dim), target.indexes.get(dim)
         if theirs is None or mine is None:
             if slot.sizes[dim] != target.sizes[dim]:

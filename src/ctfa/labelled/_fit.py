@@ -25,6 +25,7 @@ from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._rows import fit_rows, refuse_for_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import kind_of, row_labels, several, word
 
 
@@ -248,6 +249,7 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
         missing = [dim for dim in tasks.dims if dim not in weights.dims]
         if missing:
             raise ValueError(f"weights has no dimension {missing[0]!r}, on which the tasks lie.")
+        weights = without_quantity(weights)
         check.require_plain_numbers(weights.values, "weights")
         ordered = same_tasks(weights.rename(weights.name or "weights"), tasks)
         found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ctfa.labelled._alignment import Template, on_tasks, require_once, same_rows
 from ctfa.labelled._plan import Plan, Slot
+from ctfa.labelled._units import in_units_of_fit, without_quantity
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 
 #: A date as text whose order by letters is not that of time: 31/12/1999, Dec 1999, 12.1999.
@@ -60,7 +61,7 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
 
 
 def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
-    """Find the features of a fitted model in other data, on the tasks it was fitted to."""
+    """Find the features of a fitted model in other data, on its tasks and in its units."""
     names = [slot.name for slot in plan.slots]
     feature_dim, task_dims = plan.feature_dim, plan.task_dims
     if feature_dim is not None and hasattr(data, "data_vars"):
@@ -80,6 +81,7 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
     else:
         given = _named(_as_dataset(data), names)
     sides = {dim: tasks.coords.index(dim) for dim in task_dims}
+    given = [without_quantity(array) for array in given]
     for array in given:
         require_some(array)
     given = [_whole_tasks(array, sides, task_dims) for array in given]
@@ -91,7 +93,8 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
                 f"{listed(sorted(wanted))}: give it the same."
             )
         require_numbers(array)
-    return [on_tasks(array, Template(tasks), task_dims) for array in given]
+    given = [on_tasks(array, Template(tasks), task_dims) for array in given]
+    return in_units_of_fit(given, plan.slots)
 
 
 def require_numbers(array: Any) -> None:
@@ -172,6 +175,7 @@ def _find_target(data: Any, target: Any) -> Any:
             f"target is {kind_of(target)}: give the name of a variable, or a DataArray."
         )
     require_numbers(found)
+    found = without_quantity(found)
     return found if found.name is not None else found.rename("target")
 
 
@@ -182,7 +186,7 @@ def _find_features(
 
     And that array, where all tasks share them.
     """
-    given = _given_features(data, features, target, sample)
+    given = [without_quantity(a) for a in _given_features(data, features, target, sample)]
     slots: list[Any] = []
     feature_dim = None
     for array in given:

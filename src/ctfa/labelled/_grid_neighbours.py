@@ -81,7 +81,7 @@ def _axes(tasks: Tasks) -> tuple[_Axis, _Axis] | None:
         if values.dtype.kind not in "iuf":
             return None
         # Masked cells too: they say how wide the steps are.
-        axis = _listed_axis(values.astype(np.float64), _is_longitude(tasks, name))
+        axis = _listed_axis(tasks.numbers(name), _is_longitude(tasks, name))
         axes.append(_Axis(axis.place[tasks.kept], axis.around))
     return axes[0], axes[1]
 
@@ -90,7 +90,7 @@ def _is_longitude(tasks: Tasks, name: str) -> bool:
     coordinate = tasks.coords.variables.get(name)
     attrs = coordinate.attrs if coordinate is not None else {}
     said = attrs.get("standard_name") == "longitude" or attrs.get("units") == "degrees_east"
-    return name.lower() in _LONGITUDES or said
+    return said or (name.lower() in _LONGITUDES and tasks.is_angle(name))
 
 
 def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> _Axis:
@@ -98,7 +98,7 @@ def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> _Axis:
     coordinate = tasks.coords.variables.get(dim)
     if coordinate is None or coordinate.values.dtype.kind not in "iuf":
         return _Axis(place, None)
-    values = coordinate.values.astype(np.float64)
+    values = tasks.numbers(dim)
     if not _is_longitude(tasks, dim):
         return _Axis(_ranks(values)[place], None)
     turned = values % 360

@@ -16,6 +16,7 @@ from ctfa.labelled._grid_neighbours import grid_edges
 from ctfa.labelled._matching import every_key, keys, positions_of, some, task_keys
 from ctfa.labelled._polygon_neighbours import border_edges, nearest_edges
 from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._units import spelled
 
 #: Columns by which tables of edges name the two ends.
 _ENDS = (("focal", "neighbor"), ("source", "target"), ("from", "to"))
@@ -176,6 +177,7 @@ def _by_distance(
     if positions is None and geometry is not None:
         positions, geographic = geometry.centres(), geometry.is_geographic
     if positions is None:
+        tasks.one_plane()  # says where east and north are in units that do not go together
         raise ValueError(
             f"neighbours={given!r} needs positions, and the tasks have none: add coordinates "
             f"'lon' and 'lat' (or 'x' and 'y') along {tasks.dims[0]!r}, or give polygons as places."
@@ -255,6 +257,12 @@ def _by_table(table: Any, tasks: Tasks) -> sparse.csr_array:
 
 def _by_array(given: Any, tasks: Tasks) -> sparse.csr_array:
     """A square matrix, or pairs of labels."""
+    units = str(getattr(given, "attrs", {}).get("units", ""))
+    if str(spelled(units)):
+        raise ValueError(
+            f"the matrix of neighbours is in {units!r}, but it should say who lies beside whom: "
+            "give 1 for neighbours and 0 for others, such as matrix < limit."
+        )
     if sparse.issparse(given):
         return _by_matrix(given, tasks)
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):

@@ -119,7 +119,8 @@ class LabelledFit:
         ----------
         data : as in fit
             With the features; tasks are matched by label and may come in another order, or more
-            of them. A task that was masked in fit stays missing.
+            of them. A task that was masked in fit stays missing. Features in other units are
+            converted to those of fit, with a warning, or refused.
         """
         if self.form.kind == "rows":
             return _form.predict_rows(self, data)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import Coordinates
+from ctfa.labelled._units import Conversion, conversion, spelled
 from ctfa.labelled._words import word
 
 #: Names by which coordinates say where something lies, east and north.
@@ -17,6 +18,8 @@ EAST = ("lon", "longitude", "long", "x", "easting", "rlon")
 NORTH = ("lat", "latitude", "y", "northing", "rlat")
 #: Those of them that are degrees on the globe.
 DEGREES = ("lon", "longitude", "long", "lat", "latitude")
+#: How units begin that say so whatever the name is.
+ON_GLOBE = ("degrees_e", "degrees_n", "degree_e", "degree_n")
 #: Numbers nearer than this share of themselves are the same label.
 SAME = 1e-6
 
@@ -85,7 +88,7 @@ class Tasks:
         parts = self.coords.levels.get(self.dims[0], self.dims)
         if len(parts) == 1:
             return [word(label) for label in self.labels]
-        kinds = [_side(part) for part in parts]
+        kinds = [_side(part) if self.units(part) in ("", "degree") else "" for part in parts]
         if sorted(kinds) == ["east", "north"]:
             north = kinds.index("north")
             return [f"{_north(label[north])} {_east(label[1 - north])}" for label in self.labels]
@@ -130,25 +133,56 @@ class Tasks:
     def is_geographic(self) -> bool:
         """Whether positions are degrees of longitude and latitude."""
         east = self._coordinate(EAST)
-        return east is not None and east.lower() in DEGREES
+        return east is not None and self.is_angle(east)
+
+    def is_angle(self, name: str) -> bool:
+        """Whether a coordinate holds degrees or radians on the globe, by its units or its name."""
+        coordinate = self.coords.variables.get(name)
+        said = "" if coordinate is None else str(coordinate.attrs.get("units", ""))
+        if said.lower().startswith(ON_GLOBE):
+            return True
+        return name.lower() in DEGREES and self.units(name) in ("", "degree", "radian")
+
+    def units(self, name: str) -> str:
+        """Units of a coordinate in one spelling; empty where nothing is said of them."""
+        coordinate = self.coords.variables.get(name)
+        return "" if coordinate is None else str(spelled(str(coordinate.attrs.get("units", ""))))
+
+    def numbers(self, name: str) -> FloatArray:
+        """Values of a coordinate; radians in degrees."""
+        values = np.asarray(self.coords.variables[name].values, dtype=np.float64)
+        return np.degrees(values) if self.units(name) == "radian" else values
 
     def positions(self) -> FloatArray | None:
         """East and north of each task, ``(n_tasks, 2)``, from its coordinates; None without."""
         east, north = self._coordinate(EAST), self._coordinate(NORTH)
         if east is None or north is None:
             return None
-        return np.column_stack([self._along(east), self._along(north)]).astype(np.float64)
+        try:
+            step = self.one_plane()
+        except ValueError:
+            return None
+        sides = self._along(east), self._along(north)
+        return np.column_stack([sides[0], sides[1] if step is None else step(sides[1])])
+
+    def one_plane(self) -> Conversion | None:
+        """How north comes to the units of east: kilometres and metres make no plane together."""
+        east, north = self._coordinate(EAST), self._coordinate(NORTH)
+        if east is None or north is None or self.is_geographic:
+            return None
+        given, wanted = (self.coords.variables[name].attrs for name in (north, east))
+        return conversion(north, given, wanted, f"{east} is")
 
     def _coordinate(self, names: tuple[str, ...]) -> str | None:
         """The coordinate with one of these names, whatever its case."""
         lower = {name.lower(): name for name in self.coords.variables}
         return next((lower[name] for name in names if name in lower), None)
 
-    def _along(self, name: str) -> AnyArray:
+    def _along(self, name: str) -> FloatArray:
         """A coordinate at every task."""
-        dims, values, _ = self.coords.variables[name]
         places = dict(zip(self.dims, self.places, strict=True))
-        return np.asarray(values[tuple(places[dim] for dim in dims)])
+        dims = self.coords.variables[name].dims
+        return self.numbers(name)[tuple(places[dim] for dim in dims)]
 
     @cached_property
     def _positions(self) -> dict[Any, int]:
