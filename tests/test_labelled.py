@@ -353,7 +353,8 @@ def test_rows_of_their_own_are_pooled():
     np.testing.assert_allclose(found.predict(table), by_hand.predict(x[:, None], tasks=school))
     assert (found.coef_error > 0.0).all(axis=None)
     assert "a" in str(found.why("b"))
-    assert found.errors.shape == (3, 5)
+    assert found.errors.shape == (3, 7)
+    assert f"skill {found.held_out.mean_skill('ctfa'):.2f} against the mean of the" in str(found)
 
 
 def test_area_weights_come_from_latitude():
@@ -485,8 +486,86 @@ def test_a_model_without_skill_is_called_so():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(80, 6)), columns=["a", "b", "u", "v", "w", "x"])
     found = ctfa.labelled.fit(frame, target=["u", "v", "w", "x"], features=["a", "b"])
-    assert found.held_out.mean("ctfa") > 0.98
-    assert "explain next to nothing" in str(found)
+    assert found.held_out.mean_skill("ctfa") < 0.02
+    assert "add next to nothing" in str(found)
+    assert "add next to nothing" in ctfa.report.collect(found)["headline"]
+
+
+def with_seasons(n_years):
+    """A grid whose months differ by far more than its features explain; few years to learn from."""
+    data = on_a_grid(n_samples=12 * n_years)
+    month = data.time.dt.month.values
+    return data.assign(flow=data.flow + 20.0 * np.cos(month * np.pi / 6.0)[:, None, None])
+
+
+def climatology_apart(values, keys, n_blocks=5):
+    """Mean squared errors of the means of the other blocks, by key, over blocks in turn."""
+    squares = np.full(values.shape, np.nan)
+    for block in np.array_split(np.arange(len(values)), n_blocks):
+        rest = np.setdiff1d(np.arange(len(values)), block)
+        for key in np.unique(keys):
+            here, there = block[keys[block] == key], rest[keys[rest] == key]
+            squares[here] = (values[here] - values[there].mean(axis=0)) ** 2
+    return squares.mean(axis=0)
+
+
+@pytest.mark.parametrize("anomalies", [None, "month", "season"])
+def test_skill_is_against_the_climatology_of_the_training_rows(anomalies):
+    data = with_seasons(8)
+    options = {"target": "flow", "task": ("lat", "lon"), "aggregate": "mean"}
+    found = ctfa.labelled.fit(data, anomalies=anomalies, **options)
+    month = data.time.dt.month.values
+    keys = {None: 0 * month, "month": month, "season": month % 12 // 3}[anomalies]
+    series = found.tasks.gather(data.flow.transpose("lat", "lon", "time").values).T
+    left = series - np.array([series[keys == key].mean(axis=0) for key in keys])
+    errors = climatology_apart(series, keys) / left.var(axis=0)
+    np.testing.assert_allclose(found.held_out.climatology, errors)
+    measured = found.tasks.gather(found.errors.climatology_error.values)
+    np.testing.assert_allclose(measured, errors)
+    skill = 1.0 - found.held_out.errors["ctfa"] / errors
+    np.testing.assert_allclose(found.tasks.gather(found.errors.skill.values), skill)
+    mean = 1.0 - found.held_out.mean("ctfa") / errors.mean()
+    named = "the mean" if anomalies is None else f"the {anomalies} means"
+    assert f"skill {mean:.2f} against {named} of the training rows" in str(found)
+    assert f"kill {mean:.2f} against {named}" in ctfa.report.collect(found)["headline"]
+    assert found.errors.attrs["climatology"] == f"{named} of the training rows"
+
+
+def test_features_that_explain_a_quarter_of_anomalies_are_not_said_to_explain_nothing():
+    rng = np.random.default_rng(3)
+    n_rows, n_tasks = 48, 6  # four years: twelve means of three or four rows each
+    time = pd.date_range("2001-01-01", periods=n_rows, freq="MS")
+    driver = rng.normal(size=n_rows)
+    flow = 0.55 * driver[:, None] + rng.normal(size=(n_rows, n_tasks))
+    names = [f"gauge_{k}" for k in range(n_tasks)]
+    frame = pd.DataFrame(flow, columns=names).assign(time=time, driver=driver)
+    options = {"target": names, "features": ["driver"], "sample": "time", "anomalies": "month"}
+    found = ctfa.labelled.fit(frame, **options)
+    assert found.held_out.mean("ctfa") > 0.98  # of what the months leave of the same rows
+    assert found.held_out.mean_skill("ctfa") > 0.1
+    for said in (str(found), ctfa.report.collect(found)["headline"]):
+        assert "next to nothing" not in said
+        assert "R2" not in said
+
+
+def test_a_model_that_merges_nothing_is_not_said_to_help_and_hurt_beside_its_own():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(120, 4))
+    Y = X @ rng.normal(size=(4, 10)) * 0.4 + rng.normal(size=(120, 10))
+    names = [f"y{k}" for k in range(10)]
+    frame = pd.DataFrame(np.c_[X, Y], columns=["a", "b", "c", "d", *names])
+    options = {"target": names, "features": ["a", "b", "c", "d"]}
+    averaged = ctfa.labelled.fit(frame, **options)
+    assert averaged.n_regions == 10
+    assert "keeps a model of its own, on averaged features" in str(averaged)
+    assert "made worse than by a model of their own on all features" in str(averaged)
+    plain = ctfa.labelled.fit(frame, merge_features=False, **options)
+    assert plain.n_regions == 10
+    assert plain.held_out.helped.any() or plain.held_out.hurt.any()
+    assert "where it chose again without the held-out rows" in str(plain)
+    page = ctfa.report.collect(plain)
+    assert "where it chose again without them" in page["headline"]
+    assert page["held_out"]["chose_again"]
 
 
 def test_a_cell_that_is_not_there_is_told_its_nearest():

@@ -97,6 +97,8 @@ def same(one, two, data):
         assert two.held_out.how == one.held_out.how
         for method, errors in two.held_out.errors.items():
             np.testing.assert_allclose(errors, one.held_out.errors[method], rtol=1e-8)
+        np.testing.assert_allclose(two.held_out.climatology, one.held_out.climatology, rtol=1e-8)
+        assert two.held_out.reference == one.held_out.reference
 
 
 class Watched:
@@ -485,6 +487,8 @@ def test_features_of_each_tasks_own_decide_as_in_memory(options):
     if one.held_out is not None:
         for method, errors in two.held_out.errors.items():
             np.testing.assert_allclose(errors, one.held_out.errors[method], rtol=1e-8)
+        np.testing.assert_allclose(two.held_out.climatology, one.held_out.climatology, rtol=1e-8)
+        assert two.held_out.reference == one.held_out.reference
 
 
 def test_features_of_each_tasks_own_are_read_once():

@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GridSearchCV
 
+import ctfa
 from ctfa import CTFARegressor, FeatureAggregator
 from ctfa.plotting import plot_coefficients, plot_gains, plot_stability
 from ctfa.plotting._axes import CHOSEN
@@ -101,7 +102,8 @@ def test_predicted_gains_are_sorted_with_the_losers_in_red(model, ax):
     np.testing.assert_allclose(dots.get_offsets()[:, 1], np.sort(gain))
     red = (dots.get_facecolors() == rgb(CHOSEN)).all(axis=1)
     np.testing.assert_array_equal(red, np.sort(gain) < 0.0)
-    assert ax.get_title().startswith(f"{(gain > 0).sum()} helped, {(gain < 0).sum()} hurt")
+    said = f"predicted: {(gain > 0).sum()} gain, {(gain < 0).sum()} lose"
+    assert ax.get_title().startswith(said)
     bars = np.array([path.vertices[:, 1] for path in ax.collections[0].get_paths()])
     order = np.argsort(gain, kind="stable")
     error = model._evidence.gain.standard_error[order]
@@ -113,6 +115,25 @@ def test_gains_of_pooled_tasks_are_those_that_why_tells(ax):
     told = np.array([POOLED.why(task).gain for task in POOLED.tasks_])
     drawn = ax.collections[-1].get_offsets()[:, 1]
     np.testing.assert_allclose(drawn, np.sort(told[np.isfinite(told)]))
+
+
+@pytest.mark.parametrize("standardise", [True, False])
+def test_gains_of_labelled_data_are_those_of_held_out_rows(standardise, ax):
+    pytest.importorskip("xarray")
+    data = ctfa.datasets.make_basins(24, 96, 3, n_regions=3, random_state=0).to_xarray()
+    options = {"target": "flow", "sample": "time", "task": "basin", "aggregate": "mean"}
+    fit = ctfa.labelled.fit(data, standardise=standardise, **options)
+    plot_gains(fit, ax=ax)
+    gain = fit.held_out.gain
+    assert np.count_nonzero(gain) > 10
+    np.testing.assert_allclose([bar.get_height() for bar in ax.patches], np.sort(gain))
+    helped, hurt = fit.held_out.helped.sum(), fit.held_out.hurt.sum()
+    said = f"on held-out rows: {helped} helped, {hurt} hurt"
+    assert ax.get_title().startswith(said)
+    drawn = next(line for line in ax.lines if line.get_label() == "predicted").get_ydata()
+    order = np.argsort(gain, kind="stable")
+    expected = fit.estimator._evidence.gain.value[order] if standardise else np.full(24, np.nan)
+    np.testing.assert_allclose(drawn, expected)
 
 
 def test_held_out_gains_have_the_predicted_ones_beside_them(ax):

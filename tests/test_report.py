@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import (
@@ -25,7 +26,7 @@ from ctfa import (
 )
 from ctfa.core.partition import Partition
 from ctfa.datasets import make_basins, make_paper_synthetic
-from ctfa.report import HeldOut, Material, Places, collect, render, write
+from ctfa.report import Given, HeldOut, Material, Places, collect, complete, render, write
 
 X, Y = make_paper_synthetic(120, 12, 8, random_state=0)
 MODEL = CTFARegressor().fit(X, Y)
@@ -213,7 +214,7 @@ def test_stability_is_the_mean_share_with_the_others_of_the_group():
 
 @pytest.mark.parametrize(
     ("ours", "said"),
-    [(0.5, "50 % lower"), (1.2, "20 % higher"), (1.0, "is that of one model a basin")],
+    [(0.5, "50 % lower"), (1.2, "20 % higher"), (1.0, "is that of one model per basin")],
 )
 def test_the_headline_is_honest_about_who_wins(ours, said):
     errors = {"ctfa": np.full(60, ours), "single-task": np.ones(60), "ridge": np.full(60, 0.9)}
@@ -230,6 +231,33 @@ def test_targets_without_an_error_are_not_counted_as_helped_or_hurt():
     found = collect(MODEL, held_out=HeldOut(errors, "once"))["held_out"]
     assert (found["helped"], found["hurt"], found["judged"]) == (6, 1, 7)
     assert found["error"]["ctfa"] == pytest.approx((0.5 + 0.7 + 2.0) / 7)
+
+
+def test_climatology_of_tasks_with_rows_of_their_own_is_their_mean_in_training_rows():
+    rng = np.random.default_rng(0)
+    tasks = np.repeat(["a", "b", "c"], [30, 25, 40])
+    x = rng.normal(size=95)
+    y = x + 10.0 * (tasks == "b") + rng.normal(size=95)
+    model = PooledCTFARegressor().fit(x[:, None], y, tasks=tasks)
+    folds = KFold(3, shuffle=True, random_state=1)
+    given = Given(x[:, None], y, tasks, held_out=folds)
+    found = complete(Material(model), given).held_out
+    squares = np.empty(95)
+    for train, test in folds.split(x):
+        for task in "abc":
+            here, there = test[tasks[test] == task], train[tasks[train] == task]
+            squares[here] = (y[here] - y[there].mean()) ** 2
+    expected = [squares[tasks == task].mean() / y[tasks == task].var() for task in "abc"]
+    np.testing.assert_allclose(found.climatology, expected)
+    assert found.mean_skill("ctfa") > 0.2
+
+
+def test_errors_without_a_climatology_make_no_sentence_on_skill():
+    errors = {"ctfa": np.full(60, 0.999), "single-task": np.ones(60)}
+    page = collect(basin_model(), held_out=HeldOut(errors, "by a coin"), task="basin")
+    assert "kill" not in page["headline"]
+    assert page["held_out"]["climatology"] is None
+    assert page["targets"]["skill"] is None
 
 
 # Every kind of model.

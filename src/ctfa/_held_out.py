@@ -9,16 +9,42 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import r2_score
 
 from ctfa import _validation as check
 from ctfa._target_aggregator import TargetAggregator
-from ctfa.core.baseline import Baseline
+from ctfa.core.baseline import Baseline, take_off
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 
 Split = tuple[IntArray, IntArray]
+
+#: Errors that differ by less than this share of a target's variance are the same.
+SAME = 1e-3
+
+
+class Climatology(BaseEstimator):  # type: ignore[misc]
+    """What rows say of targets without features: means, or what a baseline says of them."""
+
+    def fit(
+        self,
+        X: Any,
+        y: FloatArray,
+        sample_weight: FloatArray | None = None,
+        *,
+        n_samples: int | None = None,
+        baseline: FloatArray | None = None,
+        **_: Any,
+    ) -> Climatology:
+        """Learn the level of each target, with a baseline its seasons and trend."""
+        columns = np.empty((len(y), 0)) if baseline is None else baseline
+        self.lines_ = take_off(y, columns, sample_weight, n_samples)[1]
+        return self
+
+    def predict(self, X: Any, *, baseline: FloatArray | None = None) -> FloatArray:
+        """Say the same of other rows."""
+        return self.lines_.at(np.empty((len(X), 0)) if baseline is None else baseline)
 
 
 def regroup(

@@ -77,7 +77,13 @@ def document(fitted: Any) -> dict[str, Any]:
     held_out = None
     if fitted.held_out is not None:
         means = {name: fitted.held_out.mean(name) for name in fitted.held_out.errors}
-        held_out = {"how": fitted.held_out.how, "error": means}
+        skills = {name: fitted.held_out.mean_skill(name) for name in fitted.held_out.errors}
+        held_out = {
+            "how": fitted.held_out.how,
+            "error": means,
+            "skill": skills,
+            "reference": fitted.held_out.reference,
+        }
     return {
         "target": plan.target,
         "features": [slot.name for slot in plan.slots],

@@ -73,6 +73,17 @@ class Seasons:
             what.append(f"a linear trend in {sample}")
         return f"taken off every series, learned on training rows only: {' and '.join(what)}"
 
+    @property
+    def reference(self) -> str:
+        """What it predicts by itself, for people."""
+        what = []
+        if self.anomalies is not None:
+            is_cycle = self.anomalies == "dayofyear"
+            what.append("yearly cycle" if is_cycle else f"{self.anomalies} means")
+        if self.detrend:
+            what.append("linear trend")
+        return f"the {' and '.join(what)} of the training rows"
+
 
 def _part(samples: Any, part: str) -> FloatArray:
     """Month, season, hour or day of the year of each row."""

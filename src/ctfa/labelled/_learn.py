@@ -54,8 +54,14 @@ class Learned(NamedTuple):
 def learn(model: Any, task: Task, arrays: Arrays, look_closely: Callable[[], Arrays]) -> Learned:
     """Fit the model; ``look_closely`` gives the same tables once all their rows were looked at."""
     if not arrays.is_lazy:
-        return _from_rows(model, task, arrays)
-    return _from_chunks(model, task, arrays, look_closely)
+        found = _from_rows(model, task, arrays)
+    else:
+        found = _from_chunks(model, task, arrays, look_closely)
+    held_out = found.known.held_out
+    if task.baseline is None or held_out is None:
+        return found
+    named = replace(held_out, reference=task.baseline.reference)
+    return found._replace(known=replace(found.known, held_out=named))
 
 
 def _from_rows(model: Any, task: Task, arrays: Arrays) -> Learned:

@@ -95,16 +95,21 @@ class LabelledFit:
 
     @property
     def errors(self) -> Any:
-        """Held-out errors of each task by method, and the gain over a model of its own.
+        """Held-out errors of each task by method, its skill, and the gain over a model of its own.
 
-        Mean squares in units of each task's variance. A Dataset on the dimensions of the tasks;
-        for tables a frame by task.
+        Mean squares in units of each task's variance (with seasons or a trend taken off, of what
+        these leave). ``climatology_error`` is of predicting without features, on the same rows:
+        the mean of the training rows, with ``anomalies`` and ``detrend`` their seasons and trend;
+        ``skill`` is the share of it that the model saves. A Dataset on the dimensions of the
+        tasks; for tables a frame by task.
         """
         held_out = self._need_held_out()
         columns: dict[str, Any] = dict(error_columns(held_out))
         columns["gain"] = held_out.gain
         columns["trust"] = self.estimator.trust_
         attrs = {"units": f"variance of {self.plan.target}", "held_out": held_out.how}
+        if held_out.climatology is not None:
+            attrs["climatology"] = held_out.reference
         return _form.dataset(self.form, self.tasks, columns, attrs)
 
     @property

@@ -9,7 +9,8 @@ import numpy as np
 
 from ctfa.core.cut import PREFERRED
 from ctfa.labelled._words import several
-from ctfa.report._words import NO_SKILL
+from ctfa.report._fitted import Fitted
+from ctfa.report._words import skill_words
 
 #: Errors closer than this share are no difference worth words.
 EVEN = 0.005
@@ -49,15 +50,19 @@ def _errors(fit: Any) -> Iterator[str]:
         if name != "ctfa":
             theirs = fit.held_out.mean(name)
             against.append(f"{theirs:.3f} {_rival(name)} ({_compared(mine, theirs)})")
-    yield (
-        f"  held-out error {mine:.3f} of the variance (R2 {1.0 - mine:.2f}), against "
-        f"{' and '.join(against)}"
-    )
-    if mine > NO_SKILL:
-        yield "  the features explain next to nothing of it on held-out rows: read no more into it"
+    of = "of the variance" if fit.baseline is None else "of the variance of its anomalies"
+    yield f"  held-out error {mine:.3f} {of}, against {' and '.join(against)}"
+    yield from (f"  {said}" for said in skill_words(fit.held_out))
     gain = fit.held_out.gain
     helped, hurt = int(fit.held_out.helped.sum()), int(fit.held_out.hurt.sum())
-    line = f"  {helped:,} helped, {hurt:,} made worse than by a model of their own"
+    fitted = Fitted(fit.estimator)
+    own = f"a model of their own{' on all features' if fitted.averages else ''}"
+    line = f"  {helped:,} helped, {hurt:,} made worse than by {own}"
+    if fitted.is_single_task:  # others than in the folds, on which it is judged
+        line = (
+            f"  where it chose again without the held-out rows, {helped:,} helped, {hurt:,} made "
+            f"worse than by {own}"
+        )
     if hurt:
         worst = int(np.nanargmin(gain))
         line += f" (most: {fit.tasks.names[worst]}, {gain[worst]:+.3f})"
@@ -77,13 +82,14 @@ def _rival(name: str) -> str:
 
 def _served(fit: Any) -> str:
     if fit.n_regions == fit.tasks.n_tasks:
-        return f"every {fit.tasks.what} keeps a model of its own{_at_what_price(fit)}"
+        on = ", on averaged features" if Fitted(fit.estimator).averages else ""
+        return f"every {fit.tasks.what} keeps a model of its own{on}{_at_what_price(fit)}"
     aggregate = getattr(fit.estimator, "aggregate_", None)
     if aggregate == "pool":
         return f"members of a region share coefficients and keep their own {_inputs(fit)}"
     if aggregate == "mean":
         return f"a region is predicted by its mean {_inputs(fit)}"
-    return "one model a region"
+    return "one model per region"
 
 
 def _at_what_price(fit: Any) -> str:

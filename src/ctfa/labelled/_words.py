@@ -54,11 +54,14 @@ def kind_of(thing: Any) -> str:
 
 
 def error_columns(held_out: HeldOut) -> dict[str, FloatArray]:
-    """Held-out errors by names that columns and variables can have."""
-    return {
+    """Held-out errors, and skill, by names that columns and variables can have."""
+    columns = {
         f"{method.replace('-', '_').replace(' ', '_')}_error": errors
         for method, errors in held_out.errors.items()
     }
+    if held_out.climatology is not None and held_out.skill is not None:
+        columns |= {"climatology_error": held_out.climatology, "skill": held_out.skill}
+    return columns
 
 
 def several(count: int, what: str) -> str:

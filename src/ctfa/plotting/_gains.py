@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa._held_out import SAME
 from ctfa.core.types import FloatArray
 from ctfa.plotting._axes import CHOSEN, INK, axes, bare, label_places, make_room, say
-from ctfa.plotting._reading import is_standardised, names_of, require
+from ctfa.plotting._reading import is_standardised, model_of, names_of, require
 
 GIVE = (
     "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor, or the frame that "
@@ -35,12 +36,13 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
     """Gain of each target over a model of its own, sorted, the worst on the left.
 
     Targets made worse are in the colour of warnings and counted in the title. Of a model these are
-    predicted gains with one standard error; of a comparison, gains on held-out rows, with the
-    predicted ones beside them.
+    predicted gains with one standard error, and the title says so: held-out rows may find others.
+    Of a comparison, and of labelled data with errors on held-out rows, they are the gains found
+    there, with the predicted ones beside them.
 
     Parameters
     ----------
-    model : fitted regressor with groups, or DataFrame
+    model : fitted regressor with groups, LabelledFit or DataFrame
         A frame is what ``model.compare(X, y)`` returns.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure.
@@ -59,7 +61,7 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
     >>> ax = plot_gains(model)  # doctest: +SKIP
     >>> ax = plot_gains(model.compare(X, Y))  # doctest: +SKIP
     """
-    gains = _of_frame(model) if _is_frame(model) else _of_model(model)
+    gains = _gains(model)
     known = np.isfinite(gains.value)
     order = np.argsort(np.where(known, gains.value, np.inf), kind="stable")[: known.sum()]
     ax = axes(ax, width=float(np.clip(2.0 + 0.2 * order.size, 6.0, 10.0)))
@@ -91,6 +93,19 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
         ax.set_xlabel(f"{order.size:,} targets, the worst first")
     ax.set_ylabel(f"gain over a model of its own,\n{gains.unit}")
     return ax
+
+
+def _gains(model: Any) -> Gains:
+    if _is_frame(model):
+        return _of_frame(model)
+    predicted = _of_model(model)
+    held_out = getattr(model, "held_out", None) if hasattr(model, "report_material") else None
+    if held_out is None:
+        return predicted
+    # Both in units of a variance, or the predicted ones are not shown.
+    standardised = is_standardised(model_of(model))
+    beside = predicted.value if standardised else np.full(predicted.value.shape, np.nan)
+    return Gains(predicted.names, held_out.gain, None, beside, "share of variance")
 
 
 def _is_frame(model: Any) -> bool:
@@ -135,9 +150,13 @@ def _dots(ax: Any, place: Any, value: FloatArray, error: FloatArray | None, colo
 
 def _title(gains: Gains, known: Any) -> str:
     value = gains.value[known]
-    helped, hurt = int(np.count_nonzero(value > 0.0)), int(np.count_nonzero(value < 0.0))
-    text = f"{helped:,} helped, {hurt:,} hurt"
+    same = 0.0 if gains.predicted is None else SAME
+    helped, hurt = int(np.count_nonzero(value > same)), int(np.count_nonzero(value < -same))
     even = value.size - helped - hurt
+    if gains.predicted is None:
+        text = f"predicted: {helped:,} gain, {hurt:,} lose"
+    else:
+        text = f"on held-out rows: {helped:,} helped, {hurt:,} hurt"
     text += f", {even:,} unchanged" if even else ""
     unknown = gains.value.size - value.size
     return text + (f" ({unknown:,} without a model of their own to compare)" if unknown else "")

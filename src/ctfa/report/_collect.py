@@ -113,6 +113,8 @@ def _page(fitted: Fitted, material: Material) -> dict[str, Any]:
     names = list(map(str, fitted.names if material.names is None else material.names))
     history = _replayed(fitted, material.history)
     found = verdict(material.held_out)
+    if found is not None:
+        found["chose_again"] = fitted.is_single_task
     coefficients = material.coefficients or coefficients_of(fitted)
     means = None if fitted.means is None else fitted.means.max(axis=1) + 1
     version = metadata.version("ctfa")
@@ -245,6 +247,7 @@ def _targets(fitted: Fitted, held_out: HeldOut | None) -> dict[str, Any]:
         "signs": fitted.evidence.signs.astype(np.intp),
         "held_out_gain": None if held_out is None else _held_out_gain(held_out),
         "errors": {name: np.asarray(own, dtype=np.float64) for name, own in errors.items()},
+        "skill": None if held_out is None else held_out.skill,
     }
 
 

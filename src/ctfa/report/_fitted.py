@@ -183,6 +183,18 @@ class Fitted:
             labels[group, self.columns(group)] = features.partition_.labels
         return labels
 
+    @property
+    def averages(self) -> bool:
+        """Whether a group averages features."""
+        if self.means is None:
+            return False
+        return bool((self.means.max(axis=1) + 1 < (self.means >= 0).sum(axis=1)).any())
+
+    @property
+    def is_single_task(self) -> bool:
+        """Whether it is one model per target on all its features: nothing was merged."""
+        return self.partition.n_groups == self.partition.n_variables and not self.averages
+
     def columns(self, group: int) -> IntArray:
         """Features that a group has."""
         if isinstance(self.model, MultiInputCTFARegressor):

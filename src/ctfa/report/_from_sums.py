@@ -16,6 +16,7 @@ from sklearn.base import clone
 from ctfa import _validation as check
 from ctfa._anomalies import Anomalies
 from ctfa._collections import Collection, Wanted
+from ctfa._held_out import Climatology
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa.core.baseline import Baseline
@@ -23,7 +24,7 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.report._coefficients import coefficients_of, rows_of_read
 from ctfa.report._fitted import Fitted
-from ctfa.report._held_out import ALONE, BLOCKS, MANY, MODEL
+from ctfa.report._held_out import ALONE, BLOCKS, MANY, MODEL, reference_of
 from ctfa.report._material import HeldOut, Material
 
 #: What the folds that are held out are for.
@@ -127,7 +128,7 @@ def _judged(
     needed = rank + left.n_spent + 3
     splits = sample.folds[HELD_OUT]
     methods = {MODEL: model._anew(), ALONE: model._single_task()}
-    total = np.zeros((len(methods), values.shape[1]))
+    total = np.zeros((len(methods) + 1, values.shape[1]))
     count = 0.0
     for fold, (train, test) in enumerate(splits):
         own = _with_folds(sample, train, fold, judging)
@@ -143,12 +144,17 @@ def _judged(
         count += float(weights.sum())
         part = targets._replace(values=values[train])
         known = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
-        for number, method in enumerate(methods.values()):
-            fit = fit_stand_ins(clone(method), own, part)
+        zero = Climatology().fit(
+            own.inputs, part.values, own.weights, n_samples=own.n_samples, baseline=own.baseline
+        )
+        fits = [fit_stand_ins(clone(method), own, part) for method in methods.values()]
+        for number, fit in enumerate([*fits, zero]):
             predicted = np.asarray(fit.predict(sample.inputs[test], **known))
             total[number] += weights @ (values[test] - predicted.reshape(test.size, -1)) ** 2
-    errors = total / count / _variance(sample, values)
-    return HeldOut(dict(zip(methods, errors, strict=True)), judging.how, targets.weights)
+    *errors, nothing = total / count / _variance(sample, values)
+    named = dict(zip(methods, errors, strict=True))
+    reference = reference_of(sample.baseline)
+    return HeldOut(named, judging.how, targets.weights, nothing, reference)
 
 
 def _with_folds(sample: check.Sample, train: IntArray, fold: int, judging: Judging) -> check.Sample:

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ctfa import _validation as check
-from ctfa._held_out import Split, held_out_errors
+from ctfa._held_out import Climatology, Split, held_out_errors
 from ctfa._pooled import PooledCTFARegressor
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.report._fitted import Fitted
@@ -29,6 +29,8 @@ BLOCKS = 5
 PENALTIES = np.logspace(-2, 4, 13)
 #: What the model and those it is compared with are called.
 MODEL, ALONE, RIDGE = "ctfa", "single-task", "single-task ridge"
+#: What predicts without features.
+ZERO = "climatology"
 
 
 def judged(fitted: Fitted, given: Given) -> HeldOut | None:
@@ -50,15 +52,22 @@ def judged(fitted: Fitted, given: Given) -> HeldOut | None:
         warnings.warn(f"Nothing was held out: {error}", UserWarning, stacklevel=2)
         return None
     methods = _methods(model._anew(), model._single_task(), targets.values.shape[1])
-    errors = held_out_errors(
-        list(methods.values()),
+    *errors, zero = held_out_errors(
+        [*methods.values(), Climatology()],
         sample,
         targets.values,
         splits,
         target_weight=targets.weights,
         n_jobs=model.n_jobs,
     )
-    return HeldOut(dict(zip(methods, errors, strict=True)), how, targets.weights)
+    named = dict(zip(methods, errors, strict=True))
+    return HeldOut(named, how, targets.weights, zero, reference_of(given.baseline))
+
+
+def reference_of(baseline: FloatArray | None) -> str:
+    """What training rows say without features, in words."""
+    whole = "the mean of the training rows"
+    return whole if baseline is None else f"{whole} and what their baseline says"
 
 
 def choose_splits(
@@ -110,16 +119,20 @@ def _judged_rows(model: PooledCTFARegressor, given: Given) -> HeldOut:
         how = f"{n_folds} folds of the rows of every task, dealt at random"
     alone = clone(model).set_params(targets="passthrough", features="passthrough", head="mean")
     methods = _methods(clone(model), alone, labels.size)
-    squares = {name: np.full(y.size, np.nan) for name in methods}
+    squares = {name: np.full(y.size, np.nan) for name in (*methods, ZERO)}
     for train, test in splitter.split(X, position):
         seen = test[np.isin(position[test], position[train])]
+        count = np.bincount(position[train], minlength=labels.size)
+        mean = np.bincount(position[train], y[train], labels.size) / np.maximum(count, 1)
+        squares[ZERO][seen] = (y[seen] - mean[position[seen]]) ** 2
         for name, method in methods.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of short folds: what was said of fit is enough
                 fitted = clone(method).fit(X[train], y[train], tasks=ids[train])
             squares[name][seen] = (y[seen] - fitted.predict(X[seen], tasks=ids[seen])) ** 2
     errors = {name: _by_task(found, y, position) for name, found in squares.items()}
-    return HeldOut(errors, how)
+    zero = errors.pop(ZERO)
+    return HeldOut(errors, how, None, zero, "the mean of the training rows of each task")
 
 
 def _by_task(squares: FloatArray, y: FloatArray, position: IntArray) -> FloatArray:

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._held_out import SAME
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import BoolArray, FloatArray
-
-#: Errors that differ by less than this share of a target's variance are the same.
-SAME = 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +47,51 @@ class HeldOut:
         How rows were left out, in words: "5 blocks of consecutive months".
     weights : array of shape (n_targets,), optional
         How much each target counts.
+    climatology : array of shape (n_targets,), optional
+        Errors on the same rows of a prediction without features, learned on the same training
+        rows: a target's mean there, with a baseline its seasons and trend.
+    reference : str
+        What that prediction is, in words.
     """
 
     errors: Mapping[str, FloatArray]
     how: str
     weights: FloatArray | None = None
+    climatology: FloatArray | None = None
+    reference: str = "the mean of the training rows"
 
     def mean(self, method: str) -> float:
         """Mean error of a method, by weight, over the targets that every method was judged on."""
+        return self._mean(np.asarray(self.errors[method]))
+
+    def mean_skill(self, method: str) -> float | None:
+        """Share of the error of climatology that a method saves; None where that is not known."""
+        if self.climatology is None:
+            return None
+        zero = self.mean_climatology
+        return 1.0 - self.mean(method) / zero if zero > 0.0 else None
+
+    @property
+    def mean_climatology(self) -> float:
+        """Mean error of climatology, over the same targets; NaN where it is not known."""
+        return np.nan if self.climatology is None else self._mean(np.asarray(self.climatology))
+
+    @property
+    def skill(self) -> FloatArray | None:
+        """The same of the model itself for each target; NaN where it was not judged."""
+        if self.climatology is None:
+            return None
+        mine = np.asarray(next(iter(self.errors.values())))
+        zero = np.asarray(self.climatology)
+        share = np.divide(mine, zero, out=np.full(mine.shape, np.nan), where=zero > 0.0)
+        return np.asarray(1.0 - share)
+
+    def _mean(self, errors: FloatArray) -> float:
         judged = np.isfinite(np.sum(list(self.errors.values()), axis=0))
         if not judged.any():
             return float("nan")
         weights = None if self.weights is None else self.weights[judged]
-        return float(np.average(np.asarray(self.errors[method])[judged], weights=weights))
+        return float(np.average(errors[judged], weights=weights))
 
     @property
     def gain(self) -> FloatArray:

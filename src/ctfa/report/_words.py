@@ -38,8 +38,8 @@ SERVES = {
 }
 
 
-#: Share of the variance above which nothing to speak of is explained.
-NO_SKILL = 0.98
+#: Skill below which features add nothing to speak of.
+NO_SKILL = 0.02
 
 
 def plural(noun: str, count: float = 2) -> str:
@@ -74,7 +74,16 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
         "error": mean,
         "weighted": held_out.weights is not None,
         "rival": min(rivals, key=mean.__getitem__) if rivals else None,
+        "climatology": None,
+        "skill_words": skill_words(held_out),
     }
+    skill = held_out.mean_skill(methods[0])
+    if held_out.climatology is not None and skill is not None:
+        found["climatology"] = {
+            "words": held_out.reference,
+            "error": held_out.mean_climatology,
+            "skill": skill,
+        }
     if single is not None:
         seen = np.isfinite(errors[single] - own)
         found["helped"] = int(np.count_nonzero(held_out.helped))
@@ -86,42 +95,31 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
     return found
 
 
+def skill_words(held_out: HeldOut) -> list[str]:
+    """What features add to what training rows say without them, and a warning where nothing."""
+    skills = {method: held_out.mean_skill(method) for method in held_out.errors}
+    known = {method: skill for method, skill in skills.items() if skill is not None}
+    if not known or not np.isfinite(list(known.values())).all():
+        return []
+    (_, mine), *others = known.items()
+    beside = ", ".join(f"{method} {skill:.2f}" for method, skill in others)
+    said = [
+        f"skill {mine:.2f} against {held_out.reference} on the same held-out rows"
+        f"{f' ({beside})' if beside else ''}"
+    ]
+    if max(known.values()) < NO_SKILL:
+        said.append("the features add next to nothing to that: read no more into it")
+    elif mine < 0.0:
+        said.append(f"it predicts worse than {held_out.reference} alone")
+    return said
+
+
 def headline(fitted: Fitted, material: Material, found: Mapping[str, Any] | None) -> str:
     """The result in two or three sentences."""
-    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
-    task = material.task
-    what = plural(task, n_targets)
-    if n_groups == n_targets:
-        why = "no merge was found to pay"
-        if fitted.aggregator.cv_curve_ is not None:
-            why = "held-out rows preferred no merge at all"
-        text = f"Every one of {n_targets:,} {what} stays by itself: {why}."
-    elif fitted.is_aggregator:
-        text = f"{n_targets:,} {what} fall into {n_groups:,} {plural('group', n_groups)}."
-    else:
-        models = "one model" if n_groups == 1 else f"{n_groups:,} models"
-        text = f"{n_targets:,} {what} are predicted by {models}."
+    text = _grouped(fitted, material.task)
     if found is None or found.get("change") is None:
         return text
-    ours, single = found["methods"][0], found["single"]
-    errors = found["error"]
-    numbers = f"({errors[ours]:.3f} against {errors[single]:.3f} of a {task}'s variance)"
-    change = found["change"]
-    if abs(change) < 0.0005:
-        text += f" On held-out rows the error is that of one model a {task} {numbers}"
-    elif change < 0:
-        text += (
-            f" On held-out rows the mean squared error is {percent(change)} lower than with one "
-            f"model a {task} {numbers}"
-        )
-    else:
-        text += (
-            f" On held-out rows the mean squared error is {percent(change)} higher than with one "
-            f"model a {task} {numbers}: here aggregation costs accuracy"
-        )
-    text += f"; {found['helped']:,} are predicted better and {found['hurt']:,} worse."
-    if errors[ours] > NO_SKILL:
-        text += " The features explain next to nothing on held-out rows."
+    text += f" {_judged(fitted, material.task, found)}"
     rival, against = found["rival"], found.get("rival_change")
     if rival is not None and against is not None:
         if abs(against) < 0.0005:
@@ -129,7 +127,49 @@ def headline(fitted: Fitted, material: Material, found: Mapping[str, Any] | None
         else:
             way = "higher" if against > 0.0 else "lower"
             text += f" Against the best rival, {rival}, it is {percent(against)} {way}."
-    return text
+    return text + "".join(f" {said[0].upper()}{said[1:]}." for said in found["skill_words"])
+
+
+def _grouped(fitted: Fitted, task: str) -> str:
+    """How many groups there are, and why there are none."""
+    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
+    what = plural(task, n_targets)
+    if n_groups == n_targets:
+        why = "no merge was found to pay"
+        if fitted.aggregator.cv_curve_ is not None:
+            why = "held-out rows preferred no merge at all"
+            if np.isfinite(fitted.aggregator.max_loss_):
+                why = "no two are close enough at the limit that held-out rows chose"
+        on = ", on averaged features" if fitted.averages else ""
+        return f"Every one of {n_targets:,} {what} stays by itself{on}: {why}."
+    if fitted.is_aggregator:
+        return f"{n_targets:,} {what} fall into {n_groups:,} {plural('group', n_groups)}."
+    models = "one model" if n_groups == 1 else f"{n_groups:,} models"
+    return f"{n_targets:,} {what} are predicted by {models}."
+
+
+def _judged(fitted: Fitted, task: str, found: Mapping[str, Any]) -> str:
+    """What held-out rows say of one model per target instead."""
+    errors, change = found["error"], found["change"]
+    ours, single = errors[found["methods"][0]], errors[found["single"]]
+    numbers = f"({ours:.3f} against {single:.3f} of a {task}'s variance)"
+    rows = "On held-out rows"
+    if fitted.is_single_task:
+        rows = "On held-out rows, where it chose again without them,"
+    alone = f"one model per {task}{' on all features' if fitted.averages else ''}"
+    if abs(change) < 0.0005:
+        text = f"{rows} the error is that of {alone} {numbers}"
+    elif change < 0:
+        text = (
+            f"{rows} the mean squared error is {percent(change)} lower than with {alone} {numbers}"
+        )
+    else:
+        text = (
+            f"{rows} the mean squared error is {percent(change)} higher than with {alone} "
+            f"{numbers}: here aggregation costs accuracy"
+        )
+    are = "is" if found["helped"] == 1 else "are"
+    return f"{text}; {found['helped']:,} {are} predicted better and {found['hurt']:,} worse."
 
 
 def methods(
@@ -146,6 +186,12 @@ def methods(
             + f". Against {single}, {ours} did better for {found['helped']:,} "
             f"{plural(material.task)} and worse for {found['hurt']:,}."
         )
+        if found["climatology"] is not None:
+            zero = found["climatology"]
+            said[-1] += (
+                f" Predicted without features, by {zero['words']}, the same rows have an error of "
+                f"{zero['error']:.4g}: the skill is {zero['skill']:.3g}."
+            )
     said.append(
         "Predicted gains are estimates of the change of the mean squared error on new rows that do "
         "not depend on each other; their standard errors describe the estimate before the search. "
@@ -194,7 +240,7 @@ def _models(fitted: Fitted) -> str:
     assert fitted.means is not None
     kept = fitted.means.max(axis=1) + 1
     n_features = len(fitted.features)
-    if (kept < (fitted.means >= 0).sum(axis=1)).any():
+    if fitted.averages:
         text += (
             f" Within each group features were averaged where their coefficients may be equal: "
             f"{n_features:,} features became {int(kept.min()):,} to {int(kept.max()):,} means "

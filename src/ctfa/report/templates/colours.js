@@ -57,12 +57,13 @@ function ramp(stops, n = N_BINS) {
 // What the map may show: a name, values of targets, and how they become colours.
 function colourings() {
   const all = [{ id: "group", name: "group" }];
-  const { gain, trust, stability, errors, held_out_gain: found } = page.targets;
+  const { gain, trust, stability, errors, skill, held_out_gain: found } = page.targets;
   const diverging = (id, name, values, show) => all.push({ id, name, values, show, around: 0 });
   const rising = (id, name, values, show) => all.push({ id, name, values, show });
   const ours = page.held_out && errors[page.held_out.methods[0]];
   if (found) diverging("held-out", "held-out gain", found, percent);
   if (gain) diverging("gain", "predicted gain", gain, gainText);
+  if (skill) diverging("skill", "held-out skill", skill, (x) => fixed(x, 2));
   if (page.features && page.features.value) {
     diverging("coefficient", "coefficient", null, (x) => signed(fixed(x), x));
   }

@@ -21,7 +21,7 @@ function csv(rows) {
 
 // Groups at the limit shown, and what is known of each target at the chosen one.
 function targetsCsv() {
-  const { gain, gain_error: spread, trust, stability, errors } = page.targets;
+  const { gain, gain_error: spread, trust, stability, errors, skill } = page.targets;
   const columns = [
     ["target", page.names],
     ["group", state.groups.labels],
@@ -30,6 +30,7 @@ function targetsCsv() {
   for (const [method, values] of Object.entries(errors))
     columns.push([`error_${method.replace(/\W+/g, "_")}`, values]);
   for (const [name, values] of [
+    ["skill", skill],
     ["predicted_gain", gain],
     ["predicted_gain_error", spread],
     ["trust", trust],

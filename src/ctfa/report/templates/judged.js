@@ -11,8 +11,10 @@ function startJudged() {
 }
 
 function drawJudged() {
-  const { methods, error, weighted } = page.held_out;
-  const most = Math.max(...methods.map((m) => error[m]).filter(Number.isFinite), 1e-12);
+  const { weighted, climatology } = page.held_out;
+  const bars = page.held_out.methods.map((method) => [method, page.held_out.error[method]]);
+  if (climatology) bars.push([`no features: ${climatology.words}`, climatology.error]);
+  const most = Math.max(...bars.map(([, error]) => error).filter(Number.isFinite), 1e-12);
   const box = caption(
     "panel-methods",
     "Mean squared error by method",
@@ -23,11 +25,11 @@ function drawJudged() {
     element(
       "div",
       { class: "bars" },
-      ...methods.flatMap((method, k) => {
+      ...bars.flatMap(([method, error], k) => {
         const bar = svg("rect", {
           x: 0,
           y: 4,
-          width: (100 * error[method]) / most,
+          width: (100 * error) / most,
           height: 12,
           class: k === 0 ? "ours" : "theirs",
         });
@@ -43,7 +45,7 @@ function drawJudged() {
             },
             bar,
           ),
-          element("div", { class: "bar-value" }, fixed(error[method], 3)),
+          element("div", { class: "bar-value" }, fixed(error, 3)),
         ];
       }),
     ),

@@ -35,7 +35,7 @@ function drawFigures() {
     figures.push(
       figure(
         percent(found.change),
-        `held-out error against one model a ${page.task}`,
+        `held-out error against one model per ${page.task}`,
         `${fixed(found.error[found.methods[0]], 3)} against ${fixed(found.error[found.single], 3)} of a variance`,
         found.change >= 0.0005 ? "bad" : found.change <= -0.0005 ? "good" : "",
       ),
@@ -50,8 +50,19 @@ function drawFigures() {
         ),
       );
     }
+    if (found.climatology) {
+      const { skill, words } = found.climatology;
+      figures.push(
+        figure(fixed(skill, 2), "skill on held-out rows", `against ${words}`, skill < 0 ? "bad" : ""),
+      );
+    }
     figures.push(
-      figure(count(found.helped), `${page.tasks} helped`, `${count(found.hurt)} made worse`, ""),
+      figure(
+        count(found.helped),
+        `${page.tasks} helped`,
+        `${count(found.hurt)} made worse${found.chose_again ? ", in folds that chose again" : ""}`,
+        "",
+      ),
     );
   } else if (page.targets.gain) {
     let lose = 0;

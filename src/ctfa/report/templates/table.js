@@ -2,7 +2,7 @@
 const TABLE_ROW = 32;
 
 function columnsOfTable() {
-  const { gain, gain_error: spread, trust, stability, errors } = page.targets;
+  const { gain, gain_error: spread, trust, stability, errors, skill } = page.targets;
   const columns = [
     { name: page.task, of: (i) => page.names[i], text: true },
     { name: "group", of: (i) => state.groups.labels[i] },
@@ -28,6 +28,13 @@ function columnsOfTable() {
       }),
     );
   }
+  if (skill)
+    columns.push({
+      name: "skill",
+      of: (i) => skill[i],
+      show: (x) => fixed(x, 2),
+      title: `against ${page.held_out.climatology.words}`,
+    });
   if (gain) {
     columns.push({
       name: "predicted gain",
