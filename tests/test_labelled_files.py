@@ -464,6 +464,13 @@ def test_whole_columns_of_iso_dates_are_dates_and_others_are_text(tmp_path):
     assert table.year.dtype == np.int64
 
 
+def test_dates_of_one_offset_stay_in_its_months(tmp_path):
+    table = csv(tmp_path, "t,v\n2000-02-01T00:00:00+01:00,1\n2000-03-01T00:00:00+01:00,2\n")
+    assert table.t.dt.month.tolist() == [2, 3]
+    write(table, tmp_path / "again.csv")
+    pd.testing.assert_frame_equal(read(tmp_path / "again.csv"), table)
+
+
 def test_a_byte_order_mark_and_semicolons_are_understood(tmp_path):
     (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbfbasin;vhi\na;0.5\n")
     assert read(tmp_path / "a.csv").to_dict("list") == {"basin": ["a"], "vhi": [0.5]}

@@ -25,9 +25,10 @@ def read_csv(path: Path) -> Any:
     """A table of text: numbers, codes with leading zeros as text, ISO dates as dates.
 
     A column is one of dates where every value in it that is not missing reads like 2020-01-31,
-    with or without a time (2020-01-31T12:00:00Z); text like 01/02/2020 stays text, because nobody
-    knows which is the month. Columns are separated by what the first line has most of: a comma, a
-    semicolon or a tab; with the last two, decimals may follow a comma.
+    with or without a time (2020-01-31T12:00:00Z; offsets that differ become UTC); text like
+    01/02/2020 stays text, because nobody knows which is the month. Columns are separated by what
+    the first line has most of: a comma, a semicolon or a tab; with the last two, decimals may
+    follow a comma.
     """
     pandas = need("pandas", "A table")
     how = {"encoding": "utf-8-sig", **_marks(path)}
@@ -74,11 +75,12 @@ def _dates(pandas: Any, column: Any) -> Any:
     there = column.dropna()
     if not len(there) or not all(isinstance(v, str) and _ISO.fullmatch(v) for v in there):
         return column
-    zoned = [v.endswith("Z") or re.search(r"[T ].*[+-]", v) is not None for v in there]
-    if any(zoned) and not all(zoned):
+    zones = {_ISO.fullmatch(v)[4] for v in there}  # type: ignore[index]
+    if None in zones and len(zones) > 1:
         return column
     try:
-        return pandas.to_datetime(column, format="ISO8601", utc=any(zoned))
+        # Of one offset they stay there: midnight is another day, and month, in Greenwich.
+        return pandas.to_datetime(column, format="ISO8601", utc=len(zones) > 1)
     except ValueError:  # 2020-13-45 reads like a date and is none
         return column
 
