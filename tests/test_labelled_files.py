@@ -666,6 +666,18 @@ def test_what_a_format_cannot_hold_is_told_and_leaves_what_was_there(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.nc", "a.zarr"]
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_a_calendar_that_a_table_cannot_hold_is_told(tmp_path, suffix):
+    pytest.importorskip("cftime", reason="other calendars need cftime")
+    days = xr.date_range("2001-02-28", periods=3, calendar="360_day", use_cftime=True)
+    table = pd.DataFrame({"time": np.array(days), "v": [1.0, 2.0, 3.0]})
+    said = write_refusal(table, tmp_path / f"a.{suffix}")
+    assert "time holds dates of the calendar 360_day" in said
+    assert list(tmp_path.iterdir()) == []
+    write(table, tmp_path / "a.csv")
+    assert read(tmp_path / "a.csv").time.tolist()[2] == "2001-02-30 00:00:00"
+
+
 def test_a_folder_of_other_things_is_not_replaced(tmp_path):
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / "thesis.tex").write_text("years of work")

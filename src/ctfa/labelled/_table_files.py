@@ -122,6 +122,7 @@ def read_parquet(path: Path) -> Any:
 def write_parquet(table: Any, path: Path) -> None:
     """A table or a map."""
     need("pyarrow", "A Parquet file")
+    _refuse_calendars(table)
     if hasattr(table, "active_geometry_name"):
         table.to_parquet(path)
     else:
@@ -140,10 +141,22 @@ def read_feather(path: Path) -> Any:
 def write_feather(table: Any, path: Path) -> None:
     """A table or a map."""
     arrow = need("pyarrow", "A Feather file")
+    _refuse_calendars(table)
     if hasattr(table, "active_geometry_name"):
         table.to_feather(path)
     else:  # pandas' own way refuses labels of rows
         need("pyarrow.feather").write_feather(arrow.Table.from_pandas(table), str(path))
+
+
+def _refuse_calendars(table: Any) -> None:
+    """Refuse dates of calendars that these formats do not know."""
+    for name, column in table.items():
+        calendar = getattr(column.iloc[0], "calendar", None) if len(column) else None
+        if calendar is not None:
+            raise ValueError(
+                f"{name} holds dates of the calendar {calendar}, which this format does not know; "
+                "write .nc, .zarr or .csv"
+            )
 
 
 def read_map(path: Path, layer: str | None) -> Any:
