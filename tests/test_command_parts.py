@@ -284,7 +284,7 @@ TIMES = pd.date_range("2000-01-01", periods=60, freq="MS").to_numpy()
         (lambda: spoiled("tp", np.nan), NOTE, "tp is missing altogether for 1 of 8"),
         (lambda: spoiled("vhi", 3.0), STOPS, "vhi never changes in 1 of 8"),
         (lambda: spoiled("tp", 3.0), HARMS, "tp never changes in 1 of 8"),
-        (lambda: spoiled("tp", np.nan, (slice(10, 17), 3)), NOTE, r"1\.5% .* 7 rows \(b3\)"),
+        (lambda: spoiled("tp", np.nan, (slice(10, 17), 3)), NOTE, r"1\.5% .* 7 months \(b3\)"),
         (lambda: spoiled("tp", np.nan, (slice(40), slice(None))), HARMS, "67% of its values"),
         (lambda: dataset(time=np.r_[TIMES[:1], TIMES[:-1]]), STOPS, "1 time more than once"),
         (lambda: dataset(time=TIMES[::-1]), STOPS, "2004-11-01 comes after 2004-12-01"),
@@ -377,6 +377,61 @@ def test_rows_that_come_twice_in_a_table_stop():
     assert any("2 rows come twice, the first 2000-01-01 of b0" in f.what for f in found)
 
 
+def test_rows_of_a_table_in_any_order_are_no_fault():
+    """A fit sorts them; a gap is as long as it is in time."""
+    data = spoiled("tp", np.nan, (slice(10, 17), 3))
+    table = data.to_dataframe().reset_index()
+    found = findings(table)
+    assert [f.severity for f in found] == [NOTE]
+    assert "the longest 7 months (b3)" in found[0].what
+    assert findings(table.sample(frac=1.0, random_state=0)) == found
+
+
+def test_rows_of_a_table_without_a_time_are_put_nowhere():
+    table = long_table()
+    table.loc[[3, 11], "time"] = pd.NaT
+    values = values_of(table, guess_roles(contents_of(table)))
+    expected = dataset()["vhi"].values.copy()
+    expected[[0, 1], 3] = np.nan
+    np.testing.assert_array_equal(values.target, expected)
+
+
+def of_calendar(calendar, freq, periods=60):
+    pytest.importorskip("cftime", reason="other calendars need cftime")
+    return xr.date_range(
+        "2001-01-01 12:00", periods=periods, freq=freq, calendar=calendar, use_cftime=True
+    ).to_numpy()
+
+
+@pytest.mark.parametrize("times", [
+    lambda: TIMES,
+    lambda: pd.date_range("2001-01-31", periods=60, freq="ME").to_numpy(),
+    lambda: pd.date_range("2001-01-15 12:00", periods=120, freq="SME").to_numpy()[::2],
+    lambda: pd.date_range("2001-01-01", periods=60, freq="MS", tz="Europe/Madrid").to_numpy(),
+    lambda: np.array([time.astype("M8[D]").item() for time in TIMES], dtype=object),
+    lambda: of_calendar("noleap", "MS"),
+    lambda: of_calendar("360_day", "ME"),
+])  # fmt: skip
+@pytest.mark.parametrize("order", ["sorted", "shuffled", "some twice"])
+def test_the_longest_gap_is_right_in_any_order_and_calendar(times, order):
+    """Nine months: six rows without a value, and three that are not in the file."""
+    months = times()
+    rows = np.delete(np.arange(months.size), [20, 21, 22])
+    data = dataset(months.size).assign_coords(time=months).isel(time=rows)
+    gone = data["tp"].copy()
+    gone[{"time": [17, 18, 19, 20, 21, 22], "basin": 5}] = np.nan
+    gone[{"time": [40, 41, 42, 43, 44, 45, 46, 47], "basin": 2}] = np.nan
+    data = data.assign(tp=gone)
+    if order == "shuffled":
+        data = data.isel(time=np.random.default_rng(0).permutation(data.sizes["time"]))
+    if order == "some twice":
+        data = data.isel(time=[*range(19), *range(17, data.sizes["time"])])
+    (gaps,) = [f.what for f in findings(data) if "tp has gaps" in f.what]
+    assert "the longest 9 months (b5)" in gaps
+    (absent,) = [f.what for f in findings(data) if "not in the file" in f.what]
+    assert absent.startswith("3 months between")
+
+
 def test_text_among_the_numbers_of_a_table_is_counted():
     table = long_table()
     table["tp"] = table["tp"].astype(object)
@@ -387,13 +442,29 @@ def test_text_among_the_numbers_of_a_table_is_counted():
     )
 
 
-@pytest.mark.parametrize(
-    ("freq", "step"),
-    [("MS", "month"), ("D", "day"), ("YS", "year"), ("6h", "6 hours"), ("W", "week")],
-)
-def test_the_step_of_time_is_read(freq, step):
-    period = period_of(pd.date_range("2001-01-01", periods=30, freq=freq).to_numpy())
-    assert (period.step, period.n_missing, period.n_times) == (step, 0, 30)
+STEPS = {
+    "MS": "month", "ME": "month", "D": "day", "YS": "year", "6h": "6 hours", "W": "week",
+    "QS": "3 months", "10YS": "10 years", "15D": "15 days", "30D": "30 days", "min": "minute",
+    "5s": "5 seconds",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("freq", STEPS)
+def test_the_step_of_time_is_read(freq):
+    times = pd.date_range("2001-01-01", periods=30, freq=freq).to_numpy()
+    period = period_of(times)
+    assert (period.step, period.n_missing, period.n_times) == (STEPS[freq], 0, 30)
+    gappy = period_of(np.delete(times[::-1], [3, 4, 20]))
+    assert (gappy.step, gappy.n_missing, gappy.n_times) == (STEPS[freq], 3, 27)
+    assert np.datetime64(gappy.first_missing) == times[8]
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day", "julian"])
+@pytest.mark.parametrize(("freq", "step"), [("D", "day"), ("MS", "month"), ("YS", "year")])
+def test_the_step_of_time_is_read_in_its_own_calendar(calendar, freq, step):
+    """29 February is missing in none of them, 30 February is a day of one."""
+    period = period_of(of_calendar(calendar, freq, 1500 if freq == "D" else 30))
+    assert (period.step, period.n_missing) == (step, 0)
 
 
 def test_numbers_have_no_period():

@@ -349,6 +349,90 @@ def test_path_of_data_is_that_of_a_fit(here, run, capsys):
     assert printed_json(capsys) == told
 
 
+# ------------------------------------------------------- files changed by xarray on the way
+
+
+def seasonal():
+    """Basins with a season, in months at 12:00."""
+    data, _ = basins(n_basins=8, n_samples=72)
+    data = data.assign_coords(time=data["time"] + np.timedelta64(12, "h"))
+    season = 10 * np.cos(2 * np.pi * data["time"].dt.month / 12)
+    return data.assign(flow=data["flow"] + season, temperature=data["temperature"] + 3 * season)
+
+
+def by_days(data):
+    """The same, day by day."""
+    days = pd.date_range("2001-01-01 12:00", periods=2190, freq="D")
+    daily = data.sel(time=days, method="ffill")
+    return daily.assign_coords(time=("time", days, data["time"].attrs))
+
+
+def of_calendar(calendar):
+    def change(data):
+        pytest.importorskip("cftime", reason="other calendars need cftime")
+        return data.convert_calendar(calendar, align_on="date", use_cftime=True)
+
+    return change
+
+
+ON_THE_WAY = {
+    "encoding dropped": (lambda data: data.drop_encoding(), {}),
+    "thirty days later": (
+        lambda data: data.assign_coords(time=data.time + np.timedelta64(30, "D")), {}
+    ),
+    "means of months": (lambda data: by_days(data).resample(time="MS").mean(), {}),
+    "floats": (
+        lambda data: data.drop_encoding(),
+        {"time": {"units": "days since 1990-01-01", "dtype": "f8"}},
+    ),
+    "noleap": (of_calendar("noleap"), {}),
+    "360 days": (of_calendar("360_day"), {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ON_THE_WAY)
+@pytest.mark.parametrize("suffix", ["nc", "zarr"])
+def test_a_walk_with_xarray_between_the_steps_is_as_in_memory(tmp_path, capsys, way, suffix):
+    change, encoding = ON_THE_WAY[way]
+    labelled.write(seasonal(), tmp_path / f"ours.{suffix}")
+    engine = {"nc": "h5netcdf", "zarr": "zarr"}[suffix]
+    with xr.open_dataset(tmp_path / f"ours.{suffix}", engine=engine) as opened:
+        data = change(opened.load())
+    theirs = str(tmp_path / f"theirs.{suffix}")
+    if suffix == "nc":
+        data.to_netcdf(theirs, engine=engine, encoding=encoding)
+    else:
+        data.to_zarr(theirs, zarr_format=2, encoding=encoding)
+    assert cli.main(["doctor", theirs, *FIT, "--no-timing", "--json"]) == 0
+    period = printed_json(capsys)["period"]
+    assert period["first"] == data.indexes["time"][0].isoformat().removesuffix("T00:00:00")
+    assert period["last"] == data.indexes["time"][-1].isoformat().removesuffix("T00:00:00")
+    options = {"target": "flow", "features": FEATURES, "anomalies": "month", "held_out": None}
+    options |= {"max_loss": 1.0, "aggregate": "mean"}
+    for name, given in (("ours", seasonal()), ("theirs", data)):
+        run, file = str(tmp_path / name), str(tmp_path / f"{name}.{suffix}")
+        assert cli.main(["fit", file, *FIT, *QUICK, "--anomalies", "month", "-o", run]) == 0
+        expected = labelled.fit(given, **options).predict(data)
+        predicted = tmp_path / f"predicted-{name}.{suffix}"
+        assert cli.main(["predict", run, theirs, "-q", "-o", str(predicted)]) == 0
+        with xr.open_dataset(predicted, engine=engine) as back:
+            assert list(back.indexes["time"]) == list(data.indexes["time"])
+            np.testing.assert_allclose(back["flow"].values, expected.values, rtol=1e-9)
+        capsys.readouterr()
+
+
+def test_predictions_in_a_table_keep_noon(tmp_path):
+    data = seasonal()
+    labelled.write(data, tmp_path / "a.nc")
+    given = [str(tmp_path / "a.nc"), *FIT, *QUICK, "--anomalies", "month"]
+    assert cli.main(["fit", *given, "-o", str(tmp_path / "run")]) == 0
+    for name in ("p.csv", "p.parquet"):
+        given = [str(tmp_path / "run"), str(tmp_path / "a.nc"), "-q", "-o", str(tmp_path / name)]
+        assert cli.main(["predict", *given]) == 0
+        table = labelled.read(tmp_path / name)
+        assert table.time.unique().tolist() == data.indexes["time"].tolist()
+
+
 # ------------------------------------------------------------------------------- the doctor
 
 
@@ -397,6 +481,25 @@ def test_the_doctor_finds_islands_and_parts(here, tmp_path, capsys):
     found = " ".join(f["what"] for f in printed_json(capsys)["findings"])
     assert "19 of 24 tasks have no neighbour" in found
     assert "2 parts" in found
+
+
+def test_a_table_in_any_order_is_fitted_and_the_doctor_agrees(tmp_path, capsys):
+    data, _ = basins(n_basins=8)
+    data["snow"][20:29, 2] = np.nan
+    table = data.to_dataframe().reset_index()
+    table.to_csv(tmp_path / "a.csv", index=False)
+    table.sample(frac=1.0, random_state=0).to_csv(tmp_path / "b.csv", index=False)
+    regions = []
+    for name in ("a", "b"):
+        path, run = str(tmp_path / f"{name}.csv"), str(tmp_path / name)
+        assert cli.main(["doctor", path, *FIT, "--no-timing", "--json"]) == 0
+        found = printed_json(capsys)
+        assert not found["stops"]
+        assert any("the longest 9 months (1002)" in f["what"] for f in found["findings"])
+        assert cli.main(["fit", path, *FIT, *FEWER, "-q", "-o", run]) == 0
+        regions.append(pd.read_csv(os.path.join(run, "errors.csv")).sort_values("basin"))
+        capsys.readouterr()
+    np.testing.assert_allclose(regions[0]["ctfa_error"], regions[1]["ctfa_error"])
 
 
 def test_the_doctor_of_a_table(tmp_path, capsys):

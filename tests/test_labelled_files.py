@@ -187,6 +187,141 @@ def test_dates_of_other_calendars_come_back(tmp_path, suffix):
         assert list(back.time.values) == list(times)
 
 
+def noons(**coords):
+    """Two years of months at 12:00, with bounds."""
+    times = pd.date_range("2001-01-01 12:00", periods=24, freq="MS")
+    bounds = np.stack([times.normalize(), times.normalize() + pd.offsets.MonthBegin()], axis=1)
+    data = xr.Dataset(
+        {"v": ("time", np.arange(24.0)), "time_bnds": (("time", "edge"), bounds)},
+        coords={"time": times, **coords},
+    )
+    data.time.attrs["bounds"] = "time_bnds"
+    return data
+
+
+CHANGES = {
+    "nothing": lambda data: data,
+    "its encoding dropped": lambda data: data.drop_encoding(),
+    "half a day later": lambda data: data.assign_coords(time=data.time + np.timedelta64(12, "h")),
+    "thirty seconds later": lambda data: data.assign_coords(
+        time=data.time + np.timedelta64(30, "s")
+    ),
+    "means of years": lambda data: data.drop_vars("time_bnds").resample(time="YS").mean(),
+    "some months": lambda data: data.sel(time=data.time.dt.season == "JJA"),
+    "months at hand": lambda data: data.assign(month=data.time.dt.month),
+    "years instead of dates": lambda data: (
+        data.drop_vars("time_bnds").isel(time=slice(None, None, 12)).assign_coords(
+            time=lambda part: part.time.dt.year
+        )
+    ),
+}  # fmt: skip
+#: Files as other programs have them: the name, how it is written, and what time is counted in.
+THEIRS = [
+    ("a.nc", {"engine": "h5netcdf"}, {}),
+    ("b.nc", {"engine": "h5netcdf"}, {"units": "days since 2001-01-01", "dtype": "f8"}),
+    ("c.nc", {"engine": "h5netcdf", "unlimited_dims": ["time"]}, {"units": "hours since 1900-1-1"}),
+    ("d.nc", {"engine": "scipy"}, {"units": "minutes since 2001-01-01 06:00", "dtype": "i4"}),
+    ("e.zarr", {"zarr_format": 2}, {"units": "seconds since 1990-01-01", "calendar": "standard"}),
+    ("f.zarr", {"zarr_format": 2}, {}),
+]
+
+
+def save(data, path, **how):
+    """Write a file as xarray does, without us."""
+    (data.to_zarr if path.suffix == ".zarr" else data.to_netcdf)(path, **how)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.filterwarnings("ignore:Variable time has datetime type and a bounds variable")
+@pytest.mark.filterwarnings("ignore:Times can't be serialized faithfully")
+def test_dates_that_xarray_has_changed_are_those_that_it_reads(tmp_path, change):
+    for ours, engine in (("ours.nc", "h5netcdf"), ("ours.zarr", "zarr")):
+        write(noons(), tmp_path / ours)
+        with xr.open_dataset(tmp_path / ours, engine=engine) as opened:
+            changed = CHANGES[change](opened.load())
+        for name, how, encoding in THEIRS:
+            theirs = changed.copy()
+            if encoding and theirs.time.dtype.kind == "M":
+                theirs.time.encoding = encoding
+            path = tmp_path / f"{engine}-{name}"
+            save(theirs, path, **how)
+            with read(path) as back, read(path, lazy=True) as pieces:
+                for one in changed.variables:
+                    np.testing.assert_array_equal(back[one], changed[one], err_msg=one)
+                    np.testing.assert_array_equal(pieces[one], changed[one], err_msg=one)
+                    assert back[one].dtype.kind == changed[one].dtype.kind
+                assert "ctfa" not in back.time.attrs
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day", "julian"])
+@pytest.mark.parametrize("suffix", ARRAYS)
+def test_noon_in_another_calendar_comes_back_and_outlives_xarray(tmp_path, suffix, calendar):
+    pytest.importorskip("cftime", reason="other calendars need cftime")
+    data = noons().convert_calendar(calendar, align_on="date", use_cftime=True)
+    data["time_bnds"] = xr.concat([data.time, data.time + pd.Timedelta("10D")], "edge").T
+    write(data, tmp_path / f"a.{suffix}")
+    with read(tmp_path / f"a.{suffix}") as back:
+        xr.testing.assert_equal(back.load(), data)
+    assert back.time.dt.hour.values.tolist() == [12] * len(data.time)
+    save(back.drop_encoding().drop_vars("time_bnds"), tmp_path / "b.nc", engine="h5netcdf")
+    with read(tmp_path / "b.nc") as again:
+        assert list(again.time.values) == list(data.time.values)
+
+
+def test_bounds_are_counted_in_the_unit_of_what_they_bound(tmp_path):
+    """Other programs read bounds in the unit of their time, whatever they say themselves."""
+    write(noons(), tmp_path / "a.nc")
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf", decode_cf=False) as raw:
+        assert raw.time.units == "hours since 1970-01-01"
+        assert raw.time_bnds.attrs.get("units", raw.time.units) == raw.time.units
+        assert raw.time_bnds.values[0].tolist() == [raw.time[0] - 12, raw.time[0] + 31 * 24 - 12]
+    with read(tmp_path / "a.nc") as back:
+        xr.testing.assert_identical(back.load(), noons())
+
+
+def test_durations_that_xarray_has_changed_are_those_that_it_reads(tmp_path):
+    spans = np.array([36, 48, "NaT"], dtype="m8[h]").astype("m8[ns]")
+    write(xr.Dataset({"lag": ("x", spans), "n": ("x", [1, 2, 3])}), tmp_path / "a.nc")
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf", decode_timedelta=True) as opened:
+        shifted = (opened.load() + np.timedelta64(90, "s")).drop_encoding()
+    shifted["days"] = shifted.lag / np.timedelta64(1, "D")  # numbers, with the attributes of lag
+    shifted.lag.encoding = {"dtype": "f8", "units": "days"}
+    shifted["days"].attrs = dict(opened.lag.attrs)
+    save(shifted[["lag", "days"]], tmp_path / "b.nc", engine="h5netcdf")
+    with read(tmp_path / "b.nc") as back:
+        np.testing.assert_array_equal(back.lag, shifted.lag)
+        np.testing.assert_array_equal(back.days, shifted.days)
+
+
+def test_dates_among_attributes_are_kept_as_text(tmp_path):
+    day = np.datetime64("2001-01-31T12:00", "ns")
+    data = xr.Dataset({"v": ("x", [1.0])}, attrs={"start": day, "days": np.array([day, day])})
+    write(data, tmp_path / "a.nc")
+    with read(tmp_path / "a.nc") as back:
+        assert back.attrs["start"].startswith("2001-01-31T12:00:00")
+        assert [one[:16] for one in back.attrs["days"]] == ["2001-01-31T12:00"] * 2
+
+
+def test_what_xarray_has_changed_is_not_put_back(tmp_path):
+    """Text that has become numbers, an attribute, wider numbers, cells that are a grid again."""
+    grid = xr.Dataset(
+        {"t": (("lat", "lon"), np.array([[1.0, 2.0]], dtype="f2"), {"units": ""})},
+        coords={"lat": [1.0], "lon": ["10", "20"]},
+    )
+    write(grid.stack(cell=("lat", "lon")), tmp_path / "a.nc")
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as opened:
+        changed = opened.load().set_index(cell=("lat", "lon")).unstack("cell")
+    marks = {name: opened[name].attrs for name in opened.variables}
+    changed = changed.assign_coords(lon=("lon", [10, 20], marks["lon"]))
+    changed["t"] = changed.t * 1e6
+    changed["t"].attrs = {**marks["t"], "units": "uK"}
+    save(changed, tmp_path / "b.nc", engine="h5netcdf")
+    with read(tmp_path / "b.nc") as back:
+        assert back.t.units == "uK"
+        assert back.t.values.tolist() == [[1e6, 2e6]]
+        assert back.lon.values.tolist() == [10, 20]
+
+
 @pytest.mark.parametrize("version", [2, 3])
 @pytest.mark.parametrize("consolidated", [True, False])
 @pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
@@ -327,6 +462,13 @@ def test_whole_columns_of_iso_dates_are_dates_and_others_are_text(tmp_path):
     assert table.utc[1] == pd.Timestamp("2000-01-31 05:00", tz="UTC")
     assert all(isinstance(v, str) for v in [*table.slashes, *table.mixed, *table.none])
     assert table.year.dtype == np.int64
+
+
+def test_dates_of_one_offset_stay_in_its_months(tmp_path):
+    table = csv(tmp_path, "t,v\n2000-02-01T00:00:00+01:00,1\n2000-03-01T00:00:00+01:00,2\n")
+    assert table.t.dt.month.tolist() == [2, 3]
+    write(table, tmp_path / "again.csv")
+    pd.testing.assert_frame_equal(read(tmp_path / "again.csv"), table)
 
 
 def test_a_byte_order_mark_and_semicolons_are_understood(tmp_path):
@@ -522,6 +664,18 @@ def test_what_a_format_cannot_hold_is_told_and_leaves_what_was_there(tmp_path):
         with read(path) as back:
             np.testing.assert_array_equal(back.v, [2.0])
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a.nc", "a.zarr"]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "feather"])
+def test_a_calendar_that_a_table_cannot_hold_is_told(tmp_path, suffix):
+    pytest.importorskip("cftime", reason="other calendars need cftime")
+    days = xr.date_range("2001-02-28", periods=3, calendar="360_day", use_cftime=True)
+    table = pd.DataFrame({"time": np.array(days), "v": [1.0, 2.0, 3.0]})
+    said = write_refusal(table, tmp_path / f"a.{suffix}")
+    assert "time holds dates of the calendar 360_day" in said
+    assert list(tmp_path.iterdir()) == []
+    write(table, tmp_path / "a.csv")
+    assert read(tmp_path / "a.csv").time.tolist()[2] == "2001-02-30 00:00:00"
 
 
 def test_a_folder_of_other_things_is_not_replaced(tmp_path):

@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import ctfa
+from ctfa.labelled._baseline import Seasons
 from ctfa.report._words import verdict
 
 xr = pytest.importorskip("xarray")
@@ -96,6 +97,67 @@ def test_unsorted_dates_as_objects_are_refused(dataset):
     other = dataset.assign_coords(time=np.array(dates, dtype=object))
     with pytest.raises(ValueError, match="time is not sorted"):
         ctfa.labelled.fit(other.isel(time=slice(None, None, -1)), target="flow", **QUICK)
+
+
+def times(kind):
+    """The months of the data as others have them."""
+    months = pd.date_range("2000-01-01", periods=96, freq="MS")
+    if kind in ("date32[pyarrow]", "timestamp[us][pyarrow]"):
+        return pd.Index(months, dtype=kind)
+    return {
+        "dates": np.array([month.date() for month in months], dtype=object),
+        "datetimes": np.array([month.to_pydatetime() for month in months], dtype=object),
+        "periods": months.to_period("M"),
+        "seconds": months.to_numpy().astype("M8[s]"),
+    }[kind]
+
+
+KINDS = ["dates", "datetimes", "periods", "seconds", "date32[pyarrow]", "timestamp[us][pyarrow]"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("part", ["month", "dayofyear"])
+def test_dates_mean_the_same_whatever_holds_them(dataset, kind, part):
+    dataset = dataset.assign_coords(time=pd.date_range("2000-01-01", periods=96, freq="MS"))
+    frame, names = wide(dataset)
+    other = frame.set_axis(pd.Index(times(kind), name="time")).reset_index()
+    frame = frame.reset_index()
+    options = {"target": names, "sample": "time", "features": ["warm", "wet"], "held_out": None}
+    options |= {"anomalies": part, "detrend": True, "max_loss": 1.5}
+    fit = ctfa.labelled.fit(frame, **options)
+    again = ctfa.labelled.fit(other, **options)
+    for asked in (fit, again):
+        for given in (frame, other):
+            np.testing.assert_allclose(asked.predict(given), fit.predict(frame), rtol=1e-9)
+
+
+@pytest.mark.parametrize("calendar", ["noleap", "360_day", "julian", "standard"])
+@pytest.mark.parametrize("of_fit", [True, False])
+def test_a_model_of_one_calendar_is_asked_in_another(dataset, calendar, of_fit):
+    pytest.importorskip("cftime")
+    trend = dataset.flow + xr.DataArray(np.arange(96.0), dims="time")
+    ours = dataset.assign(flow=trend).assign_coords(
+        time=xr.date_range("2040-01-01 12:00", periods=96, freq="MS")
+    )
+    theirs = ours.assign_coords(
+        time=xr.date_range(
+            "2040-01-01 12:00", periods=96, freq="MS", calendar=calendar, use_cftime=True
+        )
+    )
+    options = {"target": "flow", "anomalies": "month", "detrend": True, **QUICK}
+    fit = ctfa.labelled.fit(ours if of_fit else theirs, **options)
+    asked, expected = fit.predict(theirs), fit.predict(ours)
+    # A trend of one a month; leap years move a calendar by a day or two, of 360 days by more.
+    np.testing.assert_allclose(asked.values, expected.values, atol=0.5)
+
+
+def test_a_cycle_closes_at_the_end_of_a_year_of_360_days(dataset):
+    pytest.importorskip("cftime")
+    days = xr.date_range("2000-12-29", periods=4, calendar="360_day", use_cftime=True)
+    samples = xr.DataArray(days, dims="time", name="time")
+    columns = Seasons("dayofyear").columns(samples)
+    steps = np.abs(np.diff(columns, axis=0)).max(axis=1)
+    np.testing.assert_allclose(steps, steps[0], rtol=0.1)
 
 
 @pytest.mark.parametrize("part", ["season", "hour", "dayofyear"])

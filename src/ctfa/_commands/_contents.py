@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 import numpy as np
 
-from ctfa.core.types import AnyArray
+from ctfa.core.types import AnyArray, BoolArray, IntArray
 
 #: Names that rows go by, in the order of preference.
 SAMPLES = ("time", "date", "valid_time", "datetime", "timestamp", "sample", "year", "month", "day")
-#: Steps of time by how many days they last.
-STEPS = {
-    "hour": (1 / 24, 1 / 24),
-    "day": (1, 1),
-    "week": (7, 7),
-    "month": (28, 31),
-    "year": (365, 366),
-}
+#: Steps of time by their seconds, the longest first.
+STEPS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
+WEEK = 604800
+#: Days of a month on average; days by which one may differ, and months of a calendar do.
+MONTH, ONE_DIFFERS, ALL_DIFFER = 30.44, 3.0, 0.5
 
 
 @dataclass(frozen=True)
@@ -95,8 +93,9 @@ def _kind(array: Any) -> str:
     kind = array.dtype.kind
     if kind == "O":
         first = np.asarray(array).ravel()[:1]
-        # cftime: dates of calendars that numpy does not have.
-        return "time" if first.size and hasattr(first[0], "calendar") else "text"
+        # cftime: dates of calendars that numpy does not have; of pandas with a zone; of Python.
+        dated = first.size and (hasattr(first[0], "calendar") or isinstance(first[0], date))
+        return "time" if dated else "text"
     return {"f": "number", "i": "number", "u": "number", "b": "flag", "M": "time", "m": "time"}.get(
         kind, "text"
     )
@@ -109,7 +108,7 @@ class Period:
     first: str
     last: str
     n_times: int
-    step: str  # "month", "day", "3 hours", "irregular"
+    step: str  # "month", "day", "3 hours", "irregular", or "" for fewer than three times
     n_missing: int = 0  # steps left out between the first and the last
     first_missing: str = ""
 
@@ -119,53 +118,89 @@ class Period:
         steps = f", by {self.step}" if self.step not in ("", "irregular") else ""
         return f"{self.first} to {self.last}{steps}, {self.n_times:,} in all"
 
+    def steps(self, count: int) -> str:
+        """So many steps, in words."""
+        if self.step in ("", "irregular"):
+            return f"{count:,} row{'' if count == 1 else 's'}"
+        if self.step[0].isdigit():
+            return f"{count:,} step{'' if count == 1 else 's'} of {self.step}"
+        return f"{count:,} {self.step}{'' if count == 1 else 's'}"
+
 
 def period_of(times: Any) -> Period | None:
     """Read the times of rows; None where they are not times."""
-    values = np.asarray(times)
+    return _placed(np.asarray(times))[0]
+
+
+def places_in_time(times: Any) -> IntArray:
+    """Which step of time each row is, in whatever order they come; names are counted."""
+    return _placed(np.asarray(times))[1]
+
+
+def _placed(values: AnyArray) -> tuple[Period | None, IntArray]:
+    """The period, and the place of each row in it."""
+    places = np.arange(values.size)
+    if values.dtype.kind in "fiu":
+        places = np.unique(values, return_inverse=True)[1]
     if values.size == 0 or _kind(values) != "time" or values.dtype.kind == "m":
-        return None
+        return None, places
+    seconds, months, known = _clock(values)
+    if not known.any():
+        return None, places
+    once, at, place = np.unique(seconds[known], return_index=True, return_inverse=True)
+    labels, months = values[known][at], months[known][at]
+    step, counts = _step(np.diff(once), np.diff(months))
+    left = np.flatnonzero(counts > 1)
+    period = Period(
+        _date(labels[0]),
+        _date(labels[-1]),
+        labels.size,
+        step,
+        int((counts - 1).sum()),
+        _date(labels[left[0]]) if left.size else "",
+    )
+    places[known] = np.concatenate([[0], np.cumsum(counts)])[place]
+    return period, places
+
+
+def _clock(values: AnyArray) -> tuple[IntArray, IntArray, BoolArray]:
+    """Seconds and months of each time, in its own calendar and zone; and whether it is known."""
+    if hasattr(values[0], "calendar"):
+        passed = np.array([round((value - values[0]).total_seconds()) for value in values])
+        months = np.array([12 * value.year + value.month for value in values])
+        return passed, months, np.ones(values.size, dtype=bool)
     if values.dtype.kind == "O":
-        values = np.array([np.datetime64(str(v.isoformat())[:19]) for v in values])
-    values = np.unique(values[~np.isnat(values)].astype("datetime64[s]"))
-    if not values.size:
-        return None
-    first, last = _date(values[0]), _date(values[-1])
-    if values.size < 3:
-        return Period(first, last, values.size, "")
-    return _stepped(values, first, last)
+        values = np.array([value.isoformat()[:19] for value in values], dtype="datetime64[s]")
+    seconds, numbers = (values.astype(f"datetime64[{unit}]").astype(np.int64) for unit in "sM")
+    return seconds, numbers, ~np.isnat(values)
 
 
-def _stepped(values: AnyArray, first: str, last: str) -> Period:
-    days = np.diff(values) / np.timedelta64(1, "s") / 86400.0
-    usual = float(np.median(days))
-    for name, (low, high) in STEPS.items():
-        if low * 0.999 <= usual <= high * 1.001:
-            count = _months(values) if name == "month" else np.round(days / ((low + high) / 2))
-            left = np.flatnonzero(count > 1)
-            even = bool(np.all(count >= 1)) and (name in ("month", "year") or _whole(days, low))
-            missing = _date(values[left[0]]) if left.size else ""
-            n_missing = int(count[left].sum() - left.size)
-            return Period(
-                first, last, values.size, name if even else "irregular", n_missing, missing
-            )
-    times = np.round(days / usual)
-    even = _whole(days, usual) and bool(np.all(times >= 1))
-    words = f"{usual:g} days" if usual >= 1 else f"{usual * 24:g} hours"
-    left = np.flatnonzero(times > 1)
-    missing = _date(values[left[0]]) if left.size else ""
-    n_missing = int(times[left].sum() - left.size)
-    return Period(first, last, values.size, words if even else "irregular", n_missing, missing)
+def _step(seconds: IntArray, months: IntArray) -> tuple[str, IntArray]:
+    """The usual distance of times, in words, and how many of it each distance is."""
+    irregular = "irregular", np.ones(seconds.size, dtype=np.intp)
+    if seconds.size < 2:
+        return "", irregular[1]
+    usual = _usual(months)
+    around = np.abs(seconds / 86400 - MONTH * months) <= ONE_DIFFERS + ALL_DIFFER * months
+    if usual and around.all() and not (months % usual).any():
+        years, left = divmod(usual, 12)
+        return _times(usual, "month") if left else _times(years, "year"), months // usual
+    usual = _usual(seconds)
+    if (seconds % usual).any():
+        return irregular
+    name = next(name for name, length in STEPS.items() if usual % length == 0)
+    return "week" if usual == WEEK else _times(usual // STEPS[name], name), seconds // usual
 
 
-def _months(values: AnyArray) -> AnyArray:
-    return np.diff(values.astype("datetime64[M]").astype(np.int64))
+def _usual(distances: IntArray) -> int:
+    """The middle one, which is one of them."""
+    return int(np.sort(distances)[(distances.size - 1) // 2])
 
 
-def _whole(days: AnyArray, step: float) -> bool:
-    """Whether distances are whole steps."""
-    return bool(np.all(np.abs(days / step - np.round(days / step)) < 1e-3))
+def _times(count: int, name: str) -> str:
+    return name if count == 1 else f"{count} {name}s"
 
 
 def _date(value: Any) -> str:
-    return str(value).removesuffix("T00:00:00")
+    text = value.isoformat() if hasattr(value, "isoformat") else str(np.datetime64(value, "s"))
+    return str(text)[:19].removesuffix("T00:00:00")

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa._commands._contents import Contents, period_of
+from ctfa._commands._contents import Contents, period_of, places_in_time
 from ctfa._commands._values import Values
-from ctfa.core.types import BoolArray
+from ctfa.core.types import BoolArray, IntArray
 
 #: How much a finding matters: the fit is refused; it runs and is worse; good to know.
 STOPS, HARMS, NOTE = "stops", "harms", "note"
@@ -113,8 +113,8 @@ def _times(values: Values) -> Iterator[Finding]:
     elif period is not None and period.n_missing:
         yield Finding(
             NOTE,
-            f"{period.n_missing:,} {period.step}{_s(period.n_missing)} between the first and the "
-            f"last are not in the file, the first after {period.first_missing}",
+            f"{period.steps(period.n_missing)} between the first and the last are not in the file, "
+            f"the first after {period.first_missing}",
             "rows that are not there count as missing; nothing need be done",
         )
 
@@ -206,6 +206,7 @@ def _constant(values: Values) -> Iterator[Finding]:
 
 
 def _gaps(values: Values) -> Iterator[Finding]:
+    period, places = period_of(values.samples), places_in_time(values.samples)
     for name, series in values.series.items():
         here = ~np.isnan(series).all(axis=0)
         if values.own_rows:
@@ -214,13 +215,13 @@ def _gaps(values: Values) -> Iterator[Finding]:
         if values.own_rows or not gone.any():
             continue
         share = float(gone.mean())
-        length, task = _longest(gone)
+        length, task = _longest(gone, places)
+        long = f"{length:,} row{_s(length)}" if period is None else period.steps(length)
         whose = np.flatnonzero(here)[task]
         where = f" ({values.tasks[whose]})" if series.shape[1] > 1 else ""
         yield Finding(
             HARMS if share > 0.5 else NOTE,
-            f"{name} has gaps: {_percent(share)} of its values, the longest {length:,} "
-            f"row{_s(length)}{where}",
+            f"{name} has gaps: {_percent(share)} of its values, the longest {long}{where}",
             "gaps are left out, each pair of tasks compared on the rows both have",
         )
 
@@ -335,13 +336,17 @@ def complete_rows(values: Values, *, target: bool = True) -> BoolArray:
     return complete
 
 
-def _longest(gone: BoolArray) -> tuple[int, int]:
-    """The longest run of rows, and in which column."""
-    run = np.zeros(gone.shape[1], dtype=np.intp)
-    longest = run.copy()
-    for row in gone:
-        run = np.where(row, run + 1, 0)
-        longest = np.maximum(longest, run)
+def _longest(gone: BoolArray, places: IntArray) -> tuple[int, int]:
+    """The longest gap in steps, those that have no row in it too, and in which column."""
+    order = np.argsort(places, kind="stable")
+    seen = np.full(gone.shape[1], places[order[0]] - 1)  # where the last value was
+    longest, missing = np.zeros(seen.size, dtype=np.intp), np.zeros(seen.size, dtype=bool)
+    for row in order:
+        ends = missing & ~gone[row]
+        longest = np.where(ends, np.maximum(longest, places[row] - seen - 1), longest)
+        seen = np.where(gone[row], seen, places[row])
+        missing = (missing | gone[row]) & (seen < places[row])
+    longest = np.where(missing, np.maximum(longest, places[order[-1]] - seen), longest)
     return int(longest.max()), int(np.argmax(longest))
 
 

@@ -18,7 +18,7 @@ class Values:
 
     target: FloatArray  # (n_samples, n_tasks)
     features: dict[str, FloatArray]  # (n_samples, n_tasks), or (n_samples, 1) where all share it
-    samples: AnyArray  # labels of the rows, in the order of the file
+    samples: AnyArray  # labels of the rows, in the order in which a fit takes them
     tasks: list[str]
     target_name: str
     is_grid: bool = False
@@ -124,7 +124,8 @@ def _of_long_table(data: Any, roles: Roles) -> Values:
         row = data.groupby(roles.task).cumcount().to_numpy()
         samples: AnyArray = np.arange(row.max() + 1 if len(row) else 0)
     else:
-        row, found = pandas.factorize(data[roles.sample])
+        # Sorted, as a fit takes them: rows of a long table have no order of their own.
+        row, found = pandas.factorize(data[roles.sample], sort=True)
         samples = np.asarray(found)
         again = data.duplicated([roles.sample, *roles.task]).to_numpy()
         n_twice = int(again.sum())
@@ -135,7 +136,8 @@ def _of_long_table(data: Any, roles: Roles) -> Values:
 
     def spread(name: str) -> FloatArray:
         whole = np.full(shape, np.nan)
-        whole[row, task] = _numbers(data[name].to_numpy(), name, text)
+        there = (row >= 0) & (task >= 0)  # a row without a time or a task is nobody's
+        whole[row[there], task[there]] = _numbers(data[name].to_numpy(), name, text)[there]
         return whole
 
     return Values(

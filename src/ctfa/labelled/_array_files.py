@@ -5,12 +5,14 @@ an attribute ``ctfa`` on a variable or on the file holds JSON with
 
 - ``attrs``: attributes that are dicts, lists, None, booleans, or have names the formats keep for
   themselves; others stay what they are, so that every tool sees them;
-- ``dtype``: the type of text, of dates and durations, of half precision;
+- ``dtype``: the type of text, of durations, of half precision, and how fine dates are; it counts
+  where the stored values still fit it, because attributes outlive what other programs change;
 - ``levels`` (on the file): which coordinates were the levels of a stacked dimension;
 - ``order`` (on the file): the order of the variables.
 
-Dates are whole numbers of the coarsest unit that loses nothing, in the CF conventions. Packing and
-chunks of the file that data came from are forgotten: packed to 16 bits, a result would be rounded.
+Dates are whole numbers of the coarsest unit that loses nothing, in the CF conventions, and are read
+by these alone. Packing and chunks of the file that data came from are forgotten: packed to 16 bits,
+a result would be rounded.
 """
 
 from __future__ import annotations
@@ -118,7 +120,10 @@ def _encoded(data: Any, netcdf: bool) -> Any:
         data = data.reset_index(list(levels))
     maps = {name: v.encoding.get("grid_mapping") for name, v in data.variables.items()}
     data = data.drop_encoding()
-    variables = {name: _encoded_variable(v, netcdf) for name, v in data.variables.items()}
+    units = _units(data.variables)
+    variables = {
+        name: _encoded_variable(v, netcdf, units.get(name)) for name, v in data.variables.items()
+    }
     for name, grid_mapping in maps.items():
         if grid_mapping is not None and name in variables:
             variables[name].attrs.setdefault("grid_mapping", grid_mapping)
@@ -134,27 +139,29 @@ def _encoded(data: Any, netcdf: bool) -> Any:
     return built
 
 
-def _encoded_variable(variable: Any, netcdf: bool) -> Any:
+def _encoded_variable(variable: Any, netcdf: bool, unit: str | None) -> Any:
     xarray = need("xarray")
     kind = variable.dtype.kind
-    if kind == "O" and variable.size and hasattr(variable.values.reshape(-1)[0], "calendar"):
-        return variable  # dates of cftime, which xarray writes by itself
+    of_cftime = _is_cftime(variable)
     mark: dict[str, Any] = {}
     encoding: dict[str, Any] = {}
-    taken = (*_TAKEN, *_OF_TIME) if kind in "mM" else _TAKEN
+    taken = (*_TAKEN, *_OF_TIME) if kind in "mM" or of_cftime else _TAKEN
     kept, aside = _attributes(variable.attrs, taken)
     values = variable.data
     if aside:
         mark["attrs"] = aside
     if kind in "mM":
         mark["dtype"] = str(variable.dtype)
-        values, unit, gaps = _counted(np.asarray(variable.values))
+        values, gaps = _counted(np.asarray(variable.values), str(unit))
         since = " since 1970-01-01" if kind == "M" else ""
-        kept["units"] = unit + since
+        kept["units"] = f"{unit}{since}"
         if kind == "M":
             kept["calendar"] = "proleptic_gregorian"
         if gaps:
             encoding["_FillValue"] = _NOT_A_TIME
+    elif of_cftime:  # xarray counts these, in a unit that is not left to it
+        calendar = variable.values.flat[0].calendar
+        encoding = {"units": f"{unit} since 1970-01-01", "calendar": calendar, "dtype": "i8"}
     elif kind in "UTO":
         mark["dtype"] = "U" if kind == "U" else "object"
         values = np.asarray(variable.values).astype(object)
@@ -173,20 +180,57 @@ def _encoded_variable(variable: Any, netcdf: bool) -> Any:
     return xarray.Variable(variable.dims, values, kept, encoding)
 
 
-def _counted(times: AnyArray) -> tuple[AnyArray, str, bool]:
-    """Dates or durations as whole numbers of the coarsest unit that loses nothing."""
-    kind, own = times.dtype.kind, np.datetime_data(times.dtype)[0]
-    if own in ("Y", "M", "W", "generic"):
-        times = times.astype(f"{kind}8[D]")
-    gaps = np.isnat(times)
-    there = times[~gaps]
+def _units(variables: Any) -> dict[Any, str]:
+    """The coarsest unit that loses nothing of each variable of dates or durations.
+
+    Bounds have the unit of what they bound: other programs read them in that one.
+    """
+    units = {
+        name: _unit(np.asarray(v.values))
+        for name, v in variables.items()
+        if v.dtype.kind in "mM" or _is_cftime(v)
+    }
+    for name, variable in variables.items():
+        bounds = variable.attrs.get("bounds")
+        if name in units and isinstance(bounds, str) and bounds in units:
+            units[name] = units[bounds] = max(units[name], units[bounds], key=_UNITS.index)
+    return units
+
+
+def _is_cftime(variable: Any) -> bool:
+    """Whether these are dates of a calendar that numpy does not have."""
+    is_object = variable.dtype.kind == "O" and variable.size > 0
+    return is_object and hasattr(variable.values.flat[0], "calendar")
+
+
+def _unit(times: AnyArray) -> str:
+    if times.dtype.kind == "O":
+        parts = ("microsecond", "second", "minute", "hour")
+        finest = (f"{p}s" for p in parts if any(getattr(time, p) for time in times.flat))
+        return next(finest, "days")
+    times = _plain(times)
+    there = times[~np.isnat(times)]
     for unit in _UNITS:
-        coarse = there.astype(f"{kind}8[{_CODES[unit]}]")
+        coarse = there.astype(f"{times.dtype.kind}8[{_CODES[unit]}]")
         if (coarse.astype(times.dtype) == there).all():
             break
+    return unit
+
+
+def _counted(times: AnyArray, unit: str) -> tuple[AnyArray, bool]:
+    """Dates or durations as whole numbers of a unit, and whether there are gaps."""
+    times = _plain(times)
+    gaps = np.isnat(times)
     counted = np.full(times.shape, _NOT_A_TIME, dtype=np.int64)
-    counted[~gaps] = coarse.astype(np.int64)
-    return counted, unit, bool(gaps.any())
+    counted[~gaps] = times[~gaps].astype(f"{times.dtype.kind}8[{_CODES[unit]}]").astype(np.int64)
+    return counted, bool(gaps.any())
+
+
+def _plain(times: AnyArray) -> AnyArray:
+    """Times in days where their own unit is none of the conventions'."""
+    if np.datetime_data(times.dtype)[0] in ("Y", "M", "W", "generic"):
+        return times.astype(f"{times.dtype.kind}8[D]")
+    return times
 
 
 def _attributes(attrs: Any, taken: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -209,6 +253,8 @@ def _attributes(attrs: Any, taken: tuple[str, ...]) -> tuple[dict[str, Any], dic
 
 def _as_json(value: Any) -> Any:
     """A value that JSON holds; what it cannot hold becomes text."""
+    if getattr(value, "dtype", np.dtype(float)).kind in "mM":  # in numpy's lists these are numbers
+        value = np.asarray(value).astype(str).tolist()
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, np.generic):
@@ -242,35 +288,39 @@ def _decoded(raw: Any, lazy: bool) -> Any:
     for name in dict.fromkeys([*order, *raw.variables]):
         variable = raw.variables[name].copy(deep=False)
         marks[name] = _mark_of(variable.attrs)
-        variables[name] = _restored(xarray, variable, str(marks[name].get("dtype", "")))
-    data = _by_conventions(xarray, xarray.Dataset(variables, attrs=attrs))
+        # The name that xarray has for it since 2025.
+        dtype = str(marks[name].get("dtype") or variable.attrs.get("dtype", ""))
+        variables[name] = _restored(xarray, variable, dtype)
+    data = _by_conventions(xarray, xarray.Dataset(variables, attrs=attrs), marks)
     data.set_close(raw.close)
     for name, held in marks.items():
         if name in data.variables:
-            data[name].attrs.update(held.get("attrs", {}))
+            # What the file says now counts: someone may have changed it since.
+            data[name].attrs = {**held.get("attrs", {}), **data[name].attrs}
             if held.get("dtype") == "float16":
-                data[name] = data[name].astype(np.float16)
-    data.attrs.update(mark.get("attrs", {}))
+                data[name] = _in_half(data[name])
+    data.attrs = {**mark.get("attrs", {}), **data.attrs}
     for dim, levels in mark.get("levels", {}).items():
-        if set(levels) <= set(data.coords):
+        if all(level in data.coords and data[level].dims == (dim,) for level in levels):
             data = data.set_index({dim: levels})
     return _in_chunks(data) if lazy else data
 
 
-def _by_conventions(xarray: Any, raw: Any) -> Any:
+def _by_conventions(xarray: Any, raw: Any, marks: dict[Any, dict[str, Any]]) -> Any:
     """Decoded by the CF conventions; times that cannot be are left as numbers, with a warning."""
     # Numbers of days are numbers: a count of wet days is no duration.
     try:
-        return xarray.decode_cf(raw, decode_timedelta=False)
+        times = _finenesses(xarray, raw, marks)
+        return xarray.decode_cf(raw, decode_times=times, decode_timedelta=False)
     except (ValueError, OverflowError, ImportError):
         data = xarray.decode_cf(raw, decode_times=False, decode_timedelta=False)
-    times = {
+    left = {
         str(name): f"{v.attrs['units']}, calendar {v.attrs.get('calendar', 'standard')}"
         for name, v in data.variables.items()
         if " since " in str(v.attrs.get("units", ""))
     }
     warnings.warn(
-        f"times are left as numbers ({'; '.join(f'{n}: {said}' for n, said in times.items())}): "
+        f"times are left as numbers ({'; '.join(f'{n}: {said}' for n, said in left.items())}): "
         f"the unit cannot be read, or its calendar needs cftime (pip install cftime).",
         UserWarning,
         stacklevel=6,
@@ -278,22 +328,54 @@ def _by_conventions(xarray: Any, raw: Any) -> Any:
     return data
 
 
+def _finenesses(xarray: Any, raw: Any, marks: dict[Any, dict[str, Any]]) -> Any:
+    """How fine dates shall be that are counted in whole numbers; others get nanoseconds."""
+    if not hasattr(xarray, "coders"):  # of xarray before 2025, which has nanoseconds alone
+        return True
+    known = {f"datetime64[{unit}]": unit for unit in ("s", "ms", "us")}
+    coders = {
+        name: xarray.coders.CFDatetimeCoder(time_unit=known[held["dtype"]])
+        for name, held in marks.items()
+        if held.get("dtype") in known and raw[name].dtype.kind in "iu"
+    }
+    return coders or True  # without any, {} would leave bounds as numbers
+
+
 def _restored(xarray: Any, variable: Any, dtype: str) -> Any:
-    """Dates, durations and text as they were; these are read at once."""
+    """Durations and text as they were, where they still are that; these are read at once."""
     attrs = dict(variable.attrs)
-    if dtype.startswith(("datetime64", "timedelta64")):
-        unit = str(attrs.pop("units", "days")).partition(" ")[0]
-        attrs = {name: x for name, x in attrs.items() if name not in ("calendar", "_FillValue")}
-        counted = np.asarray(variable.values, dtype=np.int64)
-        kind = "M8" if dtype.startswith("datetime64") else "m8"
-        return xarray.Variable(
-            variable.dims, counted.astype(f"{kind}[{_CODES[unit]}]").astype(dtype), attrs
-        )
-    if dtype in ("U", "object"):
+    kind = variable.dtype.kind
+    if dtype.startswith("timedelta64") and attrs.get("units") in _CODES and kind in "iuf":
+        unit, fill = _CODES[attrs.pop("units")], attrs.pop("_FillValue", np.nan)
+        attrs.pop("dtype", None)
+        return xarray.Variable(variable.dims, _spans(variable.values, unit, fill, dtype), attrs)
+    if dtype in ("U", "object") and kind in "UTOS":
         values = np.asarray(variable.values)
         values = values.astype(str) if dtype == "U" else values.astype(object)
         return xarray.Variable(variable.dims, values, attrs)
     return variable
+
+
+def _spans(counted: AnyArray, unit: str, fill: Any, dtype: str) -> AnyArray:
+    """Durations of this type, or of a finer one where parts of a unit would be lost."""
+    gaps = np.isnan(counted) | (counted == fill)
+    spans = np.where(gaps, 0, counted)
+    if spans.dtype.kind == "f":
+        nanoseconds = np.ones(1, dtype=f"m8[{unit}]") / np.timedelta64(1, "ns")
+        spans = np.rint(spans * nanoseconds[0])
+        unit = "ns"
+    spans = spans.astype(np.int64).astype(f"m8[{unit}]")
+    told = spans.astype(dtype)
+    spans = told if (told == spans).all() else spans
+    spans[gaps] = np.timedelta64("NaT")
+    return np.asarray(spans)
+
+
+def _in_half(array: Any) -> Any:
+    """Numbers in half precision, where they still fit into it."""
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    return half if bool(((half == array) | array.isnull()).all()) else array
 
 
 def _in_chunks(data: Any) -> Any:

@@ -25,9 +25,10 @@ def read_csv(path: Path) -> Any:
     """A table of text: numbers, codes with leading zeros as text, ISO dates as dates.
 
     A column is one of dates where every value in it that is not missing reads like 2020-01-31,
-    with or without a time (2020-01-31T12:00:00Z); text like 01/02/2020 stays text, because nobody
-    knows which is the month. Columns are separated by what the first line has most of: a comma, a
-    semicolon or a tab; with the last two, decimals may follow a comma.
+    with or without a time (2020-01-31T12:00:00Z; offsets that differ become UTC); text like
+    01/02/2020 stays text, because nobody knows which is the month. Columns are separated by what
+    the first line has most of: a comma, a semicolon or a tab; with the last two, decimals may
+    follow a comma.
     """
     pandas = need("pandas", "A table")
     how = {"encoding": "utf-8-sig", **_marks(path)}
@@ -74,11 +75,12 @@ def _dates(pandas: Any, column: Any) -> Any:
     there = column.dropna()
     if not len(there) or not all(isinstance(v, str) and _ISO.fullmatch(v) for v in there):
         return column
-    zoned = [v.endswith("Z") or re.search(r"[T ].*[+-]", v) is not None for v in there]
-    if any(zoned) and not all(zoned):
+    zones = {_ISO.fullmatch(v)[4] for v in there}  # type: ignore[index]
+    if None in zones and len(zones) > 1:
         return column
     try:
-        return pandas.to_datetime(column, format="ISO8601", utc=any(zoned))
+        # Of one offset they stay there: midnight is another day, and month, in Greenwich.
+        return pandas.to_datetime(column, format="ISO8601", utc=len(zones) > 1)
     except ValueError:  # 2020-13-45 reads like a date and is none
         return column
 
@@ -120,6 +122,7 @@ def read_parquet(path: Path) -> Any:
 def write_parquet(table: Any, path: Path) -> None:
     """A table or a map."""
     need("pyarrow", "A Parquet file")
+    _refuse_calendars(table)
     if hasattr(table, "active_geometry_name"):
         table.to_parquet(path)
     else:
@@ -138,10 +141,22 @@ def read_feather(path: Path) -> Any:
 def write_feather(table: Any, path: Path) -> None:
     """A table or a map."""
     arrow = need("pyarrow", "A Feather file")
+    _refuse_calendars(table)
     if hasattr(table, "active_geometry_name"):
         table.to_feather(path)
     else:  # pandas' own way refuses labels of rows
         need("pyarrow.feather").write_feather(arrow.Table.from_pandas(table), str(path))
+
+
+def _refuse_calendars(table: Any) -> None:
+    """Refuse dates of calendars that these formats do not know."""
+    for name, column in table.items():
+        calendar = getattr(column.iloc[0], "calendar", None) if len(column) else None
+        if calendar is not None:
+            raise ValueError(
+                f"{name} holds dates of the calendar {calendar}, which this format does not know; "
+                "write .nc, .zarr or .csv"
+            )
 
 
 def read_map(path: Path, layer: str | None) -> Any:
