@@ -12,11 +12,12 @@ from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
-from ctfa.labelled._alignment import same_tasks
+from ctfa.labelled._alignment import require_once, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons
+from ctfa.labelled._coordinates import find_labels, longitudes
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import Gathered, gather
+from ctfa.labelled._gather import Gathered, gather, without_layers
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._learn import Task, learn
 from ctfa.labelled._maps import area_weights
@@ -245,9 +246,16 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
             raise ValueError(f"weights={weights!r} is not known: use 'area' or one number a task.")
         found = area_weights(tasks, outlines)
     elif hasattr(weights, "dims"):
+        weights = without_layers(weights, None, tasks.dims, [])
         missing = [dim for dim in tasks.dims if dim not in weights.dims]
         if missing:
             raise ValueError(f"weights has no dimension {missing[0]!r}, on which the tasks lie.")
+        other = [dim for dim in weights.dims if dim not in tasks.dims]
+        if other:
+            raise ValueError(
+                f"weights has {weights.sizes[other[0]]:,} values along {other[0]!r} for each task: "
+                f"choose one of them (weights.isel({other[0]}=0))."
+            )
         check.require_plain_numbers(weights.values, "weights")
         ordered = same_tasks(weights.rename(weights.name or "weights"), tasks)
         found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))
@@ -267,13 +275,16 @@ def _in_order(weights: Any, tasks: Tasks) -> Any:
     index: Any = getattr(weights, "index", None)
     if not hasattr(weights, "reindex") or type(index).__name__ == "RangeIndex":
         return weights
-    unknown = [label for label in tasks.labels if label not in index]
-    if unknown:
+    require_once(index, "the index of weights")
+    wanted = tasks.index
+    places = find_labels(wanted, index, longitudes(wanted.names, tasks.coords.variables))
+    lacking = np.flatnonzero(places < 0)
+    if lacking.size:
         raise ValueError(
-            f"weights has no entry for {unknown[0]!r} (and {len(unknown) - 1} more): label each "
-            "weight by its task, or pass an array in the order of the tasks."
+            f"weights has no entry for {tasks.labels[lacking[0]]!r} (and {lacking.size - 1} more): "
+            "label each weight by its task, or pass an array in the order of the tasks."
         )
-    return weights.loc[tasks.labels]
+    return weights.iloc[places]
 
 
 def _span(arrays: Arrays) -> tuple[str, str, int]:
