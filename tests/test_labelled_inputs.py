@@ -541,3 +541,33 @@ def test_coordinates_of_one_value_do_no_harm(grid, tmp_path):
     np.testing.assert_allclose(found.places().positions[:, 1], 35.1)
     assert found.predict(row[["heat"]].assign_coords(height=99.0)).height == 2.0
     found.report(tmp_path / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            {"n_regions": 5},
+            r"no option 'n_regions': a number of regions .* fit\.path\(\) .*max_loss",
+        ),
+        (
+            {"neighbors": "rook"},
+            r"no option 'neighbors' \(did you mean 'neighbours'\?\): it has tar",
+        ),
+        ({"Anomaly": "month"}, r"no option 'Anomaly' \(did you mean 'anomalies'\?\)"),
+        ({"colour": 1}, r"no option 'colour': it has target, features, .*n_jobs\."),
+    ],
+)
+def test_options_that_are_none_are_named_with_what_was_meant(grid, option, said):
+    with pytest.raises(TypeError, match=said):
+        ctfa.labelled.fit(grid, **GRID, **option)
+
+
+def test_the_number_of_regions_follows_from_a_limit_of_the_path(grid):
+    found = ctfa.labelled.fit(grid, **GRID, neighbours="queen", aggregate="pool")
+    path = found.path()
+    limit = path.max_loss[path.n_groups == 5].item()
+    again = ctfa.labelled.fit(
+        grid, **{**GRID, "max_loss": limit}, neighbours="queen", aggregate="pool"
+    )
+    assert again.n_regions == path.n_groups[path.max_loss <= limit].min() <= 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +28,13 @@ from ctfa.labelled._rows import fit_rows, refuse_for_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import kind_of, row_labels, several, word
+
+_NUMBER = (
+    "a number of regions cannot be asked for: fit.path() tells the number of groups by max_loss, "
+    "which can be given (max_loss=2.0); more makes fewer regions"
+)
+#: What to do in place of options that people expect.
+INSTEAD = dict.fromkeys(("n_regions", "n_groups", "n_clusters", "k"), _NUMBER)
 
 
 class Options(NamedTuple):
@@ -67,6 +75,7 @@ def fit(
     held_out: Any = "auto",
     title: str | None = None,
     n_jobs: int | None = None,
+    **unknown: Any,
 ) -> LabelledFit:
     """Group the tasks of labelled data into regions, and fit one model a region.
 
@@ -145,6 +154,7 @@ def fit(
     >>> fit.predict(basins.isel(time=slice(90, None))).sizes["time"]
     10
     """
+    check.refuse_unknown(unknown, inspect.signature(fit), "ctfa.labelled.fit", INSTEAD)
     options = Options(
         regressor, aggregate, head, max_loss, solver, standardise, merge_features, cv, n_jobs
     )

@@ -127,8 +127,8 @@ def require_members(fit: Any, given: IntArray) -> None:
     if absent.size:
         what, n_cut = fit.tasks.what, np.unique(labels[absent]).size
         raise ValueError(
-            f"{several(n_cut, 'region')} asked for cannot be predicted: "
-            f"{several(absent.size, what)} in them not in the data (the first "
+            f"{several(n_cut, 'region')} asked for {'lack' if n_cut > 1 else 'lacks'} "
+            f"{several(absent.size, what)} in the data (the first "
             f"{fit.tasks.names[int(absent[0])]}), and a region is predicted from the mean features "
             f"of all its members. Give every {what} of these regions (NaN where nothing is known), "
             f"or fit with aggregate='pool', which predicts each {what} from its own features."

@@ -125,11 +125,12 @@ def _listed_axis(values: AnyArray, goes_round: bool) -> _Axis:
     gaps = np.diff(unique)
     if not gaps.size:
         return _Axis(place, None)
-    step = float(gaps.min())
+    # Not the least, which has the rounding of both its ends: over thousands of steps it would tell.
+    step = float(gaps[gaps < GAP * gaps.min()].mean())
     steps = np.rint((unique - unique[0]) / step)
     off = np.abs((unique - unique[0]) / step - steps).max()
     if steps[-1] <= 100 * unique.size and off <= 0.25:
-        # The least gap has the rounding of both its ends; the whole length has it once.
+        # The whole length has the rounding of its ends once.
         step = (unique[-1] - unique[0]) / steps[-1]
         around = round(360 / step)
         # Closed whenever a turn is a whole number of steps: elsewhere no cell is there to meet.

@@ -19,6 +19,8 @@ EAST = ("lon", "longitude", "long", "x", "easting", "rlon")
 NORTH = ("lat", "latitude", "y", "northing", "rlat")
 #: Those of them that are degrees on the globe.
 DEGREES = ("lon", "longitude", "long", "lat", "latitude")
+#: Degrees below this are none: what steps leave that were added up.
+ZERO = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,7 +230,10 @@ class Tasks:
         known, wanted = self._places(label)
         if known is None or wanted.size != 2:
             return ""
-        return self.names[int(np.argmin(((known - wanted) ** 2).sum(axis=1)))]
+        off = np.abs(known - wanted)
+        if self.is_geographic:
+            off = np.minimum(off, np.abs(360.0 - off))
+        return self.names[int(np.argmin((off**2).sum(axis=1)))]
 
 
 def _side(name: str) -> str:
@@ -240,7 +245,8 @@ def _side(name: str) -> str:
 
 def _degrees(word: str, sides: str) -> str:
     """A number of degrees by its side of the equator or of Greenwich."""
-    beyond = word.startswith("-") and word != "-0"
+    word = "0" if abs(float(word)) < ZERO else word
+    beyond = word.startswith("-")
     return f"{word.removeprefix('-')}°{sides[beyond]}"
 
 
