@@ -19,6 +19,23 @@ def same_tasks(array: Any, tasks: Any) -> Any:
     return on_tasks(array, Template(tasks), tasks.dims)
 
 
+def in_order(values: Any, tasks: Any, what: str) -> Any:
+    """Values of tasks in their order: by their labels, where these are given as in a series."""
+    index: Any = getattr(values, "index", None)
+    if not hasattr(values, "reindex") or type(index).__name__ == "RangeIndex":
+        return values
+    require_once(index, f"the index of {what}")
+    wanted = tasks.index
+    places = find_labels(wanted, index, longitudes(wanted.names, tasks.coords.variables))
+    lacking = np.flatnonzero(places < 0)
+    if lacking.size:
+        raise ValueError(
+            f"{what} has no entry for {tasks.labels[lacking[0]]!r} (and {lacking.size - 1} more): "
+            f"label each by its task, or pass an array in the order of the tasks."
+        )
+    return values.iloc[places]
+
+
 class Template:
     """The tasks of fit, for other data to be put in their order."""
 

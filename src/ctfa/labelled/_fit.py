@@ -13,10 +13,9 @@ from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
-from ctfa.labelled._alignment import require_once, same_tasks
+from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons
-from ctfa.labelled._coordinates import find_labels, longitudes
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Gathered, gather, without_layers
 from ctfa.labelled._geometry import Geometry, match_polygons
@@ -271,30 +270,13 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
         found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))
     else:
         check.require_plain_numbers(weights, "weights")
-        found = np.asarray(_in_order(weights, tasks), dtype=np.float64)
+        found = np.asarray(in_order(weights, tasks, "weights"), dtype=np.float64)
     if found.shape != (tasks.n_tasks,) or not (np.isfinite(found) & (found > 0.0)).all():
         raise ValueError(
             f"weights has shape {found.shape} for {tasks.n_tasks:,} tasks: give one positive "
             "number for each."
         )
     return np.asarray(found / found.mean())
-
-
-def _in_order(weights: Any, tasks: Tasks) -> Any:
-    """Weights in the order of tasks: by their labels, where these are given."""
-    index: Any = getattr(weights, "index", None)
-    if not hasattr(weights, "reindex") or type(index).__name__ == "RangeIndex":
-        return weights
-    require_once(index, "the index of weights")
-    wanted = tasks.index
-    places = find_labels(wanted, index, longitudes(wanted.names, tasks.coords.variables))
-    lacking = np.flatnonzero(places < 0)
-    if lacking.size:
-        raise ValueError(
-            f"weights has no entry for {tasks.labels[lacking[0]]!r} (and {lacking.size - 1} more): "
-            "label each weight by its task, or pass an array in the order of the tasks."
-        )
-    return weights.iloc[places]
 
 
 def _span(arrays: Arrays) -> tuple[str, str, int]:

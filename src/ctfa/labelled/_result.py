@@ -13,7 +13,7 @@ from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled import _form, _maps
-from ctfa.labelled._alignment import same_tasks
+from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
@@ -154,8 +154,8 @@ class LabelledFit:
 
         Parameters
         ----------
-        values : DataArray on the tasks' dimensions (and others), or array (n_tasks, ...)
-            NaN is left out of the mean.
+        values : DataArray on the tasks' dimensions (and others), array (n_tasks, ...), or series by
+            task. NaN is left out of the mean.
         """
         array, others = self._tasks_first(values)
         weight = np.ones(self.tasks.n_tasks) if self.weights is None else self.weights
@@ -354,7 +354,7 @@ class LabelledFit:
     def _tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Numbers with tasks along the first axis, and the names of the other dimensions."""
         if not hasattr(values, "dims"):
-            array = np.asarray(values, dtype=np.float64)
+            array = np.asarray(in_order(values, self.tasks, "values"), dtype=np.float64)
             if array.shape[:1] != (self.tasks.n_tasks,):
                 raise ValueError(
                     f"values has shape {array.shape}: give one for each of the "
