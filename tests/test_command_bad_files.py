@@ -182,7 +182,11 @@ def test_data_that_a_run_cannot_predict_from_get_one_sentence(spoil, good, tmp_p
     given = [str(good / "run"), str(path), "-o", str(tmp_path / "out.nc"), "--force"]
     assert cli.main(["predict", *given]) == 1
     said = sentence(capsys, "predict")
-    wanted = {"tasks": "24 of 24", "feature": "'temperature'", "strings": "temperature holds text"}
+    wanted = {
+        "tasks": "all of the 24",
+        "feature": "'temperature'",
+        "strings": "temperature holds text",
+    }
     assert wanted.get(spoil, "bad.nc") in said
     assert content(tmp_path) == here
 

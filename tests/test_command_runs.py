@@ -302,6 +302,63 @@ def test_a_grid_is_fitted_and_its_cells_are_asked_by_their_place(tmp_path, capsy
     assert grid.sizes == {"time": 60, "lat": 4, "lon": 6}
 
 
+def test_places_in_other_numbers_and_a_window_are_predicted(tmp_path, capsys):
+    """The model in double precision east and west of Greenwich; the file as reanalyses have it."""
+    grid = grid_file(tmp_path / "grid.nc")
+    grid = grid.assign_coords(lat=-30.3 + 0.1 * np.arange(4), lon=-0.3 + 0.1 * np.arange(6))
+    grid.to_netcdf(tmp_path / "grid.nc", engine="h5netcdf")
+    other = grid.expand_dims(level=[1000]).transpose("time", "level", "lat", "lon")
+    other = other.assign_coords(lat=grid.lat.astype("f4"), lon=(grid.lon % 360).astype("f4"))
+    other.to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    other.isel(lat=slice(0, 2), lon=[4]).to_netcdf(tmp_path / "window.nc", engine="h5netcdf")
+    given = ["-t", "flow", "-f", "temperature", "-f", "snow", "--task", "lat,lon", *QUICK]
+    given[given.index("mean")] = "pool"
+    out = str(tmp_path / "run")
+    assert cli.main(["fit", str(tmp_path / "grid.nc"), *given, "-o", out]) == 0
+    found = {}
+    for name in ("grid", "other", "window"):
+        path = tmp_path / f"{name}_predicted.nc"
+        assert cli.main(["predict", out, str(tmp_path / f"{name}.nc"), "-o", str(path)]) == 0
+        found[name] = labelled.read(path)["flow"]
+    xr.testing.assert_identical(found["other"], found["grid"])
+    xr.testing.assert_identical(found["window"], found["grid"].isel(lat=slice(0, 2), lon=[4]))
+    capsys.readouterr()
+    assert cli.main(["why", out, "--", "-30.2,-0.2"]) == 0
+    first = capsys.readouterr().out
+    assert cli.main(["why", out, "--", "-30.2,359.8"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_a_cut_region_of_means_is_refused_before_anything_is_written(here, run, tmp_path, capsys):
+    data = labelled.read(here / "basins.nc")
+    out, cut = str(tmp_path / "run"), tmp_path / "cut.nc"
+    given = [str(here / "basins.nc"), *FIT, *QUICK, "--max-loss", "inf", "-o", out]
+    assert cli.main(["fit", *given]) == 0
+    data.isel(basin=slice(0, 5)).to_netcdf(cut, engine="h5netcdf")
+    capsys.readouterr()
+    assert cli.main(["predict", out, str(cut), "-o", str(tmp_path / "p.nc")]) == 1
+    assert "1 region asked for lacks 19 basins in the data" in capsys.readouterr().err
+    assert not (tmp_path / "p.nc").exists()
+
+
+def test_the_doctor_leaves_out_a_level_of_one_value(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    grid = grid_file(tmp_path / "grid.nc")
+    levels = grid.expand_dims(level=[1000]).transpose("time", "level", "lat", "lon")
+    levels.to_netcdf(tmp_path / "level.nc", engine="h5netcdf")
+    assert cli.main(["doctor", "level.nc", "--json", "--no-timing"]) == 0
+    seen = printed_json(capsys)
+    assert seen["roles"]["task"] == ["lat", "lon"]
+    assert "level has one value (1000), and is left out" in [f["what"] for f in seen["findings"]]
+    assert cli.main([*shlex.split(seen["command"])[1:], *QUICK]) == 0
+    capsys.readouterr()
+    both = xr.concat([levels, levels.assign_coords(level=[850])], "level")
+    both.to_netcdf(tmp_path / "levels.nc", engine="h5netcdf")
+    assert cli.main(["doctor", "levels.nc", "--json", "--no-timing"]) == 1
+    stop = next(f for f in printed_json(capsys)["findings"] if f["severity"] == "stops")
+    assert "ds.isel(level=0)" in stop["what"]
+
+
 def test_a_table_is_fitted_and_predicted_as_a_table(here, tmp_path, capsys):
     table = basins()[0].to_dataframe().reset_index()
     table.to_csv(tmp_path / "basins.csv", index=False)

@@ -103,8 +103,8 @@ def test_lazy_in_lazy_out(fit, dataset):
 def test_tasks_are_matched_by_label_in_any_order(fit, dataset):
     shuffled = dataset.isel(basin=np.random.default_rng(1).permutation(dataset.sizes["basin"]))
     xr.testing.assert_allclose(fit.predict(shuffled), fit.predict(dataset))
-    with pytest.raises(ValueError, match=r"temperature lacks 4 of 24 values of basin"):
-        fit.predict(dataset.isel(basin=slice(4, None)))
+    with pytest.raises(ValueError, match=r"temperature lacks all of the 24 values of basin"):
+        fit.predict(dataset.assign_coords(basin=np.arange(24)))
 
 
 def test_a_grid_keeps_its_ocean_apart():
@@ -574,26 +574,98 @@ def test_a_cell_that_is_not_there_is_told_its_nearest():
         found.why((44.2, 1.1))
 
 
-def test_a_table_of_few_tasks_says_what_means_are_of(dataset):
-    table = dataset.to_dataframe().reset_index()
-    options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
-    found = ctfa.labelled.fit(table, **options, **QUICK)
-    with pytest.warns(UserWarning, match="23 of the 24 tasks of fit are not in the table"):
-        found.predict(table[table.basin == "basin_03"])
-
-
-def test_pictures_take_labelled_results(fit):
+@pytest.fixture
+def pictures():
     pytest.importorskip("matplotlib").use("Agg")
-    from ctfa import plotting
-
-    for draw in ("coefficients", "gains", "merges", "merge_tree", "path", "data_flow", "cv_curve"):
-        assert getattr(plotting, f"plot_{draw}")(fit) is not None
-    assert plotting.plot_groups_map(fit) is not None
-    ax = plotting.plot_coefficients(fit)
-    assert "snow" in [label.get_text() for label in ax.get_xticklabels()]
     import matplotlib.pyplot as plt
 
+    from ctfa import plotting
+
+    yield plotting
     plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def fits(fit, dataset):
+    """Labelled results of every form."""
+    table = dataset.to_dataframe().reset_index()
+    long = {"target": "flow", "features": FEATURES, "task": "basin", "cv": 3, "held_out": 2}
+    frame = dataset.flow.to_pandas()
+    names = list(frame.columns)
+    frame = frame.assign(warm=dataset.temperature.mean("basin"), wet=dataset.snow.mean("basin"))
+    grid = {"target": "flow", "task": ("lat", "lon"), "neighbours": "rook"}
+    return {
+        "basins": fit,
+        "grid": ctfa.labelled.fit(on_a_grid(), **grid, aggregate="pool", cv=3, held_out=2),
+        "long": ctfa.labelled.fit(table, **long, sample="time", aggregate="pool"),
+        "polars": ctfa.labelled.fit(pl.from_pandas(table), **long, sample="time", aggregate="pool"),
+        "wide": ctfa.labelled.fit(frame, target=names, cv=3, held_out=2),
+        "rows": ctfa.labelled.fit(table, **long),
+    }
+
+
+@pytest.mark.parametrize("form", ["basins", "grid", "long", "polars", "wide", "rows"])
+def test_pictures_take_labelled_results(fits, form, pictures):
+    for name in pictures.__all__:
+        draw = getattr(pictures, name)
+        if name == "plot_stability":
+            with pytest.raises((TypeError, ValueError), match="stability"):
+                draw(fits[form])
+        elif name == "plot_groups_map" and form in ("wide", "rows"):
+            with pytest.raises(ValueError, match="it is not known where the targets lie"):
+                draw(fits[form])
+        else:
+            draw(fits[form]).figure.canvas.draw()
+
+
+def test_pictures_call_features_by_their_names(fit, pictures):
+    labels = pictures.plot_coefficients(fit).get_xticklabels()
+    assert "snow" in [label.get_text() for label in labels]
+
+
+@pytest.mark.parametrize("form", ["basins", "grid", "long", "polars"])
+def test_a_map_is_coloured_by_labelled_values(fits, form, pictures):
+    fit = fits[form]
+    gain = fit.errors["gain"]
+    ax = pictures.plot_groups_map(fit, values=gain)
+    np.testing.assert_array_equal(np.asarray(ax.collections[0].get_array()), fit.held_out.gain)
+    if form != "polars":  # which has no labels beside its values
+        turned = gain.isel(lat=slice(None, None, -1)) if form == "grid" else gain[::-1]
+        again = pictures.plot_groups_map(fit, values=turned)
+        np.testing.assert_array_equal(again.collections[0].get_array(), fit.held_out.gain)
+    with pytest.raises(ValueError, match=r"values has .*(no dimension|no entry|shape)"):
+        pictures.plot_groups_map(fit, values=gain[:3].rename("x") if form == "long" else gain.sum())
+
+
+def test_values_of_a_series_are_found_by_the_names_of_a_model(world, pictures):
+    names = [f"basin {number}" for number in range(24)]
+    Y = pd.DataFrame(world.target, columns=names)
+    model = MultiInputCTFARegressor(world.layout).fit(world.data, Y)
+    values = pd.Series(np.arange(24.0), index=names)
+    ax = pictures.plot_groups_map(model, world.polygons, values=values[::-1])
+    np.testing.assert_array_equal(ax.collections[0].get_array(), np.arange(24.0))
+
+
+def test_a_comparison_of_a_fit_shows_its_held_out_errors(fits, pictures):
+    fit = fits["grid"]
+    ax = pictures.plot_comparison(fit)
+    means = {x for line in ax.lines if line.get_marker() == "o" for x in line.get_xdata()}
+    assert {fit.held_out.mean(method) for method in fit.held_out.errors} <= means
+    assert "held-out error" in ax.get_xlabel()
+    with pytest.raises(ValueError, match="metric='nrmse' is of comparisons"):
+        pictures.plot_comparison(fit, "nrmse")
+    with pytest.raises(TypeError, match=r"give what ctfa\.comparison\.compare or ctfa\.labelled"):
+        pictures.plot_comparison(fit.estimator)
+    quick = ctfa.labelled.fit(on_a_grid(), target="flow", task=("lat", "lon"), **QUICK)
+    with pytest.raises(ValueError, match="no rows were held out"):
+        pictures.plot_comparison(quick)
+
+
+def test_the_tree_of_a_region_is_found_by_a_cell(fits, pictures):
+    fit = fits["grid"]
+    cell = fit.tasks.position((44.0, -1.0))
+    title = pictures.plot_merge_tree(fit, group=(44.0, -1.0)).get_title()
+    assert title.startswith(f"group {fit.estimator.labels_[cell]}:")
 
 
 # -- Times and tasks that are missing, or are none -------------------------------------------------

@@ -1,5 +1,6 @@
 """Labelled data as people have them: in another order, of another calendar, half of it."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -282,3 +283,353 @@ def test_a_map_without_places_says_what_is_missing(dataset):
     model = ctfa.labelled.fit(dataset, target="flow", **QUICK).estimator
     with pytest.raises(ValueError, match="give places"):
         ctfa.plotting.plot_groups_map(model)
+
+
+# -- Coordinates that are the same places in other numbers -----------------------------------------
+
+GRID = {"target": "flow", "task": ("lat", "lon"), "held_out": None, "max_loss": 1.5}
+
+
+def fine_grid(n_samples=60):
+    """Four by six cells a tenth of a degree wide, west of Greenwich, in two halves."""
+    rng = np.random.default_rng(3)
+    shape = (n_samples, 4, 6)
+    heat, rain = rng.normal(size=(2, n_samples, 1, 1)) + 0.3 * rng.normal(size=(2, *shape))
+    noise = rng.normal(size=shape)
+    west = np.arange(6) < 3
+    dims = ("time", "lat", "lon")
+    return xr.Dataset(
+        {
+            "flow": (dims, np.where(west, heat - rain, 2 * rain - heat) + noise),
+            "heat": (dims, heat),
+            "rain": (dims, rain),
+        },
+        coords={
+            "time": pd.date_range("2001-01-01", periods=n_samples, freq="MS"),
+            "lat": np.linspace(35.0, 35.3, 4),
+            "lon": np.linspace(-0.3, 0.2, 6),
+        },
+    )
+
+
+def in_single_precision(grid):
+    return grid.assign_coords(lat=grid.lat.astype("f4"), lon=grid.lon.astype("f4"))
+
+
+def counted_up(grid):
+    return grid.assign_coords(lat=np.arange(35.0, 35.35, 0.1), lon=-0.3 + 0.1 * np.arange(6))
+
+
+def eastward(grid):
+    return grid.assign_coords(lon=grid.lon % 360)
+
+
+WAYS = {
+    "single precision": in_single_precision,
+    "counted up": counted_up,
+    "0 to 360": eastward,
+    "0 to 360 in single precision": lambda grid: in_single_precision(eastward(grid)),
+    "from south and east": lambda grid: eastward(in_single_precision(grid)).sortby(["lat", "lon"]),
+}
+
+
+@pytest.fixture(scope="module")
+def grid():
+    return fine_grid()
+
+
+@pytest.fixture(scope="module", params=["mean", "pool"])
+def on_grid(request, grid):
+    return ctfa.labelled.fit(grid, **GRID, neighbours="queen", aggregate=request.param)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_places_are_found_in_other_numbers(on_grid, grid, way, tmp_path):
+    other = WAYS[way](grid)
+    other.to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    read = ctfa.labelled.read(tmp_path / "other.nc")
+    expected = on_grid.predict(grid)
+    xr.testing.assert_identical(on_grid.predict(read), expected)
+    np.testing.assert_array_equal(on_grid.to_regions(read.flow), on_grid.to_regions(grid.flow))
+    again = ctfa.labelled.fit(
+        other, **GRID, neighbours="queen", aggregate=on_grid.estimator.aggregate_
+    )
+    xr.testing.assert_identical(again.predict(grid), again.predict(other))
+    places = [again.tasks.position((35.1, lon)) for lon in (-0.2, 359.8, np.float32(-0.2))]
+    assert len(set(places)) == 1
+    assert str(again.why((35.1, -0.2))) == str(again.why((np.float32(35.1), 359.8)))
+
+
+def test_coordinates_packed_as_short_integers_are_the_same_places(on_grid, grid, tmp_path):
+    packed = {"dtype": "int16", "scale_factor": np.float32(0.1), "add_offset": np.float32(0.0)}
+    path = tmp_path / "packed.nc"
+    grid.to_netcdf(path, engine="h5netcdf", encoding={"lat": packed, "lon": packed})
+    assert not np.array_equal(ctfa.labelled.read(path).lat, grid.lat)
+    xr.testing.assert_identical(on_grid.predict(ctfa.labelled.read(path)), on_grid.predict(grid))
+
+
+def test_places_in_other_numbers_are_found_in_chunks(on_grid, grid):
+    pytest.importorskip("dask.array")
+    lazy = on_grid.predict(WAYS["0 to 360 in single precision"](grid).chunk(time=25))
+    assert lazy.chunks is not None
+    xr.testing.assert_allclose(lazy.compute(), on_grid.predict(grid))
+
+
+@pytest.mark.parametrize("off", [0.05, 0.03, 0.01, 0.002])
+def test_cells_of_a_shifted_grid_are_other_places(on_grid, grid, off):
+    with pytest.raises(ValueError, match="heat lacks all of the 4 values of lat"):
+        on_grid.predict(grid.assign_coords(lat=grid.lat + off))
+
+
+def test_codes_that_differ_by_one_are_other_tasks():
+    grid = fine_grid().stack(cell=("lat", "lon")).drop_vars(["cell", "lat", "lon"])
+    codes = 2080012340.0 + 10 * np.arange(24)
+    options = {"target": "flow", "task": "cell", "held_out": None, "aggregate": "pool"}
+    found = ctfa.labelled.fit(grid.assign_coords(cell=codes), **options, max_loss=1.5)
+    with pytest.raises(ValueError, match="lacks all of the 24 values of cell"):
+        found.predict(grid.assign_coords(cell=codes + 1))
+
+
+def test_a_turn_is_only_for_longitudes():
+    grid = fine_grid().rename(lon="column")
+    found = ctfa.labelled.fit(grid, **{**GRID, "task": ("lat", "column")}, aggregate="pool")
+    turned = grid.assign_coords(column=grid.column % 360)
+    with pytest.warns(UserWarning, match="has 3 of the 6 values of column that were fitted"):
+        assert found.predict(turned).sizes["column"] == 3
+    turned.column.attrs["units"] = "degrees_east"
+    xr.testing.assert_identical(found.predict(turned), found.predict(grid))
+
+
+def test_stacked_cells_are_found_in_other_numbers(grid):
+    options = {**GRID, "task": "cell"}
+    found = ctfa.labelled.fit(grid.stack(cell=("lat", "lon")), **options, aggregate="pool")
+    other = WAYS["from south and east"](grid).stack(cell=("lat", "lon"))
+    expected = found.predict(grid.stack(cell=("lat", "lon")))
+    xr.testing.assert_identical(found.predict(other), expected)
+    some = other.isel(cell=[7, 3, 20])
+    xr.testing.assert_identical(found.predict(some), expected.isel(cell=[0, 10, 23]))
+
+
+def test_arrays_of_unequal_numbers_are_fitted_as_one_grid(grid):
+    features = [in_single_precision(grid).heat, WAYS["0 to 360"](grid).rain]
+    options = {**GRID, "aggregate": "pool"} | {"target": None}
+    found = ctfa.labelled.fit(grid.flow, features=features, **options)
+    same = ctfa.labelled.fit(grid.flow, features=[grid.heat, grid.rain], **options)
+    xr.testing.assert_identical(found.regions, same.regions)
+    xr.testing.assert_identical(found.coef, same.coef)
+
+
+@pytest.mark.parametrize("way", ["single precision", "0 to 360"])
+def test_files_joined_by_unequal_numbers_are_refused(grid, way):
+    joined = xr.merge([grid[["flow"]], WAYS[way](grid)[["heat", "rain"]]], join="outer")
+    with pytest.raises(ValueError, match="which are the same place: files were joined"):
+        ctfa.labelled.fit(joined, **GRID)
+
+
+def test_weights_neighbours_and_polygons_are_found_in_other_numbers(grid):
+    other = WAYS["0 to 360 in single precision"](grid)
+    weight = grid.flow.isel(time=0, drop=True).copy(data=np.arange(1.0, 25).reshape(4, 6))
+    same = weight.assign_coords(lat=other.lat, lon=other.lon)
+    table = same.to_series()
+    options = {**GRID, "aggregate": "mean"}
+    by_array, by_other, by_label = (
+        ctfa.labelled.fit(grid, **options, weights=given).weights for given in (weight, same, table)
+    )
+    np.testing.assert_array_equal(by_other, by_array)
+    np.testing.assert_array_equal(by_label, by_array)
+    cells = [(lat, lon) for lat in other.lat.values for lon in other.lon.values]
+    pairs = list(itertools.pairwise(cells))
+    chain = ctfa.labelled.fit(grid, **options, neighbours=pairs)
+    np.testing.assert_array_equal(
+        chain.estimator.targets_.connectivity.toarray(), np.eye(24, k=1) + np.eye(24, k=-1)
+    )
+    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
+    boxes = [shapely.box(b - 0.05, a - 0.05, b + 0.05, a + 0.05) for a, b in cells]
+    held = {"lat": [a for a, _ in cells], "lon": [b for _, b in cells]}
+    frame = geopandas.GeoDataFrame(held, geometry=boxes, crs="EPSG:4326")
+    mapped = ctfa.labelled.fit(grid, **options, places=frame.sample(frac=1, random_state=0))
+    np.testing.assert_allclose(mapped.geometry.centres()[:, 1], np.repeat(grid.lat, 6), atol=1e-5)
+
+
+def test_a_long_table_is_found_in_other_numbers(grid):
+    table = grid.to_dataframe().reset_index()
+    options = {**GRID, "features": ["heat", "rain"], "sample": "time", "aggregate": "pool"}
+    found = ctfa.labelled.fit(table, **options)
+    other = table.assign(lat=table.lat.astype("f4"), lon=(table.lon % 360).astype("f4"))
+    pd.testing.assert_series_equal(found.predict(other), found.predict(table))
+    some = other[(other.lat < 35.15) & (other.lon > 350)]
+    np.testing.assert_array_equal(found.predict(some), found.predict(table)[some.index])
+
+
+def test_single_precision_is_called_by_its_short_name(grid):
+    found = ctfa.labelled.fit(in_single_precision(grid), **GRID, aggregate="pool")
+    assert found.tasks.names[6] == "35.1°N 0.3°W"
+    assert "35.1°N 0.3°W" in str(found.why((35.1, -0.3)))
+
+
+# -- Some of the tasks -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_window_of_a_grid_is_predicted_by_itself(grid, lazy):
+    masked = grid.copy(deep=True)
+    masked.flow[:, 1, 2] = np.nan
+    found = ctfa.labelled.fit(masked, **GRID, aggregate="pool")
+    window = {"lat": slice(1, 3), "lon": slice(2, 5)}
+    given = in_single_precision(grid).isel(window)
+    predicted = found.predict(given.chunk(time=7) if lazy else given)
+    assert (predicted.chunks is not None) == lazy
+    xr.testing.assert_identical(predicted.compute(), found.predict(grid).isel(window))
+    assert np.isnan(predicted.values).any(axis=0).sum() == 1
+
+
+def test_seasons_and_gaps_of_some_tasks_are_those_of_all(grid):
+    found = ctfa.labelled.fit(grid, **GRID, anomalies="month", aggregate="pool", head="shrink")
+    window = grid.isel(lat=[2], lon=[0, 5])
+    whole = found.predict(grid)
+    np.testing.assert_allclose(found.predict(window), whole.isel(lat=[2], lon=[0, 5]), rtol=1e-12)
+    window.heat[3, 0, 1] = np.nan
+    with pytest.warns(RuntimeWarning, match="1 of 120 predictions are NaN"):
+        assert np.isnan(found.predict(window).values).sum() == 1
+
+
+def test_a_region_of_means_needs_all_its_members(grid):
+    found = ctfa.labelled.fit(grid, **GRID, neighbours="queen", aggregate="mean")
+    assert 1 < found.n_regions < 24
+    with pytest.raises(ValueError, match="predicted from the mean features of all its members"):
+        found.predict(grid.isel(lat=[0], lon=[0]))
+    # The halves share no region, and one has all members of its own.
+    half = found.predict(grid.isel(lon=slice(0, 3)))
+    xr.testing.assert_identical(half, found.predict(grid).isel(lon=slice(0, 3)))
+    table = grid.to_dataframe().reset_index()
+    long = ctfa.labelled.fit(
+        table, **GRID, features=["heat", "rain"], sample="time", aggregate="mean"
+    )
+    with pytest.raises(ValueError, match="predicted from the mean features of all its members"):
+        long.predict(table[table.lat == 35.0])
+    half = table[table.lon < -0.05]
+    np.testing.assert_array_equal(long.predict(half), long.predict(table)[half.index])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_some_basins_of_tables_come_back_by_themselves(dataset, table, library):
+    options = {"target": "flow", "features": FEATURES, "sample": "time", "task": "basin"}
+    options |= {**QUICK, "aggregate": "pool"}
+    some = table[table.basin.isin(["basin_03", "basin_07"])]
+    give = pl.from_pandas if library == "polars" else lambda frame: frame
+    long = ctfa.labelled.fit(give(table), **options)
+    whole = np.asarray(long.predict(give(table)))
+    np.testing.assert_array_equal(long.predict(give(some)), whole[some.index])
+    frame = table.pivot(index="time", columns="basin", values=["flow", *FEATURES])
+    pairs = ctfa.labelled.fit(frame, target="flow", **{**QUICK, "aggregate": "pool"})
+    chosen = frame.loc[:, (slice(None), ["basin_03", "basin_07"])]
+    expected = pairs.predict(frame)[["basin_03", "basin_07"]]
+    pd.testing.assert_frame_equal(pairs.predict(chosen), expected)
+
+
+def test_features_that_all_share_need_no_tasks_and_predict_all(dataset):
+    frame, names = wide(dataset)
+    found = ctfa.labelled.fit(frame, target=names, held_out=None, max_loss=1.5)
+    some = frame[["warm", "wet", *names[:2]]]
+    pd.testing.assert_frame_equal(found.predict(some), found.predict(frame))
+
+
+def test_cells_that_had_no_data_have_no_model(grid):
+    masked = grid.copy(deep=True)
+    masked.flow[:, 1, 2] = np.nan
+    found = ctfa.labelled.fit(masked, **GRID, aggregate="pool")
+    with pytest.raises(ValueError, match="every cell in the data to predict from was without data"):
+        found.predict(grid.isel(lat=[1], lon=[2]))
+
+
+# -- One level, one member of an ensemble ----------------------------------------------------------
+
+
+def with_level(grid, dim="level", values=(1000,)):
+    """As a reanalysis has it: time, level, latitude, longitude."""
+    return xr.concat([grid.assign_coords({dim: v}) for v in values], dim).transpose(
+        "time", dim, ...
+    )
+
+
+@pytest.mark.parametrize("dim", ["level", "number", "height", "of_its_own"])
+@pytest.mark.parametrize("named", [False, True])
+def test_a_level_of_one_value_is_left_out_and_said(grid, dim, named, tmp_path):
+    path = tmp_path / "levels.nc"
+    with_level(grid, dim).to_netcdf(path, engine="h5netcdf")
+    read = ctfa.labelled.read(path)
+    options = {**GRID, "aggregate": "pool"} | ({} if named else {"task": None})
+    plain = ctfa.labelled.fit(grid, **options)
+    found = ctfa.labelled.fit(read, **options)
+    assert f"{dim} has one value (1000), and is left out" in found.notes
+    xr.testing.assert_identical(found.regions, plain.regions)
+    expected = plain.predict(grid)
+    for model, given in ((found, read), (found, grid), (plain, read)):
+        xr.testing.assert_identical(model.predict(given), expected)
+    weighted = [
+        ctfa.labelled.fit(grid, **options, weights=w).weights
+        for w in (np.abs(read.flow.isel(time=0)), np.abs(grid.flow.isel(time=0)))
+    ]
+    np.testing.assert_array_equal(*weighted)
+
+
+def test_of_several_levels_one_is_to_be_chosen(grid):
+    levels = with_level(grid, values=(1000, 850))
+    found = ctfa.labelled.fit(grid, **GRID, aggregate="pool")
+    for call in (
+        lambda: ctfa.labelled.fit(levels, **GRID),
+        lambda: ctfa.labelled.fit(levels, **{**GRID, "task": None}),
+        lambda: ctfa.labelled.fit(levels.isel(lat=0), **{**GRID, "task": None}),
+        lambda: ctfa.labelled.fit(grid, **GRID, weights=np.abs(levels.flow.isel(time=0))),
+        lambda: found.predict(levels),
+    ):
+        with pytest.raises(ValueError, match=r"\(\w+\.isel\(level=0\)\)"):
+            call()
+    with pytest.raises(ValueError, match="along 'level': choose one value of it"):
+        ctfa.labelled.fit(grid.flow, features=[levels.heat, levels.rain], task=("lat", "lon"))
+
+
+def test_a_side_of_a_grid_may_have_one_value(grid):
+    row = ctfa.labelled.fit(grid.isel(lat=[1]), **{**GRID, "task": None}, aggregate="pool")
+    assert row.regions.dims == ("lat", "lon")
+
+
+def test_coordinates_of_one_value_do_no_harm(grid, tmp_path):
+    """One row of cells, with its latitude; heights of 2 m and of 10 m, as of heat and of wind."""
+    row = grid.isel(lat=1)
+    flow, heat = row.flow.assign_coords(height=2.0), row.heat.assign_coords(height=10.0)
+    options = {"held_out": None, "max_loss": 1.5, "aggregate": "pool"}
+    found = ctfa.labelled.fit(flow, features=[heat], **options, neighbours="nearest:2")
+    np.testing.assert_allclose(found.places().positions[:, 1], 35.1)
+    assert found.predict(row[["heat"]].assign_coords(height=99.0)).height == 2.0
+    found.report(tmp_path / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (
+            {"n_regions": 5},
+            r"no option 'n_regions': a number of regions .* fit\.path\(\) .*max_loss",
+        ),
+        (
+            {"neighbors": "rook"},
+            r"no option 'neighbors' \(did you mean 'neighbours'\?\): it has tar",
+        ),
+        ({"Anomaly": "month"}, r"no option 'Anomaly' \(did you mean 'anomalies'\?\)"),
+        ({"colour": 1}, r"no option 'colour': it has target, features, .*n_jobs\."),
+    ],
+)
+def test_options_that_are_none_are_named_with_what_was_meant(grid, option, said):
+    with pytest.raises(TypeError, match=said):
+        ctfa.labelled.fit(grid, **GRID, **option)
+
+
+def test_the_number_of_regions_follows_from_a_limit_of_the_path(grid):
+    found = ctfa.labelled.fit(grid, **GRID, neighbours="queen", aggregate="pool")
+    path = found.path()
+    limit = path.max_loss[path.n_groups == 5].item()
+    again = ctfa.labelled.fit(
+        grid, **{**GRID, "max_loss": limit}, neighbours="queen", aggregate="pool"
+    )
+    assert again.n_regions == path.n_groups[path.max_loss <= limit].min() <= 5

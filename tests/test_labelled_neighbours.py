@@ -121,6 +121,17 @@ def test_stacked_cells_have_the_same_neighbours_where_their_steps_can_be_told(gr
     assert edges(read_neighbours(kind, stacked(tasks))) == edges(read_neighbours(kind, tasks))
 
 
+@pytest.mark.parametrize("start", [0.0, -180.0])
+@pytest.mark.parametrize("precision", ["f4", "f8"])
+def test_stacked_cells_close_round_the_globe_in_both_conventions(start, precision):
+    longitudes = (start + 0.1 * np.arange(3600)).astype(precision)
+    row = cells([35.1], longitudes)
+    for tasks in (row, stacked(row)):
+        graph = read_neighbours("rook", tasks)
+        assert (graph.sum(axis=1) == 2).all()
+        assert graph[0, 3599] == 1
+
+
 def test_stacked_cells_are_no_neighbours_across_a_column_that_is_absent():
     tasks = stacked(cells([0.0, 1.0], [0.0, 1.0, 2.0, 3.0], masked=[(0, 2), (1, 2)]))
     assert edges(read_neighbours("rook", tasks)) == {(0, 1), (3, 4), (0, 3), (1, 4), (2, 5)}

@@ -263,6 +263,14 @@ class MultiInputCTFARegressor(
 
         NaN, with a warning, where a needed input is missing. ``baseline`` as in ``fit``.
         """
+        values = self._predict_values(X, baseline)
+        check.warn_if_unpredictable(values, self.targets_._names)
+        return check.hand_back(
+            values, self.targets_._labels, self._library, X, is_vector=self._is_vector
+        )
+
+    def _predict_values(self, X: Any, baseline: Any = None) -> FloatArray:
+        """Predictions as an array, NaN where a needed input is missing."""
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         columns = self.targets_._read_baseline(baseline, inputs.shape[0])
@@ -272,11 +280,7 @@ class MultiInputCTFARegressor(
         rows = rows.in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
-        values = self.targets_._from_units(predicted.T, columns)
-        check.warn_if_unpredictable(values, self.targets_._names)
-        return check.hand_back(
-            values, self.targets_._labels, self._library, X, is_vector=self._is_vector
-        )
+        return self.targets_._from_units(predicted.T, columns)
 
     def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return each group's mean target and its table of mean inputs, in raw units.

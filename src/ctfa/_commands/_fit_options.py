@@ -20,7 +20,8 @@ _FILES = ("data", "places", "n_jobs")
 def _defaults() -> dict[str, Any]:
     """Every option with its default, as in Python; None is left out of run.toml."""
     parameters = inspect.signature(labelled.fit).parameters.values()
-    found = {p.name: p.default for p in parameters if p.name not in _FILES}
+    options = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.name not in _FILES]
+    found = {p.name: p.default for p in options}
     return found | _IN_WORDS
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctfa._commands._contents import SAMPLES, Contents, Variable
+from ctfa.labelled._gather import LAYERS
 
 #: What is usually asked for, in lower case.
 TARGETS = (
@@ -71,10 +72,12 @@ def _of_arrays(
         candidates = [v for v in along if len(v.dims) > 1 and v.name not in features]
         wanted = _likely(candidates)
     found = wanted[0] if wanted else None
+    layers = {dim for dim in dims if dim.lower() in LAYERS and dim not in task}
     if not task and found is not None:
-        task = [dim for dim in found.dims if dim != sample]
+        places = [dim for dim in found.dims if dim != sample]
+        task = [dim for dim in places if dim not in layers] or places
     if not features and found is not None:
-        allowed = {sample, *task}
+        allowed = {sample, *task, *layers}
         features = [v.name for v in along if v.name != found.name and set(v.dims) <= allowed]
     name = target if target is not None else found.name if found else None
     return Roles(name, features, sample, task)

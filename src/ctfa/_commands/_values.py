@@ -59,10 +59,12 @@ def _of_arrays(data: Any, roles: Roles) -> Values:
     dims = [dim for dim in target.dims if dim in roles.task]
     if roles.sample not in target.dims or len(target.dims) != 1 + len(dims):
         there = ", ".join(map(str, target.dims))
+        other = [d for d in target.dims if d != roles.sample and d not in dims]
+        one = f" (ds.isel({other[0]}=0))" if other else ""
         wanted = ", ".join([str(roles.sample), *roles.task])
         raise ValueError(
             f"{roles.target} has dimensions {there}, and --sample with --task names {wanted}: name "
-            "each of them once, and select one value of any other first."
+            f"each of them once, and select one value of any other first{one}."
         )
     n_samples = target.sizes[roles.sample]
 

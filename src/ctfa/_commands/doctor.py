@@ -28,6 +28,7 @@ from ctfa._commands._terminal import (
     print_table,
     watched,
 )
+from ctfa.labelled._gather import without_layers
 
 ABOUT = """\
 Read a file and say what is in it, what is wrong with it and what to do about that, how long a fit
@@ -72,15 +73,19 @@ def run(options: argparse.Namespace) -> int:
     with watched("doctor", quiet=options.quiet or options.json) as steps:
         data = read_data(asked.files["data"], steps)
         contents = contents_of(data)
+        left_out: list[str] = []
+        if contents.form == "arrays":
+            data = without_layers(data, asked.options["sample"], asked.options["task"], left_out)
         target = asked.options["target"]
         roles = guess_roles(
-            contents,
+            contents_of(data),
             target=target[0] if target is not None and len(target) == 1 else target,
             features=asked.options["features"] or (),
             sample=asked.options["sample"],
             task=asked.options["task"] or (),
         )
         seen = examine(data, contents, roles, asked, steps, timing=options.timing)
+        seen.findings += [Finding(NOTE, note) for note in left_out]
     command = suggestion(asked, roles, seen, shown=options.data)
     if options.json:
         print_json(document(options.data, contents, roles, seen, command))

@@ -14,8 +14,8 @@ from ctfa._commands._terminal import Steps, path_text, print_json, print_styled,
 from ctfa.labelled import write
 
 ABOUT = """\
-Predict the target of every task from other data, with the models of a run. The data must name the
-features as they were named in fit; tasks are matched by label."""
+Predict the target from other data, with the models of a run. The data must name the features as
+they were named in fit; tasks are matched by label, and may be some of those of fit."""
 EXAMPLES = """\
 examples:
   ctfa predict run future.nc -o predicted.nc

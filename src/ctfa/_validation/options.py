@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import Signature
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -64,6 +65,19 @@ def require(value: Any, allowed: Iterable[str], what: str) -> None:
     if not (isinstance(value, str) and value in known):
         names = ", ".join(map(repr, known))
         raise ValueError(f"{what}={value!r} is not known; use one of {names}.")
+
+
+def refuse_unknown(
+    given: Mapping[str, Any], signature: Signature, what: str, instead: Mapping[str, str]
+) -> None:
+    """Refuse options that a function has not, and say what may have been meant."""
+    known = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
+    for name in given:
+        if name in instead:
+            raise TypeError(f"{what} has no option {name!r}: {instead[name]}.")
+        close = difflib.get_close_matches(name.lower(), known, n=1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
+        raise TypeError(f"{what} has no option {name!r}{meant}: it has {', '.join(known)}.")
 
 
 def read_scorer(scoring: Any, model: Any) -> Any:

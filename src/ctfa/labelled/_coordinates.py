@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.types import AnyArray
+from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._extras import need
+from ctfa.labelled._units import spelled
+
+#: Names of longitudes, and the units by which the CF conventions tell them.
+LONGITUDES = ("lon", "longitude", "long")
+EASTWARD = (
+    "degrees_east", "degree_east", "degrees_E", "degree_E", "degreesE", "degreeE",
+)  # fmt: skip
+#: Labels this share of the smallest step apart are the same, and never those beyond a quarter.
+NEAR, MOST = 0.01, 0.25
+#: Twice what single precision and back may change of a number, as a share of it.
+SINGLE = 2.0**-23
 
 
 class Coordinate(NamedTuple):
@@ -61,6 +72,18 @@ class Coordinates:
             return pandas.Index(self.variables[dim].values, name=dim)
         return pandas.RangeIndex(self.sizes[dim], name=dim)
 
+    def at(self, places: Mapping[str, IntArray]) -> Coordinates:
+        """Those at some positions along each dimension."""
+        variables = {
+            name: c._replace(values=c.values[np.ix_(*(places[dim] for dim in c.dims))])
+            if c.dims
+            else c
+            for name, c in self.variables.items()
+        }
+        return replace(
+            self, variables=variables, sizes={dim: int(places[dim].size) for dim in self.sizes}
+        )
+
     def to_xarray(self) -> Any:
         """The same as an object that a DataArray takes for its ``coords``."""
         xarray = need("xarray")
@@ -71,3 +94,80 @@ class Coordinates:
         for dim, names in self.levels.items():
             built = built.set_index({dim: list(names)})
         return built.coords
+
+
+def is_longitude(name: Any, attrs: Mapping[str, Any]) -> bool:
+    """Whether a coordinate is a longitude in degrees, by its name or by what is said of it."""
+    if attrs.get("units") in EASTWARD:
+        return True
+    named = str(name).lower() in LONGITUDES or attrs.get("standard_name") == "longitude"
+    return named and str(spelled(str(attrs.get("units", "")))) in ("", "degree")
+
+
+def longitudes(names: Iterable[Any], *coordinates: Mapping[Any, Any]) -> set[Any]:
+    """Which of these names are longitudes, by what any coordinate of that name says."""
+    attrs = [(n, getattr(held.get(n), "attrs", {})) for n in names for held in coordinates]
+    return {name for name, said in attrs if is_longitude(name, said)}
+
+
+def find_labels(wanted: Any, among: Any, eastward: Container[Any] = ()) -> IntArray:
+    """Where each wanted label is found among others, pandas indexes; -1 where it is not.
+
+    Numbers need not be equal to the last digit: one that went through single precision, or was
+    counted up in other steps, is the nearest within a hundredth of the smallest step. Longitudes,
+    whose names are given, are the same after a whole turn. ``among`` has each label once.
+    """
+    if wanted.nlevels > 1 and wanted.nlevels == among.nlevels:
+        return _find_tuples(wanted, among, eastward)
+    places = np.asarray(among.get_indexer(wanted), dtype=np.intp)
+    lost = np.flatnonzero(places < 0)
+    if not lost.size or any(x.nlevels > 1 or x.dtype.kind not in "iuf" for x in (wanted, among)):
+        return places
+    asked, there = (np.asarray(x, dtype=np.float64) for x in (wanted, among))
+    turned = wanted.name in eastward or among.name in eastward
+    turned = turned and all(bool(((x >= -360.0) & (x <= 540.0)).all()) for x in (asked, there))
+    places[lost] = _nearest(asked[lost], there, tolerance(asked, there, turned=turned), turned)
+    return places
+
+
+def tolerance(*axes: FloatArray, turned: bool = False) -> float:
+    """How far apart numbers on these axes may be and still be the same label.
+
+    Nothing for whole numbers: the next one is another label.
+    """
+    sides = [np.unique(axis % 360.0 if turned else axis) for axis in axes]
+    every = np.concatenate(sides)
+    if np.array_equal(every, np.rint(every)):
+        return 0.0
+    gaps = [np.diff(side) for side in sides]
+    gaps += [side[:1] + 360.0 - side[-1:] for side in sides if turned and side.size > 1]
+    step = float(np.concatenate(gaps).min(initial=np.inf))
+    rounding = SINGLE * float(np.abs(every).max())
+    near = NEAR * step if np.isfinite(step) else 0.0
+    return min(max(near, rounding), MOST * step)
+
+
+def _nearest(asked: FloatArray, there: FloatArray, within: float, turned: bool) -> IntArray:
+    if turned:
+        asked, there = asked % 360.0, there % 360.0
+    order = np.argsort(there, kind="stable")
+    right = np.searchsorted(there[order], asked)
+    beside = order[np.column_stack([right - 1, right]) % there.size]
+    off = np.abs(there[beside] - asked[:, None])
+    off = np.minimum(off, 360.0 - off) if turned else off
+    best = np.argmin(off, axis=1)
+    rows = np.arange(asked.size)
+    return np.where(off[rows, best] <= within, beside[rows, best], -1)
+
+
+def _find_tuples(wanted: Any, among: Any, eastward: Container[Any]) -> IntArray:
+    """The same for labels of several levels, level by level."""
+    pandas = need("pandas")
+    asked, there = np.zeros(len(wanted), dtype=np.intp), np.zeros(len(among), dtype=np.intp)
+    for level, name in enumerate(wanted.names):
+        mine, labels = pandas.factorize(wanted.get_level_values(level))
+        theirs, known = pandas.factorize(among.get_level_values(level))
+        found = find_labels(labels.rename(name), known, eastward)[mine]
+        asked = np.where((found < 0) | (asked < 0), -1, asked * len(known) + found)
+        there = there * len(known) + theirs
+    return np.asarray(pandas.Index(there).get_indexer(asked), dtype=np.intp)

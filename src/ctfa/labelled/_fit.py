@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +13,11 @@ from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
-from ctfa.labelled._alignment import same_tasks
+from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import Gathered, gather
+from ctfa.labelled._gather import Gathered, gather, without_layers
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._learn import Task, learn
 from ctfa.labelled._maps import area_weights
@@ -27,6 +28,13 @@ from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import kind_of, row_labels, several, word
+
+_NUMBER = (
+    "a number of regions cannot be asked for: fit.path() tells the number of groups by max_loss, "
+    "which can be given (max_loss=2.0); more makes fewer regions"
+)
+#: What to do in place of options that people expect.
+INSTEAD = dict.fromkeys(("n_regions", "n_groups", "n_clusters", "k"), _NUMBER)
 
 
 class Options(NamedTuple):
@@ -67,6 +75,7 @@ def fit(
     held_out: Any = "auto",
     title: str | None = None,
     n_jobs: int | None = None,
+    **unknown: Any,
 ) -> LabelledFit:
     """Group the tasks of labelled data into regions, and fit one model a region.
 
@@ -145,6 +154,7 @@ def fit(
     >>> fit.predict(basins.isel(time=slice(90, None))).sizes["time"]
     10
     """
+    check.refuse_unknown(unknown, inspect.signature(fit), "ctfa.labelled.fit", INSTEAD)
     options = Options(
         regressor, aggregate, head, max_loss, solver, standardise, merge_features, cv, n_jobs
     )
@@ -246,36 +256,29 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
             raise ValueError(f"weights={weights!r} is not known: use 'area' or one number a task.")
         found = area_weights(tasks, outlines)
     elif hasattr(weights, "dims"):
+        weights = without_layers(weights, None, tasks.dims, [])
         missing = [dim for dim in tasks.dims if dim not in weights.dims]
         if missing:
             raise ValueError(f"weights has no dimension {missing[0]!r}, on which the tasks lie.")
+        other = [dim for dim in weights.dims if dim not in tasks.dims]
+        if other:
+            raise ValueError(
+                f"weights has {weights.sizes[other[0]]:,} values along {other[0]!r} for each task: "
+                f"choose one of them (weights.isel({other[0]}=0))."
+            )
         weights = without_quantity(weights)
         check.require_plain_numbers(weights.values, "weights")
         ordered = same_tasks(weights.rename(weights.name or "weights"), tasks)
         found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))
     else:
         check.require_plain_numbers(weights, "weights")
-        found = np.asarray(_in_order(weights, tasks), dtype=np.float64)
+        found = np.asarray(in_order(weights, tasks, "weights"), dtype=np.float64)
     if found.shape != (tasks.n_tasks,) or not (np.isfinite(found) & (found > 0.0)).all():
         raise ValueError(
             f"weights has shape {found.shape} for {tasks.n_tasks:,} tasks: give one positive "
             "number for each."
         )
     return np.asarray(found / found.mean())
-
-
-def _in_order(weights: Any, tasks: Tasks) -> Any:
-    """Weights in the order of tasks: by their labels, where these are given."""
-    index: Any = getattr(weights, "index", None)
-    if not hasattr(weights, "reindex") or type(index).__name__ == "RangeIndex":
-        return weights
-    unknown = [label for label in tasks.labels if label not in index]
-    if unknown:
-        raise ValueError(
-            f"weights has no entry for {unknown[0]!r} (and {len(unknown) - 1} more): label each "
-            "weight by its task, or pass an array in the order of the tasks."
-        )
-    return weights.loc[tasks.labels]
 
 
 def _span(arrays: Arrays) -> tuple[str, str, int]:

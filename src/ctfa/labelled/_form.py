@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ctfa.core.types import AnyArray, FloatArray
+from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.labelled._coordinates import find_labels, longitudes
 from ctfa.labelled._extras import need
 from ctfa.labelled._tables import (
     as_pandas,
@@ -108,13 +109,30 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     def hand_back(found: Any) -> Any:
         values = found.transpose(plan.sample, *tasks.dims).values
         pandas = need("pandas")
-        table = pandas.DataFrame(values, columns=tasks.coords.index(tasks.dims[0]))
+        table = pandas.DataFrame(values, columns=found.indexes[tasks.dims[0]])
         table.index = frame.index
         if form.kind == "wide":
             table.columns.name = None
         return _native(form, table)
 
     return renamed, hand_back
+
+
+def require_members(fit: Any, given: IntArray) -> None:
+    """Refuse some of the tasks where others of their regions are needed to predict them."""
+    if getattr(fit.estimator, "aggregate_", "") != "mean" or given.size == fit.tasks.n_tasks:
+        return
+    labels = fit.estimator.labels_
+    absent = np.setdiff1d(np.flatnonzero(np.isin(labels, labels[given])), given)
+    if absent.size:
+        what, n_cut = fit.tasks.what, np.unique(labels[absent]).size
+        raise ValueError(
+            f"{several(n_cut, 'region')} asked for {'lack' if n_cut > 1 else 'lacks'} "
+            f"{several(absent.size, what)} in the data (the first "
+            f"{fit.tasks.names[int(absent[0])]}), and a region is predicted from the mean features "
+            f"of all its members. Give every {what} of these regions (NaN where nothing is known), "
+            f"or fit with aggregate='pool', which predicts each {what} from its own features."
+        )
 
 
 def predict_rows(fit: Any, data: Any) -> Any:
@@ -137,7 +155,7 @@ def predict_rows(fit: Any, data: Any) -> Any:
 
 
 def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
-    """Features of a long table on the tasks of fit; tasks that it lacks are missing."""
+    """Features of a long table on the tasks of fit; those that it lacks are not handed back."""
     xarray, pandas = need("xarray"), need("pandas")
     plan, tasks, frame = fit.plan, fit.tasks, as_pandas(data)
     require_rows(frame)
@@ -151,7 +169,8 @@ def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     indexes = [pandas.Index(labels), *(tasks.coords.index(dim) for dim in tasks.dims)]
     codes = [np.asarray(code, dtype=np.intp)]
     for dim, index in zip(tasks.dims, indexes[1:], strict=True):
-        places = np.asarray(index.get_indexer(frame[dim]), dtype=np.intp)
+        given = pandas.Index(frame[dim], name=dim)
+        places = find_labels(given, index, longitudes([dim], tasks.coords.variables))
         unknown = frame[dim][places < 0]
         if len(unknown):
             raise ValueError(
@@ -169,14 +188,8 @@ def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     held = {slot.name: (dims, pivot(column(frame, slot.name), codes, shape)) for slot in plan.slots}
     built = xarray.Dataset(held, coords=dict(zip(dims, indexes, strict=True)))
 
-    absent = tasks.n_tasks - np.unique(np.ravel_multi_index(codes[1:], tasks.shape)).size
-    if absent > 0 and getattr(fit.estimator, "aggregate_", "") == "mean":
-        warnings.warn(
-            f"{absent:,} of the {tasks.n_tasks:,} tasks of fit are not in the table: a region is "
-            "predicted from the mean of its members, here of those that are there.",
-            UserWarning,
-            stacklevel=3,
-        )
+    flat = np.unique(np.ravel_multi_index(codes[1:], tasks.shape))
+    require_members(fit, np.flatnonzero(np.isin(tasks.kept, flat)))
 
     def hand_back(found: Any) -> Any:
         values = found.transpose(*dims).values[tuple(codes)]

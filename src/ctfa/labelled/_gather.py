@@ -6,9 +6,19 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ctfa.labelled._alignment import Template, on_tasks, require_once, same_rows
+from ctfa.core.types import IntArray
+from ctfa.labelled._alignment import (
+    Template,
+    known_places,
+    on_tasks,
+    require_apart,
+    require_once,
+    same_rows,
+)
+from ctfa.labelled._coordinates import is_longitude
 from ctfa.labelled._plan import Plan, Slot
-from ctfa.labelled._units import in_units_of_fit, without_quantity
+from ctfa.labelled._tasks import DEGREES, EAST, NORTH
+from ctfa.labelled._units import in_units_of_fit, on_units_of, without_quantity
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 
 #: A date as text whose order by letters is not that of time: 31/12/1999, Dec 1999, 12.1999.
@@ -17,6 +27,12 @@ WRITTEN_DATE = re.compile(
 )
 #: Dimensions that are rows when nothing is said.
 SAMPLES = ("time", "date", "valid_time", "sample", "year", "month", "day")
+#: Dimensions along which a field comes once for each height, or for each member of an ensemble.
+LAYERS = (
+    "level", "lev", "plev", "pressure", "pressure_level", "isobaricinhpa", "height", "altitude",
+    "heightaboveground", "depth", "layer", "surface", "number", "member", "ensemble", "ens",
+    "realization", "expver", "band",
+)  # fmt: skip
 
 
 class Gathered(NamedTuple):
@@ -35,15 +51,15 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     Rows that only one of target and features has are left out, with a note; tasks that the features
     lack are an error.
     """
-    found = _find_target(data, target)
+    notes: list[str] = []
+    found = without_layers(_find_target(data, target), sample, task, notes)
     sample_dim, task_dims = _read_dims(found, sample, task)
     require_labels(found, sample_dim, task_dims)
     dims = tuple(str(dim) for dim in found.dims)
-    slots, feature_dim, whole = _find_features(data, features, found, sample_dim, task_dims)
+    slots, feature_dim, whole = _find_features(data, features, found, sample_dim, task_dims, notes)
     for array in (found, *slots):
         require_some(array)
         _require_names(array, sample_dim)
-    notes: list[str] = []
     found, slots = same_rows(found, [*slots, *whole], sample_dim, notes)
     slots, whole = (slots[:-1], slots[-1:]) if whole else (slots, [])
     slots = [on_tasks(slot, found, task_dims) for slot in slots]
@@ -60,8 +76,56 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     return Gathered(found, slots, plan, notes, whole[0] if whole else None)
 
 
-def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
-    """Find the features of a fitted model in other data, on its tasks and in its units."""
+def without_layers(data: Any, sample: Any, task: Any, notes: list[str]) -> Any:
+    """Data without dimensions of one value that are neither rows nor places, such as a level.
+
+    Where tasks are named, or there are too many dimensions to be the sides of a grid, these are all
+    others of one value; else those that are called like heights or members of an ensemble.
+    """
+    named = {task} if isinstance(task, str) else set(map(str, task or ()))
+    arrays = data.data_vars.values() if hasattr(data, "data_vars") else [data]
+    widest = max((array.dims for array in arrays), key=len, default=())
+    rows = {dim for dim in data.dims if dim == sample or str(dim).lower() in SAMPLES}
+    places = [dim for dim in widest if dim not in rows]
+    for dim in [dim for dim, size in data.sizes.items() if size == 1]:
+        surplus = bool(named) or len(places) > 2
+        if dim in rows or dim in named or places == [dim] or is_place(dim, data):
+            continue
+        if surplus or is_layer(dim, data):
+            data = _without(data, dim, notes)
+            places = [other for other in places if other != dim]
+    return data
+
+
+def is_layer(dim: Any, data: Any) -> bool:
+    """Whether a dimension is a height or an ensemble, by its name or by what is said of it."""
+    attrs = data.coords[dim].attrs if dim in data.coords else {}
+    said = attrs.get("axis") == "Z" or attrs.get("standard_name") == "realization"
+    return str(dim).lower() in LAYERS or said or "positive" in attrs
+
+
+def is_place(dim: Any, data: Any) -> bool:
+    """Whether a dimension is a side of a map, by its name or by what is said of it."""
+    attrs = data.coords[dim].attrs if dim in data.coords else {}
+    said = attrs.get("axis") in ("X", "Y") or attrs.get("standard_name") in DEGREES
+    return str(dim).lower() in (*EAST, *NORTH) or said
+
+
+def _without(data: Any, dim: Any, notes: list[str]) -> Any:
+    """Data without a dimension of one value."""
+    value = f" ({word(data.indexes[dim][0])})" if dim in data.indexes else ""
+    note = f"{dim} has one value{value}, and is left out"
+    if note not in notes:
+        notes.append(note)
+    return data.squeeze(dim, drop=True)
+
+
+def gather_features(data: Any, plan: Plan, tasks: Any) -> tuple[list[Any], Any, IntArray]:
+    """Find the features of a fitted model in other data, in its units, on those of its tasks that
+    are there.
+
+    And these tasks, and which of all they are.
+    """
     names = [slot.name for slot in plan.slots]
     feature_dim, task_dims = plan.feature_dim, plan.task_dims
     if feature_dim is not None and hasattr(data, "data_vars"):
@@ -84,17 +148,41 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> list[Any]:
     given = [without_quantity(array) for array in given]
     for array in given:
         require_some(array)
+    known = (plan.sample, *task_dims)
+    given = [_without_single(array, known, []) for array in given]
     given = [_whole_tasks(array, sides, task_dims) for array in given]
     for array, slot in zip(given, plan.slots, strict=True):
         wanted = {plan.sample} if slot.shared else {plan.sample, *task_dims}
+        other = next((dim for dim in array.dims if dim not in wanted), None)
+        if other is not None and not slot.shared:
+            raise ValueError(
+                f"{slot.name} has {array.sizes[other]:,} values along {other!r}, on which it did "
+                f"not lie in fit: choose one of them (ds.isel({other}=0))."
+            )
         if set(array.dims) != wanted:
             raise ValueError(
                 f"{slot.name} has dimensions {listed(array.dims)}, in fit it had "
                 f"{listed(sorted(wanted))}: give it the same."
             )
         require_numbers(array)
-    given = [on_tasks(array, Template(tasks), task_dims) for array in given]
-    return in_units_of_fit(given, plan.slots)
+    template = Template(tasks)
+    given = [_on_units_of(array, template, task_dims) for array in given]
+    own = [array for array, slot in zip(given, plan.slots, strict=True) if not slot.shared]
+    there, chosen = tasks.at(known_places(own, template, task_dims))
+    if not chosen.size:
+        raise ValueError(
+            f"every {tasks.what} in the data to predict from was without data in fit: there is no "
+            "model for any."
+        )
+    given = [on_tasks(array, Template(there), task_dims) for array in given]
+    return in_units_of_fit(given, plan.slots), there, chosen
+
+
+def _on_units_of(array: Any, template: Template, dims: Iterable[str]) -> Any:
+    """An array whose places are numbers in the units of fit."""
+    for dim in dims:
+        array = on_units_of(array, template, dim)
+    return array
 
 
 def require_numbers(array: Any) -> None:
@@ -120,6 +208,9 @@ def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
     """Refuse labels that are missing or come twice, and times that run backwards."""
     for dim in (sample, *tasks):
         _require_names(array, dim)
+    for dim in tasks:
+        if dim in array.indexes:
+            require_apart(array.indexes[dim], is_longitude(dim, array.coords[dim].attrs))
     index = array.indexes.get(sample)
     if index is not None and len(index) and all(map(_is_written_date, index[:5])):
         raise ValueError(
@@ -179,8 +270,15 @@ def _find_target(data: Any, target: Any) -> Any:
     return found if found.name is not None else found.rename("target")
 
 
+def _without_single(array: Any, known: Sequence[str], notes: list[str]) -> Any:
+    """A feature without dimensions of one value that its target has not."""
+    for dim in [dim for dim, size in array.sizes.items() if size == 1 and dim not in known]:
+        array = _without(array, dim, notes)
+    return array
+
+
 def _find_features(
-    data: Any, features: Any, target: Any, sample: str, tasks: Sequence[str]
+    data: Any, features: Any, target: Any, sample: str, tasks: Sequence[str], notes: list[str]
 ) -> tuple[list[Any], str | None, list[Any]]:
     """One DataArray a slot, and the dimension they lay on where they came in one array.
 
@@ -189,7 +287,11 @@ def _find_features(
     given = [without_quantity(a) for a in _given_features(data, features, target, sample)]
     slots: list[Any] = []
     feature_dim = None
-    for array in given:
+    for one in given:
+        # One array may have one feature, along a dimension that gives it its name.
+        names = one.dims if _is_array(features) else ()
+        names = [dim for dim in names if not is_layer(dim, one)]
+        array = _without_single(one, (sample, *tasks, *names), notes)
         extra = [dim for dim in array.dims if dim not in (sample, *tasks)]
         _require_feature_dims(array, extra, sample, tasks)
         if extra:
@@ -205,7 +307,8 @@ def _find_features(
     names = [str(slot.name) for slot in slots]
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
-        raise ValueError(f"feature {again} is given twice: name each once.")
+        along = f" (along {feature_dim!r}: choose one value of it)" if feature_dim else ""
+        raise ValueError(f"feature {again} is given twice{along}: name each once.")
     if any(slot is target for slot in slots) or (features is not None and target.name in names):
         raise ValueError(f"{target.name} is the target and a feature too: leave it out of one.")
     slots = [_whole_tasks(slot, target, tasks) for slot in slots]
@@ -279,6 +382,13 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
             )
     if tasks is None:
         tasks = [dim for dim in dims if dim != sample]
+        layers = [dim for dim in tasks if is_layer(dim, target)]
+        if layers and layers != tasks:
+            dim = layers[0]
+            raise ValueError(
+                f"{target.name} has {target.sizes[dim]:,} values along {dim!r}: choose one of them "
+                f"(ds.isel({dim}=0)), or name the dimensions of the tasks (task=...)."
+            )
     for dim, what in [(sample, "sample"), *((dim, "task") for dim in tasks)]:
         if dim not in dims:
             raise ValueError(
@@ -299,8 +409,9 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
         )
     if len(tasks) > 2:
         raise ValueError(
-            f"task names {len(tasks)} dimensions: give one, or the two of a grid; stack more into "
-            "one first."
+            f"the tasks lie along {len(tasks)} dimensions, {listed(tasks)}: give one, or the two "
+            f"of a grid. Choose one value of the others (ds.isel({tasks[0]}=0)), or stack them "
+            "first."
         )
     # In the order of the target: labels of a grid are read in that order.
     return str(sample), tuple(dim for dim in dims if dim in tasks)

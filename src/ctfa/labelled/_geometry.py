@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._extras import need
-from ctfa.labelled._matching import keys, positions_of, some
+from ctfa.labelled._matching import keys, keys_like, positions_of, some
 from ctfa.labelled._tasks import Tasks
 
 #: Metres: of the sphere that has the area of the Earth.
@@ -232,7 +232,7 @@ def _rows(frame: Any, tasks: Tasks) -> tuple[str, IntArray]:
     """The column of identifiers, and the row of each task."""
     wanted = keys(tasks.labels)
     candidates = _candidates(frame, tasks)
-    named = tasks.dims[0] if len(_parts(tasks)) == 1 else ", ".join(_parts(tasks))
+    named = tasks.dims[0] if len(tasks.parts) == 1 else ", ".join(tasks.parts)
     matched = {name: positions_of(wanted, held) for name, held in candidates.items()}
     if named in matched and (matched[named] >= 0).any():
         matched = {named: matched[named]}
@@ -260,24 +260,20 @@ def _rows(frame: Any, tasks: Tasks) -> tuple[str, IntArray]:
     return name, rows
 
 
-def _parts(tasks: Tasks) -> tuple[str, ...]:
-    """Names of what a label consists of."""
-    return tasks.coords.levels.get(tasks.dims[0], tasks.dims)
-
-
 def _candidates(frame: Any, tasks: Tasks) -> dict[str, list[Hashable]]:
     """Keys in each column that may hold the identifiers, and in the index."""
     found: dict[str, list[Hashable]] = {}
     columns = list(getattr(frame, "columns", ()))
-    parts = _parts(tasks)
+    parts = tasks.parts
     if len(parts) > 1 and all(part in columns for part in parts):
-        found[", ".join(parts)] = keys(zip(*(frame[part] for part in parts), strict=True))
+        labels = zip(*(frame[part] for part in parts), strict=True)
+        found[", ".join(parts)] = keys_like(labels, tasks)
     for column in columns:
         if str(frame[column].dtype) != "geometry" and len(parts) == 1:
-            found[str(column)] = keys(frame[column])
+            found[str(column)] = keys_like(frame[column], tasks)
     if not _has_default_index(frame):
         name = ", ".join(map(str, frame.index.names)) if frame.index.nlevels > 1 else None
-        found.setdefault(str(name or frame.index.name or "index"), keys(frame.index))
+        found.setdefault(str(name or frame.index.name or "index"), keys_like(frame.index, tasks))
     return found
 
 
@@ -304,7 +300,7 @@ def _no_polygon(frame: Any, tasks: Tasks, matched: dict[str, IntArray]) -> str:
     what = "shape" if tasks.is_grid else "polygon"
     columns = [str(column) for column in getattr(frame, "columns", ()) if column != "geometry"]
     there = f"its columns are {some(columns, 8)}" if columns else "it has no column of identifiers"
-    advice = f"give one that holds the labels of {', '.join(_parts(tasks))} the same name"
+    advice = f"give one that holds the labels of {', '.join(tasks.parts)} the same name"
     if not matched:
         return (
             f"no {what} can be told for {tasks.n_tasks:,} tasks (e.g. "

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.labelled._coordinates import LONGITUDES, is_longitude
 from ctfa.labelled._tasks import Tasks
 
 #: Steps of a regular axis differ by less than this share: single precision and rounded files.
@@ -14,7 +15,6 @@ UNEVEN = 0.02
 #: A gap of that many steps between cells that are listed is a gap in the map.
 GAP = 1.5
 
-_LONGITUDES = ("lon", "longitude", "long")
 #: To the right and below; for corners the two diagonals below as well.
 _ROOK = ((0, 1), (1, 0))
 _QUEEN = (*_ROOK, (1, 1), (1, -1))
@@ -88,9 +88,8 @@ def _axes(tasks: Tasks) -> tuple[_Axis, _Axis] | None:
 
 def _is_longitude(tasks: Tasks, name: str) -> bool:
     coordinate = tasks.coords.variables.get(name)
-    attrs = coordinate.attrs if coordinate is not None else {}
-    said = attrs.get("standard_name") == "longitude" or attrs.get("units") == "degrees_east"
-    return said or (name.lower() in _LONGITUDES and tasks.is_angle(name))
+    attrs = {} if coordinate is None else coordinate.attrs
+    return is_longitude(name, attrs) or (name.lower() in LONGITUDES and tasks.is_angle(name))
 
 
 def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> _Axis:
@@ -120,22 +119,23 @@ def _ranks(values: FloatArray) -> IntArray:
     return ranks
 
 
-def _listed_axis(values: AnyArray, is_longitude: bool) -> _Axis:
+def _listed_axis(values: AnyArray, goes_round: bool) -> _Axis:
     """Steps of cells that are listed one by one: whole rows and columns may be absent."""
     unique, place = np.unique(values, return_inverse=True)
     place = place.reshape(-1)
     gaps = np.diff(unique)
     if not gaps.size:
         return _Axis(place, None)
-    step = float(gaps.min())
+    # Not the least, which has the rounding of both its ends: over thousands of steps it would tell.
+    step = float(gaps[gaps < GAP * gaps.min()].mean())
     steps = np.rint((unique - unique[0]) / step)
     off = np.abs((unique - unique[0]) / step - steps).max()
     if steps[-1] <= 100 * unique.size and off <= 0.25:
-        # The least gap has the rounding of both its ends; the whole length has it once.
+        # The whole length has the rounding of its ends once.
         step = (unique[-1] - unique[0]) / steps[-1]
         around = round(360 / step)
         # Closed whenever a turn is a whole number of steps: elsewhere no cell is there to meet.
-        closes = is_longitude and around > 2 and abs(360 / step - around) <= UNEVEN
+        closes = goes_round and around > 2 and abs(360 / step - around) <= UNEVEN
         if closes and np.unique(steps % around).size == unique.size:
             return _Axis(steps.astype(np.intp)[place], around)
         return _Axis(steps.astype(np.intp)[place], None)

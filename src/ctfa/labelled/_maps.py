@@ -51,7 +51,7 @@ def region_table(fit: Any) -> Any:
 
 def label_columns(tasks: Tasks) -> dict[str, Any]:
     """Labels of the tasks, a column for each dimension or level."""
-    parts = tasks.coords.levels.get(tasks.dims[0], tasks.dims)
+    parts = tasks.parts
     if len(parts) == 1:
         return {tasks.dims[0]: tasks.labels}
     return {name: [label[k] for label in tasks.labels] for k, name in enumerate(parts)}

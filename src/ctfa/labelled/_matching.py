@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.types import IntArray
+from ctfa.labelled._coordinates import find_labels, longitudes
+from ctfa.labelled._extras import need
 from ctfa.labelled._tasks import Tasks
 
 #: A whole number as text. One with leading zeros is a code and another label without them.
@@ -35,7 +37,7 @@ def key(label: Any) -> Hashable:
     if label is None or str(label) in _MISSING:
         return None
     if isinstance(label, float):
-        # Six digits after the point hold a degree to a decimetre, and forgive single precision.
+        # Six digits after the point hold a degree to a decimetre.
         whole = math.isfinite(label) and label == int(label)
         return int(label) if whole else f"{label:.6f}"
     if isinstance(label, bool | int):
@@ -46,6 +48,32 @@ def key(label: Any) -> Hashable:
 def keys(labels: Iterable[Any]) -> list[Hashable]:
     """The same for many."""
     return [key(label) for label in labels]
+
+
+def keys_like(labels: Iterable[Any], tasks: Tasks) -> list[Hashable]:
+    """Keys of labels that should be of these tasks, whatever a file has made of their numbers.
+
+    Coordinates that differ from those of the tasks by rounding, or by a whole turn, are theirs.
+    """
+    labels, parts = list(labels), tasks.parts
+    if len(parts) > 1 and not all(isinstance(x, tuple | list) for x in labels):
+        return keys(labels)
+    columns = [labels] if len(parts) == 1 else list(map(list, zip(*labels, strict=True)))
+    if len(columns) != len(parts):
+        return keys(labels)
+    columns = [_as_coordinate(c, p, tasks) for c, p in zip(columns, parts, strict=True)]
+    return keys(columns[0] if len(parts) == 1 else zip(*columns, strict=True))
+
+
+def _as_coordinate(labels: list[Any], name: str, tasks: Tasks) -> list[Any]:
+    """Numbers as a coordinate of the tasks has them; others, and what is no coordinate, as is."""
+    coordinate = tasks.coords.variables.get(name)
+    index = need("pandas").Index(labels)
+    if coordinate is None or "f" not in (coordinate.values.dtype.kind, index.dtype.kind):
+        return labels
+    among = need("pandas").Index(np.unique(coordinate.values), name=name)
+    found = find_labels(index, among, longitudes([name], tasks.coords.variables))
+    return [labels[k] if at < 0 else among[at] for k, at in enumerate(found.tolist())]
 
 
 def task_keys(tasks: Tasks) -> dict[Hashable, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from ctfa.core.types import IntArray
 from ctfa.labelled._geometry import Geometry, is_map, match_polygons
 from ctfa.labelled._grid_neighbours import grid_edges
-from ctfa.labelled._matching import every_key, keys, positions_of, some, task_keys
+from ctfa.labelled._matching import every_key, keys, keys_like, positions_of, some, task_keys
 from ctfa.labelled._polygon_neighbours import border_edges, nearest_edges
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._units import spelled
@@ -194,7 +194,7 @@ def _by_distance(
 
 def _by_ids(matrix: Any, ids: Sequence[Any], tasks: Tasks) -> sparse.csr_array:
     """A matrix whose rows have labels, in an order of its own and with others among them."""
-    rows = positions_of(keys(tasks.labels), keys(ids))
+    rows = positions_of(keys(tasks.labels), keys_like(ids, tasks))
     _all_there(rows, tasks, f"among the {len(ids):,} labels of the graph", ids)
     whole = sparse.csr_array(matrix)
     if whole.shape != (len(ids), len(ids)):
@@ -220,15 +220,14 @@ def _by_graph(graph: Any, tasks: Tasks) -> sparse.csr_array:
     nodes = list(graph.nodes() if callable(graph.nodes) else graph.nodes)
     edges = list(graph.edges() if callable(graph.edges) else graph.edges)
     _all_there(
-        positions_of(keys(tasks.labels), keys(nodes)),
+        positions_of(keys(tasks.labels), keys_like(nodes, tasks)),
         tasks,
         f"among the {len(nodes):,} nodes of the graph",
         nodes,
     )
     known = task_keys(tasks)
-    ends = np.array(
-        [[known.get(k, -1) for k in keys(edge[:2])] for edge in edges], dtype=np.intp
-    ).reshape(-1, 2)
+    both = keys_like((end for edge in edges for end in edge[:2]), tasks)
+    ends = np.array([known.get(k, -1) for k in both], dtype=np.intp).reshape(-1, 2)
     ends = ends[(ends >= 0).all(axis=1)]
     return _graph(ends[:, 0], ends[:, 1], tasks.n_tasks)
 
@@ -244,7 +243,7 @@ def _by_table(table: Any, tasks: Tasks) -> sparse.csr_array:
         return _by_pairs(zip(*(table[c] for c in table.columns), strict=True), tasks)
     if hasattr(table, "index") and keys(table.index) == keys(table.columns):
         values = np.asarray(table, dtype=np.float64)
-        if set(task_keys(tasks)) <= set(keys(table.index)):
+        if set(task_keys(tasks)) <= set(keys_like(table.index, tasks)):
             return _by_ids(values, list(table.index), tasks)
         return _by_matrix(values, tasks)
     if len(names) == 2:
@@ -300,12 +299,10 @@ def _is_square(rows: Any, tasks: Tasks) -> bool:
 def _by_pairs(pairs: Iterable[tuple[Any, Any]], tasks: Tasks) -> sparse.csr_array:
     """Edges by the labels of their ends; those of masked tasks are left out."""
     known = task_keys(tasks)
-    ends: list[tuple[int, int]] = []
-    outside: dict[Hashable, Any] = {}
-    for pair in pairs:
-        found = [known.get(k, -1) for k in keys(pair)]
-        outside.update({k: x for k, x in zip(keys(pair), pair, strict=True) if k not in known})
-        ends.append((found[0], found[1]))
+    labels = [label for pair in pairs for label in pair]
+    both = keys_like(labels, tasks)
+    ends = [known.get(k, -1) for k in both]
+    outside = {k: x for k, x in zip(both, labels, strict=True) if k not in known}
     masked = every_key(tasks) if outside and tasks.n_masked else set()
     unknown = [label for k, label in outside.items() if k not in masked]
     if unknown:

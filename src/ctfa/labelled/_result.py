@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
-from ctfa.core.types import AnyArray, FloatArray
+from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled import _form, _maps
-from ctfa.labelled._alignment import same_tasks
+from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._extras import need
@@ -118,23 +119,27 @@ class LabelledFit:
         return self.estimator.merges_
 
     def predict(self, data: Any) -> Any:
-        """Predict the target of every task, labelled as it was in fit; lazy where the data are.
+        """Predict the target, labelled as it was in fit; lazy where the data are.
 
         Parameters
         ----------
         data : as in fit
-            With the features; tasks are matched by label and may come in another order, or more
-            of them. A task that was masked in fit stays missing. Features in other units are
-            converted to those of fit, with a warning, or refused.
+            With the features; tasks are matched by label and may come in another order, more of
+            them, or only some (a window of a grid, a few basins): those are predicted, with their
+            labels of fit and in its order. A model of features that all tasks share predicts every
+            task. Where a region is predicted from mean features, all its members are needed. A
+            task that was masked in fit stays missing. Features in other units are converted to
+            those of fit, with a warning, or refused.
         """
         if self.form.kind == "rows":
             return _form.predict_rows(self, data)
         dataset, hand_back = _form.features_in(self, data)
-        arrays = gather_features(dataset, self.plan, self.tasks)
+        arrays, there, chosen = gather_features(dataset, self.plan, self.tasks)
+        _form.require_members(self, chosen)
         with warnings.catch_warnings():
             if self.form.kind == "long":  # says itself what is missing of the rows it was asked
                 warnings.filterwarnings("ignore", ".*predictions are NaN because", RuntimeWarning)
-            found = self._predict_arrays(arrays)
+            found = self._predict_arrays(arrays, there, chosen)
         return hand_back(found)
 
     def why(self, task: Any) -> Any:
@@ -148,15 +153,15 @@ class LabelledFit:
         position = self.tasks.position(task)
         if self.form.kind == "rows":
             return self.estimator.why(self.estimator.tasks_[position])
-        return self.estimator.why(self.tasks.names[position])
+        return self.estimator.why(self.estimator.targets_._names[position])
 
     def to_regions(self, values: Any) -> Any:
         """Mean over each region, weighted as in fit: the tasks' dimensions become one of regions.
 
         Parameters
         ----------
-        values : DataArray on the tasks' dimensions (and others), or array (n_tasks, ...)
-            NaN is left out of the mean.
+        values : DataArray on the tasks' dimensions (and others), array (n_tasks, ...), or series by
+            task. NaN is left out of the mean.
         """
         array, others = self._tasks_first(values)
         weight = np.ones(self.tasks.n_tasks) if self.weights is None else self.weights
@@ -272,8 +277,8 @@ class LabelledFit:
     def __repr__(self) -> str:
         return self.summary()
 
-    def _predict_arrays(self, arrays: list[Any]) -> Any:
-        """Predict from DataArrays, one a slot, on the tasks of fit."""
+    def _predict_arrays(self, arrays: list[Any], there: Tasks, chosen: IntArray) -> Any:
+        """Predict from DataArrays, one a slot, on tasks of fit: those chosen."""
         xarray = need("xarray")
         plan, dims = self.plan, self.tasks.dims
         core = [[] if slot.shared else list(dims) for slot in plan.slots]
@@ -302,39 +307,60 @@ class LabelledFit:
             input_core_dims=core,
             output_core_dims=[list(dims)],
             join="exact",
+            kwargs={"there": there, "chosen": chosen},
             dask="parallelized",
             output_dtypes=[np.float64],
             dask_gufunc_kwargs={
                 "allow_rechunk": True,
-                "output_sizes": dict(zip(dims, self.tasks.shape, strict=True)),
+                "output_sizes": dict(zip(dims, there.shape, strict=True)),
             },
         )
         found = found.drop_vars([n for n in found.coords if set(found[n].dims) & set(dims)])
-        found = found.assign_coords(self.tasks.coords.to_xarray())
+        found = found.assign_coords(there.coords.to_xarray())
         return found.transpose(*plan.dims).rename(plan.target).assign_attrs(plan.target_attrs)
 
-    def _predict_block(self, *blocks: AnyArray) -> FloatArray:
-        """Predict some rows, ``(rows, *tasks)`` each."""
-        options = {}
+    def _predict_block(self, *blocks: AnyArray, there: Tasks, chosen: IntArray) -> FloatArray:
+        """Predict some rows, ``(rows, *tasks)`` each, of the tasks that are there."""
+        columns = None
         if self.baseline is not None:
             *blocks, columns = blocks  # type: ignore[assignment]
-            options = {"baseline": np.asarray(columns, dtype=np.float64)}
+            columns = np.asarray(columns, dtype=np.float64)
         n_rows = blocks[0].shape[0]
         slots = [np.asarray(block, dtype=np.float64).reshape(n_rows, -1) for block in blocks]
-        whole = np.full((n_rows, int(np.prod(self.tasks.shape))), np.nan)
+        if there.shape != self.tasks.shape:
+            slots = [
+                values if slot.shared else self._among_all(values, there, chosen)
+                for values, slot in zip(slots, self.plan.slots, strict=True)
+            ]
+        whole = np.full((n_rows, int(np.prod(there.shape))), np.nan)
         X, layout = table(slots, self.plan, self.tasks)
         rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
         if rows.any():
-            options = {name: value[rows] for name, value in options.items()}
-            inputs = named_inputs(X[rows], self.plan)
-            predicted = np.asarray(self.estimator.predict(inputs, **options))
-            whole[np.ix_(rows, self.tasks.kept)] = predicted.reshape(-1, self.tasks.n_tasks)
-        return whole.reshape(n_rows, *self.tasks.shape)
+            columns = None if columns is None else columns[rows]
+            predicted = self._predict_table(named_inputs(X[rows], self.plan), columns, chosen)
+            whole[np.ix_(rows, there.kept)] = predicted
+        return whole.reshape(n_rows, *there.shape)
+
+    def _predict_table(self, inputs: Any, columns: FloatArray | None, chosen: IntArray) -> AnyArray:
+        """Predict the tasks chosen; of the others nothing may be known, and nothing is said."""
+        if chosen.size < self.tasks.n_tasks:
+            found = self.estimator._predict_values(inputs, columns)[:, chosen]
+            check.warn_if_unpredictable(found, [self.tasks.names[k] for k in chosen])
+            return np.asarray(found)
+        options = {} if columns is None else {"baseline": columns}
+        predicted = np.asarray(self.estimator.predict(inputs, **options))
+        return predicted.reshape(-1, self.tasks.n_tasks)
+
+    def _among_all(self, values: FloatArray, there: Tasks, chosen: IntArray) -> FloatArray:
+        """A feature of some tasks where it stands in a table of all; NaN for the others."""
+        whole = np.full((values.shape[0], int(np.prod(self.tasks.shape))), np.nan)
+        whole[:, self.tasks.kept[chosen]] = values[:, there.kept]
+        return whole
 
     def _tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Numbers with tasks along the first axis, and the names of the other dimensions."""
         if not hasattr(values, "dims"):
-            array = np.asarray(values, dtype=np.float64)
+            array = np.asarray(in_order(values, self.tasks, "values"), dtype=np.float64)
             if array.shape[:1] != (self.tasks.n_tasks,):
                 raise ValueError(
                     f"values has shape {array.shape}: give one for each of the "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -9,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._coordinates import Coordinates
+from ctfa.labelled._coordinates import Coordinates, is_longitude, tolerance
+from ctfa.labelled._extras import need
 from ctfa.labelled._units import Conversion, conversion, spelled
 from ctfa.labelled._words import word
 
@@ -20,8 +22,8 @@ NORTH = ("lat", "latitude", "y", "northing", "rlat")
 DEGREES = ("lon", "longitude", "long", "lat", "latitude")
 #: How units begin that say so whatever the name is.
 ON_GLOBE = ("degrees_e", "degrees_n", "degree_e", "degree_n")
-#: Numbers nearer than this share of themselves are the same label.
-SAME = 1e-6
+#: Degrees below this are none: what steps leave that were added up.
+ZERO = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +69,11 @@ class Tasks:
         taken = {*self.dims, *self.coords.variables}
         return next(name for name in ("region", "group", "ctfa_group") if name not in taken)
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of what a label consists of: the dimensions, or the levels of a stacked one."""
+        return self.coords.levels.get(self.dims[0], self.dims)
+
     @cached_property
     def places(self) -> tuple[IntArray, ...]:
         """Position of each task along each dimension."""
@@ -82,19 +89,32 @@ class Tasks:
             return list(along[0])
         return list(zip(*along, strict=True))
 
+    @property
+    def index(self) -> Any:
+        """The labels as a pandas index, of several levels for a grid."""
+        pandas = need("pandas")
+        if not self.is_grid:
+            return self.coords.index(self.dims[0])[self.kept]
+        sides = [self.coords.index(d)[p] for d, p in zip(self.dims, self.places, strict=True)]
+        return pandas.MultiIndex.from_arrays(sides, names=self.dims)
+
     @cached_property
     def names(self) -> list[str]:
         """The same as words, one each."""
-        parts = self.coords.levels.get(self.dims[0], self.dims)
-        if len(parts) == 1:
-            return [word(label) for label in self.labels]
+        sides = self.index
+        sides = [sides.get_level_values(k) for k in range(sides.nlevels)]
+        words = [[word(label) for label in side.to_numpy()] for side in sides]
+        if len(words) == 1:
+            return words[0]
+        parts = self.parts
         kinds = [_side(part) if self.units(part) in ("", "degree") else "" for part in parts]
         if sorted(kinds) == ["east", "north"]:
             north = kinds.index("north")
-            return [f"{_north(label[north])} {_east(label[1 - north])}" for label in self.labels]
+            pairs = zip(words[north], words[1 - north], strict=True)
+            return [" ".join(map(_degrees, pair, ("NS", "EW"))) for pair in pairs]
         return [
-            ", ".join(f"{dim}={word(part)}" for dim, part in zip(parts, label, strict=True))
-            for label in self.labels
+            ", ".join(f"{dim}={part}" for dim, part in zip(parts, label, strict=True))
+            for label in zip(*words, strict=True)
         ]
 
     def position(self, label: Any) -> int:
@@ -115,6 +135,15 @@ class Tasks:
         if found is None:
             raise KeyError(self._unknown(label))
         return found
+
+    def at(self, places: Mapping[str, IntArray]) -> tuple[Tasks, IntArray]:
+        """The tasks at some positions along each dimension, and which of all tasks they are."""
+        flat = np.arange(int(np.prod(self.shape))).reshape(self.shape)
+        flat = flat[np.ix_(*(places[dim] for dim in self.dims))].reshape(-1)
+        number = np.full(int(np.prod(self.shape)), -1, dtype=np.intp)
+        number[self.kept] = np.arange(self.n_tasks)
+        kept = np.flatnonzero(number[flat] >= 0)
+        return Tasks(self.dims, self.coords.at(places), kept), number[flat][kept]
 
     def spread(self, values: AnyArray, fill: Any) -> AnyArray:
         """Values of the tasks, first axis, on the dimensions they came from; masked get a fill."""
@@ -182,7 +211,8 @@ class Tasks:
         """A coordinate at every task."""
         places = dict(zip(self.dims, self.places, strict=True))
         dims = self.coords.variables[name].dims
-        return self.numbers(name)[tuple(places[dim] for dim in dims)]
+        found = self.numbers(name)[tuple(places[dim] for dim in dims)]
+        return np.broadcast_to(found, (self.n_tasks,))  # one value may be that of all tasks
 
     @cached_property
     def _positions(self) -> dict[Any, int]:
@@ -193,24 +223,34 @@ class Tasks:
         return {name: number for number, name in enumerate(self.names)}
 
     def _near(self, label: Any) -> int | None:
-        """A task whose numbers are these but for rounding."""
-        if np.asarray(self.labels[:1]).dtype.kind in "iu":
-            return None  # whole numbers have no rounding: the next one is another task
+        """A task whose numbers are these but for rounding, or for a whole turn east or west."""
+        known, wanted = self._places(label)
+        if known is None:
+            return None
+        near = np.ones(self.n_tasks, dtype=bool)
+        for name, side, number in zip(self.parts, known.T, wanted, strict=True):
+            coordinate = self.coords.variables.get(name)
+            turned = coordinate is not None and is_longitude(name, coordinate.attrs)
+            # Whole numbers have no rounding: the next one is another task.
+            counted = coordinate is None or coordinate.values.dtype.kind in "iu"
+            within = 0.0 if counted else tolerance(side, number[None], turned=turned)
+            off = np.abs(side - number)
+            near &= (off <= within) | (turned & (np.abs(off - 360.0) <= within))
+        found = np.flatnonzero(near)
+        return int(found[0]) if found.size == 1 else None
+
+    def _places(self, label: Any) -> tuple[FloatArray | None, FloatArray]:
+        """Labels as numbers, ``(n_tasks, parts)``, and those that are asked for; None for text."""
         try:
             wanted = np.atleast_1d(np.asarray(label, dtype=np.float64))
             known = np.array(self.labels, dtype=np.float64).reshape(self.n_tasks, -1)
         except (TypeError, ValueError):
-            return None
-        if wanted.shape != known.shape[1:]:
-            return None
-        off = np.abs(known - wanted).max(axis=1)
-        best = int(np.argmin(off))
-        near = off[best] <= SAME * max(1.0, float(np.abs(wanted).max()))
-        return best if near else None
+            return None, np.zeros(0)
+        return (known if wanted.shape == known.shape[1:] else None), wanted
 
     def _unknown(self, label: Any) -> str:
         some = ", ".join(self.names[:3])
-        where = " and ".join(self.coords.levels.get(self.dims[0], self.dims))
+        where = " and ".join(self.parts)
         near = self._nearest(label)
         return (
             f"there is no {self.what} {label!r} among the {self.n_tasks:,} that were fitted "
@@ -221,14 +261,13 @@ class Tasks:
 
     def _nearest(self, label: Any) -> str:
         """What the place nearest to two numbers is called; empty for anything else."""
-        try:
-            wanted = np.asarray(label, dtype=np.float64)
-            known = np.array(self.labels, dtype=np.float64)
-        except (TypeError, ValueError):
+        known, wanted = self._places(label)
+        if known is None or wanted.size != 2:
             return ""
-        if known.ndim != 2 or wanted.shape != known.shape[1:]:
-            return ""
-        return self.names[int(np.argmin(((known - wanted) ** 2).sum(axis=1)))]
+        off = np.abs(known - wanted)
+        if self.is_geographic:
+            off = np.minimum(off, np.abs(360.0 - off))
+        return self.names[int(np.argmin((off**2).sum(axis=1)))]
 
 
 def _side(name: str) -> str:
@@ -238,12 +277,11 @@ def _side(name: str) -> str:
     return "east" if name.lower() in EAST else "north"
 
 
-def _north(latitude: Any) -> str:
-    return f"{abs(float(latitude)):.10g}°{'S' if latitude < 0 else 'N'}"
-
-
-def _east(longitude: Any) -> str:
-    return f"{abs(float(longitude)):.10g}°{'W' if longitude < 0 else 'E'}"
+def _degrees(word: str, sides: str) -> str:
+    """A number of degrees by its side of the equator or of Greenwich."""
+    word = "0" if abs(float(word)) < ZERO else word
+    beyond = word.startswith("-")
+    return f"{word.removeprefix('-')}°{sides[beyond]}"
 
 
 def _plain(label: Any) -> Any:

@@ -17,6 +17,8 @@ KINDS = {"M": "dates", "m": "spans of time", "U": "text", "T": "text", "S": "tex
 
 def word(label: Any) -> str:
     """A label for people: numbers without a tail of digits, dates without a time of zero."""
+    if isinstance(label, np.float32 | np.float16):
+        label = float(str(label))  # as short as its precision allows: 35.1 and not 35.09999847
     if isinstance(label, float | np.floating):
         return f"{label:.10g}"
     if isinstance(label, np.datetime64):

@@ -11,7 +11,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa.core.cut import CutCurve
 from ctfa.plotting._axes import CHOSEN, INK, axes, inches, make_room
-from ctfa.plotting._reading import model_of
+from ctfa.plotting._reading import is_labelled, model_of
 
 BAND = "#bee3f2"
 SPLITS = "#7fb8d6"
@@ -91,19 +91,22 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     return ax
 
 
-def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -> Any:
+def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = None) -> Any:
     """Each method's figure with its interval about that of the reference, the best on top.
 
     The bar is the 95 % interval of the paired difference to the reference, drawn from its mean: one
     that crosses the line is not told from the reference by these splits. The small dots are the
-    splits.
+    splits. Of a fit the bar is the middle half of its tasks, which says how they differ and not how
+    sure the mean is.
 
     Parameters
     ----------
-    comparison : Comparison
-        Of ``ctfa.comparison.compare``.
-    metric : str, default="nrmse"
-        One of ``ctfa.comparison.METRICS``.
+    comparison : Comparison or LabelledFit
+        Of ``ctfa.comparison.compare``; or what ``ctfa.labelled.fit`` returned, whose held-out
+        errors are drawn beside those of single-task models.
+    metric : str, default=None
+        One of ``ctfa.comparison.METRICS``; None is ``"nrmse"``. A fit has mean squared errors in
+        shares of each task's variance, and no other.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure, as high as the methods need.
 
@@ -111,6 +114,14 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
     -------
     matplotlib Axes
     """
+    if is_labelled(comparison):
+        return _plot_held_out(comparison, metric, ax)
+    if not hasattr(comparison, "of_splits"):
+        raise TypeError(
+            f"{type(comparison).__name__} is no comparison: give what ctfa.comparison.compare or "
+            "ctfa.labelled.fit returned."
+        )
+    metric = "nrmse" if metric is None else metric
     rows = comparison.summary(metric)[::-1]
     ax = axes(ax, height=1.5 + 0.3 * len(rows))
     make_room(ax.figure)
@@ -141,6 +152,44 @@ def plot_comparison(comparison: Any, metric: str = "nrmse", *, ax: Any = None) -
     ax.set_xlabel(textwrap.fill(comparison.label(metric), WRAPPED), fontsize="small")
     ax.set_title(comparison.title, fontsize="medium", loc="left")
     _explain_marks(ax, reference=comparison.reference if centre is not None else None)
+    ax.grid(axis="x", color="#eeeeee", zorder=0)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(axis="y", length=0)
+    return ax
+
+
+def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
+    """Held-out errors of a fit and of models of one task each, the best on top."""
+    if metric is not None:
+        raise ValueError(
+            f"metric={metric!r} is of comparisons: a fit has mean squared errors on held-out rows "
+            "alone. Leave metric out."
+        )
+    held_out = fit._need_held_out()
+    methods = sorted(held_out.errors, key=held_out.mean, reverse=True)
+    ax = axes(ax, height=1.9 + 0.3 * len(methods))
+    make_room(ax.figure)
+    mine, alone = list(held_out.errors)[:2]
+    for place, method in enumerate(methods):
+        middle = np.nanquantile(held_out.errors[method], (0.25, 0.75))
+        ax.plot(middle, (place, place), color=SPLITS, linewidth=5.0, zorder=2)
+        colour = CHOSEN if method == alone else INK
+        ax.plot(held_out.mean(method), place, "o", color=colour, markersize=6, zorder=4)
+    ax.axvline(held_out.mean(alone), color=CHOSEN, linewidth=1.0, zorder=1)
+    ax.set_yticks(np.arange(len(methods)), [m if m != mine else f"{m}, regions" for m in methods])
+    ax.set_ylim(-0.6, len(methods) - 0.4)
+    ax.set_xlabel("held-out error, share of each task's variance", fontsize="small")
+    ax.set_title(
+        textwrap.fill(f"{fit.title}; {held_out.how}", WRAPPED), fontsize="medium", loc="left"
+    )
+    marks = [
+        ax.plot([], [], "o", color=INK, markersize=6, label="mean")[0],
+        ax.plot([], [], color=SPLITS, linewidth=5.0, label="middle half of the tasks")[0],
+    ]
+    ax.figure.legend(
+        handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize="small"
+    )
     ax.grid(axis="x", color="#eeeeee", zorder=0)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)

@@ -13,7 +13,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.plotting._axes import COLOURS, INK, axes, colour_scale, make_room
 from ctfa.plotting._places import Where, areas, is_border, outlines_of, read_places, touching
-from ctfa.plotting._reading import model_of
+from ctfa.plotting._reading import is_labelled, model_of, values_of
 
 
 def plot_groups_map(
@@ -41,9 +41,10 @@ def plot_groups_map(
         with ``positions``, ``outlines`` (the rings of each target, holes among them) and ``cell``
         (width and height, where positions are those of a grid), such as ``ctfa.report.Places``.
         None asks what ``ctfa.labelled.fit`` returned.
-    values : array of shape (n_targets,), default=None
+    values : array of shape (n_targets,), series or DataArray, default=None
         Colour by these numbers (a gain, a coefficient, trust) instead of by group, with a bar:
-        about zero where signs differ. NaN is grey.
+        about zero where signs differ. NaN is grey. Of what ``ctfa.labelled.fit`` returned, a series
+        by task or a DataArray on the tasks' dimensions, such as ``fit.errors.gain``.
     label : str, default=""
         What the numbers are, written at the bar.
     connectivity : sparse matrix, array or pairs, default=None
@@ -71,11 +72,13 @@ def plot_groups_map(
     >>> ax = plot_groups_map(model, basins.polygons)  # doctest: +SKIP
     >>> ax = plot_groups_map(model, basins.polygons, values=model.trust_)  # doctest: +SKIP
     """
-    if places is None and hasattr(groups, "report_material"):
+    if places is None and is_labelled(groups):
         places = groups.places()
     partition = _read_groups(model_of(groups))
     where = read_places(places, partition.n_variables)
-    numbers = None if values is None else _read_values(values, partition.n_variables)
+    numbers = None
+    if values is not None:
+        numbers = _read_values(values_of(values, groups), partition.n_variables)
     outlines = None if where.points is not None else outlines_of(where.rings)
     if geographic is None:
         geographic = where.geographic

@@ -23,7 +23,7 @@ from ctfa.plotting._axes import (
     make_room,
     say,
 )
-from ctfa.plotting._reading import names_of, require
+from ctfa.plotting._reading import is_labelled, names_of, require
 
 GIVE = "a fitted TargetAggregator or regressor with groups, or a MergeHistory"
 #: Groups that are drawn, as branches, where not even one fits whole.
@@ -53,8 +53,8 @@ def plot_merge_tree(
     model : fitted model or MergeHistory
         Of a model, its merges and the limit it used. A history up to an infinite limit
         (``TargetAggregator(max_loss=inf)``) shows the whole tree.
-    group : int, str or None, default=None
-        Draw one group only: its number, or the name of one of its members.
+    group : int, str, tuple or None, default=None
+        Draw one group only: its number, or one of its members, by its name or as a cell of a grid.
     max_loss : float or None, default=None
         The limit that is drawn and that colours groups; None is that of the model, and for a
         history none. For the scan "best-first", whose merges do not depend on it.
@@ -84,6 +84,8 @@ def plot_merge_tree(
     partition = history.partition(np.inf if limit is None else limit)
     tree = Tree(history)
     roots = tree.roots
+    if is_labelled(model) and isinstance(group, tuple | list):
+        group = names[model.tasks.position(group)]
     if group is not None:
         roots = [tree.node_of(_members(partition, names, group))]
     shown, note = _choose(tree, roots, max_leaves, noun)

@@ -5,15 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 #: What most pictures are of.
 REGRESSORS = "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor"
 
 
+def is_labelled(result: Any) -> bool:
+    """Whether this is what ``ctfa.labelled.fit`` returns."""
+    return hasattr(result, "report_material")
+
+
 def model_of(result: Any) -> Any:
     """The estimator of what ``ctfa.labelled.fit`` returns; anything else as it is."""
-    return result.estimator if hasattr(result, "report_material") else result
+    return result.estimator if is_labelled(result) else result
+
+
+def values_of(values: Any, result: Any) -> Any:
+    """Numbers of the targets in their order: by their labels where both have such."""
+    if is_labelled(result):
+        return result._tasks_first(values)[0]
+    index: Any = getattr(values, "index", None)
+    if hasattr(values, "reindex") and hasattr(result, "get_params"):
+        names = names_of(result)
+        if set(names) <= set(index) and not index.has_duplicates:
+            return values.loc[names]
+    return np.asarray(values, dtype=float)
 
 
 def require(model: Any, needed: Sequence[str], give: str = REGRESSORS) -> Any:

@@ -12,7 +12,7 @@ from scipy.spatial.distance import squareform
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.plotting._axes import CHOSEN, axes, count, label_places, make_room
-from ctfa.plotting._reading import names_of, require
+from ctfa.plotting._reading import is_labelled, names_of, require
 
 #: Below the first two targets are as good as never together, above the second always.
 RARELY, ALWAYS = 0.05, 0.95
@@ -48,11 +48,12 @@ def plot_stability(model: Any, *, ax: Any = None) -> Any:
     >>> ax = plot_stability(model)  # doctest: +SKIP
     """
     give = "a fitted CTFARegressor or MultiInputCTFARegressor"
+    called = "fit.estimator" if is_labelled(model) else "model"
     model = require(model, ("partition_", "stability"), give)
     if not hasattr(model, "stability_"):
         raise ValueError(
-            f"{type(model).__name__} has no stability_ yet: call model.stability(X, y) first, with "
-            "the data of fit."
+            f"{type(model).__name__} has no stability_ yet: call {called}.stability(X, y) first, "
+            "with the data of fit."
         )
     partition, shares = model.partition_, np.asarray(model.stability_)
     order = stable_order(partition, shares)
