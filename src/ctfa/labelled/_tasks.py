@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._names import visible
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import Coordinates
-from ctfa.labelled._words import word
+from ctfa.labelled._words import listed, word
 
 #: Names by which coordinates say where something lies, east and north.
 EAST = ("lon", "longitude", "long", "x", "easting", "rlon")
@@ -175,9 +176,9 @@ class Tasks:
         return best if near else None
 
     def _unknown(self, label: Any) -> str:
-        some = ", ".join(self.names[:3])
+        some = listed(self.names[:3])
         where = " and ".join(self.coords.levels.get(self.dims[0], self.dims))
-        near = self._nearest(label)
+        near = visible(self._nearest(label))
         return (
             f"there is no {self.what} {label!r} among the {self.n_tasks:,} that were fitted "
             f"({some}{', ...' if self.n_tasks > 3 else ''}): give a value of {where}"
