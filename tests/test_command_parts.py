@@ -1,6 +1,7 @@
 """What the commands are made of: the folder, the run file, the parser, what a doctor finds."""
 
 import argparse
+import errno
 import math
 import os
 import re
@@ -518,3 +519,14 @@ def test_an_error_that_nobody_wrote_for_people_says_where_to_look():
     assert in_words(KeyError("there is no such basin.")) == "there is no such basin."
     assert in_words(FileNotFoundError(2, "No such file", "a.nc")) == "a.nc: No such file"
     assert "memory" in in_words(MemoryError())
+
+
+def test_a_lack_of_memory_is_told_with_what_was_asked_for():
+    with pytest.raises(MemoryError) as refused:
+        np.empty((2**40, 2**10))
+    said = in_words(refused.value)
+    assert re.match(r"there is not enough memory for this \(Unable to allocate .* for an", said)
+    assert said.endswith("; take fewer tasks or fewer samples.")
+    assert in_words(OSError(errno.ENOMEM, "Cannot allocate memory")).startswith("there is not")
+    told = MemoryError("there is not enough memory to load x (y): close other programs.")
+    assert in_words(told) == str(told)

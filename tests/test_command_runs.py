@@ -1,5 +1,7 @@
 """Commands on good files: a whole run, the same again, and everything asked of it afterwards."""
 
+import csv
+import io
 import json
 import os
 import pty
@@ -111,20 +113,18 @@ def test_the_files_of_a_run_are_those_of_the_fit_in_python(here, fit):
 
 
 def test_the_same_run_again_is_the_same_to_the_byte(here, run, tmp_path):
-    again = tmp_path / "again"
-    assert cli.main(["fit", os.path.join(run, "run.toml"), "-q", "-o", str(again)]) == 0
-    first, second = content(run), content(again)
-    assert list(first) == list(second)
-    for name in first:
-        # A GeoPackage holds the time of its last change; run.toml the way to its inputs.
-        if name not in ("regions.gpkg", "run.toml"):
-            assert first[name] == second[name], name
-    one, other = (tomllib.loads(c["run.toml"].decode()) for c in (first, second))
-    assert one["options"] == other["options"]
-    assert one["sha256"] == other["sha256"]
-    assert one["files"] == {"data": "../basins.nc", "neighbours": "../basins.gpkg"}
-    a, b = (geopandas.read_file(os.path.join(f, "regions.gpkg")) for f in (run, again))
-    pd.testing.assert_frame_equal(pd.DataFrame(a), pd.DataFrame(b))
+    # In a process of its own, which orders sets in its own way, and seconds later.
+    again = [*COMMAND, "fit", os.path.join(run, "run.toml"), "-q", "-o"]
+    for seed in "12":
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        folder = str(here / f"again{seed}")
+        subprocess.run([*again, folder], env=environment, check=True, timeout=120)
+    assert sorted(content(run)) == sorted(WRITTEN)
+    for name, data in content(run).items():  # run.toml too: the way to its inputs is the same
+        assert data == (here / "again1" / name).read_bytes(), name
+        assert data == (here / "again2" / name).read_bytes(), name
+    read = tomllib.loads((here / "run" / "run.toml").read_text(encoding="utf-8"))
+    assert read["files"] == {"data": "../basins.nc", "neighbours": "../basins.gpkg"}
 
 
 def test_a_run_file_holds_every_option(run):
@@ -582,6 +582,193 @@ def test_the_command_is_quiet_in_a_pipe_and_ends_with_its_reader(run):
     )
     assert done.stdout == "{\n"
     assert done.stderr == ""
+
+
+def in_a_shell(line, **options):
+    """Run a line of bash in which ``ctfa`` is this one."""
+    shell = f'ctfa() {{ "{sys.executable}" -m ctfa "$@"; }}; {line}'
+    return subprocess.run(
+        ["bash", "-c", shell], capture_output=True, text=True, check=False, timeout=300, **options
+    )
+
+
+ANY = {
+    "help": "fit --help",
+    "datasets": "datasets",
+    "baselines": "baselines --list",
+    "demo": "demo -o {new}",
+    "doctor": "doctor {here}/basins.nc --no-timing",
+    "fit": "fit {here}/basins.nc {options} -o {new}",
+    "report": "report {here}/run -o {new}.html",
+    "why": "why {here}/run 1003 --json",
+}
+
+
+def line_of(command, here, tmp_path):
+    options = shlex.join([*FIT, *QUICK[:-1], "--neighbours", "nearest:4"])
+    return "ctfa " + ANY[command].format(here=here, new=tmp_path / "new", options=options)
+
+
+@pytest.mark.parametrize("command", ANY)
+def test_a_command_whose_output_nobody_reads_ends_quietly(command, here, tmp_path):
+    # The reader has left before the command begins, so that nothing depends on who is faster.
+    line = f"exec 3> >(:); sleep 0.2; {line_of(command, here, tmp_path)} >&3; exit $?"
+    done = in_a_shell(line)
+    assert (done.returncode, done.stderr) == (141, "")
+    if command == "fit":
+        assert {"model.ctfa", "run.toml"} <= set(content(tmp_path / "new"))
+
+
+@pytest.mark.parametrize("command", [name for name in ANY if name != "demo"])
+def test_a_command_works_without_standard_streams(command, here, tmp_path):
+    line = line_of(command, here, tmp_path)
+    done = in_a_shell(f"{line} >&-; exit $?")
+    assert (done.returncode, done.stderr) == (0, "")
+    if command == "fit":
+        without = line.replace(f"{tmp_path}/new", f"{tmp_path}/too")
+        assert in_a_shell(f"{without} >&- 2>&- <&-; exit $?").returncode == 0
+        assert content(tmp_path / "new") == content(tmp_path / "too")
+        assert labelled.load(tmp_path / "too" / "model.ctfa").n_regions > 1
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize("command", ANY)
+def test_output_that_has_no_room_is_told_in_one_sentence(command, here, tmp_path):
+    done = in_a_shell(f"{line_of(command, here, tmp_path)} > /dev/full; exit $?")
+    assert done.returncode == 1
+    assert done.stderr == (
+        "ctfa: standard output cannot be written to: [Errno 28] No space left on device.\n"
+    )
+    if command == "fit":
+        assert {"model.ctfa", "run.toml"} <= set(content(tmp_path / "new"))
+
+
+def test_notes_that_nobody_can_read_stop_nothing(here, tmp_path):
+    gaps, _ = basins()
+    gaps["flow"][:5, 3] = np.nan
+    gaps.to_netcdf(tmp_path / "gaps.nc", engine="h5netcdf")
+    given = shlex.join([str(tmp_path / "gaps.nc"), *FIT, *QUICK[:-1]])
+    for number, errors in enumerate(["2>/dev/full", "2>&3"]):
+        line = f"exec 3> >(:); sleep 0.2; ctfa fit {given} -o {tmp_path}/{number} {errors}; exit $?"
+        assert in_a_shell(line).returncode == 0
+        assert "model.ctfa" in content(tmp_path / str(number))
+    # An error that cannot be told is still an exit code.
+    assert in_a_shell("ctfa why nowhere 1 2>/dev/full; exit $?").returncode == 1
+
+
+def test_a_lack_of_memory_is_told_as_such(here, tmp_path):
+    spoiled = tmp_path / "pyogrio.py"
+    spoiled.write_text("raise ImportError('libgdal.so: failed to map segment from shared object')")
+    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    line = f"ctfa doctor {here}/basins.nc --neighbours {here}/basins.gpkg --no-timing; exit $?"
+    done = in_a_shell(line, env={**os.environ, "PYTHONPATH": paths})
+    assert done.returncode == 1
+    assert "ctfa doctor: there is not enough memory to load pyogrio (libgdal.so: " in done.stderr
+    assert "pip install" not in done.stdout + done.stderr
+
+
+# ------------------------------------------------------------------- names that others gave
+
+HOSTILE = [
+    '=HYPERLINK("http://x","y")', "\x1b[2Jcleared", "\x1b]8;;http://x\x07link\x1b]8;;\x07",
+    "[red]x[/red] [/]", "two\nlines", "\rback", "\x9b31mC1", "\u202egnp", "-2+3", "@SUM(A1)",
+    "[/bold",
+]  # fmt: skip
+#: What a terminal may be sent beside text: colours and the ends of lines.
+COLOUR = re.compile(r"\x1b\[[\d;]*m|\n")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u202a-\u202e]")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A folder with a file whose names are no names, and a run of it."""
+    folder = tmp_path_factory.mktemp("hostile")
+    data, _ = basins(gaps=0.02)
+    names = [*HOSTILE, *(f"b{i}" for i in range(24 - len(HOSTILE)))]
+    data = data.assign_coords(basin=("basin", np.array(names, dtype=object)))
+    data = data.rename(snow="=snow[red]")
+    data["flow"].attrs["long_name"] = "\x1b[31mflow[/red]"
+    data.to_netcdf(folder / "data.nc", engine="h5netcdf")
+    given = [str(folder / "data.nc"), *FIT, *FEWER, "--max-loss", "3", "-q"]
+    given[given.index("-f") + 1] = "temperature,precipitation,=snow[red]"
+    assert cli.main(["fit", *given, "-o", str(folder / "run")]) == 0
+    return folder
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("in_colour", [False, True])
+def test_names_cannot_steer_a_terminal(hostile, tmp_path, monkeypatch, in_colour):
+    out, err = (Terminal(), Terminal()) if in_colour else (io.StringIO(), io.StringIO())
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    run, data = str(hostile / "run"), str(hostile / "data.nc")
+    assert cli.main(["doctor", data, "--no-timing", "-t", "flow", "-q"]) == 0
+    assert cli.main(["fit", run + "/run.toml", "-q", "-o", str(tmp_path / "\x1b[2Jrun")]) == 0
+    assert cli.main(["why", run, "--", *HOSTILE]) == 0
+    assert cli.main(["why", run, "\x1b[2Jnobody"]) == 1
+    assert cli.main(["path", run, "-q"]) == 0  # a bar steers the terminal itself
+    assert cli.main(["predict", run, "\x1b[2Jnowhere.nc", "-q", "-o", str(tmp_path / "a.nc")]) == 1
+    assert cli.main(["predict", run, data, "-q", "-o", str(tmp_path / "\x1b[2Ja.nc")]) == 0
+    with pytest.raises(SystemExit):
+        cli.main(["path", run, "more\x1b[2J"])
+    shown = out.getvalue() + err.getvalue()
+    left = CONTROL.findall(COLOUR.sub("", shown))
+    assert left == []
+    for name in ("\\x1b[2Jcleared", "two\\nlines", "\\u202egnp", "[red]x[/red] [/]", "\\x9b31mC1"):
+        assert name in shown
+    assert "=snow[red]" in shown
+    assert ("\x1b[1m" in shown) is in_colour
+
+
+def test_json_holds_names_as_they_are_and_nothing_for_a_terminal(hostile, capsys):
+    assert cli.main(["why", "--json", str(hostile / "run"), "--", *HOSTILE]) == 0
+    text = capsys.readouterr().out
+    assert CONTROL.findall(text.replace("\n", "")) == []
+    assert [task["task"] for task in json.loads(text)["tasks"]] == HOSTILE
+
+
+def test_what_python_prints_of_names_cannot_steer_a_terminal(hostile):
+    fitted = labelled.load(hostile / "run" / "model.ctfa")
+    for text in (str(fitted), repr(fitted), *(str(fitted.why(name)) for name in HOSTILE)):
+        assert CONTROL.findall(text.replace("\n", "")) == []
+    with pytest.raises(KeyError) as refused:
+        fitted.why("nobody")
+    assert CONTROL.findall(refused.value.args[0]) == []
+    worst = int(np.nanargmin(fitted.held_out.gain))
+    fitted.tasks.names[worst] = "worst\x1b[2J"  # the one that a summary names
+    assert "worst\\x1b[2J" in str(fitted)
+
+
+def test_no_table_of_a_run_has_a_formula_and_names_come_back(hostile, tmp_path):
+    run = hostile / "run"
+    tables = [run / n for n in WRITTEN if n.endswith(".csv")] + [tmp_path / "predicted.csv"]
+    args = [str(run), str(hostile / "data.nc"), "-q", "-o", str(tables[-1])]
+    assert cli.main(["predict", *args]) == 0
+    for table in tables:
+        with open(table, newline="", encoding="utf-8") as file:
+            cells = {cell for row in csv.reader(file) for cell in row}
+        texts = [cell for cell in cells if not re.fullmatch(r"-?[\d.]+(e-?\d+)?|-inf", cell)]
+        assert not [text for text in texts if text[:1] in ("=", "+", "-", "@", "\t", "\r")]
+        assert any(cell.startswith("-") for cell in cells) or table.name == "regions.csv"
+    assert labelled.read(run / "regions.csv")["basin"].tolist()[: len(HOSTILE)] == HOSTILE
+    assert labelled.read(run / "errors.csv")["basin"].tolist()[: len(HOSTILE)] == HOSTILE
+    assert "=snow[red]" in labelled.read(run / "coefficients.csv").columns
+    # A table of ctfa's own is data again: its labels are those of the run.
+    data = labelled.read(hostile / "data.nc").to_dataframe().reset_index()
+    labelled.write(data, tmp_path / "data.csv")
+    args = [str(run), str(tmp_path / "data.csv"), "-q", "-o", str(tmp_path / "again.csv")]
+    assert sorted(set(labelled.read(tables[-1])["basin"])) == sorted(set(data["basin"]))
+    given = [str(tmp_path / "data.csv"), *FIT, *FEWER, "--max-loss", "3", "-q"]
+    given[given.index("-f") + 1] = "temperature,precipitation,=snow[red]"
+    assert cli.main(["fit", *given, "-o", str(tmp_path / "run")]) == 0
+    assert cli.main(["predict", str(tmp_path / "run"), *args[1:]]) == 0
+    of_table = labelled.load(tmp_path / "run" / "model.ctfa")
+    assert set(HOSTILE) <= set(of_table.tasks.labels)
 
 
 def in_a_terminal(command, *, press=None, seconds=120):

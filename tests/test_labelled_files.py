@@ -1,8 +1,13 @@
 """What is written comes back; what cannot be read is told in one sentence."""
 
+import errno
 import gzip
+import importlib
 import os
+import sys
 import tempfile
+import time
+from csv import reader
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +15,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from command_data import content
+from ctfa._names import cell, from_cell
 from ctfa.labelled._files import FileError, read, write
 
 pd = pytest.importorskip("pandas", reason="tables need pandas")
@@ -436,6 +443,80 @@ def test_tables_of_text_come_back_to_the_last_digit(suffix):
     law()
 
 
+FORMULAS = [
+    '=HYPERLINK("http://x","y")', "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1", "\n=1",
+    "'=1", "''=1", "a;=1", "\uff1d1",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "tsv"])
+def test_no_text_in_a_table_is_a_formula_and_all_of_it_comes_back(tmp_path, suffix):
+    others = [f"a{i}" for i in range(len(FORMULAS))]
+    table = pd.DataFrame(
+        {
+            "basin": FORMULAS,
+            "=1+1": pd.Categorical(FORMULAS),
+            "-value": -1.5 - np.arange(len(FORMULAS)),
+            "'tis": others,
+            "mixed": [-1, *others[1:]],
+        },
+        index=pd.Index(FORMULAS, name="@SUM(A1)"),
+    )
+    write(table, tmp_path / f"a.{suffix}")
+    opened = gzip.open if suffix.endswith("gz") else open
+    with opened(tmp_path / f"a.{suffix}", "rt", newline="", encoding="utf-8") as file:
+        rows = list(reader(file, delimiter="\t" if suffix == "tsv" else ","))
+    number = [column for column, name in enumerate(rows[0]) if name == "'-value"]
+    for row in rows:
+        assert len(row) == 6
+        for column, text in enumerate(row):
+            starts = {part[:1] for part in text.split(";")}
+            is_number = row is not rows[0] and (column in number or text == "-1")
+            assert is_number or not starts & set("=+-@\t\r\n\uff1d"), text
+    back = read(tmp_path / f"a.{suffix}")
+    assert list(back.columns) == ["@SUM(A1)", *table.columns]
+    for name in ("@SUM(A1)", "basin", "=1+1"):
+        assert back[name].tolist() == FORMULAS
+    np.testing.assert_array_equal(back["-value"], table["-value"])
+    assert back["'tis"].tolist() == others
+
+
+@given(st.text("'=+-@;\t\r\n\uff1d1.ea"))
+def test_a_cell_gives_back_its_text(text):
+    assert from_cell(cell(text)) == text
+    # A second quote for what has one: nothing is taken for the quoted form of something else.
+    assert from_cell(cell(cell(text))) == cell(text)
+
+
+def test_a_heading_of_others_is_not_made_the_same_as_another(tmp_path):
+    back = csv(tmp_path, "=x,'=x\n1,2\n")
+    assert back.to_dict("list") == {"=x": [1], "'=x": [2]}
+
+
+@pytest.mark.parametrize("suffix", ["gpkg", "csv.gz", "nc", "geojson", "parquet", "shp"])
+def test_the_same_again_is_the_same_file(tmp_path, suffix):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        written(tmp_path / folder / f"same.{suffix}")
+        time.sleep(1.1)  # files hold seconds
+    assert content(tmp_path / "a") == content(tmp_path / "b")
+
+
+def test_a_map_is_dated_as_gdal_was_told(tmp_path):
+    pyogrio = pytest.importorskip("pyogrio")
+    option, told = "OGR_CURRENT_DATE", "2001-02-03T00:00:00.000Z"
+    written(tmp_path / "a.gpkg")
+    assert pyogrio.get_gdal_config_option(option) is None
+    pyogrio.set_gdal_config_options({option: told})
+    try:
+        written(tmp_path / "b.gpkg")
+        assert pyogrio.get_gdal_config_option(option) == told
+    finally:
+        pyogrio.set_gdal_config_options({option: None})
+    assert told.encode() in (tmp_path / "b.gpkg").read_bytes()
+    assert told.encode() not in (tmp_path / "a.gpkg").read_bytes()
+
+
 def csv(tmp_path, text):
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
     return read(tmp_path / "a.csv")
@@ -630,6 +711,55 @@ def test_a_library_that_is_absent_is_told_with_what_brings_it(tmp_path, monkeypa
     monkeypatch.setitem(__import__("sys").modules, "h5netcdf", None)
     assert "pip install 'ctfa[io]'" in refusal(path)
     assert "pip install 'ctfa[io]'" in write_refusal(xr.Dataset(), tmp_path / "b.nc")
+
+
+def test_a_library_that_cannot_be_loaded_is_told_by_its_reason(tmp_path, monkeypatch):
+    path = written(tmp_path / "a.gpkg")
+    lacking = tmp_path / "lacking"
+    lacking.mkdir()
+    monkeypatch.syspath_prepend(lacking)
+
+    def spoil(text):
+        monkeypatch.delitem(sys.modules, "pyogrio", raising=False)
+        (lacking / "pyogrio.py").write_text(text)
+        importlib.invalidate_caches()
+
+    spoil("import a_part_of_it")
+    assert "pyogrio is installed but cannot be loaded (No module named 'a_part_of_it')" in refusal(
+        path
+    )
+    spoil("raise ImportError('libgdal.so.36: version GLIBC_9 not found')  # another")
+    said = refusal(path)
+    assert "pip install" not in said
+    assert "GLIBC_9 not found" in said
+    # The loader's words for a lack of thread-local storage: more memory would not help.
+    spoil("raise ImportError('libgomp.so.1: cannot allocate memory in static TLS block')")
+    assert "static TLS block" in refusal(path)
+    spoil("raise ImportError('libgdal.so.36: failed to map segment from shared object')  # it")
+    with pytest.raises(MemoryError, match="not enough memory to load pyogrio"):
+        read(path)
+    spoil("raise MemoryError")
+    with pytest.raises(MemoryError):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOMEM, "Cannot allocate memory"),
+        ValueError("Error tokenizing data. C error: out of memory"),
+        OSError("Unable to synchronously read data (memory allocation failed for raw data chunk)"),
+    ],
+)
+def test_a_lack_of_memory_is_no_fault_of_the_file(tmp_path, monkeypatch, error):
+    path = written(tmp_path / "a.csv")
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(pd, "read_csv", fail)
+    with pytest.raises(MemoryError, match=r"not enough memory to read a\.csv"):
+        read(path)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read all")

@@ -47,6 +47,7 @@ LAYERS = {
     "ctfa._threads": 3,
     "ctfa._layout": 3,
     "ctfa._whole_file": 3,
+    "ctfa._names": 3,
     "ctfa._whole_fit": 3,
     "ctfa._target_aggregator": 3,
     "ctfa._feature_aggregator": 3,
@@ -151,6 +152,13 @@ def test_kernels_stand_beside_the_estimators_on_the_core(module):
 def test_only_kernels_know_the_compiler():
     users = [m for m in MODULES if any(n.partition(".")[0] == "numba" for n in imported(m))]
     assert all(module.startswith("ctfa.kernels.") for module in users)
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if m.startswith("ctfa._commands.")])
+def test_commands_speak_in_one_place(module):
+    source = ast.parse((SOURCE.parent / Path(*module.split("."))).with_suffix(".py").read_text())
+    printed = [n for n in ast.walk(source) if isinstance(n, ast.Name) and n.id == "print"]
+    assert not printed or module == "ctfa._commands._terminal", "say() and note() print"
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -5,7 +5,9 @@ The browser is the system's: the one that CTFA_BROWSER names, or a Chromium that
 """
 
 import contextlib
+import csv
 import hashlib
+import io
 import json
 import os
 import shutil
@@ -21,6 +23,7 @@ from ctfa import (
     PooledCTFARegressor,
     TargetAggregator,
 )
+from ctfa._names import cell, from_cell
 from ctfa.datasets import make_basins, make_gauges, make_paper_synthetic
 from ctfa.report import HeldOut, Places, write
 
@@ -30,6 +33,11 @@ BROWSER = os.environ.get("CTFA_BROWSER") or next(filter(None, map(shutil.which, 
 REQUIRED = os.environ.get("CI") == "true" or os.environ.get("CTFA_BROWSER_TESTS") == "required"
 READY = "html[data-ready=yes]"
 MANY = 29_934
+#: Names that a spreadsheet would compute, and some that it would not.
+FORMULAS = [
+    '=HYPERLINK("http://x","y")', "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", "\t=1", "\r=1",
+    "'=1", "''=1", "a;=1", "\uff1d1", "-5", "+1.5e-3", "'tis", "a=1",
+]  # fmt: skip
 
 
 def need(what):
@@ -64,6 +72,7 @@ def basins_page(tmp_path_factory):
     model.fit(basins.data, basins.target)
     names = [f"{name} <b>&amp;" for name in basins.target_names]
     names[0], names[1] = "</script><img src=x onerror=alert(1)>", "\u05e0\u05d4\u05e8 \u202e"
+    names[2 : 2 + len(FORMULAS)] = FORMULAS
     return write(
         model,
         tmp_path_factory.mktemp("report") / "basins.html",
@@ -106,6 +115,11 @@ def opened(browser, path, *, width=1280, height=900, **options):
     yield tab
     context.close()
     assert wrong == []
+
+
+def downloaded(waiting):
+    """The text of a file, with the ends of lines that it has."""
+    return Path(waiting.value.path()).read_bytes().decode("utf-8")
 
 
 def picture(tab, canvas="map"):
@@ -337,16 +351,35 @@ def test_files_made_in_the_browser_hold_what_the_page_shows(browser, basins_page
         for button in tab.locator("#downloads button").all():
             with tab.expect_download() as waiting:
                 button.click()
-            texts[waiting.value.suggested_filename] = Path(waiting.value.path()).read_text("utf-8")
+            texts[waiting.value.suggested_filename] = downloaded(waiting)
     assert set(texts) == {"basins.csv", "merges.csv", "regions.geojson", "ctfa.bib"}
-    lines = texts["basins.csv"].splitlines()
+    lines = texts["basins.csv"].split("\r\n")[:-1]
     assert lines[0].startswith("target,group,error_ctfa,error_single_task")
     assert len(lines) == 91
     assert lines[1].startswith("</script><img src=x onerror=alert(1)>,0,")
-    assert len(texts["merges.csv"].splitlines()) == 90
+    assert len(texts["merges.csv"].split("\r\n")[:-1]) == 90
     regions = json.loads(texts["regions.geojson"])["features"]
     assert sum(region["properties"]["size"] for region in regions) == 90
     assert all(region["geometry"]["type"] == "MultiPolygon" for region in regions)
+
+
+def test_a_spreadsheet_finds_no_formula_in_what_is_downloaded(browser, basins_page):
+    with opened(browser, basins_page) as tab:
+        texts = []
+        for name in ("basins.csv", "merges.csv"):
+            with tab.expect_download() as waiting:
+                tab.get_by_role("button", name=name, exact=True).click()
+            texts.append(downloaded(waiting))
+    targets, merges = (list(csv.reader(io.StringIO(text, newline=""))) for text in texts)
+    names = [row[0] for row in targets[1:]]
+    # As Python writes them, to the letter.
+    assert names[2 : 2 + len(FORMULAS)] == [cell(name) for name in FORMULAS]
+    assert [from_cell(name) for name in names[2 : 2 + len(FORMULAS)]] == FORMULAS
+    both = {name for row in merges[1:] for name in row[1:3]}
+    assert {cell(name) for name in FORMULAS} <= both
+    losses = [row[3] for row in merges[1:]]
+    assert any(loss.startswith("-") for loss in losses), "no negative number to look at"
+    assert np.isfinite([float(loss) for loss in losses]).any()
 
 
 def test_the_words_of_the_panel_are_those_of_the_model(browser, basins_page):

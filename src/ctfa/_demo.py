@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 import tempfile
@@ -17,6 +16,7 @@ from sklearn.utils import Bunch
 
 from ctfa import labelled
 from ctfa._multi_input import MultiInputCTFARegressor
+from ctfa._names import csv_text
 from ctfa._regressor import CTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
@@ -186,7 +186,4 @@ def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Comparison
 
 
 def _table(path: Path, header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
+    path.write_text(csv_text(header, rows), encoding="utf-8", newline="")

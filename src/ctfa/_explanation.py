@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ctfa._merge_evidence import MergeEvidence, MergeRow, Terms
+from ctfa._names import visible
 from ctfa.core.types import FloatArray
 
 #: Loss at which a merge neither pays nor costs, by criterion; not known of others.
@@ -61,7 +62,8 @@ class Explanation:
         return self.gain < -self.gain_error
 
     def __str__(self) -> str:
-        return "\n".join([*self._group_lines(), *self._merge_lines(), self._refusal_line()])
+        lines = [*self._group_lines(), *self._merge_lines(), self._refusal_line()]
+        return "\n".join(map(visible, lines))
 
     def _group_lines(self) -> list[str]:
         if len(self.members) == 1:

@@ -112,7 +112,11 @@ def _silence(now: ScanProgress) -> None:
 @contextmanager
 def _bar(rich: Any, console: Any) -> Iterator[Listener]:
     """One bar for the search under way: merges made, of all there could be."""
-    columns = (rich.TextColumn("{task.description}"), rich.BarColumn(), rich.TimeElapsedColumn())
+    columns = (
+        rich.TextColumn("{task.description}", markup=False),
+        rich.BarColumn(),
+        rich.TimeElapsedColumn(),
+    )
     with rich.Progress(*columns, console=console, transient=True) as bars:
         task = bars.add_task("scan", total=None)
 

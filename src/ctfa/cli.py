@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from ctfa import __version__
 from ctfa._commands import (
@@ -21,7 +21,9 @@ from ctfa._commands import (
     reproduce,
     why,
 )
-from ctfa._commands._running import UNREAD
+from ctfa._commands._running import PROBLEM, UNREAD
+from ctfa._commands._terminal import OutputLost, flush, lead_nowhere, note, open_streams, say
+from ctfa._names import visible
 
 #: In the order in which help shows them.
 COMMANDS = (doctor, fit, predict, report, path, why, demo, datasets, baselines, reproduce)
@@ -37,7 +39,38 @@ NEGATIVE = re.compile(r"-[\d.][^=]*,.*")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    parser = argparse.ArgumentParser(
+    with open_streams():
+        try:
+            try:
+                code = _run(arguments)
+            except SystemExit:  # help, or wrong usage
+                flush()
+                raise
+            flush()
+        except OutputLost as lost:
+            lead_nowhere(sys.stdout)
+            if lost.unread:  # ctfa ... | head: nothing more to say
+                return UNREAD
+            note(f"ctfa: standard output cannot be written to: {lost}.")
+            return PROBLEM
+    return code
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that speaks as the commands do: argparse itself hides what happens to its output."""
+
+    def print_help(self, file: Any = None) -> None:
+        if file is None:
+            say(*self.format_help().removesuffix("\n").split("\n"))
+        else:
+            super().print_help(file)
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    parser = _Parser(
         prog="ctfa",
         description="Aggregate related regression targets and their features.",
         epilog=EPILOG,
@@ -50,11 +83,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     # argparse takes what has a space in it for a value, whatever it begins with.
     options = parser.parse_args([f" {a}" if NEGATIVE.fullmatch(a) else a for a in given])
-    try:
-        code = int(options.run(options))
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Who read the output has left (ctfa ... | head): nothing more to say, also not at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNREAD
-    return code
+    return int(options.run(options))

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import imported
+
 __all__ = ["of_parquet", "of_zarr"]
 
 #: Rows that are decoded at once on the way to a piece.
@@ -348,9 +350,4 @@ def _require_some(n_rows: int, path: Any) -> None:
 
 
 def _need(library: str, what: str) -> Any:
-    try:
-        return importlib.import_module(library)
-    except ImportError as error:
-        raise ImportError(
-            f"{what} needs {library}: pip install 'ctfa[io,frames,xarray]'"
-        ) from error
+    return imported(library, f"{what} needs {library}: pip install 'ctfa[io,frames,xarray]'")

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import imported
 from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import FloatArray
@@ -137,11 +137,9 @@ def _no_double(table: Any) -> str:
 
 
 def _compat(data: Any) -> Any:
-    try:
-        return importlib.import_module("array_api_compat")
-    except ImportError as error:
-        library = type(data).__module__.split(".")[0]
-        raise ImportError(
-            f"an array of {library} was given, which needs array-api-compat: "
-            "pip install 'ctfa[arrays]', or pass numpy arrays."
-        ) from error
+    library = type(data).__module__.split(".")[0]
+    return imported(
+        "array_api_compat",
+        f"an array of {library} was given, which needs array-api-compat: "
+        "pip install 'ctfa[arrays]', or pass numpy arrays.",
+    )

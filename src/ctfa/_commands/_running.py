@@ -6,7 +6,6 @@ import argparse
 import os
 import re
 import signal
-import sys
 import threading
 import traceback
 import warnings
@@ -14,6 +13,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from ctfa._commands._terminal import OutputLost, note
+from ctfa.core.libraries import lacks_memory
 from ctfa.core.progress import SearchStopped
 
 #: Exit codes: a problem with the data, Ctrl-C, being told to end, and nobody left to read.
@@ -47,14 +48,14 @@ def guarded(
                 return int(work(options) or 0)
         except (KeyboardInterrupt, SearchStopped) as stop:
             if debug:
-                traceback.print_exc()
+                note(*traceback.format_exc().split("\n"))
             complain(name, "stopped; nothing was written.")
             return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-        except BrokenPipeError:
-            raise  # whoever read the output has left: cli.main ends quietly
+        except OutputLost:
+            raise  # cli.main knows how to end
         except Exception as error:
             if debug:
-                traceback.print_exc()
+                note(*traceback.format_exc().split("\n"))
             complain(name, in_words(error))
             return PROBLEM
 
@@ -72,7 +73,7 @@ def complain(name: str, sentence: str) -> None:
     """Print one line on standard error, options as they are given here."""
     said = AGGREGATOR.sub(r"\1", " ".join(sentence.split()))
     said = OPTION.sub(_as_given_here, said)
-    print(f"ctfa {name}: {said}", file=sys.stderr, flush=True)
+    note(f"ctfa {name}: {said}")
 
 
 def _as_given_here(found: re.Match[str]) -> str:
@@ -81,8 +82,8 @@ def _as_given_here(found: re.Match[str]) -> str:
 
 def in_words(error: BaseException) -> str:
     """What an error says, in one line without the name of its class."""
-    if isinstance(error, MemoryError):
-        return "there is not enough memory for this; take fewer tasks or fewer samples."
+    if lacks_memory(error):
+        return _of_memory(error)
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
         return f"{where}{error.strerror}"
@@ -94,6 +95,15 @@ def in_words(error: BaseException) -> str:
         f"something went wrong that ctfa did not expect ({type(error).__name__}: {text}); "
         "--debug shows where."
     )
+
+
+def _of_memory(error: BaseException) -> str:
+    """What there was not enough memory for, as far as the error says, and what to do."""
+    said = " ".join(str(error).split()).rstrip(".")
+    if said.startswith("there is not enough memory"):
+        return f"{said}."
+    what = f" ({said})" if said else ""
+    return f"there is not enough memory for this{what}; take fewer tasks or fewer samples."
 
 
 @contextmanager

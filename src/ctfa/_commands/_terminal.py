@@ -6,22 +6,100 @@ import datetime
 import importlib
 import json
 import math
+import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ctfa._names import UNSEEN, visible
 from ctfa._progress import progress
+
+
+class OutputLost(Exception):
+    """Standard output cannot be written to: no fault of a file, and not to be taken for one."""
+
+    @property
+    def unread(self) -> bool:
+        """Whether who read it has left (``ctfa ... | head``)."""
+        return isinstance(self.__cause__, BrokenPipeError)
+
+
+def say(*lines: str) -> None:
+    """Print lines on standard output; names in them cannot steer the terminal."""
+    with _output():
+        print("\n".join(map(visible, lines)))
+
+
+def note(*lines: str) -> None:
+    """Print lines on standard error, if anybody reads them: no result is lost for want of that."""
+    try:
+        print("\n".join(map(visible, lines)), file=sys.stderr, flush=True)
+    except OSError:
+        lead_nowhere(sys.stderr)
+
+
+@contextmanager
+def _output() -> Iterator[None]:
+    try:
+        yield
+        flush()
+    except OSError as error:
+        raise OutputLost(str(error)) from error
+
+
+def flush() -> None:
+    """Write out what is said so far."""
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except OSError as error:
+            raise OutputLost(str(error)) from error
+
+
+def lead_nowhere(stream: Any) -> None:
+    """Let the rest of a stream that cannot be written to vanish, also when Python ends."""
+    with suppress(OSError):  # a stream without a file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, stream.fileno())
+        os.close(nowhere)
+
+
+@contextmanager
+def open_streams() -> Iterator[None]:
+    """Put something in the place of standard streams that were closed (``ctfa ... >&-``)."""
+    closed = [name for name in ("stdout", "stderr") if getattr(sys, name) is None]
+    if not closed:
+        yield
+        return
+    # All of 0, 1 and 2 are taken: what is written to them must not end up in a file of results.
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        for name in closed:
+            setattr(sys, name, nowhere)
+        try:
+            yield
+        finally:
+            for name in closed:
+                setattr(sys, name, None)
 
 
 def print_json(document: Any) -> None:
     """Print exactly one JSON document: numbers that are none are null, infinite ones words."""
-    print(json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False))
+    text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
+    say(*(UNSEEN.sub(_in_json, line) for line in text.split("\n")))
+
+
+def _in_json(found: re.Match[str]) -> str:
+    return json.dumps(found[0])[1:-1]
 
 
 def plain(value: Any) -> Any:
@@ -48,17 +126,20 @@ def print_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = ()
 ) -> None:
     """Print rows under headings; columns of words start at the left, others end at the right."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     console = _console()
     if console is None:
-        print(table_text(columns, rows, words=words))
+        say(*table_text(columns, rows, words=words).split("\n"))
         return
+    text = importlib.import_module("rich.text").Text
     rich = importlib.import_module("rich.table")
     table = rich.Table(box=importlib.import_module("rich.box").SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, justify="left" if column in words else "right", overflow="fold")
     for row in rows:
-        table.add_row(*map(_escaped, row))
-    console.print(table)
+        table.add_row(*map(text, row))  # as it stands: [red] is no colour here
+    with _output():
+        console.print(table)
 
 
 def table_text(
@@ -87,11 +168,13 @@ def print_styled(text: str, style: str, *, rest: str = "") -> None:
     """Print a line whose first part stands out in a terminal."""
     console = _console()
     if console is None:
-        print(text + rest)
+        say(text + rest)
     else:
         # As it stands: rich would colour numbers and fold the line at a width of its own.
-        written = importlib.import_module("rich.text").Text(text, style=style)
-        console.print(written.append(rest, style="not bold"), soft_wrap=True, highlight=False)
+        written = importlib.import_module("rich.text").Text(visible(text), style=style)
+        written.append(visible(rest), style="not bold")
+        with _output():
+            console.print(written, soft_wrap=True, highlight=False)
 
 
 def number(value: float, digits: int = 4) -> str:
@@ -123,7 +206,7 @@ class Steps:
     def __call__(self, step: str) -> None:
         """Print a line."""
         if self.show:
-            print(f"ctfa {self.name}: {step}", file=sys.stderr, flush=True)
+            note(f"ctfa {self.name}: {step}")
 
 
 def path_text(path: Path) -> str:
@@ -136,13 +219,9 @@ def path_text(path: Path) -> str:
 
 def _console() -> Any:
     """What rich draws on, where standard output is a terminal and rich is there."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         return None
     try:
         return importlib.import_module("rich.console").Console()
     except ImportError:
         return None
-
-
-def _escaped(cell: str) -> Any:
-    return importlib.import_module("rich.markup").escape(cell)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import importlib
-import io
-import sys
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from ctfa._commands import _reading as read
+from ctfa._commands._terminal import note, say
+from ctfa._names import csv_text
 from ctfa.comparison import DATA, METHODS, METRICS, SPLITS, Comparison, MethodSummary, Step, compare
 from ctfa.comparison._data import read_name
+from ctfa.core.libraries import imported
 
 EXAMPLES = """examples:
   ctfa baselines --data school --seeds 5
@@ -63,19 +62,19 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     if options.list or not options.data:
-        print(_known())
+        say(*_known().split("\n"))
         if not options.list:
-            print("ctfa baselines: say which data set: --data NAME", file=sys.stderr)
+            note("ctfa baselines: say which data set: --data NAME")
         return 0 if options.list else 2
     failed = 0
     for name in options.data:
         try:
-            print(_compare(read_name(name), options))
+            say(*_compare(read_name(name), options).split("\n"))
         except KeyboardInterrupt:
-            print(
-                f"\nctfa baselines: stopped. Finished runs are in {options.output}; the same "
+            note(
+                "",
+                f"ctfa baselines: stopped. Finished runs are in {options.output}; the same "
                 "command goes on from there.",
-                file=sys.stderr,
             )
             return 130
         except OSError as error:
@@ -88,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _complain(what: Any) -> int:
-    print(f"ctfa baselines: {what}", file=sys.stderr)
+    note(f"ctfa baselines: {what}")
     return 1
 
 
@@ -124,8 +123,8 @@ def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
     columns = result.columns()
     texts = {
         f"{metric}.txt": result.table(metric) + "\n",
-        f"{metric}.csv": _csv(MethodSummary._fields, result.summary(metric)),
-        "tasks.csv": _csv(columns, zip(*columns.values(), strict=True)),
+        f"{metric}.csv": csv_text(MethodSummary._fields, result.summary(metric)),
+        "tasks.csv": csv_text(columns, zip(*columns.values(), strict=True)),
     }
     written = []
     for name, text in texts.items():
@@ -133,9 +132,9 @@ def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
         draft.write_text(text, encoding="utf-8", newline="")
         written.append(draft.replace(folder / name))
     try:
-        matplotlib = importlib.import_module("matplotlib")
-    except ImportError:
-        print("no plot: pip install 'ctfa[plot]'", file=sys.stderr)
+        matplotlib = imported("matplotlib", "pip install 'ctfa[plot]'")
+    except ImportError as error:
+        note(f"no plot: {error}")
         return written
     matplotlib.use("Agg")
     figure = result.plot(metric).figure
@@ -143,14 +142,6 @@ def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
     figure.savefig(draft, dpi=150)
     importlib.import_module("matplotlib.pyplot").close(figure)
     return [*written, draft.replace(folder / f"{metric}.png")]
-
-
-def _csv(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    lines = io.StringIO(newline="")
-    writer = csv.writer(lines)
-    writer.writerow(header)
-    writer.writerows(rows)
-    return lines.getvalue()
 
 
 class _Teller:
@@ -172,7 +163,7 @@ class _Teller:
             figure = Comparison([row], reference=row["method"]).summary(self.metric)[0].mean
             end = f"{self.metric} {figure:.4f}, {row['seconds']:.1f} s"
             end += " (stored before)" if step.stored else self._remaining(step)
-        print(f"{what}: {end}", file=sys.stderr, flush=True)
+        note(f"{what}: {end}")
 
     def _remaining(self, step: Step) -> str:
         """Once every method has run: the splits that are left take as long as the last."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from ctfa import datasets
+from ctfa._commands._terminal import note, say
 from ctfa.datasets import describe_dataset
 from ctfa.datasets._catalogue import RECORDS, dataset_table
 from ctfa.labelled import write
@@ -36,15 +36,15 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     if options.name is None:
-        print(dataset_table(options.data_home))
+        say(*dataset_table(options.data_home).split("\n"))
         return 0
     try:
         if options.export is None:
-            print(describe_dataset(options.name))
+            say(*describe_dataset(options.name).split("\n"))
         else:
-            print(_export(options.name, options.data_home, options.export))
+            say(_export(options.name, options.data_home, options.export))
     except (ValueError, OSError, ImportError) as error:
-        print(f"ctfa datasets: {error}", file=sys.stderr)
+        note(f"ctfa datasets: {error}")
         return 1
     return 0
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from ctfa._commands import _reading as read
+from ctfa._commands._terminal import note, say
 from ctfa._demo import run_demo, write_page
 
 
@@ -29,9 +29,9 @@ def add_to(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     try:
-        print(run_demo(options.output, seed=options.seed), flush=True)
-        print(f"\n{write_page(options.output, seed=options.seed)}")
+        say(*run_demo(options.output, seed=options.seed).split("\n"))
+        say("", *write_page(options.output, seed=options.seed).split("\n"))
     except OSError as error:
-        print(f"ctfa demo: cannot write to {options.output}: {error.strerror}", file=sys.stderr)
+        note(f"ctfa demo: cannot write to {options.output}: {error.strerror}")
         return 1
     return 0

@@ -26,6 +26,7 @@ from ctfa._commands._terminal import (
     print_json,
     print_styled,
     print_table,
+    say,
     watched,
 )
 from ctfa.labelled._gather import without_layers
@@ -144,7 +145,7 @@ def show(
     sizes = ", ".join(f"{size:,} {dim}" for dim, size in contents.sizes.items())
     print_heading(f"{file}: {contents.form} of {sizes}")
     if seen.period is not None:
-        print(f"  {roles.sample}: {seen.period.words}")
+        say(f"  {roles.sample}: {seen.period.words}")
     rows = [
         [v.name, " x ".join(v.dims), v.kind, v.units or "-", v.words or ""]
         for v in contents.variables[:MOST_VARIABLES]
@@ -152,8 +153,8 @@ def show(
     columns = ["variable", "dimensions", "holds", "units", "what it is"]
     print_table(columns, rows, words=columns)
     if len(contents.variables) > MOST_VARIABLES:
-        print(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
-    print()
+        say(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
+    say("")
     print_heading("What is what")
     targets = roles.target if isinstance(roles.target, str) else ", ".join(roles.target or ())
     for role, value in (
@@ -163,23 +164,23 @@ def show(
         ("task", ", ".join(roles.task)),
     ):
         guessed = "  (guessed)" if role in roles.guessed else ""
-        print(f"  {role:9s} {value or '-'}{guessed}")
-    print()
+        say(f"  {role:9s} {value or '-'}{guessed}")
+    say("")
     print_heading("What was found" if seen.findings else "Nothing wrong was found")
     for number, finding in enumerate(seen.findings):
         # The same advice for one thing after another is given once, under the last.
         following = seen.findings[number + 1 : number + 2]
         _show_finding(finding, advise=[f.do for f in following] != [finding.do])
-    print()
+    say("")
     if seen.estimate is not None:
-        print(f"A fit takes {seen.estimate.words}.")
+        say(f"A fit takes {seen.estimate.words}.")
     if command is not None:
         print_heading("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
-        print(f"  {command}")
+        say(f"  {command}")
 
 
 def _show_finding(finding: Finding, *, advise: bool) -> None:
     mark, style = MARKS[finding.severity]
     print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
     if finding.do and advise:
-        print(f"         {finding.do[0].upper()}{finding.do[1:]}.")
+        say(f"         {finding.do[0].upper()}{finding.do[1:]}.")

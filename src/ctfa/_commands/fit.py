@@ -22,7 +22,7 @@ from ctfa._commands._inputs import fit_from
 from ctfa._commands._results import document, write_results
 from ctfa._commands._run_file import RunFile
 from ctfa._commands._running import complain, guarded
-from ctfa._commands._terminal import path_text, print_json, print_styled, watched
+from ctfa._commands._terminal import path_text, print_json, print_styled, say, watched
 
 ABOUT = """\
 Find regions of tasks that are predicted better together, fit one model for each, and write maps,
@@ -94,8 +94,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json(document(fitted) | {"output": str(options.output), "files": names})
     else:
-        print(fitted.summary())
-        print()
+        say(*fitted.summary().split("\n"), "")
         print_styled(f"Written to {path_text(folder.path)}: ", "bold", rest=", ".join(names))
     return 0
 

@@ -17,7 +17,7 @@ from ctfa._commands._fit_options import (
 from ctfa._commands._inputs import fit_from
 from ctfa._commands._results import MODEL, load_run
 from ctfa._commands._running import guarded
-from ctfa._commands._terminal import number, path_text, print_json, print_table, watched
+from ctfa._commands._terminal import number, path_text, print_json, print_table, say, watched
 from ctfa._commands.predict import refuse_existing
 from ctfa.labelled import write
 
@@ -88,12 +88,12 @@ def run(options: argparse.Namespace) -> int:
         return 0
     _print(rows, chosen, fitted)
     if options.csv is not None:
-        print(f"Written: {path_text(options.csv)}")
+        say(f"Written: {path_text(options.csv)}")
     return 0
 
 
 def _print(rows: list[dict[str, Any]], chosen: float, fitted: Any) -> None:
-    print(
+    say(
         f"{fitted.tasks.n_tasks:,} tasks ({fitted.tasks.what}); chosen: max_loss = {chosen:g}, "
         f"{fitted.n_regions:,} regions"
     )
@@ -107,7 +107,7 @@ def _print(rows: list[dict[str, Any]], chosen: float, fitted: Any) -> None:
     ]
     print_table([*(COLUMNS[name] for name in names), ""], cells, words=[""])
     if len(shown) < len(rows):
-        print(f"{len(shown)} of {len(rows):,} rows; --csv writes all.")
+        say(f"{len(shown)} of {len(rows):,} rows; --csv writes all.")
 
 
 def _distance(limit: float, chosen: float) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from ctfa._commands import _reading as read
+from ctfa._commands._terminal import note, say
+from ctfa.core.libraries import imported
 from ctfa.reproduction import EXPERIMENTS, Reproduction, Step, reproduce, write_page
-from ctfa.reproduction._reproduce import FILE, write
+from ctfa.reproduction._reproduce import FILE, NO_PICTURES, write
 
 EXAMPLES = """examples:
   ctfa reproduce table1 --seeds 5
@@ -65,15 +66,15 @@ def run(options: argparse.Namespace) -> int:
         for name in names:
             made, told = _reproduce(name, options)
             n_measured += len(made.results.rows)
-            print(told)
+            say(*told.split("\n"))
         if options.page or options.what == "page":
             page = write_page(options.output, options.page or options.output / "page.md")
-            print(f"Written: {page}")
+            say(f"Written: {page}")
     except KeyboardInterrupt:
-        print(
-            f"\nctfa reproduce: stopped. Finished cases are in {options.output}; the same command "
+        note(
+            "",
+            f"ctfa reproduce: stopped. Finished cases are in {options.output}; the same command "
             "goes on from there.",
-            file=sys.stderr,
         )
         return 130
     except OSError as error:
@@ -86,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _complain(what: Any) -> int:
-    print(f"ctfa reproduce: {what}", file=sys.stderr)
+    note(f"ctfa reproduce: {what}")
     return 1
 
 
@@ -101,7 +102,10 @@ def _reproduce(name: str, options: argparse.Namespace) -> tuple[Reproduction, st
     )  # fmt: skip
     written = write(made, folder)
     if made.experiment.draw is not None and not any(path.suffix == ".png" for path in written):
-        print("no pictures: pip install 'ctfa[plot]'", file=sys.stderr)
+        try:
+            imported("matplotlib", NO_PICTURES)
+        except ImportError as error:
+            note(f"no pictures: {error}")
     names = ", ".join(path.name for path in written)
     before = f" ({tell.n_stored} of {tell.n_cases} cases were stored before)"
     place = f"Written to {folder}: {FILE}{before * bool(tell.n_stored)}, {names}"
@@ -138,4 +142,4 @@ class Teller:
             end = f"{row['figures']['seconds']:.1f} s" + (
                 f"; about {minutes:.0f} min left" if minutes >= 1 else ""
             )
-        print(f"[{step.number}/{step.total}] {where}: {end}", file=sys.stderr, flush=True)
+        note(f"[{step.number}/{step.total}] {where}: {end}")

@@ -9,7 +9,7 @@ from typing import Any
 from ctfa._commands._fit_options import add_common
 from ctfa._commands._results import load_run
 from ctfa._commands._running import guarded
-from ctfa._commands._terminal import print_json
+from ctfa._commands._terminal import print_json, say
 
 ABOUT = """\
 Say why a task is in its region: the merges that brought it there, what each was predicted to gain,
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"tasks": [_document(name, answer) for name, answer in answers]})
     else:
-        print("\n\n".join(str(answer) for _, answer in answers))
+        say(*"\n\n".join(str(answer) for _, answer in answers).split("\n"))
     return 0
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import narwhals.stable.v1 as nw
 import numpy as np
 
+from ctfa.core.libraries import imported
 from ctfa.core.types import AnyArray, FloatArray
 
 #: Up to here float64 has every whole number.
@@ -80,10 +81,7 @@ def _index(rows: Any, n_rows: int) -> Any:
 
 def as_pandas(columns: dict[str, Any], what: str) -> Any:
     """A pandas DataFrame."""
-    try:
-        pandas = importlib.import_module("pandas")
-    except ImportError as error:
-        raise ImportError(f"{what} is a data frame and needs pandas: pip install pandas") from error
+    pandas = imported("pandas", f"{what} is a data frame and needs pandas: pip install pandas")
     return pandas.DataFrame(columns)
 
 

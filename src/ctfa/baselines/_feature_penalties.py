@@ -13,6 +13,7 @@ from sklearn.isotonic import isotonic_regression
 from ctfa.baselines._numbers import read_at_least_zero, read_count
 from ctfa.baselines._proximal import duality_gap, least_squares, solve
 from ctfa.baselines._tasks import LinearTasks, TaskData, TaskMoments, TaskRows
+from ctfa.core.libraries import imported
 from ctfa.core.types import FloatArray, IntArray
 
 
@@ -327,13 +328,8 @@ def _equal(values: FloatArray) -> IntArray:
 
 
 def _slope() -> Any:
-    try:
-        from sortedl1 import Slope  # noqa: PLC0415 - an extra
-    except ImportError as error:
-        raise ImportError(
-            "OSCARRegressor is solved by the package sortedl1: pip install 'ctfa[baselines]'."
-        ) from error
-    return Slope
+    absent = "OSCARRegressor is solved by the package sortedl1: pip install 'ctfa[baselines]'."
+    return imported("sortedl1", absent).Slope
 
 
 #: The sum of all features has no variance below this share of the most that it could have.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ctfa.baselines.weightings import Step, Told, Weighting
+from ctfa.core.libraries import imported
 from ctfa.core.types import FloatArray
 
 
@@ -43,12 +43,7 @@ class Trained(NamedTuple):
 
 def load_torch() -> Any:
     """Torch, or a word on where to get it."""
-    try:
-        return import_module("torch")
-    except ImportError as error:
-        raise ImportError(
-            "HardSharingRegressor trains with torch: pip install 'ctfa[torch]'"
-        ) from error
+    return imported("torch", "HardSharingRegressor trains with torch: pip install 'ctfa[torch]'")
 
 
 def read_device(device: Any) -> str:

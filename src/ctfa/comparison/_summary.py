@@ -11,6 +11,7 @@ from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from ctfa import _validation as check
+from ctfa._names import visible
 from ctfa.comparison._metrics import METRICS, known_mean
 from ctfa.comparison._store import Row
 from ctfa.core.types import FloatArray
@@ -157,7 +158,7 @@ class Comparison:
             *shown[1:],
         ]
         parts += [*self._failures(), "", *self._cautions(metric), self._made_with()]
-        return "\n".join(parts)
+        return "\n".join(map(visible, parts))
 
     __str__ = table
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import imported
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 
@@ -105,11 +105,8 @@ class MergeHistory:
 
     def to_frame(self) -> Any:
         """Return the merges as a pandas DataFrame."""
-        try:
-            # By name: the core itself stands on numpy and scipy alone.
-            pandas = importlib.import_module("pandas")
-        except ImportError as error:
-            raise ImportError("MergeHistory.to_frame needs pandas: pip install pandas") from error
+        # By name: the core itself stands on numpy and scipy alone.
+        pandas = imported("pandas", "MergeHistory.to_frame needs pandas: pip install pandas")
         return pandas.DataFrame(self.columns())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ctfa._layout import multi_input_layout
+from ctfa.core.libraries import imported
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 
 
@@ -227,16 +227,11 @@ def _known(**entries: Any) -> dict[str, Any]:
 
 def _library(name: str, what: str) -> Any:
     extra = {"xarray": "xarray"}.get(name, "geo")
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ImportError(f"{what} needs {name}: pip install 'ctfa[{extra}]'") from error
+    return imported(name, f"{what} needs {name}: pip install 'ctfa[{extra}]'")
 
 
 def _pandas() -> Any:
-    try:
-        return importlib.import_module("pandas")
-    except ImportError as error:
-        raise ImportError(
-            "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays."
-        ) from error
+    return imported(
+        "pandas",
+        "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays.",
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import gzip
 import hashlib
-import importlib
 import io
 import os
 import tempfile
@@ -19,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.io import loadmat
 
+from ctfa.core.libraries import imported
 from ctfa.core.types import AnyArray
 
 #: The environment variable that names the folder, and the folder where it names none.
@@ -174,9 +174,9 @@ def _download(file: DataFile, home: Path) -> str:
     if file.address is None:
         return "There is no address from which it could be downloaded as it is."
     try:
-        pooch = importlib.import_module("pooch")
-    except ImportError:
-        return "Downloading it needs pooch: pip install 'ctfa[datasets]'."
+        pooch = imported("pooch", "Downloading it needs pooch: pip install 'ctfa[datasets]'.")
+    except ImportError as error:
+        return str(error)
     wanted = home / file.path
     try:
         # Near its place and moved there when it is whole, so that nobody reads half a file; in a

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa.core.libraries import imported
 from ctfa.core.types import AnyArray, FloatArray
 
 ELEMENTS, ATOMIC_NUMBERS = ("H", "C", "N", "O", "F"), (1, 6, 7, 8, 9)
@@ -233,13 +234,11 @@ def _positions(text: str) -> FloatArray:
 
 def _graph_reader() -> Any:
     """A function from SMILES to ``Graph``; the only place that needs RDKit."""
-    try:
-        chem = importlib.import_module("rdkit.Chem")
-    except ImportError as error:
-        raise ImportError(
-            "Computing QM9 from qm9pack needs RDKit, for the bonds, the aromatic atoms and the "
-            "hybridisation: pip install 'ctfa[qm9]' (or pip install rdkit)."
-        ) from error
+    chem = imported(
+        "rdkit.Chem",
+        "Computing QM9 from qm9pack needs RDKit, for the bonds, the aromatic atoms and the "
+        "hybridisation: pip install 'ctfa[qm9]' (or pip install rdkit).",
+    )
     orbitals = {getattr(chem.HybridizationType, name.upper()): name for name in HYBRIDISATIONS}
     bond_types = {getattr(chem.BondType, name.upper()): name for name in BOND_TYPES}
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
+
+from ctfa.core.libraries import imported
 
 #: Which extra of ctfa brings a library.
 EXTRAS = {
@@ -23,10 +24,7 @@ EXTRAS = {
 
 def need(library: str, what: str = "") -> Any:
     """Import a library; where it is missing, say what brings it."""
-    try:
-        return importlib.import_module(library)
-    except ImportError as error:
-        extra = EXTRAS.get(library.partition(".")[0], "xarray")
-        raise ImportError(
-            f"{what or 'Labelled data'} needs {library}: pip install 'ctfa[{extra}]'"
-        ) from error
+    extra = EXTRAS.get(library.partition(".")[0], "xarray")
+    return imported(
+        library, f"{what or 'Labelled data'} needs {library}: pip install 'ctfa[{extra}]'"
+    )

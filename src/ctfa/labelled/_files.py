@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ctfa.core.libraries import lacks_memory
 from ctfa.labelled import _array_files as arrays
 from ctfa.labelled import _table_files as tables
 
@@ -126,6 +127,8 @@ def read(path: str | os.PathLike[str], *, layer: str | None = None, lazy: bool =
             raise FileError(f"{name} {_reason(error)}.") from None
         raise FileError(_no_such(name, kind, error)) from None
     except Exception as error:
+        if lacks_memory(error):  # no fault of the file
+            raise _no_memory(f"read {name}", error) from error
         raise FileError(_no_such(name, kind, error)) from None
 
 
@@ -161,6 +164,8 @@ def write(obj: Any, path: str | os.PathLike[str]) -> None:
     except PermissionError:
         raise FileError(f"{path} cannot be written: you have no permission to.") from None
     except Exception as error:
+        if lacks_memory(error):
+            raise _no_memory(f"write {path.name}", error) from error
         raise FileError(f"{path.name} cannot be written: {_reason(error)}.") from None
 
 
@@ -260,6 +265,13 @@ def _fitting(obj: Any, path: Path, kind: _Kind) -> Any:
 
 def _no_such(name: str, kind: _Kind, error: Exception) -> str:
     return f"{name} is no {kind.name} file, or only part of one: {_reason(error)}."
+
+
+def _no_memory(to_do: str, error: Exception) -> MemoryError:
+    return MemoryError(
+        f"there is not enough memory to {to_do} ({_reason(error)}): take fewer variables, tasks or "
+        "samples, or a machine that has more."
+    )
 
 
 def _reason(error: BaseException) -> str:

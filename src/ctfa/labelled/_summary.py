@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._names import visible
 from ctfa.core.cut import PREFERRED
 from ctfa.labelled._words import several
 from ctfa.report._fitted import Fitted
@@ -18,7 +19,7 @@ EVEN = 0.005
 
 def summarise(fit: Any) -> str:
     """A headline, the errors, who is helped and hurt, how the limit was found, and notes."""
-    return "\n".join(_lines(fit))
+    return "\n".join(map(visible, _lines(fit)))
 
 
 def _lines(fit: Any) -> Iterator[str]:

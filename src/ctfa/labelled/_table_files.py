@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import re
 import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ctfa._names import cell, from_cell
 from ctfa.labelled._extras import need
 
 #: A date of ISO 8601, with or without a time of day and an offset.
@@ -18,6 +22,8 @@ _ISO = re.compile(
 )
 #: A number that begins with a zero it does not need: a code.
 _CODE = re.compile(r"\s*-?0\d+\s*", flags=re.ASCII)
+#: When a map says that it was last changed: the same map again is the same file.
+_LAST_CHANGE = "1980-01-01T00:00:00.000Z"
 _DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON", ".shp": "ESRI Shapefile"}
 
 
@@ -28,7 +34,8 @@ def read_csv(path: Path) -> Any:
     with or without a time (2020-01-31T12:00:00Z; offsets that differ become UTC); text like
     01/02/2020 stays text, because nobody knows which is the month. Columns are separated by what
     the first line has most of: a comma, a semicolon or a tab; with the last two, decimals may
-    follow a comma.
+    follow a comma. The quote that `write_csv` puts before text which looks like a formula is
+    taken off again.
     """
     pandas = need("pandas", "A table")
     how = {"encoding": "utf-8-sig", **_marks(path)}
@@ -41,7 +48,10 @@ def read_csv(path: Path) -> Any:
                 table[column] = text[column]
     for column in table.columns:
         if table[column].dtype.kind == "O":
-            table[column] = _dates(pandas, table[column])
+            table[column] = _dates(pandas, _changed(pandas, table[column], from_cell))
+    names = [from_cell(name) for name in table.columns]
+    if len(set(names)) == len(names):  # of others' files two could become one
+        table.columns = names
     return table
 
 
@@ -86,17 +96,67 @@ def _dates(pandas: Any, column: Any) -> Any:
 
 
 def write_csv(table: Any, path: Path) -> None:
-    """A table of text; labels of the rows come first, as columns of their own."""
-    need("pandas", "A table")
+    """A table of text; labels of the rows come first, as columns of their own.
+
+    No text in it is a formula to a spreadsheet (`ctfa._names.cell`), and the same table again is
+    the same file: packed ones hold no time.
+    """
+    pandas = need("pandas", "A table")
     index = table.index
     labelled = index.nlevels > 1 or index.name is not None or not _is_counted(index)
+    names = [cell(name) for name in _labels(index)] if labelled else None
+    table = _as_cells(pandas, table)
+    # Python 3.11 leaves a carriage return unquoted, and readers take it for the end of a row.
+    returns = _holds(table, "\r") or any("\r" in name for name in names or ())
     table.to_csv(
         path,
         sep="\t" if ".tsv" in path.suffixes else ",",
         index=labelled,
-        index_label=_labels(index) if labelled else None,
-        compression="gzip" if path.suffix == ".gz" else None,
+        index_label=names,
+        quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL,
+        compression={"method": "gzip", "mtime": 0} if path.suffix == ".gz" else None,
     )
+
+
+def _as_cells(pandas: Any, table: Any) -> Any:
+    """The table with every text in it, of headings and of labels too, as a cell of a CSV file."""
+    made = table.copy(deep=False)
+    for number in range(table.shape[1]):  # not by name: two columns may share one
+        column = table.iloc[:, number]
+        changed = _changed(pandas, column, cell)
+        if changed is not column:
+            made.isetitem(number, changed)
+    made.index, made.columns = _cell_labels(table.index), _cell_labels(table.columns)
+    return made
+
+
+def _changed(pandas: Any, column: Any, change: Callable[[Any], Any]) -> Any:
+    """A column with some of its text changed; itself where none is."""
+    if column.dtype.kind not in "OU":
+        return column
+    values = column.to_numpy(dtype=object)
+    changed = [change(value) for value in values]
+    if all(old is new or old == new for old, new in zip(values, changed, strict=True)):
+        return column
+    return pandas.Series(changed, index=column.index, name=column.name)
+
+
+def _cell_labels(labels: Any) -> Any:
+    if labels.nlevels > 1:
+        changed = labels.set_levels([_cell_labels(level) for level in labels.levels])
+        return changed.set_names([cell(name) for name in labels.names])
+    return labels.map(cell) if labels.dtype.kind in "OU" else labels
+
+
+def _holds(table: Any, mark: str) -> bool:
+    """Whether a character is somewhere in the text of a table."""
+    texts = [column for _, column in table.items() if column.dtype.kind in "OU"]
+    labels = [
+        axis.get_level_values(i)
+        for axis in (table.index, table.columns)
+        for i in range(axis.nlevels)
+    ]
+    return any(isinstance(v, str) and mark in v for values in (*texts, *labels) for v in values)
 
 
 def _is_counted(index: Any) -> bool:
@@ -195,7 +255,7 @@ def _whole(path: Path) -> None:
 
 def write_map(table: Any, path: Path) -> None:
     """A map in one layer, named like the file."""
-    need("pyogrio", "A map")
+    pyogrio = need("pyogrio", "A map")
     suffix = path.suffix.lower()
     if suffix == ".shp":
         index = [str(name) for name in table.index.names if name is not None]
@@ -205,4 +265,19 @@ def write_map(table: Any, path: Path) -> None:
                 f"a shapefile cuts names to 10 characters, and there is {long[0]!r}; write a .gpkg"
             )
     named = {} if suffix == ".shp" else {"layer": path.stem}
-    table.to_file(path, driver=_DRIVERS[suffix], engine="pyogrio", **named)
+    with _dated(pyogrio):
+        table.to_file(path, driver=_DRIVERS[suffix], engine="pyogrio", **named)
+
+
+@contextmanager
+def _dated(pyogrio: Any) -> Iterator[None]:
+    """Let GDAL write down one time for all maps, unless somebody has told it which."""
+    option = "OGR_CURRENT_DATE"
+    if pyogrio.get_gdal_config_option(option) is not None:
+        yield
+        return
+    pyogrio.set_gdal_config_options({option: _LAST_CHANGE})
+    try:
+        yield
+    finally:
+        pyogrio.set_gdal_config_options({option: None})

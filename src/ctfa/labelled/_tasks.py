@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._names import visible
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import Coordinates, is_longitude, tolerance
 from ctfa.labelled._extras import need
 from ctfa.labelled._units import Conversion, conversion, spelled
-from ctfa.labelled._words import word
+from ctfa.labelled._words import listed, word
 
 #: Names by which coordinates say where something lies, east and north.
 EAST = ("lon", "longitude", "long", "x", "easting", "rlon")
@@ -249,9 +250,9 @@ class Tasks:
         return (known if wanted.shape == known.shape[1:] else None), wanted
 
     def _unknown(self, label: Any) -> str:
-        some = ", ".join(self.names[:3])
+        some = listed(self.names[:3])
         where = " and ".join(self.parts)
-        near = self._nearest(label)
+        near = visible(self._nearest(label))
         return (
             f"there is no {self.what} {label!r} among the {self.n_tasks:,} that were fitted "
             f"({some}{', ...' if self.n_tasks > 3 else ''}): give a value of {where}"

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._names import visible
 from ctfa.core.types import FloatArray
 from ctfa.report import HeldOut
 from ctfa.report._words import plural
@@ -34,7 +35,7 @@ def row_labels(samples: Any) -> Any:
 
 def listed(things: Iterable[Any], at_most: int = 8) -> str:
     """The first of some things, and how many more there are."""
-    words = [word(thing) for thing in things]
+    words = [visible(word(thing)) for thing in things]
     more = f" and {len(words) - at_most:,} more" if len(words) > at_most else ""
     return ", ".join(words[:at_most]) + more
 

@@ -144,5 +144,5 @@ def _resolved(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
         return getattr(importlib.import_module(module), name, None)
-    except ImportError:
+    except ModuleNotFoundError:
         return None

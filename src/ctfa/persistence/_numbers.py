@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from math import prod
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.interpolate import BSpline
 
+from ctfa.core.libraries import imported
 from ctfa.persistence._codec import Kind, Reader, Writer
 from ctfa.persistence._errors import Place, damaged, named, refused, shown
 from ctfa.persistence._plain import require_apart
@@ -179,12 +179,11 @@ def _is_timestamp(value: Any) -> bool:
 
 
 def _pandas() -> Any:
+    absent = "its targets were columns of pandas, which is not installed: pip install ctfa[frames]"
     try:
-        return importlib.import_module("pandas")
+        return imported("pandas", absent)
     except ImportError as error:
-        raise damaged(
-            "its targets were columns of pandas, which is not installed: pip install ctfa[frames]"
-        ) from error
+        raise damaged(str(error)) from error
 
 
 def _write_spline(writer: Writer, value: Any, where: Place) -> Any:

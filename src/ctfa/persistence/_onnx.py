@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import sys
@@ -11,6 +10,7 @@ from typing import Any
 
 from ctfa._collapsed import collapse
 from ctfa._whole_file import write_whole
+from ctfa.core.libraries import imported
 
 #: Versions of the format that are old enough for runtimes in use.
 OPSET, IR_VERSION = 13, 8
@@ -42,10 +42,7 @@ def to_onnx(model: Any, path: str | os.PathLike[str] | None = None) -> Any:
     >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
     >>> exported = to_onnx(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    try:
-        onnx = importlib.import_module("onnx")
-    except ImportError as error:
-        raise ImportError("to_onnx needs onnx: pip install ctfa[onnx]") from error
+    onnx = imported("onnx", "to_onnx needs onnx: pip install ctfa[onnx]")
     table = collapse(model)
     n_targets, n_features = table.coef.shape
     helper, double = onnx.helper, onnx.TensorProto.DOUBLE

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import imported
 from ctfa.core.types import FloatArray
 
 INK, CHOSEN, FAINT = "#1b4965", "#c8553d", "#9aa5ad"
@@ -36,10 +37,8 @@ def axes(ax: Any, *, width: float = 8.0, height: float = 4.5) -> Any:
     """The axis given, or one in a new figure."""
     if ax is not None:
         return ax
-    try:
-        pyplot = importlib.import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise ImportError("ctfa.plotting needs matplotlib: pip install 'ctfa[plot]'") from error
+    absent = "ctfa.plotting needs matplotlib: pip install 'ctfa[plot]'"
+    pyplot = imported("matplotlib.pyplot", absent)
     return pyplot.subplots(figsize=(width, height), layout="constrained")[1]
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import csv
-import importlib
-import io
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ctfa._names import csv_text
 from ctfa.comparison import Step
 from ctfa.comparison._names import nearest
+from ctfa.core.libraries import imported
 from ctfa.reproduction import compare
 from ctfa.reproduction._case import Experiment, Plan
 from ctfa.reproduction._claims import load_claims
@@ -18,6 +17,8 @@ from ctfa.reproduction._results import Results
 from ctfa.reproduction._run import FILE, read_stored, run
 from ctfa.reproduction._text import in_words, table
 from ctfa.reproduction.experiments import EXPERIMENTS
+
+NO_PICTURES = "pip install 'ctfa[plot]'"
 
 
 class Reproduction(NamedTuple):
@@ -120,18 +121,14 @@ def write(made: Reproduction, folder: Path) -> list[Path]:
     if made.experiment.draw is None:
         return written
     try:
-        importlib.import_module("matplotlib")
+        imported("matplotlib", NO_PICTURES)
     except ImportError:
         return written
     return [*written, *made.experiment.draw(made.results, folder)]
 
 
 def _csv(columns: Mapping[str, list[Any]]) -> str:
-    lines = io.StringIO(newline="")
-    writer = csv.writer(lines)
-    writer.writerow(columns)
-    writer.writerows(zip(*columns.values(), strict=True))
-    return lines.getvalue()
+    return csv_text(columns, zip(*columns.values(), strict=True))
 
 
 __all__ = ["FILE", "Reproduction", "reproduce", "stored", "write"]

@@ -10,10 +10,19 @@ function save(name, type, text) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
+// Text that no spreadsheet takes for a formula, as ctfa writes it to every CSV file: a quote before
+// what would begin one, also after a semicolon. Numbers stay as they are.
+const FORMULA = /(^|;)('*)(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])/g;
+const NUMBER = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
+
+function csvCell(v) {
+  if (typeof v === "string" && !NUMBER.test(v)) return v.replace(FORMULA, "$1'$2");
+  return v === null || v === undefined || Number.isNaN(v) ? "" : String(v);
+}
+
 function csv(rows) {
   const quoted = (v) => {
-    const text =
-      v === null || v === undefined || (typeof v === "number" && Number.isNaN(v)) ? "" : String(v);
+    const text = csvCell(v);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   return rows.map((row) => row.map(quoted).join(",")).join("\r\n") + "\r\n";

@@ -1,0 +1,63 @@
+"""Names that others gave, where they go out: as cells of a CSV file, as words on a terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable
+from typing import Any
+
+#: Where a spreadsheet would begin a formula (the list of OWASP), and quotes that stand there.
+#: A semicolon begins a cell, too, where decimals are written with a comma.
+_FORMULA = re.compile(r"(^|;)('*)(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+_QUOTED = re.compile(r"(^|;)'('*)(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", flags=re.ASCII | re.IGNORECASE)
+#: What a terminal obeys or does not show: controls, line and bidi controls, halves of pairs.
+UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def cell(value: Any) -> Any:
+    """A value for a CSV file that no spreadsheet takes for a formula.
+
+    Text that would be one gets a single quote before it; text that has quotes there already gets
+    one more, so that `from_cell` gives back what was written. Numbers stay as they are.
+
+    Examples
+    --------
+    >>> cell("=1+1"), cell("'=1+1"), cell("basin"), cell("-5"), cell(-5)
+    ("'=1+1", "''=1+1", 'basin', '-5', -5)
+    """
+    if not isinstance(value, str) or _NUMBER.fullmatch(value):
+        return value
+    return _FORMULA.sub(r"\1'\2", value)
+
+
+def from_cell(value: Any) -> Any:
+    """The value that `cell` was given.
+
+    Examples
+    --------
+    >>> from_cell("'=1+1"), from_cell("''=1+1"), from_cell("'s-Hertogenbosch")
+    ('=1+1', "'=1+1", "'s-Hertogenbosch")
+    """
+    return _QUOTED.sub(r"\1\2", value) if isinstance(value, str) else value
+
+
+def csv_text(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """The text of a CSV file."""
+    lines = io.StringIO(newline="")
+    writer = csv.writer(lines)
+    writer.writerows([cell(value) for value in row] for row in (header, *rows))
+    return lines.getvalue()
+
+
+def visible(text: str) -> str:
+    r"""One line of text for a terminal, with what it would obey or hide written out.
+
+    Examples
+    --------
+    >>> print(visible("basin\x1b[2J\n"))
+    basin\x1b[2J\n
+    """
+    return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
