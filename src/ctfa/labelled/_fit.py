@@ -21,7 +21,7 @@ from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._learn import Task, learn
 from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
-from ctfa.labelled._result import LabelledFit
+from ctfa.labelled._result import LabelledFit, coefficient_notes
 from ctfa.labelled._rows import fit_rows, refuse_for_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
@@ -170,6 +170,7 @@ def fit(
     if weight is not None:
         by_area = isinstance(weights, str)
         notes.append("tasks count by their area" if by_area else "tasks have weights")
+    notes += coefficient_notes(known.coefficients)
     tasks = arrays.tasks
     return LabelledFit(
         estimator=model,

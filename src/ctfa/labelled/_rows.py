@@ -14,7 +14,7 @@ from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._plan import Plan, Slot
-from ctfa.labelled._result import LabelledFit
+from ctfa.labelled._result import LabelledFit, coefficient_notes
 from ctfa.labelled._tables import as_pandas, column, library_of, require_rows
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import several
@@ -54,6 +54,7 @@ def fit_rows(
     tasks = Tasks((task,), coords, np.arange(labels.size))
     model = _model(options, read_neighbours(neighbours, tasks)).fit(X, y, tasks=ids)
     known = complete(Material(model), Given(X, y, ids, held_out=held_out))
+    notes += coefficient_notes(known.coefficients)
     slots = tuple(Slot(name, {}, False) for name in names)
     return LabelledFit(
         estimator=model,
