@@ -505,7 +505,7 @@ def test_the_doctor_says_what_is_there_and_how_to_fit_it(here, capsys, monkeypat
     (command,) = [line.strip() for line in printed.splitlines() if "ctfa fit " in line]
     assert command == (
         "ctfa fit basins.nc -t flow -f temperature,precipitation,snow --sample time --task basin "
-        "--neighbours basins.gpkg -o run"
+        "--neighbours basins.gpkg --cv 3 --held-out 2 -o run"
     )
 
 

@@ -1,9 +1,12 @@
 """Labelled data in, labelled results out: nothing is lost on the way."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.linear_model import Ridge
 
 import ctfa
 from ctfa import CTFARegressor, MultiInputCTFARegressor, PooledCTFARegressor
@@ -240,6 +243,80 @@ def test_pooled_standard_errors_count_a_row_once(dataset):
     alone = ctfa.labelled.fit(one, **options).coef_error.values[0]
     many = ctfa.labelled.fit(copies, **options).coef_error.values[0]
     np.testing.assert_allclose(many, alone, rtol=0.2)  # half of it, were copies draws
+
+
+def dummy_errors(X, y, columns):
+    """Standard errors of least squares on X beside an intercept and other columns."""
+    design = np.column_stack([X, columns])
+    coef = np.linalg.lstsq(design, y, rcond=None)[0]
+    spare = len(y) - np.linalg.matrix_rank(design)
+    covariance = np.linalg.pinv(design.T @ design) * ((y - design @ coef) ** 2).sum() / spare
+    return np.sqrt(np.diag(covariance))[: X.shape[1]]
+
+
+def test_standard_errors_of_anomalies_pay_for_the_months():
+    rng = np.random.default_rng(0)
+    time = pd.date_range("2000-01-01", periods=36, freq="MS")
+    X = rng.normal(size=(36, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": X @ [1.0, -2.0] + rng.normal(size=36)})
+    frame["time"] = time
+    found = ctfa.labelled.fit(
+        frame, target=["y"], features=["a", "b"], sample="time", anomalies="month",
+        held_out=None, standardise=False, merge_features=False, max_loss=1.5,
+    )  # fmt: skip
+    expected = dummy_errors(X, frame["y"].to_numpy(), np.eye(12)[time.month - 1])
+    np.testing.assert_allclose(found.coef_error.to_numpy()[0], expected)
+
+
+def test_a_feature_that_says_nothing_leaves_the_others_their_standard_errors(dataset):
+    """A constant feature, and one that the season says all of, had left no feature an error."""
+    month = xr.ones_like(dataset.snow) * np.sin(dataset.time.dt.month)
+    plain = ctfa.labelled.fit(dataset, target="flow", anomalies="month", **QUICK)
+    more = ctfa.labelled.fit(
+        dataset.assign(month=month), target="flow", anomalies="month", **QUICK
+    )  # fmt: skip
+    error = more.coef_error.sel(feature=FEATURES)
+    np.testing.assert_allclose(error, plain.coef_error.sel(feature=FEATURES), rtol=1e-6)
+    assert more.coef_error.sel(feature="month").isnull().all()
+    told = "no standard errors of features that never change or depend on others"
+    assert more.coef_error.attrs["comment"] == told
+    assert f"coefficients: {told}" in more.notes
+    assert "comment" not in plain.coef_error.attrs
+    assert "comment" not in more.coef.attrs
+
+
+def test_dependent_features_have_no_standard_error_and_others_have(dataset):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*condition number", RuntimeWarning)
+        fit = ctfa.labelled.fit(
+            dataset.assign(twice=2.0 * dataset.snow), target="flow", **QUICK
+        )  # fmt: skip
+    missing = fit.coef_error.isnull().all("region")
+    assert list(missing.feature.values[missing]) == ["snow", "twice"]
+    assert (fit.coef_error.sel(feature=FEATURES[:2]) > 0.0).all()
+
+
+def test_a_regressor_without_standard_errors_says_so(dataset, tmp_path):
+    fit = ctfa.labelled.fit(dataset, target="flow", regressor=Ridge(1.0), **QUICK)
+    told = "no standard errors: they are of least squares, and the regressor is Ridge"
+    assert fit.coef_error.isnull().all()
+    assert fit.coef_error.attrs["comment"] == told
+    assert f"coefficients: {told}" in fit.notes
+    fit.save(tmp_path / "m.ctfa")
+    assert ctfa.labelled.load(tmp_path / "m.ctfa").coef_error.attrs["comment"] == told
+    assert told in fit.report(tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_shared_coefficients_of_data_in_chunks_say_why_they_have_no_standard_errors():
+    pytest.importorskip("dask")
+    dataset = basins(6, 600).to_xarray()
+    options = QUICK | {"target": "flow", "aggregate": "pool", "anomalies": "month"}
+    fit = ctfa.labelled.fit(dataset.chunk(time=100), **options)
+    assert any("in 2 of 3 groups: members share" in note for note in fit.notes)
+    assert any("which the sums of data in chunks do not hold" in note for note in fit.notes)
+    loaded = ctfa.labelled.fit(dataset, **options)
+    assert (loaded.coef_error > 0.0).all()
+    assert not any("standard errors" in note for note in loaded.notes)
 
 
 def test_held_out_errors_are_of_models_that_saw_no_test_row(dataset):

@@ -19,6 +19,8 @@ from ctfa._commands._timing import Estimate, estimate
 from ctfa._commands._values import Values, values_of
 from ctfa.comparison._names import nearest
 from ctfa.labelled._arrays import arrange
+from ctfa.labelled._baseline import Untreated, untreated
+from ctfa.labelled._extras import need
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._neighbours import components, islands, read_neighbours
 
@@ -40,11 +42,17 @@ class Examination:
     estimate: Estimate | None = None
     way: str | None = None  # to be neighbours, where nobody gave one
     masks: bool = False  # whether tasks without data have to be left out
+    seasons: list[Untreated] = field(default_factory=list)  # seasons and trends
 
     @property
     def stops(self) -> bool:
         """Whether something stops a fit."""
         return any(finding.severity == STOPS for finding in self.findings)
+
+    @property
+    def to_take_off(self) -> list[Untreated]:
+        """Seasons and trends that the target has."""
+        return [found for found in self.seasons if found.in_target]
 
 
 def examine(
@@ -67,12 +75,26 @@ def examine(
     seen.n_samples, seen.n_tasks = values.n_samples, values.n_tasks
     seen.period = period_of(values.samples)
     steps(f"looking at {values.n_tasks:,} tasks")
-    seen.findings += look_over(contents, values, asked.options["masked"])
+    seen.seasons = _seasons(values, asked.options)
+    seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
     seen.masks = not values.is_grid and _leaves_some(values)
     seen.way = _way(contents, values)
     if not values.own_rows:
         _as_fit_would(data, roles, asked, seen, steps, timing=timing)
     return seen
+
+
+def _seasons(values: Values, options: dict[str, Any]) -> list[Untreated]:
+    """Seasons and trends that a fit with these options would leave in."""
+    if values.own_rows:
+        return []
+    # Through an index, which knows times with a zone and those of other calendars.
+    index = need("pandas").Index(values.samples, name="time")
+    if index.isna().any():
+        return []  # a fit is refused
+    samples = need("xarray").DataArray(index, dims="time")
+    asked = {name: options[name] for name in ("anomalies", "detrend")}
+    return list(untreated(values.series, samples, **asked))
 
 
 def _names(contents: Contents, roles: Roles) -> Iterator[Finding]:
@@ -139,6 +161,7 @@ def _as_fit_would(
         if timing and not seen.stops:
             steps("timing fits of a few tasks")
             options = {name: given[name] for name in TIMED}
+            options |= {found.option: found.value for found in seen.to_take_off}
             seen.estimate = estimate(gathered, graph, options, "leave")
     except (ValueError, KeyError, TypeError, ImportError, OSError, ArithmeticError) as error:
         if not seen.stops:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -10,17 +10,22 @@ import numpy as np
 from ctfa._commands._contents import Contents, period_of, places_in_time
 from ctfa._commands._values import Values
 from ctfa.core.types import BoolArray, IntArray
+from ctfa.labelled._baseline import Untreated
+from ctfa.labelled._doubts import (
+    N_LOOKED_AT,
+    Doubt,
+    copied_targets,
+    doubtful_fills,
+    flat_feature,
+    never_changes,
+    same_variables,
+    spread_over,
+)
 
 #: How much a finding matters: the fit is refused; it runs and is worse; good to know.
 STOPS, HARMS, NOTE = "stops", "harms", "note"
-#: Numbers that stand for a missing value in files that do not say so.
-FILLS = (-9999.0, -999.0, -99999.0, -9999.9, -999.9, -99.9, -32768.0, 1e20, 9.969209968386869e36)
-#: A fill is far out: this many times the usual distance from the middle.
-FAR_OUT = 20.0
-#: Correlation from which two features are one, and the condition number that doubts a design.
-SAME, DOUBTFUL = 0.999, 1e6
-#: Tasks whose features are compared with each other, spread over all.
-N_LOOKED_AT = 200
+#: The condition number that doubts a design.
+DOUBTFUL = 1e6
 #: Rows a parameter, below which a fit is mostly noise.
 FEW_ROWS = 5
 
@@ -33,7 +38,9 @@ class Finding(NamedTuple):
     do: str = ""
 
 
-def look_over(contents: Contents, values: Values, masked: str = "auto") -> list[Finding]:
+def look_over(
+    contents: Contents, values: Values, masked: str = "auto", seasons: Iterable[Untreated] = ()
+) -> list[Finding]:
     """Everything found in the series, what stops a fit first."""
     leaves = masked == "leave" or (masked == "auto" and values.is_grid)
     found = [
@@ -41,9 +48,11 @@ def look_over(contents: Contents, values: Values, masked: str = "auto") -> list[
         *_infinite(values),
         *_times(values),
         *_labels(values),
-        *_fills(values),
+        *_harms(doubtful_fills(values.series)),
         *_empty(values, leaves),
         *_constant(values),
+        *_harms(copied_targets(values.target_name, values.target, values.tasks, "task")),
+        *_seasons(seasons),
         *_gaps(values),
         *_rows(values),
         *_collinear(values),
@@ -132,25 +141,12 @@ def _labels(values: Values) -> Iterator[Finding]:
         )
 
 
-def _fills(values: Values) -> Iterator[Finding]:
-    for name, series in values.series.items():
-        for fill in FILLS:
-            is_fill = np.isclose(series, fill, rtol=1e-6, atol=0.0)
-            count = int(is_fill.sum())
-            if not count:
-                continue
-            rest = series[np.isfinite(series) & ~is_fill]
-            if rest.size:
-                middle = np.median(rest)
-                usual = np.median(np.abs(rest - middle)) or np.abs(middle) or 1.0
-                if abs(fill - middle) < FAR_OUT * usual:
-                    continue
-            yield Finding(
-                HARMS,
-                f"{name} has {fill:g} {count:,} time{_s(count)}, which looks like a missing value "
-                "that the file does not declare",
-                f"turn {fill:g} into NaN, or set _FillValue in the file",
-            )
+def _harms(doubts: Iterable[Doubt]) -> Iterator[Finding]:
+    return (Finding(HARMS, *doubt) for doubt in doubts)
+
+
+def _seasons(seasons: Iterable[Untreated]) -> Iterator[Finding]:
+    return (Finding(HARMS if s.in_target else NOTE, s.what, s.do) for s in seasons)
 
 
 def _empty(values: Values, leaves: bool) -> Iterator[Finding]:
@@ -186,23 +182,17 @@ def _empty(values: Values, leaves: bool) -> Iterator[Finding]:
 
 
 def _constant(values: Values) -> Iterator[Finding]:
-    for name, series in values.series.items():
-        with np.errstate(invalid="ignore"):
-            seen = np.isfinite(series)
-            low = np.where(seen, series, np.inf).min(axis=0)
-            high = np.where(seen, series, -np.inf).max(axis=0)
-        constant = (low == high) & (seen.sum(axis=0) > 1)
-        if constant.any():
-            first = values.tasks[int(np.argmax(constant))] if series.shape[1] > 1 else "all tasks"
-            is_target = name == values.target_name
-            yield Finding(
-                STOPS if is_target else HARMS,
-                f"{name} never changes in {constant.sum():,} of {series.shape[1]:,} series, the "
-                f"first that of {first}",
-                "leave these tasks out: there is nothing to explain"
-                if is_target
-                else f"leave {name} out, or those tasks: it explains nothing there",
-            )
+    flat = never_changes(values.target)
+    if flat.any():
+        first = values.tasks[int(np.argmax(flat))]
+        yield Finding(
+            STOPS,
+            f"{values.target_name} never changes in {flat.sum():,} of {flat.size:,} series, the "
+            f"first that of {first}",
+            "leave these tasks out: there is nothing to explain",
+        )
+    for name, series in values.features.items():
+        yield from _harms(flat_feature(name, never_changes(series), values.tasks, "task"))
 
 
 def _gaps(values: Values) -> Iterator[Finding]:
@@ -266,19 +256,10 @@ def _rows(values: Values) -> Iterator[Finding]:
 
 
 def _collinear(values: Values) -> Iterator[Finding]:
-    names = list(values.features)
-    if len(names) < 2:
-        return
-    same, conditions = _compared(values)
-    for (i, j), share in same.items():
-        yield Finding(
-            HARMS,
-            f"{names[i]} and {names[j]} are nearly the same (|r| > {SAME}) in {_percent(share)} of "
-            "the tasks looked at",
-            f"leave one of them out, or use --solver ridge: -f without {names[j]}",
-        )
-    worst = max(conditions, default=0.0)
-    if worst > DOUBTFUL and not same:
+    same = list(same_variables(values.target_name, values.series))
+    yield from _harms(same)
+    worst = max(_conditions(values), default=0.0) if len(values.features) > 1 and not same else 0.0
+    if worst > DOUBTFUL:
         yield Finding(
             HARMS,
             f"features are nearly dependent: the condition number is up to {worst:.1g}",
@@ -286,16 +267,11 @@ def _collinear(values: Values) -> Iterator[Finding]:
         )
 
 
-def _compared(values: Values) -> tuple[dict[tuple[int, int], float], list[float]]:
-    """Pairs of features that are one, with the share of tasks where; condition numbers."""
-    looked_at = np.unique(
-        np.linspace(0, values.n_tasks - 1, min(N_LOOKED_AT, values.n_tasks)).astype(int)
-    )
+def _conditions(values: Values) -> Iterator[float]:
+    """Condition numbers of the features of some tasks."""
     columns = list(values.features.values())
     complete = complete_rows(values, target=False)
-    counts: dict[tuple[int, int], int] = {}
-    conditions, n_seen = [], 0
-    for task in looked_at:
+    for task in spread_over(values.n_tasks, N_LOOKED_AT).tolist():
         rows = complete[:, task]
         if rows.sum() <= len(columns):
             continue
@@ -303,14 +279,8 @@ def _compared(values: Values) -> tuple[dict[tuple[int, int], float], list[float]
         spread = part.std(axis=0)
         if not np.isfinite(part).all() or (spread <= 1e-12 * np.abs(part).max(axis=0)).any():
             continue  # reported elsewhere
-        scaled = (part - part.mean(axis=0)) / spread
-        n_seen += 1
-        related = np.abs(scaled.T @ scaled) / len(scaled)
-        for i, j in zip(*np.nonzero(np.triu(related > SAME, 1)), strict=True):
-            counts[(int(i), int(j))] = counts.get((int(i), int(j)), 0) + 1
-        sizes = np.linalg.svd(scaled, compute_uv=False)
-        conditions.append(float((sizes[0] / max(sizes[-1], np.finfo(float).tiny)) ** 2))
-    return {pair: count / n_seen for pair, count in counts.items()}, conditions
+        sizes = np.linalg.svd((part - part.mean(axis=0)) / spread, compute_uv=False)
+        yield float((sizes[0] / max(sizes[-1], np.finfo(float).tiny)) ** 2)
 
 
 def _units(contents: Contents, values: Values) -> Iterator[Finding]:

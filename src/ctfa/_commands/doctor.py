@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Iterator
 from typing import Any
 
 from ctfa._commands._contents import Contents, contents_of
 from ctfa._commands._examination import Examination, examine
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding
 from ctfa._commands._fit_options import (
+    DEFAULTS,
     Asked,
     add_common,
     add_data,
@@ -117,7 +119,25 @@ def suggestion(asked: Asked, roles: Roles, seen: Examination, *, shown: str) -> 
         words += ["--neighbours", seen.way]
     if seen.masks:
         words += ["--masked", "leave"]
+    for found in seen.to_take_off:
+        words += found.option_words.split()
+    words += _given(asked, {"masked"} if seen.masks else set())
     return shlex.join([*words, "-o", "run"])
+
+
+def _given(asked: Asked, said: set[str]) -> Iterator[str]:
+    """Options that were given and are not in the command yet."""
+    said = said | {"target", "features", "sample", "task", "neighbours"}
+    for name, value in asked.options.items():
+        if name in said or value == DEFAULTS[name]:
+            continue
+        option = name.replace("_", "-")
+        if isinstance(value, bool):
+            yield f"--{option}" if value else f"--no-{option}"
+        else:
+            yield from (f"--{option}", str(value))
+    if "places" in asked.files:
+        yield from ("--places", path_text(asked.files["places"]))
 
 
 def document(

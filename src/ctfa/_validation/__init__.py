@@ -60,6 +60,11 @@ from ctfa._validation.data import (
     require_weights,
     require_width,
 )
+from ctfa._validation.fills import (
+    LOOKS_MISSING,
+    fills_in,
+    without_fills,
+)
 from ctfa._validation.folds import (
     read_cut_folds,
     read_folds,
@@ -176,6 +181,7 @@ from ctfa._validation.tasks import (
 __all__ = [
     "DOUBTFUL",
     "FILL",
+    "LOOKS_MISSING",
     "NOT_ADDED",
     "PIECES_OF_TASKS",
     "SHORT",
@@ -190,6 +196,7 @@ __all__ = [
     "choose",
     "copy_input_names",
     "enough_rows",
+    "fills_in",
     "hand_back",
     "is_column",
     "is_risk",
@@ -324,4 +331,5 @@ __all__ = [
     "warn_if_slopes_are_doubtful",
     "warn_if_sums_are_doubtful",
     "warn_if_unpredictable",
+    "without_fills",
 ]

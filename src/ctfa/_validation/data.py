@@ -14,6 +14,7 @@ from ctfa._threads import one_thread
 from ctfa._validation.baseline import read_baseline
 from ctfa._validation.containers import container_of, first_rounded, holds_dates
 from ctfa._validation.explained import explained
+from ctfa._validation.fills import warn_of_fills
 from ctfa._validation.sufficiency import is_short, warn_if_doubtful
 from ctfa.core.design import Design
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -148,6 +149,8 @@ def read_inputs(
         _refuse_gaps(values, "X", names, advice=advice)
     elif values.size and not _is_moderate(values):
         _refuse_gaps(np.where(np.isnan(values), 0.0, values), "X", names, gaps=True)
+    if reset:
+        warn_of_fills(values, "X", names)
     return values
 
 
@@ -214,6 +217,8 @@ def read_targets(
     targets = name_targets(values, labels, library, is_vector=is_vector, what=what)
     known = np.where(np.isnan(values), 0.0, values) if gaps else values
     _refuse_gaps(known, what, targets.names, gaps=gaps)
+    if n_samples is not None:
+        warn_of_fills(values, what, targets.names)
     return targets if used is None else targets._replace(values=values[used])
 
 
@@ -239,6 +244,7 @@ def read_vector(y: Any, sample: Sample) -> FloatArray:
         raise explained(error, "y") from error
     require_same_rows(vector.size, sample.n_given, "y")
     _refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
+    warn_of_fills(vector.reshape(-1, 1), "y", ["y"])
     return vector if sample.used is None else vector[sample.used]
 
 

@@ -19,7 +19,7 @@ from scipy import linalg
 
 from ctfa.core.design import EPS, column_lengths, reflected, row_scales, weighted_mean
 from ctfa.core.gaps import patterns
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Singular values of unit columns below this share of the largest are rounding. Months, harmonics
 #: and trends are far from it; a tighter cut would take the rounding of a dependent column for one.
@@ -27,6 +27,8 @@ RANK_CUTOFF = 1e-10
 #: Residuals that vary by less than this share of the largest value are rounding: the baseline says
 #: all there is to say of such a series.
 RESIDUE = 1e3 * EPS
+#: Penalty, as a share of the rows, of slopes that nothing in the rows tells apart.
+TRACE = 1e-9
 
 
 #: An orthogonal matrix as LAPACK packs it: vectors of reflections, and their factors.
@@ -175,3 +177,46 @@ def take_off(
     rows = values.T.copy()
     lines, _ = baseline.take_off(rows)
     return rows.T, lines, baseline
+
+
+def held_out_share(
+    values: FloatArray, columns: FloatArray, blocks: IntArray, beside: FloatArray | None = None
+) -> FloatArray:
+    """Share of the variance of series ``(n, m)`` that columns explain in rows left out.
+
+    Each block of rows is predicted by regressions on all others, with the columns and without;
+    ``beside`` are columns that both have. Noise has a share below zero, however many columns there
+    are, and so has noise that remembers, if blocks are longer than its memory. NaN where a series
+    does not vary.
+    """
+    known = np.zeros((len(values), 0)) if beside is None else beside
+    less = _held_out_squares(values, known, blocks)
+    more = _held_out_squares(values, np.column_stack([known, columns]), blocks)
+    varies = less > EPS * np.nansum(values**2, axis=0)
+    return np.where(varies, 1.0 - more / np.where(varies, less, 1.0), np.nan)
+
+
+def _held_out_squares(values: FloatArray, columns: FloatArray, blocks: IntArray) -> FloatArray:
+    """Squared errors of each series, summed over the blocks as each is left out.
+
+    By inner products, for all series at once: this is to be said, in two digits, and not decided
+    by. For the same reason a trace of a penalty serves where columns depend on each other.
+    """
+    there = ~np.isnan(values)
+    level = np.where(there, values, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
+    target = np.where(there, values - level, 0.0)
+    design = np.column_stack([np.ones(len(values)), columns])
+    n_columns = design.shape[1]
+    pairs = (design[:, :, None] * design[:, None, :]).reshape(len(design), -1)
+    parts = [np.flatnonzero(blocks == block) for block in np.unique(blocks)]
+    grams = [(pairs[rows].T @ there[rows]).T.reshape(-1, n_columns, n_columns) for rows in parts]
+    products = [(design[rows].T @ target[rows]).T for rows in parts]
+    gram, product = sum(grams), sum(products)
+    penalty = np.diag(np.r_[0.0, np.full(n_columns - 1, TRACE)]) * len(values)
+    penalty[0, 0] = np.finfo(float).tiny  # a series that is never seen outside a block
+    total = np.zeros(values.shape[1])
+    for rows, own, said in zip(parts, grams, products, strict=True):
+        slopes = np.linalg.solve(gram - own + penalty, (product - said)[:, :, None])[:, :, 0]
+        left = target[rows] - design[rows] @ slopes.T
+        total += np.where(there[rows], left**2, 0.0).sum(axis=0)
+    return total

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,25 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.labelled._chunks import facts_by_first_rows, in_chunks, side_by_side, tables_of
+from ctfa.labelled._chunks import (
+    facts_by_first_rows,
+    first_rows,
+    in_chunks,
+    side_by_side,
+    tables_of,
+)
 from ctfa.labelled._coordinates import Coordinates
+from ctfa.labelled._doubts import (
+    N_LOOKED_AT,
+    copied_targets,
+    doubtful_fills,
+    spread_over,
+)
 from ctfa.labelled._extras import need
 from ctfa.labelled._facts import (
     Facts,
     complete_rows,
+    flat_in_words,
     gaps_in_words,
     kept_tasks,
     require_common_rows,
@@ -38,11 +52,16 @@ class Arrays:
     notes: list[str]
     has_gaps: bool  # whether a target, or a feature of a task's own, is missing somewhere
     is_presumed: bool = False  # whether only the first rows have been looked at
+    seen: dict[str, FloatArray] = field(default_factory=dict)  # what ``some`` gives of chunks
 
     @property
     def is_lazy(self) -> bool:
         """Whether the numbers are still to be computed."""
         return is_dask(self.X) or is_dask(self.Y)
+
+    def some(self, plan: Plan) -> dict[str, FloatArray]:
+        """Target and features of some tasks by name, in the first rows of what is in chunks."""
+        return self.seen if self.is_lazy else _some(self.X, self.Y, self.layout, plan)
 
 
 def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays:
@@ -56,9 +75,10 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
     presumed = None
     if in_chunks(gathered):
         Y, slots = tables_of(gathered)
-        presumed = None if closely else facts_by_first_rows(Y, slots, plan)
+        first = first_rows(Y, slots)
+        presumed = None if closely else facts_by_first_rows(Y, slots, plan, first)
     else:
-        Y, slots = _numbers(gathered)
+        Y, slots = first = _numbers(gathered)
     facts = Facts.of(Y, slots, plan) if presumed is None else presumed
     coords = Coordinates.of(target, dims)
     everything = Tasks(dims, coords, np.arange(Y.shape[1]))
@@ -69,15 +89,51 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
     require_common_rows(facts, Y, slots, plan, index)
     X, layout = table(slots, plan, tasks)
     notes = [*gathered.notes, *notes, *more, *gaps_in_words(facts, plan, tasks)]
+    notes += _doubts(_by_name(*first, plan), facts, plan, everything)
+    notes += flat_in_words(facts, plan, tasks)
     samples = target[sample] if sample in target.coords else _counted(target, sample)
     samples = samples[{sample: used}]
     if not used.all():
         X, Y = X[used], Y[used]
     Y = Y[:, kept]
     has_gaps = facts.has_gaps(kept, plan)
-    return Arrays(
-        X, Y, layout, tasks, samples, used, notes, has_gaps, is_presumed=presumed is not None
-    )
+    seen = {}
+    if in_chunks(gathered):
+        rows = used[: len(first[0])]
+        seen = _some(table(first[1], plan, tasks)[0][rows], first[0][rows][:, kept], layout, plan)
+    return Arrays(X, Y, layout, tasks, samples, used, notes, has_gaps, presumed is not None, seen)
+
+
+def _some(
+    X: FloatArray, Y: FloatArray, layout: IntArray | None, plan: Plan
+) -> dict[str, FloatArray]:
+    """Target and features by name, ``(rows, tasks or 1)``, of some tasks spread over all."""
+    tasks = spread_over(Y.shape[1], N_LOOKED_AT)
+    found = {plan.target: Y[:, tasks]}
+    for number, slot in enumerate(plan.slots):
+        columns = [number]
+        if layout is not None:
+            columns = layout[tasks[:1] if slot.shared else tasks, number].tolist()
+        found[slot.name] = X[:, columns]
+    return found
+
+
+def _by_name(Y: FloatArray, slots: list[FloatArray], plan: Plan) -> dict[str, FloatArray]:
+    """Target and features by name; those that all tasks share are columns of one table."""
+    names = [slot.name for slot in plan.slots]
+    tables = list(slots[0].T[:, :, None]) if plan.is_shared else slots
+    return {plan.target: Y, **dict(zip(names, tables, strict=True))}
+
+
+def _doubts(
+    seen: dict[str, FloatArray], facts: Facts, plan: Plan, everything: Tasks
+) -> Iterator[str]:
+    """What looks wrong in the rows that are in memory, in words."""
+    Y = seen[plan.target]
+    where = "" if len(Y) == facts.n_rows else f" in the first {len(Y):,} rows"
+    yield from map(str, doubtful_fills(seen, where))
+    if not where:
+        yield from map(str, copied_targets(plan.target, Y, everything.names, everything.what))
 
 
 def table(slots: list[Any], plan: Plan, tasks: Tasks) -> tuple[Any, IntArray | None]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.types import FloatArray
+from ctfa import _validation as check
+from ctfa.core.baseline import held_out_share
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.labelled._doubts import N_LOOKED_AT, spread_over
 from ctfa.labelled._extras import need
 from ctfa.labelled._words import row_labels
 
@@ -18,6 +22,21 @@ PARTS = {"month": 12, "season": 4, "hour": 24, "dayofyear": 366}
 WAVES = 3
 #: Days of a year, and of one of a calendar that has no leap years, or nothing else.
 YEAR, YEARS = 365.25, {"360_day": 360.0, "noleap": 365.0, "all_leap": 366.0}
+#: What each of them is called where it explains something.
+SAID = {
+    "month": "calendar month", "dayofyear": "day of the year", "hour": "hour of the day",
+}  # fmt: skip
+#: Days from which on a step is one of months; below one day there are hours.
+MONTHLY = 20.0
+#: Shares of the variance from which a season and a trend are worth a word. In so few cycles as
+#: one over the share, series that only remember their last values would have one by chance.
+SEASONAL, TRENDING = 0.05, 0.5
+#: Share from which a feature is made of the calendar.
+CALENDAR = 0.999
+#: Variables that are named with their shares.
+MOST_NAMED = 6
+#: Rows that are looked at, and blocks of rows that are left out in turn.
+N_ROWS, N_BLOCKS = 4000, 40
 
 
 @dataclass(frozen=True)
@@ -87,6 +106,165 @@ class Seasons:
         if self.detrend:
             what.append("linear trend")
         return f"the {' and '.join(what)} of the training rows"
+
+
+class Untreated(NamedTuple):
+    """A season or a trend that is in the data, and how much of each variable it explains."""
+
+    option: str  # of fit
+    value: Any
+    shares: dict[str, float]
+    target: str
+    beside: bool = False  # whether it is a share of what the season leaves
+
+    @property
+    def in_target(self) -> bool:
+        """Whether the target has it, and not features alone."""
+        return self.target in self.shares
+
+    @property
+    def what(self) -> str:
+        """What was seen, in words."""
+        subject, blocks = "a straight line in time", "blocks of rows"
+        if self.option == "anomalies":
+            subject, blocks = f"the {SAID[self.value]}", "days" if self.value == "hour" else "years"
+        left = " that the season leaves" if self.beside else ""
+        return f"{subject} explains {self._named()}{left} (judged on {blocks} left out)"
+
+    @property
+    def do(self) -> str:
+        """What to do about it, on the command line; features alone may keep what they have."""
+        if not self.in_target:
+            return f"nothing need be done: {self.target} has none to speak of"
+        return f"take it off with {self.option_words}: {self._consequence}"
+
+    @property
+    def option_words(self) -> str:
+        """The option that takes it off, on the command line."""
+        return "--detrend" if self.option == "detrend" else f"--anomalies {self.value}"
+
+    def __str__(self) -> str:
+        given = f"{self.option}={self.value!r} ({self.option_words})"
+        return f"{self.what}: {self._consequence}; take it off with {given}"
+
+    @property
+    def _consequence(self) -> str:
+        name = "trend" if self.option == "detrend" else "season"
+        return f"errors and gains speak of the {name} as long as it is in the data"
+
+    def _named(self) -> str:
+        first, *others = self.shares  # the target, where it is among them
+        named = {first, *sorted(others, key=lambda name: -self.shares[name])[: MOST_NAMED - 1]}
+        said = [f"{100 * s:.0f} % of {name}" for name, s in self.shares.items() if name in named]
+        said[0] = said[0].replace(" % of ", " % of the variance of ", 1)
+        if len(self.shares) > len(said):
+            said.append(f"much of {len(self.shares) - len(said):,} more")
+        return said[0] if len(said) == 1 else f"{', '.join(said[:-1])} and {said[-1]}"
+
+
+def untreated(
+    series: Mapping[str, FloatArray], samples: Any, *, anomalies: Any, detrend: Any
+) -> Iterator[Untreated]:
+    """Seasons and trends of variables ``(n_rows, n_series)`` that nobody has asked to take off.
+
+    The first variable is the target. Judged in years (or days, or blocks) that their means were not
+    taken from, so that noise has none, however few years there are.
+    """
+    some = {name: _some(values) for name, values in series.items()}
+    columns = None
+    found = max(_cycles(some, samples) if anomalies is None else (), key=_most, default=None)
+    if found is not None:
+        yield found
+    part = anomalies if found is None else found.value
+    if part is not None:
+        columns = Seasons(part).columns(samples)
+    if not detrend:
+        yield from _trend(some, samples, columns)
+
+
+def _most(found: Untreated) -> float:
+    return max(found.shares.values())
+
+
+def _some(values: FloatArray) -> FloatArray:
+    """Some series of a variable, spread over all, without what looks like a missing value."""
+    return check.without_fills(values[:, spread_over(values.shape[1], N_LOOKED_AT)])
+
+
+def _cycles(series: Mapping[str, FloatArray], samples: Any) -> Iterator[Untreated]:
+    """Cycles that rows of these times can have, and that the series do have."""
+    try:
+        year, days = _part(samples, "year"), _numbers(samples)
+    except ValueError:  # rows without dates have no season
+        return
+    known = np.flatnonzero(np.isfinite(year) & np.isfinite(days))
+    days, year = days[known], year[known]
+    if days.size < 3:
+        return
+    step = float(np.median(np.diff(np.unique(days)))) if np.ptp(days) > 0.0 else YEAR
+    cycles = {"month" if step >= MONTHLY else "dayofyear": (year, YEAR)}
+    if step < 0.9:
+        cycles["hour"] = (np.floor(days), 1.0)
+    target = next(iter(series))
+    for part, (number, length) in cycles.items():
+        n_cycles = float(np.ptp(days) + step) / length
+        if n_cycles < 2.0 - step / length or days.size < 1.5 * n_cycles:
+            continue
+        # Some rows of all years, or all rows of some days: neither leaves out a part of a cycle.
+        thin = slice(None, None, -(-days.size // N_ROWS)) if length > 1.0 else slice(N_ROWS)
+        rows = known[thin]
+        columns = Seasons(part).columns(samples[rows])
+        blocks = _blocks(number[thin])
+        least = max(SEASONAL, 1.0 / n_cycles)
+        shares = {
+            name: _mean(held_out_share(values[rows], columns, blocks))
+            for name, values in series.items()
+        }
+        # A feature that is nothing but the calendar, such as a wave of the year, has no cycle.
+        shares = {
+            name: share
+            for name, share in shares.items()
+            if share >= least and (share < CALENDAR or name == target)
+        }
+        if shares:
+            yield Untreated("anomalies", part, shares, target)
+
+
+def _trend(
+    series: Mapping[str, FloatArray], samples: Any, columns: FloatArray | None
+) -> Iterator[Untreated]:
+    """A straight line, of what the columns of a season leave."""
+    try:
+        time = _numbers(samples)
+    except ValueError:
+        return
+    rows = np.flatnonzero(np.isfinite(time))[:: -(-time.size // N_ROWS)]
+    if rows.size < 10 or not np.ptp(time[rows]):
+        return
+    line = ((time[rows] - time[rows].mean()) / np.ptp(time[rows]))[:, None]
+    blocks = np.arange(rows.size) * 10 // rows.size
+    beside = None if columns is None else columns[rows]
+    shares = {
+        name: _mean(held_out_share(values[rows], line, blocks, beside))
+        for name, values in series.items()
+    }
+    shares = {name: share for name, share in shares.items() if share >= TRENDING}
+    if shares:
+        yield Untreated("detrend", True, shares, next(iter(series)), columns is not None)
+
+
+def _mean(shares: FloatArray) -> float:
+    """Mean over the series of a variable; where there is nothing, nothing is explained."""
+    known = shares[np.isfinite(shares)]
+    return float(np.maximum(known, 0.0).mean()) if known.size else 0.0
+
+
+def _blocks(number: FloatArray) -> IntArray:
+    """Years or days as blocks; consecutive ones together where there are many."""
+    _, place = np.unique(number, return_inverse=True)
+    place = np.asarray(place).reshape(-1)
+    n_blocks = int(place.max()) + 1
+    return np.asarray(place * min(n_blocks, N_BLOCKS) // n_blocks, dtype=np.intp)
 
 
 def _part(samples: Any, part: str) -> FloatArray:

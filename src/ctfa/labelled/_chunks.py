@@ -13,6 +13,7 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import compute, is_dask
+from ctfa.core.types import FloatArray
 from ctfa.labelled._facts import Facts
 from ctfa.labelled._gather import Gathered
 from ctfa.labelled._plan import Plan
@@ -75,14 +76,20 @@ def _table(array: Any, sample: str, dims: Sequence[str], rows: tuple[int, ...]) 
     return data.reshape(data.shape[0], int(np.prod(data.shape[1:])))
 
 
-def facts_by_first_rows(Y: Any, slots: Sequence[Any], plan: Plan) -> Facts | None:
+def first_rows(Y: Any, slots: Sequence[Any]) -> tuple[FloatArray, list[FloatArray]]:
+    """The first piece of the tables, in memory."""
+    height = next(table for table in (Y, *slots) if is_dask(table)).chunks[0][0]
+    first = slice(0, max(int(height), 2))
+    target, *features = compute(*(table[first] for table in (Y, *slots)))
+    return np.asarray(target, dtype=np.float64), [np.asarray(f, dtype=np.float64) for f in features]
+
+
+def facts_by_first_rows(
+    Y: Any, slots: Sequence[Any], plan: Plan, first: tuple[FloatArray, list[FloatArray]]
+) -> Facts | None:
     """Facts of all rows, judged by the first piece; None where that has to be seen.
 
     A task that is there throughout the first piece and changes in it is none without data. Gaps
     that come later are found by whoever sums the rows up.
     """
-    height = next(table for table in (Y, *slots) if is_dask(table)).chunks[0][0]
-    first = slice(0, max(int(height), 2))
-    parts = [table[first] for table in (Y, *slots)]
-    values = [np.asarray(part, dtype=np.float64) for part in compute(*parts)]
-    return Facts.presumed(Y, slots) if Facts.of(values[0], values[1:], plan).is_plain else None
+    return Facts.presumed(Y, slots) if Facts.of(*first, plan).is_plain else None

@@ -11,6 +11,7 @@ import numpy as np
 
 from ctfa._collections import compute, is_dask
 from ctfa.core.types import BoolArray, IntArray
+from ctfa.labelled._doubts import flat_feature, never_changes
 from ctfa.labelled._plan import Plan
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import listed, several, word
@@ -25,7 +26,8 @@ class Facts:
     n_rows: int
     observed: IntArray  # values of the target that are there, by task
     constant: BoolArray  # whether they are two or more, and all the same
-    slots: list[IntArray]  # the same by column of each feature; of all together where shared
+    slots: list[IntArray]  # values by column of each feature; of all together where shared
+    flat: list[BoolArray]  # the same of those that never change
     complete: BoolArray  # (n_rows,): rows with every feature
     meet: bool  # whether the target is ever there when its features are
 
@@ -33,8 +35,6 @@ class Facts:
     def of(cls, Y: Any, slots: Sequence[Any], plan: Plan) -> Facts:
         """Look at all values, once; those in chunks are reduced chunk by chunk, in one pass."""
         there = ~np.isnan(Y)
-        low = np.where(there, Y, np.inf).min(axis=0)
-        high = np.where(there, Y, -np.inf).max(axis=0)
         known = [~np.isnan(values) for values in slots]
         infinite = [np.isinf(values).sum(axis=0) for values in (Y, *slots)]
         complete: Any = True
@@ -44,9 +44,10 @@ class Facts:
         else:
             meet = functools.reduce(np.logical_and, known, there).any()
         counts = [flags.sum(axis=0) for flags in (there, *known)]
-        found = _in_memory([low, high, complete, meet, *counts, *infinite])
-        low, high, complete, meet = found[:4]
-        counts, infinite = found[4 : 5 + len(slots)], found[5 + len(slots) :]
+        flat = [never_changes(values) for values in (Y, *slots)]
+        found = _in_memory([complete, meet, *counts, *infinite, *flat])
+        complete, meet, n = found[0], found[1], 1 + len(slots)
+        counts, infinite, flat = found[2 : 2 + n], found[2 + n : 2 + 2 * n], found[2 + 2 * n :]
         _refuse_infinite(infinite, plan)
         if not plan.is_shared:
             complete = np.ones(Y.shape[0], dtype=bool)
@@ -54,8 +55,9 @@ class Facts:
         return cls(
             int(Y.shape[0]),
             np.asarray(counts[0]),
-            np.asarray((low == high) & (counts[0] > 1)),
+            np.asarray(flat[0]),
             [np.asarray(count) for count in counts[1:]],
+            [np.asarray(flags) for flags in flat[1:]],
             np.asarray(complete),
             bool(meet),
         )
@@ -69,16 +71,17 @@ class Facts:
             np.full(Y.shape[1], n_rows),
             np.zeros(Y.shape[1], dtype=bool),
             [np.full(values.shape[1], n_rows) for values in slots],
+            [np.zeros(values.shape[1], dtype=bool) for values in slots],
             np.ones(n_rows, dtype=bool),
             True,
         )
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is missing and every task changes."""
+        """Whether nothing is missing and every series changes."""
         counts = [self.observed, *self.slots]
         whole = all(bool((count == self.n_rows).all()) for count in counts)
-        return whole and not bool(self.constant.any())
+        return whole and not any(bool(flags.any()) for flags in (self.constant, *self.flat))
 
     def has_gaps(self, kept: IntArray, plan: Plan) -> bool:
         """Whether anything is missing of these tasks, in rows with all that they share."""
@@ -208,4 +211,16 @@ def gaps_in_words(facts: Facts, plan: Plan, tasks: Tasks) -> list[str]:
         share = 1.0 - float(own[~absent].mean()) / facts.n_rows if not absent.all() else 0.0
         if share:
             notes.append(f"{100 * share:.2g} % of {slot.name} missing")
+    return notes
+
+
+def flat_in_words(facts: Facts, plan: Plan, tasks: Tasks) -> list[str]:
+    """Features that never change, in all tasks that are kept or in some."""
+    if plan.is_shared:
+        shared = zip(facts.flat[0], plan.slots, strict=True)
+        return [f"{slot.name} never changes: it explains nothing" for flat, slot in shared if flat]
+    notes: list[str] = []
+    for flat, slot in zip(facts.flat, plan.slots, strict=True):
+        own = flat if slot.shared else flat[tasks.kept]
+        notes += map(str, flat_feature(slot.name, own, tasks.names, tasks.what))
     return notes

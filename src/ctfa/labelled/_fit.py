@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,14 +16,16 @@ from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
 from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
-from ctfa.labelled._baseline import Seasons
+from ctfa.labelled._baseline import Seasons, untreated
+from ctfa.labelled._doubts import same_variables
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Gathered, gather, without_layers
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._learn import Task, learn
 from ctfa.labelled._maps import area_weights
 from ctfa.labelled._neighbours import read_neighbours
-from ctfa.labelled._result import LabelledFit
+from ctfa.labelled._plan import Plan
+from ctfa.labelled._result import LabelledFit, coefficient_notes
 from ctfa.labelled._rows import fit_rows, refuse_for_rows
 from ctfa.labelled._tables import is_table, library_of, read_table
 from ctfa.labelled._tasks import Tasks
@@ -175,12 +178,13 @@ def fit(
     arrays, known = learn(
         model, task_to_learn, arrays, lambda: arrange(gathered, masked, closely=True)
     )
-    notes = list(arrays.notes)
+    notes = [*arrays.notes, *_doubts(arrays, gathered.plan, options, anomalies, detrend)]
     if baseline is not None:
         notes.append(baseline.words(gathered.plan.sample))
     if weight is not None:
         by_area = isinstance(weights, str)
         notes.append("tasks count by their area" if by_area else "tasks have weights")
+    notes += coefficient_notes(known.coefficients)
     tasks = arrays.tasks
     return LabelledFit(
         estimator=model,
@@ -198,6 +202,20 @@ def fit(
         title=title or f"{gathered.plan.target_words}: {several(tasks.n_tasks, tasks.what)}",
         span=_span(arrays),
     )
+
+
+def _doubts(
+    arrays: Arrays, plan: Plan, options: Options, anomalies: Any, detrend: Any
+) -> Iterator[str]:
+    """Copies among features, and seasons and trends of the target that were left in, in words."""
+    merge = arrays.layout is None if options.merge_features is None else options.merge_features
+    merged = merge is not False and merge != "passthrough"
+    some = arrays.some(plan)
+    yield from map(str, same_variables(plan.target, some, merged=merged))
+    samples = arrays.samples[: len(some[plan.target])]
+    for found in untreated(some, samples, anomalies=anomalies, detrend=detrend):
+        if found.in_target:
+            yield str(found)
 
 
 def read_labelled(

@@ -74,6 +74,8 @@ def coefficients(fit: Any, found: Coefficients, values: FloatArray, name: str) -
         "feature_units": ("feature", [slot.units for slot in fit.plan.slots]),
     }
     attrs = {"long_name": f"{error}coefficient of each region's model", "units": found.units}
+    if error and found.no_error:
+        attrs["comment"] = found.no_error
     return xarray.DataArray(values, dims=(region, "feature"), coords=coords, name=name, attrs=attrs)
 
 

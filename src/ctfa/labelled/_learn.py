@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -53,10 +54,13 @@ class Learned(NamedTuple):
 
 def learn(model: Any, task: Task, arrays: Arrays, look_closely: Callable[[], Arrays]) -> Learned:
     """Fit the model; ``look_closely`` gives the same tables once all their rows were looked at."""
-    if not arrays.is_lazy:
-        found = _from_rows(model, task, arrays)
-    else:
-        found = _from_chunks(model, task, arrays, look_closely)
+    with warnings.catch_warnings():
+        # Noted with the name of the variable, of which an estimator knows the column.
+        warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
+        if not arrays.is_lazy:
+            found = _from_rows(model, task, arrays)
+        else:
+            found = _from_chunks(model, task, arrays, look_closely)
     held_out = found.known.held_out
     if task.baseline is None or held_out is None:
         return found

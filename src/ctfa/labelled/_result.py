@@ -91,7 +91,7 @@ class LabelledFit:
 
     @property
     def coef_error(self) -> Any:
-        """Their standard errors, given the regions; NaN where the regressor has none."""
+        """Their standard errors, given the regions; NaN where there are none, and notes say why."""
         return self._coefficients("coef_error")
 
     @property
@@ -396,3 +396,8 @@ class LabelledFit:
         if self.held_out is None:
             raise ValueError("no rows were held out: fit with held_out=5, say, for errors.")
         return self.held_out
+
+
+def coefficient_notes(found: Coefficients | None) -> list[str]:
+    """Why coefficients have no standard errors, where they have none."""
+    return [] if found is None or not found.no_error else [f"coefficients: {found.no_error}"]

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._feature_aggregator import FeatureAggregator
 from ctfa._pooled import PooledCTFARegressor
 from ctfa._target_aggregator import TargetAggregator
 from ctfa.labelled._coordinates import Coordinate, Coordinates
+from ctfa.labelled._doubts import (
+    doubtful_fills,
+    flat_feature,
+    never_changes,
+    same_variables,
+)
 from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._plan import Plan, Slot
-from ctfa.labelled._result import LabelledFit
+from ctfa.labelled._result import LabelledFit, coefficient_notes
 from ctfa.labelled._tables import as_pandas, column, library_of, require_rows
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import several
@@ -47,13 +55,22 @@ def fit_rows(
     if not whole.all():
         count = int((~whole).sum())
         notes.append(f"{several(count, 'row')} lacking a value, left out")
+    seen = {target: y[:, None], **dict(zip(names, X.T[:, :, None], strict=True))}
+    notes += map(str, doubtful_fills(seen))
+    notes += map(str, same_variables(target, seen, merged=bool(options.merge_features)))
+    for name in names:
+        notes += map(str, flat_feature(name, never_changes(seen[name]), [], task))
     y, ids = y[whole], frame[task].to_numpy()[whole]
     X = need("pandas").DataFrame(X[whole], columns=names)
     labels = np.unique(ids)
     coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
     tasks = Tasks((task,), coords, np.arange(labels.size))
-    model = _model(options, read_neighbours(neighbours, tasks)).fit(X, y, tasks=ids)
-    known = complete(Material(model), Given(X, y, ids, held_out=held_out))
+    model = _model(options, read_neighbours(neighbours, tasks))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)  # noted above
+        model.fit(X, y, tasks=ids)
+        known = complete(Material(model), Given(X, y, ids, held_out=held_out))
+    notes += coefficient_notes(known.coefficients)
     slots = tuple(Slot(name, {}, False) for name in names)
     return LabelledFit(
         estimator=model,

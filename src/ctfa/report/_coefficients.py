@@ -13,12 +13,24 @@ from ctfa._group_models import reduced
 from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._pooled import PooledCTFARegressor
 from ctfa._regressor import CTFARegressor
+from ctfa.core.baseline import Baseline
 from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.report._fitted import Fitted
 from ctfa.report._given import Given
 from ctfa.report._material import Coefficients
+
+#: Why a coefficient has no standard error.
+OF_LEAST_SQUARES = ": they are of least squares, and the regressor is {}"
+DEPENDENT = " of features that never change or depend on others"
+TOO_FEW = ": there are too few rows for as many features"
+IN_NO_SUMS = (
+    ": members share what disturbs a row, which the sums of data in chunks do not hold; load the "
+    "data first"
+)
+#: Share of a column in directions without variation below which it is none of theirs.
+LOOSE = 1e-12
 
 
 class GroupRows(NamedTuple):
@@ -27,7 +39,7 @@ class GroupRows(NamedTuple):
     inputs: FloatArray  # (rows, features of the group)
     target: FloatArray  # (rows,)
     sample: IntArray  # (rows,): sample that a row is of
-    n_levels: int = 1  # means that were taken off: of the group, or of each of its members
+    n_levels: int = 1  # means and seasons taken off: of the group, or of each of its members
     weights: FloatArray | None = None  # how many rows each stands for; None: one each
 
     @property
@@ -52,6 +64,7 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
     if len(known) < len(fitted.model.regressors_):
         return None
     n_groups, n_features = fitted.partition.n_groups, len(fitted.features)
+    reasons: list[str] = []
     value = np.full((n_groups, n_features), np.nan)
     error = np.full((n_groups, n_features), np.nan)
     # Of features that all targets share in the spread of each, as targets are: they compare then.
@@ -66,13 +79,28 @@ def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | 
                 centred = own.inputs - np.average(own.inputs, axis=0, weights=own.weights)
                 spread = np.sqrt(np.average(centred**2, axis=0, weights=own.weights))
             columns_of = reduced(aggregator, own.inputs)
-            errors = _standard_errors(fitted.model.regressors_[group], columns_of, own)
+            errors, reason = _standard_errors(fitted.model.regressors_[group], columns_of, own)
+            reasons += [reason] * bool(reason)
             error[group, columns] = aggregator.partition_.share_out(errors) * spread
         value[group, columns] = aggregator.partition_.share_out(coef) * spread
     has_errors = rows is not None and bool(np.isfinite(error).any())
     return Coefficients(
-        fitted.features, value, error if has_errors else None, _units(fitted, rows is not None)
+        fitted.features,
+        value,
+        error if has_errors else None,
+        _units(fitted, rows is not None),
+        _in_words(reasons, n_groups),
     )
+
+
+def _in_words(reasons: list[str], n_groups: int) -> str:
+    """Why standard errors are missing, and in how many groups for each reason."""
+    said = []
+    for reason in dict.fromkeys(reasons):
+        count = reasons.count(reason)
+        where = "" if count == n_groups else f" in {count:,} of {n_groups:,} groups"
+        said.append(f"no standard errors{where}{reason}")
+    return "; ".join(said)
 
 
 def rows_of(fitted: Fitted, given: Given) -> Rows | None:
@@ -93,15 +121,17 @@ def rows_of_read(fitted: Fitted, sample: check.Sample, targets: check.Targets) -
     model = fitted.model
     if isinstance(model, MultiInputCTFARegressor):
         series = model._series(sample, targets)
-        return _rows_of_own(fitted, series.in_units(model._units, overwrite=True))
+        own = series.in_units(model._units, overwrite=True)
+        return _rows_of_own(fitted, own, 1 + _spent(sample))
     inputs = model._residual(sample.inputs, sample.baseline)
     means = model.targets_._mean(targets.values, sample.baseline)
     stands_for = None if sample.counts is None else sample.weights
+    n_levels = 1 + _spent(sample)
 
     def of(group: int) -> GroupRows:
         seen = np.flatnonzero(~np.isnan(means[:, group]))
         weights = None if stands_for is None else stands_for[seen]
-        return GroupRows(inputs[seen], means[seen, group], seen, weights=weights)
+        return GroupRows(inputs[seen], means[seen, group], seen, n_levels, weights)
 
     return of
 
@@ -123,7 +153,14 @@ def _rows_of_tasks(fitted: Fitted, given: Given) -> Rows:
     return stacked
 
 
-def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
+def _spent(sample: check.Sample) -> int:
+    """Degrees of freedom that a baseline takes of every series."""
+    if sample.baseline is None:
+        return 0
+    return Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank
+
+
+def _rows_of_own(fitted: Fitted, series: Series, n_levels: int) -> Rows:
     """The same where targets have inputs of their own: averaged, or stacked."""
     slots, groups = fitted.model._models.slots, fitted.partition.groups
     stands_for = None if series.counts is None else series.weights
@@ -134,7 +171,7 @@ def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
             inputs, target = means[group, :-1][slots[group]].T, means[group, -1]
             seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
             weights = None if stands_for is None else stands_for[seen]
-            return GroupRows(inputs[seen], target[seen], seen, weights=weights)
+            return GroupRows(inputs[seen], target[seen], seen, n_levels, weights)
 
         return averaged
     own = OwnRows.of(series)
@@ -146,10 +183,11 @@ def _rows_of_own(fitted: Fitted, series: Series) -> Rows:
         sample = np.nonzero(complete)[1]
         inputs, target = inputs[complete], own.target[members][complete]
         if stands_for is None:
-            return GroupRows(inputs, target, sample, members.size)
+            return GroupRows(inputs, target, sample, members.size * n_levels)
         root = own.weight[sample]
         weights = stands_for[sample]
-        return GroupRows(inputs / root[:, None], target / root, sample, members.size, weights)
+        levels = members.size * n_levels
+        return GroupRows(inputs / root[:, None], target / root, sample, levels, weights)
 
     return stacked
 
@@ -159,39 +197,51 @@ def _coef(regressor: Any) -> FloatArray | None:
     return None if coef is None else np.asarray(coef, dtype=np.float64).reshape(-1)
 
 
-def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> FloatArray:
-    """Of least squares given the groups; NaN for any other model, or without rows to spare.
+def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> tuple[FloatArray, str]:
+    """Of least squares given the groups, and why some are NaN; nothing where none is.
 
     Members of a group that are stacked share what disturbs a sample, so that all rows of one sample
     count as one draw (a sandwich).
     """
-    n, k = rows.n_rows, inputs.shape[1]
-    unknown = np.full(k, np.nan)
+    unknown = np.full(inputs.shape[1], np.nan)
     plain = type(regressor) is LinearRegression and regressor.fit_intercept
-    spare = n - k - rows.n_levels
-    if not plain or regressor.positive or spare < 1:
-        return unknown
-    left = rows.target - inputs @ np.asarray(regressor.coef_).reshape(-1)
+    if not plain or regressor.positive:
+        return unknown, OF_LEAST_SQUARES.format(type(regressor).__name__)
+    coef = np.asarray(regressor.coef_).reshape(-1)
+    left = rows.target - inputs @ coef
     left = left - np.average(left, weights=rows.weights)
     centred = inputs - np.average(inputs, axis=0, weights=rows.weights)
     if rows.weights is not None:
         centred, left = centred * np.sqrt(rows.weights)[:, None], left * np.sqrt(rows.weights)
     length = np.sqrt((centred**2).sum(axis=0))
-    if not length.all():
-        return unknown
-    _, singular, turned = np.linalg.svd(centred / length, full_matrices=False)
-    if singular[-1] <= singular[0] * n * np.finfo(float).eps:
-        return unknown
-    root = turned / singular[:, None] / length
+    # A coefficient of zero to the last digit is of a column without variation, or of its rounding.
+    varies = np.flatnonzero((length > 0.0) & (coef != 0.0))
+    if not varies.size:
+        return unknown, DEPENDENT
+    unit = centred[:, varies] / length[varies]
+    _, singular, turned = np.linalg.svd(unit, full_matrices=False)
+    rank = int(np.count_nonzero(singular > singular[0] * rows.n_rows * np.finfo(float).eps))
+    # Where columns depend on each other, the others still have one coefficient each.
+    told = ((turned[rank:] if rank < len(turned) else turned[:0]) ** 2).sum(axis=0) < LOOSE
+    spare = rows.n_rows - rank - rows.n_levels
+    if spare < 1 or len(unit) < varies.size:
+        return unknown, TOO_FEW
+    root = turned[:rank] / singular[:rank, None] / length[varies]
     samples, draw = np.unique(rows.sample, return_inverse=True)
     if samples.size == len(inputs):
-        return np.asarray(np.sqrt(left @ left / spare * (root**2).sum(axis=0)))
-    if samples.size < 2 or rows.weights is not None:  # what rows of a sample share is in no sums
-        return unknown
-    scores = np.zeros((samples.size, k))
-    np.add.at(scores, np.asarray(draw).reshape(-1), centred * left[:, None])
-    factor = samples.size / (samples.size - 1.0) * (n - 1.0) / spare
-    return np.asarray(np.sqrt(factor * ((scores @ root.T @ root) ** 2).sum(axis=0)))
+        found = np.sqrt(left @ left / spare * (root**2).sum(axis=0))
+    elif rows.weights is not None:
+        return unknown, IN_NO_SUMS
+    elif samples.size < 2:
+        return unknown, TOO_FEW
+    else:
+        scores = np.zeros((samples.size, varies.size))
+        np.add.at(scores, np.asarray(draw).reshape(-1), centred[:, varies] * left[:, None])
+        factor = samples.size / (samples.size - 1.0) * (rows.n_rows - 1.0) / spare
+        found = np.sqrt(factor * ((scores @ root.T @ root) ** 2).sum(axis=0))
+    errors = unknown.copy()
+    errors[varies] = np.where(told, found, np.nan)
+    return errors, "" if np.isfinite(errors).all() else DEPENDENT
 
 
 def _units(fitted: Fitted, with_data: bool) -> str:

@@ -311,6 +311,7 @@ def _features(
         "value": value,
         "standard_error": error,
         "coefficient_units": "" if coefficients is None else coefficients.units,
+        "no_error": "" if coefficients is None else coefficients.no_error,
     }
 
 

@@ -128,6 +128,7 @@ class Coefficients:
     value: FloatArray  # (n_groups, n_features); NaN where a group has no such feature
     standard_error: FloatArray | None = None
     units: str = ""
+    no_error: str = ""  # why standard errors are missing, where any are
 
 
 @dataclass(frozen=True, eq=False)

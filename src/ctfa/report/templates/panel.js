@@ -63,7 +63,9 @@ function drawPanel() {
       caption(
         "panel-coef",
         page.features.value ? "Coefficients" : "Features",
-        [kept, page.features.coefficient_units, errors].filter(Boolean).join("; "),
+        [kept, page.features.coefficient_units, errors, page.features.no_error]
+          .filter(Boolean)
+          .join("; "),
       ),
       row,
       colour,
