@@ -478,6 +478,100 @@ def test_a_walk_with_xarray_between_the_steps_is_as_in_memory(tmp_path, capsys, 
         capsys.readouterr()
 
 
+def reanalysis(n_years=8):
+    """Temperature of a grid by wind there and an index, as a centre would publish it."""
+    rng = np.random.default_rng(0)
+    n_rows, lat, lon = 12 * n_years, 4, 5
+    time = pd.date_range("2001-01-01 12:00", periods=n_rows, freq="MS")
+    index = rng.normal(size=n_rows)
+    wind = rng.normal(size=(n_rows, 1, 1)) + 0.3 * rng.normal(size=(n_rows, lat, lon))
+    slope = np.where(np.arange(lon) < 3, 1.0, -1.0)
+    heat = slope * wind + 0.5 * index[:, None, None] + rng.normal(size=wind.shape)
+    heat += 280.0 - 12.0 * np.cos(2.0 * np.pi * time.month.to_numpy() / 12.0)[:, None, None]
+    dims = ("time", "level", "lat", "lon")
+    return xr.Dataset(
+        {
+            "t2m": (dims, heat[:, None], {"units": "K"}),
+            "u10": (dims, wind[:, None], {"units": "m s-1"}),
+            "nao": ("time", index, {"units": "1"}),
+        },
+        coords={
+            "time": time,
+            "level": [2.0],
+            "lat": np.float32(35.1) + np.float32(0.1) * np.arange(lat, dtype=np.float32),
+            "lon": np.float32(359.8) + np.float32(0.1) * np.arange(lon, dtype=np.float32),
+        },
+    )
+
+
+PACKED = {"dtype": "int16", "scale_factor": 2e-3, "add_offset": 270.0, "_FillValue": -32768}
+
+
+def test_doctor_fit_and_predict_are_true_of_files_that_xarray_changed_between_them(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    encoding = {"t2m": PACKED, "time": {"units": "hours since 1900-01-01", "dtype": "f8"}}
+    reanalysis().to_netcdf("era.nc", engine="h5netcdf", encoding=encoding)
+    with xr.open_dataset("era.nc", engine="h5netcdf") as opened:
+        data = opened.load()
+
+    # What the doctor proposes is run as it is printed.
+    assert cli.main(["doctor", "era.nc", "-t", "t2m", "-f", "u10,nao", "--no-timing"]) == 0
+    said = capsys.readouterr().out
+    heat = data["t2m"].isel(level=0)
+    year = heat["time"].dt.year
+    left = [
+        heat[year == one].groupby("time.month")
+        - heat[year != one].groupby("time.month").mean("time")
+        for one in np.unique(year)
+    ]
+    level = [heat[year == one] - heat[year != one].mean("time") for one in np.unique(year)]
+    lost, whole = ((xr.concat(part, "time") ** 2).mean("time") for part in (left, level))
+    share = float((1.0 - lost / whole).mean())
+    assert f"the calendar month explains {100 * share:.0f} % of the variance of t2m" in said
+    proposed = shlex.split(said.rstrip().splitlines()[-1])
+    assert proposed[:2] == ["ctfa", "fit"]
+    assert proposed[proposed.index("--anomalies") + 1] == "month"
+    assert cli.main([*proposed[1:], "--aggregate", "pool"]) == 0
+    said = capsys.readouterr().out
+
+    # The skill is that against months of the training rows.
+    month = heat["time"].dt.month.values
+    values = heat.values.reshape(len(month), -1)
+    squares = np.empty(values.shape)
+    for block in np.array_split(np.arange(len(month)), 5):
+        rest = np.setdiff1d(np.arange(len(month)), block)
+        means = np.array([values[rest][month[rest] == m].mean(axis=0) for m in range(1, 13)])
+        squares[block] = (values[block] - means[month[block] - 1]) ** 2
+    anomalies = values - np.array([values[month == m].mean(axis=0) for m in month])
+    zero = squares.mean(axis=0) / anomalies.var(axis=0)
+    errors = pd.read_csv("run/errors.csv")
+    np.testing.assert_allclose(errors["climatology_error"], zero, rtol=1e-9)
+    skill = 1.0 - errors["ctfa_error"].mean() / zero.mean()
+    assert skill > 0.3
+    assert f"skill {skill:.2f} against the month means of the training rows" in said
+
+    # Other units, other longitudes, another order, other dates of the same months, fewer cells.
+    future = data.isel(time=slice(24, None)).drop_vars("t2m").drop_encoding()
+    future = future.assign(u10=(100.0 * future["u10"]).assign_attrs(units="cm/s"))
+    turned = (future["lon"].astype("f8") + 180.0) % 360.0 - 180.0
+    future = future.assign_coords(
+        time=future["time"] + np.timedelta64(14, "D"), lon=turned, lat=future["lat"].astype("f8")
+    )
+    future = future.sortby("lat", ascending=False).isel(level=0, lat=slice(1, 4))
+    future.to_netcdf("future.nc", engine="h5netcdf")
+    assert cli.main(["predict", "run", "future.nc", "-o", "predicted.nc"]) == 0
+    printed = capsys.readouterr()
+    assert "u10 is converted from 'cm/s' to 'm s-1'" in printed.err
+    expected = labelled.load("run/model.ctfa").predict(data.isel(time=slice(24, None)))
+    with xr.open_dataset("predicted.nc", engine="h5netcdf") as back:
+        assert list(back.indexes["time"]) == list(future.indexes["time"])
+        assert back["t2m"].attrs["units"] == "K"
+        assert back["t2m"].sizes == {"time": 72, "lat": 3, "lon": 5}
+        np.testing.assert_allclose(back["t2m"], expected.isel(lat=slice(0, 3)), rtol=1e-9)
+
+
 def test_predictions_in_a_table_keep_noon(tmp_path):
     data = seasonal()
     labelled.write(data, tmp_path / "a.nc")

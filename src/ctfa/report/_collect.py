@@ -142,6 +142,7 @@ def _page(fitted: Fitted, material: Material) -> dict[str, Any]:
         "n_features": len(fitted.features) or None,
         "n_means": None if means is None else float(np.median(means)),
         "shares": fitted.shares,
+        "variance": fitted.variance(material.task),
         "standardised": fitted.evidence.terms.standardised,
         "labels": fitted.partition.labels,
         "rule": _rule(fitted, history),

@@ -183,6 +183,12 @@ class Fitted:
             labels[group, self.columns(group)] = features.partition_.labels
         return labels
 
+    def variance(self, task: str) -> str:
+        """What errors and gains are shares of, in words."""
+        if getattr(self.aggregator, "baseline_slopes_", None) is None:
+            return f"a {task}'s variance"
+        return f"the variance of a {task}'s anomalies"
+
     @property
     def averages(self) -> bool:
         """Whether a group averages features."""

@@ -152,7 +152,7 @@ def _judged(fitted: Fitted, task: str, found: Mapping[str, Any]) -> str:
     """What held-out rows say of one model per target instead."""
     errors, change = found["error"], found["change"]
     ours, single = errors[found["methods"][0]], errors[found["single"]]
-    numbers = f"({ours:.3f} against {single:.3f} of a {task}'s variance)"
+    numbers = f"({ours:.3f} against {single:.3f} of {fitted.variance(task)})"
     rows = "On held-out rows"
     if fitted.is_single_task:
         rows = "On held-out rows, where it chose again without them,"
@@ -181,7 +181,7 @@ def methods(
         ours, single = found["methods"][0], found["single"]
         said.append(
             f"Errors were measured on held-out rows ({found['how']}), everything chosen again on "
-            f"the other rows, as mean squares in units of each {material.task}'s variance: "
+            f"the other rows, as mean squares in units of {fitted.variance(material.task)}: "
             + ", ".join(f"{found['error'][m]:.4g} ({m})" for m in found["methods"])
             + f". Against {single}, {ours} did better for {found['helped']:,} "
             f"{plural(material.task)} and worse for {found['hurt']:,}."

@@ -18,7 +18,7 @@ function drawJudged() {
   const box = caption(
     "panel-methods",
     "Mean squared error by method",
-    `in units of a ${page.task}'s variance, mean over ${page.tasks}${weighted ? ", by their weights" : ""}`,
+    `in units of ${page.variance}, mean over ${page.tasks}${weighted ? ", by their weights" : ""}`,
   );
   put(
     box,
@@ -61,7 +61,7 @@ function drawScatter(said, found) {
   const box = caption(
     "panel-scatter",
     "Gain found against gain predicted",
-    `one dot a ${page.task}, in percent of its variance; on the line prediction and held-out rows agree`,
+    `one dot per ${page.task}, in percent of ${page.variance}; on the line prediction and held-out rows agree`,
   );
   const width = Math.max(280, box.clientWidth),
     height = 300,

@@ -36,7 +36,7 @@ function drawFigures() {
       figure(
         percent(found.change),
         `held-out error against one model per ${page.task}`,
-        `${fixed(found.error[found.methods[0]], 3)} against ${fixed(found.error[found.single], 3)} of a variance`,
+        `${fixed(found.error[found.methods[0]], 3)} against ${fixed(found.error[found.single], 3)} of ${page.variance}`,
         found.change >= 0.0005 ? "bad" : found.change <= -0.0005 ? "good" : "",
       ),
     );
@@ -72,7 +72,7 @@ function drawFigures() {
       figure(
         gainText(gained),
         "predicted gain, mean",
-        page.standardised ? `of a ${page.task}'s variance` : "",
+        page.standardised ? `of ${page.variance}` : "",
       ),
     );
     figures.push(figure(count(lose), `${page.tasks} expected to lose`, `of ${count(nTargets)}`));

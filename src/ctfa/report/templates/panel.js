@@ -77,7 +77,9 @@ function drawPanel() {
       "panel-members",
       `Its ${members.length === 1 ? page.task : page.tasks}`,
       held
-        ? "held-out error by itself (open) and in the group (filled); worst first"
+        ? page.held_out.chose_again
+          ? "held-out error by itself (open) and in folds that chose again (filled)"
+          : "held-out error by itself (open) and in the group (filled); worst first"
         : fare
           ? "predicted gain over a model of its own; worst first"
           : "",

@@ -22,7 +22,7 @@ function columnsOfTable() {
     });
     page.held_out.methods.forEach((method, k) =>
       columns.push({
-        name: k === 0 ? "error in its group" : `${method} error`,
+        name: k === 0 && !page.held_out.chose_again ? "error in its group" : `${method} error`,
         of: (i) => errors[method][i],
         show: (x) => fixed(x, 3),
       }),
@@ -174,7 +174,9 @@ function tableFacts(judge, shown) {
   for (let i = 0; i < nTargets; i++) if (judge.of(i) < 0) worse++;
   const what =
     judge.name === "held-out gain"
-      ? "predicted worse in their group than by themselves, on held-out rows"
+      ? page.held_out.chose_again
+        ? "predicted worse than by themselves in folds that chose again"
+        : "predicted worse in their group than by themselves, on held-out rows"
       : "expected to lose by their group";
   return (
     found +
