@@ -11,6 +11,7 @@ from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from ctfa import _validation as check
+from ctfa.comparison._data import DATA
 from ctfa.comparison._metrics import METRICS, known_mean
 from ctfa.comparison._store import Row
 from ctfa.core.types import FloatArray
@@ -194,7 +195,8 @@ class Comparison:
 
     def _cautions(self, metric: str) -> list[str]:
         """What a reader should know before believing the table."""
-        words = []
+        known = DATA.get(self.rows[0]["data"])
+        words = [known.caution] if known is not None and known.caution else []
         names = np.array(self.rows[0]["tasks"])
         silent = np.isnan(self.of_tasks(metric, self.methods[0])).all(axis=0)
         if silent.any():
