@@ -38,9 +38,10 @@ PROTOCOLS = {
     "by the rows to learn from, since epsilon is in squared units of the targets; so an MSE of 1 "
     "is about that of the training mean. Spreads are over folds. At 29,934 basins only neighbours "
     "on the map are asked; the map of 1,000 basins shows what that changes. The anomalies of the "
-    "Po are those of its source, which does not say over which years their mean was taken. Noise "
-    "and regions of the generated maps were set so that single tasks and one group err about as in "
-    "the paper, and no further.",
+    "Po are those of its source, from means over all years, and its index, seen every 16 days, was "
+    "interpolated to weeks: both leak a little from the rows to be judged by. Noise and regions of "
+    "the generated maps were set so that single tasks and one group err about as in the paper, and "
+    "no further.",
 }
 #: Ways of our rule: of all pairs and of neighbours, by setting. All pairs only where it is cheap.
 RISKS: dict[str, tuple[tuple[str, bool], ...]] = {
