@@ -206,6 +206,14 @@ def test_copies_in_other_units_are_averaged():
         assert model.fit(X, y).labels_.tolist() == [0, 0, 1]
 
 
+def test_where_a_fold_has_one_row_nothing_is_merged():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=9)
+    X = np.column_stack([x, x])
+    assert NonLinCFA(0.5).fit(X, x).n_groups_ == 2
+    assert NonLinCFA(0.5, cv=4).fit(X, x).n_groups_ == 1
+
+
 def test_units_and_origins_of_features_and_target_decide_nothing():
     X, y, _ = drawn(4)
     units, origins = 10.0 ** np.arange(X.shape[1]), np.arange(X.shape[1]) - 2.0
@@ -231,8 +239,8 @@ def test_they_stand_in_pipelines_and_say_what_was_averaged():
     [
         (NonLinCFA("auto"), "epsilon='auto' is not a number"),
         (GenLinCFA("poisson"), "epsilon='poisson' is not a number"),
-        (NonLinCFA(cv=30), "cv=30 cannot split 20 rows"),
-        (NonLinCFA(cv=15), "two of each or more are needed. Use fewer folds"),
+        (NonLinCFA(cv=1), "cv=1 cannot split 20 rows"),
+        (NonLinCFA(cv=KFold(15)), "two of each or more are needed. Use fewer folds"),
     ],
 )
 def test_what_cannot_be_is_refused_in_words(model, words):

@@ -8,6 +8,7 @@ on a map only, and its variants for aggregates other than the mean, are not here
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -136,9 +137,10 @@ class NonLinCFA(LinCFA):
 
     Notes
     -----
-    The authors' units are of all rows, those of the test folds included, and so are these. A group
-    is closed at 1000 members, as in their code. ``PairR2Aggregator`` judges by the rows it fits,
-    and takes the R2 that may be lost from the noise.
+    As in their code, units are of all rows, those of the test folds included; a group is closed at
+    1000 members; and where a fold has fewer than two rows, R2 is not defined and nothing is merged.
+    ``PairR2Aggregator`` judges by the rows it fits, and takes the R2 that may be lost from the
+    noise.
 
     Examples
     --------
@@ -160,6 +162,8 @@ class NonLinCFA(LinCFA):
     def _joins(self, sample: check.Sample, target: FloatArray) -> Joins:
         epsilon = check.read_number(self.epsilon, "epsilon")
         columns, aim = _standard(sample.inputs), _standard(target[:, None])[:, 0]
+        if isinstance(self.cv, Integral) and aim.size < 2 * int(self.cv):
+            return lambda members, candidates: np.zeros(candidates.size, dtype=bool)
         rows = check.read_folds(self.cv, sample, aim)
         folds = [_Fold(columns, aim, train, test) for train, test in rows]
 

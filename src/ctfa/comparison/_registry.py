@@ -188,14 +188,14 @@ METHODS: dict[str, Method] = {
     "NonLinCFA + LR": Method(
         _single(
             make_pipeline(rivals.NonLinCFA(), LinearRegression()),
-            nonlincfa__epsilon=[1e-4, 1e-3, 0.01, 0.1],
+            nonlincfa__epsilon=[1e-6, 1e-4, 1e-3, 0.01, 0.1],
         ),
         alone=True,
     ),
     "GenLinCFA + LR": Method(
         _single(
             make_pipeline(rivals.GenLinCFA(), LinearRegression()),
-            genlincfa__epsilon=[0.03, 0.1, 0.2, 0.4, 0.8],
+            genlincfa__epsilon=[0.01, 0.03, 0.1, 0.2, 0.4, 0.8],
         ),
         alone=True,
     ),
