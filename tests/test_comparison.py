@@ -577,6 +577,18 @@ def test_a_table_says_what_figures_on_its_data_should_be_read_with():
         assert ("leak a little into rows to learn from" in result.table()) == said
 
 
+def test_the_title_of_a_picture_stays_in_it_beside_long_names():
+    matplotlib = pytest.importorskip("matplotlib", reason="the comparison is drawn")
+    matplotlib.use("Agg")
+    name = "NonLinCTFA + LR (targets standardised)"
+    result = compare(read_problem(shared(n=6000), "a robot arm"), [name, "single LR"], seeds=2)
+    figure = result.plot().figure
+    figure.draw_without_rendering()
+    titles = [text for text in figure.findobj(matplotlib.text.Text) if "a robot" in text.get_text()]
+    assert len(titles) == 1
+    assert titles[0].get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_names_that_are_nearly_right_are_recognised():
     with pytest.raises(ValueError, match="no method 'single lr'; did you mean 'single LR'"):
         compare(shared(), ["single lr"])
