@@ -1,70 +1,167 @@
-"""LinCFA, NonLinCFA and GenLinCFA: thresholds where the true risks of both models cross."""
+"""LinCFA, NonLinCFA and GenLinCFA: the decisions of the authors' published rules, one by one."""
 
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq, minimize
-from sklearn.base import clone
-from sklearn.linear_model import LinearRegression, PoissonRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import GenLinCFA, LinCFA, NonLinCFA, SingleTaskRegressor
-from ctfa.baselines._deviance import deviances
-from ctfa.baselines._pairs import Pairs, grow
+from ctfa.baselines import GenLinCFA, LinCFA, NonLinCFA
+from ctfa.baselines._pairs import restart
 from ctfa.baselines._predecessors import correlation_threshold
-from ctfa.theory import feature_gain
+
+# The published rules, slowly and in plain steps: one pair at a time, every model fitted.
 
 
-def correlated(rng, n, rho, scales=(1.0, 1.0)):
-    """Two features of a correlation, with the standard deviations given."""
-    first = rng.normal(size=n)
-    second = rho * first + np.sqrt(1 - rho**2) * rng.normal(size=n)
-    return np.column_stack([first, second]) * scales
+def standard(column):
+    about = column - np.mean(column)
+    spread = np.sqrt(np.mean(about**2))
+    return about / spread if spread > 1e-12 else about
 
 
-def blocks(rng, n, sizes, within=0.3):
-    """Features in blocks that share a source, and the block of each."""
-    labels = np.repeat(np.arange(len(sizes)), sizes)
-    return rng.normal(size=(n, len(sizes)))[:, labels] + within * rng.normal(
-        size=(n, labels.size)
-    ), labels
+def joins_by_correlation(x1, x2, y, size):
+    both = LinearRegression().fit(np.column_stack([x1, x2]), y)
+    residual = y - both.predict(np.column_stack([x1, x2]))
+    noise = residual @ residual / (y.size - 3)
+    bound = 1 - 2 * noise / ((y.size - 1) * (both.coef_[0] - both.coef_[1]) ** 2)
+    return np.corrcoef(x1, x2)[0, 1] >= bound
+
+
+def mean_r2(columns, y, folds):
+    scores = []
+    for train, test in folds.split(columns):
+        model = LinearRegression().fit(columns[train], y[train])
+        scores.append(model.score(columns[test], y[test]))
+    return np.mean(scores)
+
+
+def joins_by_held_out_r2(epsilon, folds):
+    def joins(x1, x2, y, size):
+        mean = standard((size * x1 + x2) / (size + 1))[:, None]
+        pair = np.column_stack([x1, x2])
+        return mean_r2(pair, y, folds) - mean_r2(mean, y, folds) <= epsilon
+
+    return joins
+
+
+def joins_by_covariances(epsilon):
+    def joins(x1, x2, y, size):
+        covariances = abs(np.cov(x1, y)[0, 1]) + abs(np.cov(x2, y)[0, 1])
+        return covariances <= epsilon * np.mean((x1 + x2) ** 2) / 2
+
+    return joins
+
+
+def published(X, y, joins, largest):
+    """Take the first feature left; ask all others in turn; after a merge begin asking again."""
+    groups, left = [], list(range(X.shape[1]))
+    while left:
+        group = [left.pop(0)]
+        while len(group) < largest:
+            x1 = standard(X[:, group].mean(axis=1))
+            found = [
+                f for f in left if joins(x1, standard(X[:, f]), standard(y), len(group))
+            ]  # all asked, the first taken
+            if not found:
+                break
+            group.append(found[0])
+            left.remove(found[0])
+        groups.append(sorted(group))
+    return groups
+
+
+def drawn(seed):
+    """Blocks of features in any units, with signs, and a target that is linear or not."""
+    rng = np.random.default_rng(seed)
+    n, p = int(rng.integers(25, 120)), int(rng.integers(2, 9))
+    labels = rng.integers(0, 3, p)
+    X = rng.normal(size=(n, 3))[:, labels] * rng.choice([1.0, 1.0, -1.0], p)
+    X += rng.uniform(0.05, 1.5) * rng.normal(size=(n, p))
+    y = X @ (rng.normal(size=3)[labels] / p)
+    y = (y, np.tanh(y), y**2)[seed % 3] + rng.uniform(0.1, 1.5) * rng.normal(size=n)
+    return X * 10 ** rng.uniform(-2, 2, p) + 5.0, y, rng
+
+
+def groups_of(model):
+    return [sorted(group.tolist()) for group in model.partition_.groups]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_decisions_are_those_of_the_published_rules(seed):
+    X, y, rng = drawn(seed)
+    loss, share = 10 ** rng.uniform(-5, -1), rng.uniform(0.1, 1.2)
+    cases = [
+        (LinCFA(), joins_by_correlation),
+        (NonLinCFA(loss), joins_by_held_out_r2(loss, KFold(5))),
+        (
+            NonLinCFA(loss, cv=TimeSeriesSplit(3)),
+            joins_by_held_out_r2(loss, TimeSeriesSplit(3)),
+        ),
+        (GenLinCFA(share), joins_by_covariances(share)),
+    ]
+    for model, joins in cases:
+        assert groups_of(model.fit(X, y)) == published(X, y, joins, model.LARGEST)
+
+
+def test_the_rules_decide_both_ways_in_what_is_drawn():
+    found = {name: set() for name in ("LinCFA", "NonLinCFA", "GenLinCFA")}
+    for seed in range(12):
+        X, y, _ = drawn(seed)
+        for model in (LinCFA(), NonLinCFA(1e-3), GenLinCFA(0.5)):
+            found[type(model).__name__].add(model.fit(X, y).n_groups_ / X.shape[1])
+    assert all(len(shares) > 4 for shares in found.values())
+
+
+def test_rare_columns_that_a_fold_does_not_have_are_decided_as_by_refits():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 4))
+    X[:, 1] = np.arange(60) == 7  # constant in four of five folds' training rows, or in a test
+    X[:, 2] = np.arange(60) < 12  # constant in the training rows of the first fold
+    y = X[:, 0] + 3.0 * X[:, 2] + rng.normal(size=60)
+    for epsilon in (1e-3, 0.05):
+        expected = published(X, y, joins_by_held_out_r2(epsilon, KFold(5)), 1000)
+        assert groups_of(NonLinCFA(epsilon).fit(X, y)) == expected
+
+
+def test_after_a_merge_features_that_refused_are_asked_again():
+    asked = []
+
+    def joins(members, candidates):
+        asked.append((tuple(members), tuple(candidates.tolist())))
+        return (candidates == 2) | ((candidates == 1) & (len(members) == 2))
+
+    assert [group.tolist() for group in restart(4, joins, np.inf).groups] == [[0, 1, 2], [3]]
+    assert asked == [((0,), (1, 2, 3)), ((0, 2), (1, 3)), ((0, 2, 1), (3,))]
+
+
+def test_a_group_is_closed_at_the_authors_number_of_members():
+    def joins(members, candidates):
+        return np.ones(candidates.size, dtype=bool)
+
+    assert restart(7, joins, 3).sizes.tolist() == [3, 3, 1]
+    assert (GenLinCFA.LARGEST, NonLinCFA.LARGEST) == (500, 1000)
 
 
 # The threshold of LinCFA
 
 
-@given(noise=st.floats(0.01, 5.0), n=st.integers(5, 1000), w=st.floats(0.05, 3.0))
-def test_for_equal_scales_the_threshold_is_the_known_one(noise, n, w):
-    expected = max(1 - 2 * noise / ((n - 1) * 4.0 * w**2), -1.0)
-    assert correlation_threshold(noise, n, w, 2.0, 2.0) == pytest.approx(expected, abs=1e-9)
+def correlated(rng, n, rho):
+    """Two features of a correlation, in standard units."""
+    first = rng.normal(size=n)
+    return np.column_stack([first, rho * first + np.sqrt(1 - rho**2) * rng.normal(size=n)])
 
 
-def missed(rho, difference, scales):
-    """Variance of the signal that the mean of two features misses, from population moments."""
-    cov = np.array([[1.0, rho], [rho, 1.0]]) * np.outer(scales, scales)
-    w, ones = np.array([difference, 0.0]), np.ones(2)
-    return w @ cov @ w - (ones @ cov @ w) ** 2 / (ones @ cov @ ones)
-
-
-@given(
-    noise=st.floats(0.1, 5.0),
-    difference=st.floats(0.1, 3.0),
-    scale=st.floats(0.2, 5.0),
-    rho=st.floats(-0.99, 0.99),
-)
-def test_above_the_threshold_the_mean_misses_less_than_a_coefficient_costs(
-    noise, difference, scale, rho
-):
-    n = 50
-    threshold = correlation_threshold(noise, n, difference, 1.0, scale)
-    gain = noise / (n - 1) - missed(rho, difference, np.array([1.0, scale]))
-    if rho >= threshold:
-        assert gain >= -1e-9
-    elif rho >= 0.0:
-        assert gain <= 1e-9
+@given(noise=st.floats(0.1, 5.0), difference=st.floats(0.1, 3.0), rho=st.floats(-0.99, 0.99))
+def test_above_the_threshold_the_mean_misses_less_than_a_coefficient_costs(noise, difference, rho):
+    cov, w = np.array([[1.0, rho], [rho, 1.0]]), np.array([difference, 0.0])
+    missed = w @ cov @ w - (np.ones(2) @ cov @ w) ** 2 / cov.sum()
+    gain = noise / 49 - missed
+    above = rho - float(correlation_threshold(noise, 50, difference))
+    assert gain == pytest.approx(above * difference**2 / 2, abs=1e-9)
 
 
 def exact_risks(rng, n, rho, w, noise, repeats):
@@ -100,303 +197,56 @@ def test_at_the_threshold_the_true_risks_of_both_models_are_equal(n, difference)
     assert one > 1.1 * two
 
 
-def test_the_rule_is_an_f_statistic_of_equal_coefficients_at_most_one():
-    decided = []
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        X = correlated(rng, 40, 0.8, scales=(1.0, 1.5))
-        y = X @ [1.0, 0.8] + rng.normal(size=40)
-        both = LinearRegression().fit(X, y)
-        mean = X.mean(axis=1, keepdims=True)
-        left = np.sum((y - both.predict(X)) ** 2)
-        lost = np.sum((y - LinearRegression().fit(mean, y).predict(mean)) ** 2) - left
-        expected = lost / (left / 37) <= 1.0
-        decided.append(expected)
-        for model in (LinCFA(), NonLinCFA(), GenLinCFA()):
-            assert (model.fit(X, y).n_groups_ == 1) == expected
-    assert 10 < sum(decided) < 50
-
-
-def test_features_with_one_coefficient_meet_two_times_in_three():
-    # F with one degree of freedom is at most 1 with probability 0.68.
-    met = []
-    for seed in range(400):
-        rng = np.random.default_rng(seed)
-        X = correlated(rng, 60, 0.5)
-        met.append(LinCFA().fit(X, X.sum(axis=1) + rng.normal(size=60)).n_groups_ == 1)
-    assert np.mean(met) == pytest.approx(0.68, abs=0.07)
-
-
-def test_the_pairwise_fit_is_the_regression_on_both():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 4)) + rng.normal(size=(30, 1))
-    y = X @ [1.0, 2.0, 0.0, -1.0] + rng.normal(size=30)
-    X, y = X - X.mean(axis=0), y - y.mean()
-    pairs = Pairs.of(X[:, 0], X[:, 1:], y)
-    for k in range(3):
-        both = LinearRegression().fit(X[:, [0, k + 1]], y)
-        assert pairs.difference[k] == pytest.approx(both.coef_[0] - both.coef_[1])
-        assert pairs.residual[k] == pytest.approx(np.sum((y - both.predict(X[:, [0, k + 1]])) ** 2))
-        assert pairs.correlations[k] == pytest.approx(np.corrcoef(X[:, 0], X[:, k + 1])[0, 1])
-
-
-@pytest.mark.parametrize("model", [LinCFA(), NonLinCFA(), GenLinCFA()])
-def test_features_that_differ_by_rounding_are_averaged_and_constants_stay_alone(model):
+def test_copies_in_other_units_are_averaged():
     rng = np.random.default_rng(0)
     x = rng.normal(size=50)
-    X = np.column_stack([x, x + 1e-12 * rng.normal(size=50), np.full(50, 3.0)])
-    model = clone(model).fit(X, 2 * x + rng.normal(size=50))
-    assert model.labels_.tolist() == [0, 0, 1]
+    X = np.column_stack([x, 100.0 * x + 7.0, rng.normal(size=50)])
+    y = x - X[:, 2] + 0.1 * rng.normal(size=50)
+    for model in (LinCFA(), NonLinCFA(), GenLinCFA(0.8)):
+        assert model.fit(X, y).labels_.tolist() == [0, 0, 1]
 
 
-def test_groups_grow_over_the_features_left_in_the_order_given():
-    asked = []
-
-    def joins(members, candidates):
-        asked.append((tuple(members), tuple(candidates.tolist())))
-        return (candidates % 2 == members[0] % 2) & (candidates != 4)
-
-    assert [group.tolist() for group in grow(6, joins).groups] == [[0, 2], [1, 3, 5], [4]]
-    assert asked[0] == ((0,), (1, 2, 3, 4, 5))
-    assert asked[1] == ((0, 2), (3, 4, 5))  # feature 1 has been asked about this group
-
-
-def test_the_mean_of_a_group_weighs_its_members_alike():
-    rng = np.random.default_rng(3)
-    X, _ = blocks(rng, 500, [3, 2], within=0.02)
-    y = X @ [1.0, 1.0, 1.0, -2.0, -2.0] + rng.normal(size=500)
-    model = LinCFA().fit(X, y)
-    for column, group in zip(model.transform(X).T, model.partition_.groups, strict=True):
-        np.testing.assert_allclose(column, X[:, group].mean(axis=1))
-
-
-# NonLinCFA
-
-
-def test_the_automatic_epsilon_is_equation_seven_with_two_features_and_one():
+def test_where_a_fold_has_one_row_nothing_is_merged():
     rng = np.random.default_rng(0)
-    signs = []
-    for _ in range(40):
-        X = correlated(rng, 50, 0.7)
-        y = np.tanh(X @ [1.0, 0.4]) + 0.5 * rng.normal(size=50)
-        r2 = [LinearRegression().fit(Z, y).score(Z, y) for Z in (X, X.mean(axis=1)[:, None])]
-        left = (1 - r2[0]) * y.var() * 50 / 47
-        gain = feature_gain(left, y.var(ddof=1), r2[0], r2[1], 50, 2, 1)
-        signs.append(gain >= 0)
-        assert (NonLinCFA().fit(X, y).n_groups_ == 1) == signs[-1]
-        for epsilon in (0.01, 0.1):
-            assert (NonLinCFA(epsilon).fit(X, y).n_groups_ == 1) == (r2[0] - r2[1] <= epsilon)
-    assert 5 < sum(signs) < 35
+    x = rng.normal(size=9)
+    X = np.column_stack([x, x])
+    assert NonLinCFA(0.5).fit(X, x).n_groups_ == 2
+    assert NonLinCFA(0.5, cv=4).fit(X, x).n_groups_ == 1
 
 
-def test_features_of_opposite_sign_may_meet_in_the_general_rule_alone():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=80)
-    X = np.column_stack([x, -2.0 * x + 1e-3 * rng.normal(size=80)])
-    y = x + rng.normal(size=80)
-    assert NonLinCFA().fit(X, y).n_groups_ == 1
-    assert LinCFA().fit(X, y).n_groups_ == 2
+def test_units_and_origins_of_features_and_target_decide_nothing():
+    X, y, _ = drawn(4)
+    units, origins = 10.0 ** np.arange(X.shape[1]), np.arange(X.shape[1]) - 2.0
+    for model in (LinCFA(), NonLinCFA(1e-3), GenLinCFA(0.5)):
+        alone = [model.fit(X[:, [0, k]], y).n_groups_ for k in range(1, X.shape[1])]
+        moved = X * units + origins
+        again = [model.fit(moved[:, [0, k]], 8 * y - 3).n_groups_ for k in range(1, X.shape[1])]
+        assert alone == again
 
 
-def test_any_aggregate_may_be_asked_for():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(200, 3))
-    y = np.maximum(X[:, 0], X[:, 2]) + 0.1 * rng.normal(size=200)
-
-    def largest(columns):
-        return columns.max(axis=1)
-
-    model = NonLinCFA(aggregate=largest).fit(pd.DataFrame(X, columns=list("abc")), y)
-    assert model.get_feature_names_out().tolist() == ["largest(a, c)", "b"]
-    found = model.transform(pd.DataFrame(X, columns=list("abc")))
-    np.testing.assert_allclose(found, np.column_stack([np.maximum(X[:, 0], X[:, 2]), X[:, 1]]))
-    mean = NonLinCFA(aggregate=lambda columns: columns.mean(axis=1)).fit(X, y)
-    assert mean.labels_.tolist() == NonLinCFA().fit(X, y).labels_.tolist()
-
-
-# GenLinCFA
-
-
-@pytest.mark.parametrize("family", ["poisson", "binomial"])
-def test_deviances_are_those_of_a_generic_minimiser(family):
-    rng = np.random.default_rng(0)
-    designs = rng.normal(size=(3, 60, 2))
-    theta = 0.5 + designs[0] @ [0.8, -0.5]
-    if family == "poisson":
-        y = rng.poisson(np.exp(theta)).astype(float)
-    else:
-        y = (rng.random(60) < 1 / (1 + np.exp(-theta))).astype(float)
-    found = deviances(designs, y, family)
-    for design, value in zip(designs, found, strict=True):
-
-        def deviance(coef, design=design):
-            line = coef[0] + design @ coef[1:]
-            if family == "poisson":
-                own = np.where(y > 0, y * np.log(np.where(y > 0, y, 1.0)), 0.0) - y
-                return 2 * np.sum(own - (y * line - np.exp(line)))
-            return 2 * np.sum(np.logaddexp(0, line) - y * line)
-
-        assert value == pytest.approx(minimize(deviance, np.zeros(3)).fun, rel=1e-6)
-
-
-def test_two_classes_that_a_line_separates_have_no_deviance():
-    x = np.linspace(-1, 1, 20)
-    y = (x > 0).astype(float)
-    assert deviances(x[None, :, None], y, "binomial")[0] == pytest.approx(0.0, abs=1e-3)
-
-
-def poisson_risks(rng, n, w, rho, repeats, nodes):
-    """Expected deviances of a new row under both fitted models, less that under the truth."""
-    fresh, weights = nodes
-    true = np.exp(fresh @ w - 0.2)
-    risks = np.zeros((repeats, 2))
-    for k in range(repeats):
-        X = correlated(rng, n, rho)
-        y = rng.poisson(np.exp(X @ w - 0.2))
-        for column, reduce in enumerate((np.eye(2), np.full((2, 1), 0.5))):
-            model = PoissonRegressor(alpha=0.0, solver="newton-cholesky").fit(X @ reduce, y)
-            ratio = true / model.predict(fresh @ reduce)
-            risks[k, column] = 2 * weights @ (true * np.log(ratio) - true + true / ratio)
-    return risks.mean(axis=0)
-
-
-def quadrature(rho, n_nodes=12):
-    """Nodes and weights for the expectation over two correlated normal features."""
-    points, weights = np.polynomial.hermite_e.hermegauss(n_nodes)
-    first, second = (grid.ravel() for grid in np.meshgrid(points, points))
-    nodes = np.column_stack([first, rho * first + np.sqrt(1 - rho**2) * second])
-    return nodes, np.outer(weights, weights).ravel() / (2 * np.pi)
-
-
-def poisson_loss(difference, rho):
-    """Deviance of a new row that the best model of the mean has more than the truth."""
-    nodes, weights = quadrature(rho)
-    true = np.exp(nodes @ [0.4 + difference / 2, 0.4 - difference / 2] - 0.2)
-    mean = nodes.mean(axis=1)
-
-    def loss(coef):
-        line = coef[0] + coef[1] * mean
-        return 2 * weights @ (true * (np.log(true) - line) - true + np.exp(line))
-
-    return minimize(loss, [0.0, 0.5], tol=1e-12).fun
-
-
-def test_at_one_over_n_of_lost_deviance_the_true_risks_of_counts_are_equal():
-    n, rho = 150, 0.6
-    rng = np.random.default_rng(0)
-    even = brentq(lambda d: poisson_loss(d, rho) - 1 / n, 1e-3, 1.0)
-    at, near, far = (
-        poisson_risks(rng, n, np.array([0.4 + d / 2, 0.4 - d / 2]), rho, repeats, quadrature(rho))
-        for d, repeats in ((even, 250), (0.5 * even, 60), (1.7 * even, 60))
-    )
-    # Three coefficients against two, and what is missed: 3/n against 2/n + 1/n.
-    assert at[0] == pytest.approx(3 / n, rel=0.15)
-    assert at[1] == pytest.approx(at[0], rel=0.12)
-    assert near[1] < 0.9 * near[0]
-    assert far[1] > 1.1 * far[0]
-
-
-@pytest.mark.parametrize("family", ["poisson", "binomial"])
-def test_the_rule_for_counts_and_classes_is_a_likelihood_ratio_of_at_most_one(family):
-    met = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        X = correlated(rng, 150, 0.5)
-        theta = X.sum(axis=1) * 0.4
-        if family == "poisson":
-            y = rng.poisson(np.exp(theta))
-        else:
-            y = rng.random(150) < 1 / (1 + np.exp(-theta))
-        met.append(GenLinCFA(family).fit(X, y.astype(float)).n_groups_ == 1)
-    # Equal coefficients: the ratio is a squared normal, below 1 with probability 0.68.
-    assert np.mean(met) == pytest.approx(0.68, abs=0.09)
-
-
-# On data of their own model
-
-
-def held_out(model, seed, kind):
-    rng = np.random.default_rng(seed)
-    n = 60
-    X, labels = blocks(rng, n + 500, [8, 8, 8, 8], within=0.2)
-    y = X @ (np.array([1.0, -1.0, 0.5, 0.0])[labels] / 8)
-    y = np.tanh(y) if kind == "nonlinear" else y
-    noisy = y + rng.normal(size=n + 500)
-    return np.mean((model.fit(X[:n], noisy[:n]).predict(X[n:]) - y[n:]) ** 2)
-
-
-@pytest.mark.parametrize(
-    ("rule", "kind"),
-    [(LinCFA(), "linear"), (NonLinCFA(), "nonlinear"), (GenLinCFA(), "linear")],
-)
-def test_on_correlated_blocks_aggregation_beats_least_squares(rule, kind):
-    model = make_pipeline(rule, LinearRegression())
-    ours = [held_out(model, seed, kind) for seed in range(20)]
-    ols = [held_out(LinearRegression(), seed, kind) for seed in range(20)]
-    assert np.mean(ours) < 0.7 * np.mean(ols)
-
-
-def test_on_counts_aggregation_beats_a_model_of_all_features():
-    scores = []
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        X, labels = blocks(rng, 1100, [6, 6], within=0.2)
-        y = rng.poisson(np.exp(X @ (np.array([0.6, -0.6])[labels] / 6)))
-        single = PoissonRegressor(alpha=0.0, max_iter=1000)
-        model = make_pipeline(GenLinCFA("poisson"), PoissonRegressor(alpha=0.0, max_iter=1000))
-        scores.append([m.fit(X[:100], y[:100]).score(X[100:], y[100:]) for m in (model, single)])
-    ours, all_features = np.mean(scores, axis=0)
-    assert ours > all_features
-
-
-# With tasks, in pipelines
-
-
-def test_each_task_may_have_features_of_its_own_aggregation():
-    rng = np.random.default_rng(0)
-    X, _ = blocks(rng, 120, [3, 3], within=0.1)
-    Y = np.column_stack([X[:, :3].mean(axis=1), X[:, 3:].mean(axis=1) - X[:, 0]])
-    Y += 0.5 * rng.normal(size=Y.shape)
-    template = make_pipeline(LinCFA(), LinearRegression())
-    shared = SingleTaskRegressor(template).fit(X, Y)
-    for task in range(2):
-        alone = make_pipeline(LinCFA(), LinearRegression()).fit(X, Y[:, task])
-        np.testing.assert_allclose(shared.predict(X)[:, task], alone.predict(X))
-    ids = np.repeat(["a", "b"], 120)
-    own = SingleTaskRegressor(template).fit(np.vstack([X, X]), Y.T.ravel(), tasks=ids)
-    np.testing.assert_allclose(own.predict(X, tasks=["b"] * 120), shared.predict(X)[:, 1])
-
-
-def test_names_say_what_was_averaged():
+def test_they_stand_in_pipelines_and_say_what_was_averaged():
     rng = np.random.default_rng(0)
     x = rng.normal(size=60)
     frame = pd.DataFrame({"jan": x, "feb": x + 1e-3 * rng.normal(size=60), "rain": -(x**2)})
-    model = LinCFA().fit(frame, 2 * x + rng.normal(size=60))
-    assert model.get_feature_names_out()[0] == "mean(jan, feb)"
-    out = model.set_output(transform="pandas").transform(frame)
-    assert out.columns.tolist() == model.get_feature_names_out().tolist()
+    y = 2 * x + rng.normal(size=60)
+    for model in (LinCFA(), NonLinCFA(), GenLinCFA(1.0)):
+        assert model.fit(frame, y).get_feature_names_out()[0] == "mean(jan, feb)"
+        assert make_pipeline(model, LinearRegression()).fit(frame, y).predict(frame).shape == (60,)
 
 
 @pytest.mark.parametrize(
-    ("model", "target", "words"),
+    ("model", "words"),
     [
-        (NonLinCFA("none"), np.arange(9.0), "epsilon='none' is not a number"),
-        (NonLinCFA(aggregate="max"), np.arange(9.0), "aggregate='max' is not known; use one of"),
-        (NonLinCFA(aggregate=np.sum), np.arange(9.0), "it must give one finite number for each"),
-        (GenLinCFA("gamma"), np.arange(9.0), "family='gamma' is not known"),
-        (GenLinCFA("poisson"), np.arange(9.0) - 2, "y goes from -2 to 6, which are no counts"),
-        (GenLinCFA("binomial"), np.arange(9.0), "takes zeros and ones, both of them"),
+        (NonLinCFA("auto"), "epsilon='auto' is not a number"),
+        (GenLinCFA("poisson"), "epsilon='poisson' is not a number"),
+        (NonLinCFA(cv=1), "cv=1 cannot split 20 rows"),
+        (NonLinCFA(cv=KFold(15)), "two of each or more are needed. Use fewer folds"),
     ],
 )
-def test_what_cannot_be_is_refused_in_words(model, target, words):
-    X = np.random.default_rng(0).normal(size=(9, 2))
+def test_what_cannot_be_is_refused_in_words(model, words):
+    X = np.random.default_rng(0).normal(size=(20, 2))
     with pytest.raises(ValueError, match=words):
-        model.fit(X, target)
-
-
-def test_too_few_rows_are_refused_in_words():
-    with pytest.raises(ValueError, match="3 rows leave nothing of a regression on two features"):
-        LinCFA().fit([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]], [0.0, 1.0, 2.0])
+        model.fit(X, np.arange(20.0))
 
 
 CHECKS = parametrize_with_checks([LinCFA(), NonLinCFA(), GenLinCFA()]).mark

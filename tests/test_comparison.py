@@ -18,7 +18,7 @@ from ctfa.baselines import (
     ASORegressor,
     ClusteredLassoRegressor,
     ConvexASORegressor,
-    NonLinCFA,
+    PairR2Aggregator,
     SingleTaskRegressor,
     TaskSearchCV,
     TraceNormRegressor,
@@ -254,6 +254,28 @@ def test_where_some_tasks_have_fewer_inputs_each_is_served_by_itself_or_not_at_a
     result = compare(data, seeds=1, quick=True)
     assert {"mean", "single ridge", "CTFA + LR"} <= set(result.methods)
     assert "Left out (needs the same inputs for every task, and some have fewer): " in str(result)
+
+
+def test_a_method_that_gets_targets_as_given_says_so_and_has_a_twin_in_standard_units():
+    apart = {name for name, method in METHODS.items() if method.scale != "both"}
+    assert apart == {name for name in METHODS if name.endswith("(targets as given)")}
+    assert {name.partition(" (")[0] for name in apart} == {
+        f"NonLinCTFA + {regressor}" for regressor in ("LR", "SVR", "MLP")
+    }
+    for name in apart:
+        twin = METHODS[name.replace("as given", "standardised")]
+        assert (twin.scale, twin.recipe) == ("both", METHODS[name].recipe)
+
+
+@pytest.mark.parametrize("kind", ["shared", "own inputs"])
+def test_units_of_targets_decide_the_papers_groups_only_where_the_name_says_so(kind):
+    X, Y, *layout = DATA[kind]()
+    names = [f"NonLinCTFA + LR (targets {units})" for units in ("as given", "standardised")]
+    other = (X, Y * 10.0 ** np.arange(Y.shape[1]), *layout)
+    plain, scaled = (compare(data, names, seeds=2) for data in ((X, Y, *layout), other))
+    for name, same in zip(names, (False, True), strict=True):
+        figures = [result.of_tasks("nrmse", name) for result in (plain, scaled)]
+        assert np.allclose(*figures) == same
 
 
 def test_series_are_stacked_in_units_of_their_own():
@@ -548,11 +570,32 @@ def test_what_is_stored_is_run_again_where_asked(tmp_path):
     assert len(FITS) == 4
 
 
+def test_a_table_says_what_figures_on_its_data_should_be_read_with():
+    X, Y = shared()
+    for name, said in (("po-basins", True), ("groups", False), ("mine", False)):
+        result = compare(read_problem((X, Y), name), ["mean"], seeds=1)
+        assert ("leak a little into rows to learn from" in result.table()) == said
+
+
+def test_the_title_of_a_picture_stays_in_it_beside_long_names():
+    matplotlib = pytest.importorskip("matplotlib", reason="the comparison is drawn")
+    matplotlib.use("Agg")
+    name = "NonLinCTFA + LR (targets standardised)"
+    result = compare(read_problem(shared(n=6000), "a robot arm"), [name, "single LR"], seeds=2)
+    figure = result.plot().figure
+    figure.draw_without_rendering()
+    titles = [text for text in figure.findobj(matplotlib.text.Text) if "a robot" in text.get_text()]
+    assert len(titles) == 1
+    assert titles[0].get_window_extent().x1 <= figure.bbox.x1
+
+
 def test_names_that_are_nearly_right_are_recognised():
     with pytest.raises(ValueError, match="no method 'single lr'; did you mean 'single LR'"):
         compare(shared(), ["single lr"])
     with pytest.raises(ValueError, match="no data set 'scool'; did you mean 'school'"):
         compare("scool")
+    with pytest.raises(ValueError, match=r"did you mean '.*LR \(targets as given\)' or '.*LR \("):
+        compare(shared(), ["NonLinCTFA + LR"])
     assert read_name("po_basins") == "po-basins"
 
 
@@ -656,10 +699,13 @@ def changed(size, at, by):
         (Ridge(np.ones(2)), Ridge(1.0 + changed(2, 1, 1e-12))),
         (Ridge([0.0] * 40), Ridge([0.0] * 35 + [1.0] * 5)),
         (Ridge(csr_matrix(np.eye(3))), Ridge(csr_matrix(np.eye(3)[::-1]))),
-        (NonLinCFA(aggregate=lambda c: c.max(1)), NonLinCFA(aggregate=lambda c: c.min(1))),
         (
-            NonLinCFA(aggregate=partial(np.max, axis=1)),
-            NonLinCFA(aggregate=partial(np.max, axis=0)),
+            PairR2Aggregator(aggregate=lambda c: c.max(1)),
+            PairR2Aggregator(aggregate=lambda c: c.min(1)),
+        ),
+        (
+            PairR2Aggregator(aggregate=partial(np.max, axis=1)),
+            PairR2Aggregator(aggregate=partial(np.max, axis=0)),
         ),
     ],
     ids=["long array", "digits", "long list", "sparse", "lambda", "partial"],
@@ -672,7 +718,7 @@ def test_estimators_that_print_alike_are_not_taken_for_each_other(one, other):
 
 def test_the_same_function_written_again_is_the_same():
     def made(power):
-        return NonLinCFA(aggregate=lambda columns: (columns**power).mean(axis=1))
+        return PairR2Aggregator(aggregate=lambda columns: (columns**power).mean(axis=1))
 
     problem = read_problem(shared())
     assert run_of(problem, made(2)).key == run_of(problem, made(2)).key

@@ -324,6 +324,26 @@ def test_po_basins_differ_in_what_they_have():
     np.testing.assert_array_equal(np.diff(bunch.time), np.timedelta64(7, "D"))
 
 
+def test_po_basins_name_their_licence_and_what_leaks():
+    text = " ".join(datasets.describe_dataset("po_basins").split())
+    assert "Apache-2.0" in text
+    assert "climateintelligence/Droughts" in text
+    for words in (text, " ".join(datasets.load_po_basins.__doc__.split())):
+        assert "over all years" in words
+        assert "interpolated to weeks" in words
+
+
+@pytest.mark.data
+def test_po_basins_leak_as_they_say():
+    anomalies, index = loaded("po_basins").target, loaded("po_basins", values="normal").target
+    bends = np.abs(np.diff(index, 2, axis=0))
+    assert np.mean(bends < 1e-9) > 0.15  # on straight lines between what was seen
+    weeks = np.array([date.isocalendar()[1] for date in loaded("po_basins").time.astype(object)])
+    means = [anomalies[weeks == week].mean(axis=0) for week in range(1, 53)]
+    first = [anomalies[:520][weeks[:520] == week].mean(axis=0) for week in range(1, 53)]
+    assert np.abs(means).mean() < 0.25 * np.abs(first).mean()
+
+
 @pytest.mark.data
 def test_po_basins_have_values_beside_anomalies():
     anomalies, normal = loaded("po_basins"), loaded("po_basins", values="normal")

@@ -1,11 +1,13 @@
 """What the documents show can be run."""
 
+import csv
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from ctfa.comparison import METHODS
 from problems import make_problem
 
 ROOT = Path(__file__).parent.parent
@@ -52,3 +54,18 @@ def test_every_command_that_the_documents_name_is_there():
     for document in ("README.md", "CHANGELOG.md", "PAPER.md", *map(str, ROOT.glob("docs/*.md"))):
         text = (ROOT / document).read_text(encoding="utf-8")
         assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets, document
+
+
+def test_the_table_of_rivals_is_that_of_the_stored_results():
+    text = (ROOT / "docs" / "baselines.md").read_text(encoding="utf-8")
+    lines = text[text.index("| method | School, 139 |") :].partition("\n\n")[0].splitlines()
+    stored = []
+    for folder in ("school", "school-27", "random/sarcos", "sarcos"):
+        path = ROOT / "results" / "baselines" / folder / "nrmse.csv"
+        with path.open(encoding="utf-8", newline="") as file:
+            stored.append({row["method"]: float(row["mean"]) for row in csv.DictReader(file)})
+    assert set().union(*stored) <= set(METHODS)
+    for line in lines[2:]:
+        name, *cells = (cell.strip(" `*") for cell in line.strip("|").split("|"))
+        figures = [f"{table[name]:.4f}" if name in table else "not run" for table in stored]
+        assert cells == figures, name

@@ -189,6 +189,7 @@ def aggregations() -> list[Method]:
         of("paper", lambda m: paper("standard"), "the paper's Phase I, targets standardised"),
         of("paper raw", lambda m: paper("none"), "the paper's Phase I, raw units", raw=True),
         of("paper I+II", lambda m: nonlinctfa(), "the paper's both phases, raw units", raw=True),
+        of("paper I+II std", lambda m: nonlinctfa(), "the same, targets standardised"),
         of("ours", ours, "risk criterion, mean head"),
         of("ours 1.5", lambda m: ours(1.5), "the same with max_loss=1.5"),
         of("ours shrink", lambda m: ours(m, head="shrink"), "shrink head"),

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from sets import SETS, OwnInputs
+from sets import CAUTIONS, SETS, OwnInputs
 from sklearn.linear_model import RidgeCV
 from sklearn.model_selection import KFold
 
@@ -90,6 +90,8 @@ def table(results: list[Result]) -> Iterator[str]:
         rival = np.array([row.error for row in rows if row.method == RIVAL])
         shown = ", ".join(f"{error:.3f}" for error in rival)
         yield f"\n{name}: {RIVAL} errs by {shown} of a variance"
+        if name in CAUTIONS:
+            yield f"  {CAUTIONS[name]}"
         for method in METHODS:
             own = [row for row in rows if row.method == method]
             ratio = np.array([row.error for row in own]) / rival

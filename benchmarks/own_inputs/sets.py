@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa.datasets import load_cru_iberia, load_french_basins, load_po_basins, load_traffic
+from ctfa.datasets._po_basins import LEAK
 
 
 class OwnInputs(NamedTuple):
@@ -40,6 +41,9 @@ def french_basins() -> OwnInputs:
     """19 French catchments: log streamflow from rain of the last days and months, T and E."""
     return _of(load_french_basins())
 
+
+#: What figures on a set should be read with.
+CAUTIONS = {"Po basins": LEAK}
 
 SETS: dict[str, Callable[[], OwnInputs]] = {
     "Po basins": po_basins,

@@ -11,6 +11,7 @@ from ctfa.baselines._matched import MatchedGroupsRegressor
 from ctfa.baselines._matrix_penalties import DirtyRegressor, L21Regressor, TraceNormRegressor
 from ctfa.baselines._mean_regularized import MeanRegularizedRegressor
 from ctfa.baselines._one_model import PooledOffsetsRegressor, PooledRegressor
+from ctfa.baselines._pair_rules import PairDevianceAggregator, PairR2Aggregator
 from ctfa.baselines._predecessors import GenLinCFA, LinCFA, NonLinCFA
 from ctfa.baselines._random import RandomRegressor
 from ctfa.baselines._reduced_rank import ReducedRankRegressor
@@ -33,6 +34,8 @@ __all__ = [
     "MeanRegularizedRegressor",
     "NonLinCFA",
     "OSCARRegressor",
+    "PairDevianceAggregator",
+    "PairR2Aggregator",
     "PooledOffsetsRegressor",
     "PooledRegressor",
     "RandomRegressor",

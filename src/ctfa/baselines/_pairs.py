@@ -94,6 +94,24 @@ def grow(n_features: int, joins: Joins) -> Partition:
     return Partition.from_groups(groups)
 
 
+def restart(n_features: int, joins: Joins, largest: float) -> Partition:
+    """Groups by the loop of the authors' code: after each merge ask all features left once more.
+
+    A feature that one member refused may join two. A group of ``largest`` members is closed.
+    """
+    groups = []
+    waiting = list(range(n_features))
+    while waiting:
+        members = [waiting.pop(0)]
+        while waiting and len(members) < largest:
+            accepted = np.flatnonzero(joins(members, np.array(waiting)))
+            if not accepted.size:
+                break
+            members.append(waiting.pop(int(accepted[0])))
+        groups.append(members)
+    return Partition.from_groups(groups)
+
+
 class PairAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Replace groups of features by their means; a method implements ``_joins``."""
 
@@ -120,7 +138,7 @@ class PairAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 f"{sample.n_samples} rows leave nothing of a regression on two features to "
                 f"estimate its noise from: pass more than {N_PARAMETERS}."
             )
-        self.partition_ = grow(sample.inputs.shape[1], self._joins(sample.inputs, target))
+        self.partition_ = self._grown(sample.inputs.shape[1], self._joins(sample, target))
         self.labels_ = self.partition_.labels
         self.n_groups_ = self.partition_.n_groups
         return self
@@ -136,8 +154,11 @@ class PairAggregator(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         names = check.read_feature_names(self, input_features)
         return np.array(group_names(self.partition_, names), dtype=object)
 
-    def _joins(self, inputs: FloatArray, target: FloatArray) -> Joins:
+    def _joins(self, sample: check.Sample, target: FloatArray) -> Joins:
         raise NotImplementedError
+
+    def _grown(self, n_features: int, joins: Joins) -> Partition:
+        return grow(n_features, joins)
 
     def _aggregated(self, inputs: FloatArray) -> FloatArray:
         return np.asarray(self.partition_.mean(inputs))

@@ -1,45 +1,36 @@
 """Feature aggregation by the authors of the paper before it: LinCFA, NonLinCFA, GenLinCFA.
 
-Of the two papers (arXiv 2303.14734 and 2306.11143) the abstracts were at hand and the paper's own
-account of them (its Corollary 2, with two features and one), not their theorems. What follows is
-derived from the bias-variance analysis that these state; each class says what it derives.
+Written from the rules that their published code follows (the repositories PaperLinCFA and
+PaperNon_Gen_LinCFA of PaoloBonettiPolimi on GitHub), without its code. Its option to ask neighbours
+on a map only, and its variants for aggregates other than the mean, are not here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ctfa import _validation as check
-from ctfa.baselines._deviance import FAMILIES, deviances
-from ctfa.baselines._pairs import (
-    N_PARAMETERS,
-    Joins,
-    PairAggregator,
-    Pairs,
-    centred,
-    pair_joins,
-)
+from ctfa.baselines._pairs import N_PARAMETERS, Joins, PairAggregator, Pairs, restart
+from ctfa.core.partition import Partition
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Singular values of two columns below this part of the larger are zero, as in LinearRegression.
+RANK = 1e-6
 
 
 def correlation_threshold(
-    noise_variance: ArrayLike,
-    n_samples: int,
-    difference: ArrayLike,
-    scale_1: ArrayLike = 1.0,
-    scale_2: ArrayLike = 1.0,
+    noise_variance: ArrayLike, n_samples: int, difference: ArrayLike
 ) -> FloatArray:
-    """Correlation from which on the mean of two features predicts better than both.
+    """Correlation from which on the mean of two features in standard units predicts better.
 
     With target ``w_1 x_1 + w_2 x_2`` and noise of variance s2, one coefficient less saves
-    ``s2 / (n - 1)`` of model variance, and the mean misses
-    ``(w_1 - w_2)^2 S_1^2 S_2^2 (1 - rho^2) / var(x_1 + x_2)`` of the signal, S the standard
-    deviations. The two are equal at a root of a quadratic in rho; for equal S it is
-    ``1 - 2 s2 / ((n - 1) S^2 (w_1 - w_2)^2)``.
+    ``s2 / (n - 1)`` of model variance, and the mean misses ``(w_1 - w_2)^2 (1 - rho) / 2`` of the
+    signal: they are equal at ``1 - 2 s2 / ((n - 1) (w_1 - w_2)^2)``.
 
     Parameters
     ----------
@@ -48,39 +39,32 @@ def correlation_threshold(
     n_samples : int
     difference : float or array
         ``w_1 - w_2``.
-    scale_1, scale_2 : float or array, default=1.0
-        Standard deviations of the two features.
 
     Returns
     -------
     ndarray
-        The threshold; -1 where any correlation will do.
+        The threshold; minus infinity where the coefficients are equal.
 
     Examples
     --------
     >>> float(correlation_threshold(1.0, 101, 0.5))
     0.92
     """
-    saved = np.asarray(noise_variance, dtype=float) / (n_samples - 1)
-    first, second = np.asarray(scale_1, dtype=float), np.asarray(scale_2, dtype=float)
-    # signal rho^2 + 2 half rho + rest >= 0, where half and rest come from the variance of the sum.
-    signal = (np.asarray(difference, dtype=float) * first * second) ** 2
-    half = saved * first * second
-    rest = saved * (first**2 + second**2) - signal
-    under = half**2 - signal * rest
-    crosses = (under >= 0.0) & (signal > 0.0)
-    root = (np.sqrt(np.where(crosses, under, 0.0)) - half) / np.where(crosses, signal, 1.0)
-    return np.where(crosses, np.maximum(root, -1.0), -1.0)
+    apart = np.asarray(difference, dtype=float) ** 2
+    missed = np.where(apart > 0.0, (n_samples - 1) * apart / 2.0, 1.0)
+    threshold = 1.0 - np.asarray(noise_variance, dtype=float) / missed
+    return np.where(apart > 0.0, threshold, -np.inf)
 
 
 class LinCFA(PairAggregator):
     """Average features whose correlation is large enough, by a bivariate linear analysis.
 
     Bonetti, Metelli and Restelli (2024), "Interpretable linear dimensionality reduction based on
-    bias-variance analysis", Data Mining and Knowledge Discovery 38. A block of features and a
-    candidate, in the order given, are averaged where their correlation reaches the threshold at
-    which the mean predicts as well as the two: `correlation_threshold`, with the coefficients and
-    the noise (on ``n - 3`` degrees of freedom) of the regression of the target on these two.
+    bias-variance analysis", Data Mining and Knowledge Discovery 38, as in the authors' published
+    code. The mean of a block, a candidate and the target are put into standard units. The candidate
+    joins where its correlation with the block reaches `correlation_threshold`, with the
+    coefficients and the noise (on ``n - 3`` degrees of freedom) of the regression of the target on
+    the two. After each merge all features left are asked once more, in the order given.
 
     Attributes
     ----------
@@ -94,12 +78,9 @@ class LinCFA(PairAggregator):
 
     Notes
     -----
-    Derived, and not read in the original: the threshold for features of different variances, the
-    estimates in place of what is not known, and that a candidate is compared with the mean of all
-    members, weighted as it will be. With estimates, the rule is that the F statistic of equal
-    coefficients is at most 1, and two features that deserve one coefficient stay apart about one
-    time in three. Other features count as noise here, which they are only where they do not
-    correlate with the two; ``FeatureAggregator`` looks at all of them.
+    The block is put into standard units before it is compared, so that a block of many weighs no
+    more than the candidate; what replaces the group is the mean of all members, in the units given:
+    standardise features first, as the authors do. A feature that does not vary joins nothing.
 
     Examples
     --------
@@ -113,39 +94,41 @@ class LinCFA(PairAggregator):
     array(['mean(x0, x1, x2)', 'x3'], dtype=object)
     """
 
-    def _joins(self, inputs: FloatArray, target: FloatArray) -> Joins:
-        n_samples = target.size
+    #: Members at which the authors' code closes a group; here it does not.
+    LARGEST = np.inf
 
-        def decide(pairs: Pairs) -> BoolArray:
-            threshold = correlation_threshold(
-                pairs.residual / (n_samples - N_PARAMETERS),
-                n_samples,
-                pairs.difference,
-                np.sqrt(pairs.block_variance),
-                np.sqrt(pairs.variances),
-            )
-            return np.asarray(pairs.correlations >= threshold)
+    def _joins(self, sample: check.Sample, target: FloatArray) -> Joins:
+        columns, aim = _standard(sample.inputs), _standard(target[:, None])[:, 0]
 
-        return pair_joins(inputs, target, decide)
+        def joins(members: Sequence[int], candidates: IntArray) -> BoolArray:
+            pairs = Pairs.of(_block(sample.inputs, members), columns[:, candidates], aim)
+            noise = pairs.residual / (aim.size - N_PARAMETERS)
+            moving = (pairs.variances > 0.0) & (pairs.block_variance > 0.0)
+            threshold = correlation_threshold(noise, aim.size, pairs.difference)
+            return np.asarray(moving & (pairs.correlations >= threshold))
+
+        return joins
+
+    def _grown(self, n_features: int, joins: Joins) -> Partition:
+        return restart(n_features, joins, self.LARGEST)
 
 
-class NonLinCFA(PairAggregator):
-    """Aggregate features where a linear model loses less R2 than one coefficient costs.
+class NonLinCFA(LinCFA):
+    """Average features where held-out R2 of a linear model loses at most ``epsilon``.
 
     Bonetti, Metelli and Restelli (2023), "Nonlinear feature aggregation: two algorithms driven by
-    theory", arXiv 2306.11143. The target is any function of the features and noise of variance s2.
-    A linear model of two features against one of their aggregate: the aggregate saves
-    ``s2 / (n - 1)`` of model variance, and costs the variance of the target times the R2 that is
-    lost, which is Eq. 7 of the paper with two features and one.
+    theory", arXiv 2306.11143, as in the authors' published code. The mean of a block, a candidate
+    and the target are put into standard units. Two linear models are judged by their mean R2 over
+    folds: of both, and of their mean, weighted by the number of members. The candidate joins where
+    the second is at most ``epsilon`` worse. After each merge all features left are asked once more.
 
     Parameters
     ----------
-    epsilon : float or "auto", default="auto"
-        R2 that may be lost. ``"auto"``: ``s2 / ((n - 1) var(y))``, with the residual variance of
-        the two features, on ``n - 3`` degrees of freedom, for s2.
-    aggregate : "mean" or callable, default="mean"
-        What a group is replaced by; a callable takes the columns of its members, (n, k), and gives
-        one, (n,). To aggregate transformed features, put a ``FunctionTransformer`` in front.
+    epsilon : float, default=1e-4
+        R2 that may be lost: a larger one merges more. The authors try 0.1 down to 1e-7.
+    cv : int or splitter, default=5
+        Folds; a number of them are of consecutive rows. The authors' ``n_val=-5`` is
+        ``cv=TimeSeriesSplit(5)``.
 
     Attributes
     ----------
@@ -154,9 +137,10 @@ class NonLinCFA(PairAggregator):
 
     Notes
     -----
-    Derived, and not read in the original: the estimates. What two features leave holds the
-    signal of the others and what is not linear, besides the noise; it is what the coefficients of
-    these two vary by. With means this is LinCFA, except that features of opposite sign may meet.
+    As in their code, units are of all rows, those of the test folds included; a group is closed at
+    1000 members; and where a fold has fewer than two rows, R2 is not defined and nothing is merged.
+    ``PairR2Aggregator`` judges by the rows it fits, and takes the R2 that may be lost from the
+    noise.
 
     Examples
     --------
@@ -164,99 +148,47 @@ class NonLinCFA(PairAggregator):
     >>> from ctfa.baselines import NonLinCFA
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(80, 3))
-    >>> y = np.maximum(X[:, 0], X[:, 1]) + 0.1 * rng.normal(size=80)
-    >>> NonLinCFA(aggregate=lambda columns: columns.max(axis=1)).fit(X, y).labels_
+    >>> y = np.tanh(X[:, 0] + X[:, 1]) + 0.1 * rng.normal(size=80)
+    >>> NonLinCFA(0.01).fit(X, y).labels_
     array([0, 0, 1])
     """
 
-    def __init__(
-        self,
-        epsilon: float | str = "auto",
-        *,
-        aggregate: str | Callable[[FloatArray], FloatArray] = "mean",
-    ) -> None:
+    LARGEST = 1000
+
+    def __init__(self, epsilon: float = 1e-4, *, cv: Any = 5) -> None:
         self.epsilon = epsilon
-        self.aggregate = aggregate
+        self.cv = cv
 
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """Names such as ``mean(a, b)``; with a callable its name, or ``aggregate(a, b)``."""
-        names = super().get_feature_names_out(input_features)
-        if not callable(self.aggregate):
-            return names
-        word = getattr(self.aggregate, "__name__", "aggregate").replace("<lambda>", "aggregate")
-        grouped = self.partition_.sizes > 1
-        changed = [
-            word + name.removeprefix("mean") if many else name
-            for name, many in zip(names, grouped.tolist(), strict=True)
-        ]
-        return np.array(changed, dtype=object)
-
-    def _joins(self, inputs: FloatArray, target: FloatArray) -> Joins:
-        n_samples = target.size
-        automatic = isinstance(self.epsilon, str) and self.epsilon == "auto"
-        epsilon = 0.0 if automatic else check.read_number(self.epsilon, "epsilon", " or 'auto'")
-        total = float(np.sum(centred(inputs, target)[1] ** 2))
-
-        def allowed(residual: FloatArray) -> FloatArray:
-            if automatic:
-                return residual / (n_samples - N_PARAMETERS)
-            return np.full_like(residual, epsilon * total)
-
-        if not callable(self.aggregate):
-            check.require(self.aggregate, ["mean"], "aggregate")
-            return pair_joins(
-                inputs, target, lambda pairs: np.asarray(pairs.lost <= allowed(pairs.residual))
-            )
-        return self._general_joins(inputs, target, allowed)
-
-    def _general_joins(
-        self, inputs: FloatArray, target: FloatArray, allowed: Callable[[FloatArray], FloatArray]
-    ) -> Joins:
-        """The same where the aggregate is not in the span of the two."""
+    def _joins(self, sample: check.Sample, target: FloatArray) -> Joins:
+        epsilon = check.read_number(self.epsilon, "epsilon")
+        columns, aim = _standard(sample.inputs), _standard(target[:, None])[:, 0]
+        if isinstance(self.cv, Integral) and aim.size < 2 * int(self.cv):
+            return lambda members, candidates: np.zeros(candidates.size, dtype=bool)
+        rows = check.read_folds(self.cv, sample, aim)
+        folds = [_Fold(columns, aim, train, test) for train, test in rows]
 
         def joins(members: Sequence[int], candidates: IntArray) -> BoolArray:
-            block = self._column(inputs[:, members])
-            answers = np.zeros(candidates.size, dtype=bool)
-            for place, candidate in enumerate(candidates.tolist()):
-                both, aim = centred(np.column_stack([block, inputs[:, candidate]]), target)
-                apart = Pairs.of(both[:, 0], both[:, 1:], aim).residual
-                one = self._column(inputs[:, [*members, candidate]])
-                together = Pairs.of(*_alone(one, target)).residual
-                answers[place] = (together - apart <= allowed(apart))[0]
-            return answers
+            block = _block(sample.inputs, members)
+            lost = [fold.lost_r2(block, len(members), candidates) for fold in folds]
+            return np.asarray(np.mean(lost, axis=0) <= epsilon)
 
         return joins
 
-    def _column(self, columns: FloatArray) -> FloatArray:
-        if not callable(self.aggregate) or columns.shape[1] == 1:
-            return np.asarray(columns.mean(axis=1))
-        column = np.asarray(self.aggregate(columns), dtype=float)
-        if column.shape != columns.shape[:1] or not np.isfinite(column).all():
-            raise ValueError(
-                f"aggregate gave an array of shape {column.shape} for columns of shape "
-                f"{columns.shape}: it must give one finite number for each row."
-            )
-        return column
 
-    def _aggregated(self, inputs: FloatArray) -> FloatArray:
-        if not callable(self.aggregate):
-            return super()._aggregated(inputs)
-        return np.column_stack([self._column(inputs[:, group]) for group in self.partition_.groups])
-
-
-class GenLinCFA(PairAggregator):
-    """Average features where a generalised linear model loses less deviance than it saves.
+class GenLinCFA(LinCFA):
+    """Average features whose covariances with the target are small beside their own variance.
 
     Bonetti, Metelli and Restelli (2023), "Nonlinear feature aggregation: two algorithms driven by
-    theory", arXiv 2306.11143, for targets of an exponential family with its canonical link. A
-    model of two features against one of their mean, both with an intercept and fitted by maximum
-    likelihood: the features are averaged where that raises the deviance by the dispersion or less.
+    theory", arXiv 2306.11143, for generalised linear models, as in the authors' published code. The
+    mean of a block x1, a candidate x2 and the target y are put into standard units. The candidate
+    joins where ``|cov(x1, y)| + |cov(x2, y)| <= epsilon var(x1 + x2) / 2``. After each merge all
+    features left are asked once more.
 
     Parameters
     ----------
-    family : {"gaussian", "poisson", "binomial"}, default="gaussian"
-        Distribution of the target: numbers; counts or other numbers from 0 up; zeros and ones. The
-        dispersion is 1, for "gaussian" the residual variance on ``n - 3`` degrees of freedom.
+    epsilon : float, default=0.5
+        A larger one merges more: for features of correlation r with each other and c with the
+        target, those with ``2 c <= epsilon (1 + r)``. The authors try 0.375 to 0.9.
 
     Attributes
     ----------
@@ -265,11 +197,9 @@ class GenLinCFA(PairAggregator):
 
     Notes
     -----
-    Derived, and not read in the original: by the expansion of the likelihood about its best
-    coefficients, each coefficient estimated from n rows adds dispersion / n to the expected
-    deviance of a new row, so that the mean of two features breaks even where the best model of it
-    has this much more deviance a row than the best of both. Counts more dispersed than Poisson's
-    have a larger price, and too few features are averaged. "gaussian" is ``NonLinCFA()``.
+    As in their code, covariances divide by ``n - 1`` and variances by n; a group is closed at 500
+    members; nothing but the target's units depends on its family. ``PairDevianceAggregator`` fits
+    generalised linear models and compares what they lose.
 
     Examples
     --------
@@ -279,47 +209,77 @@ class GenLinCFA(PairAggregator):
     >>> common = rng.normal(size=(200, 1))
     >>> X = np.hstack([common + 0.1 * rng.normal(size=(200, 2)), rng.normal(size=(200, 1))])
     >>> y = rng.poisson(np.exp(0.5 * X[:, :2].mean(axis=1) - 0.5 * X[:, 2]))
-    >>> GenLinCFA("poisson").fit(X, y).get_feature_names_out()
+    >>> GenLinCFA().fit(X, y).get_feature_names_out()
     array(['mean(x0, x1)', 'x2'], dtype=object)
     """
 
-    def __init__(self, family: str = "gaussian") -> None:
-        self.family = family
+    LARGEST = 500
 
-    def __sklearn_tags__(self) -> Any:
-        """Say what targets a family takes."""
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.family == "poisson"
-        return tags
+    def __init__(self, epsilon: float = 0.5) -> None:
+        self.epsilon = epsilon
 
-    def _joins(self, inputs: FloatArray, target: FloatArray) -> Joins:
-        check.require(self.family, ["gaussian", *FAMILIES], "family")
-        _require_family(target, self.family)
+    def _joins(self, sample: check.Sample, target: FloatArray) -> Joins:
+        epsilon = check.read_number(self.epsilon, "epsilon")
+        columns, aim = _standard(sample.inputs), _standard(target[:, None])[:, 0]
 
-        def decide(pairs: Pairs) -> BoolArray:
-            if self.family == "gaussian":
-                return np.asarray(pairs.lost <= pairs.residual / (target.size - N_PARAMETERS))
-            both = np.stack([pairs.along.T, pairs.beside.T], axis=2)
-            one = deviances(both[:, :, :1], target, self.family)
-            return np.asarray(one - deviances(both, target, self.family) <= 1.0)
+        def joins(members: Sequence[int], candidates: IntArray) -> BoolArray:
+            block, others = _block(sample.inputs, members), columns[:, candidates]
+            covariances = (abs(aim @ block) + np.abs(aim @ others)) / (aim.size - 1)
+            return np.asarray(covariances <= epsilon * np.var(block[:, None] + others, axis=0) / 2)
 
-        return pair_joins(inputs, target, decide)
+        return joins
 
 
-def _alone(column: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """One feature beside a column of zeros, for a regression on it alone."""
-    columns, aim = centred(np.column_stack([column, np.zeros_like(column)]), target)
-    return columns[:, 0], columns[:, 1:], aim
+def _standard(columns: FloatArray) -> FloatArray:
+    """Columns of mean 0 and variance 1; zero where they do not vary."""
+    moving = check.is_varying(columns)
+    about = np.where(moving, columns - columns.mean(axis=0), 0.0)
+    return np.asarray(about / np.where(moving, about.std(axis=0), 1.0))
 
 
-def _require_family(target: FloatArray, family: str) -> None:
-    if family == "poisson" and (target.min() < 0.0 or target.max() <= 0.0):
-        raise ValueError(
-            f"y goes from {target.min():g} to {target.max():g}, which are no counts: family="
-            "'poisson' takes numbers from 0 up, not all of them 0."
-        )
-    if family == "binomial" and not np.array_equal(np.unique(target), [0.0, 1.0]):
-        raise ValueError(
-            f"y holds {np.unique(target)[:4]}: family='binomial' takes zeros and ones, both of "
-            "them."
-        )
+def _block(inputs: FloatArray, members: Sequence[int]) -> FloatArray:
+    """The mean of a group so far, in standard units."""
+    return _standard(inputs[:, members].mean(axis=1, keepdims=True))[:, 0]
+
+
+class _Fold:
+    """Least squares on training rows, with intercepts, judged by R2 on test rows."""
+
+    def __init__(
+        self, columns: FloatArray, aim: FloatArray, train: IntArray, test: IntArray
+    ) -> None:
+        self.train, self.test = train, test
+        centre, level = columns[train].mean(axis=0), aim[train].mean()
+        self.known, self.asked = columns[train] - centre, columns[test] - centre
+        self.aim, self.wanted = aim[train] - level, aim[test] - level
+        self.squares = np.einsum("ij,ij->j", self.known, self.known)
+        self.moments = self.aim @ self.known
+        self.total = float(((self.wanted - self.wanted.mean()) ** 2).sum())
+
+    def lost_r2(self, block: FloatArray, size: int, candidates: IntArray) -> FloatArray:
+        """R2 of a block and each candidate, less that of their mean over ``size + 1`` members."""
+        first, asked = block[self.train], block[self.test] - block[self.train].mean()
+        first = first - first.mean()
+        gram = np.empty((candidates.size, 2, 2))
+        gram[:, 0, 0] = first @ first
+        gram[:, 0, 1] = gram[:, 1, 0] = (first @ self.known)[candidates]
+        gram[:, 1, 1] = self.squares[candidates]
+        moments = np.stack(np.broadcast_arrays(first @ self.aim, self.moments[candidates]), axis=1)
+        # Coefficients of least norm, where a column does not vary in the training rows.
+        inverse = np.linalg.pinv(gram, rcond=RANK**2, hermitian=True)
+        slopes = np.einsum("kij,kj->ki", inverse, moments)
+        # A regression on one column is the same in any units: the sum stands for the mean.
+        weights = np.array([size, 1.0])
+        length = np.einsum("kij,i,j->k", gram, weights, weights)
+        there = length > RANK**2 * (size**2 * gram[:, 0, 0] + gram[:, 1, 1])
+        alone = np.where(there, moments @ weights / np.where(there, length, 1.0), 0.0)
+        others = self.asked[:, candidates]
+        both = self._r2(asked[:, None] * slopes[:, 0] + others * slopes[:, 1])
+        return both - self._r2((size * asked[:, None] + others) * alone)
+
+    def _r2(self, predicted: FloatArray) -> FloatArray:
+        """R2 of each column; of a target that does not vary 1 where it is met, else 0."""
+        missed = ((self.wanted[:, None] - predicted) ** 2).sum(axis=0)
+        if self.total == 0.0:
+            return np.where(missed == 0.0, 1.0, 0.0)
+        return np.asarray(1.0 - missed / self.total)

@@ -13,6 +13,7 @@ from ctfa import datasets
 from ctfa.comparison._names import nearest
 from ctfa.comparison._problem import Problem, read_problem
 from ctfa.datasets._mulan import SETS
+from ctfa.datasets._po_basins import LEAK
 
 
 class Data(NamedTuple):
@@ -22,6 +23,7 @@ class Data(NamedTuple):
     split: str = "random"
     gap: int = 0
     together: str = ""  # dates that stay together in grouped splits: "Y" for years, "D" for days
+    caution: str = ""  # what figures on these data should be read with
 
 
 def _some(load: Callable[[], Any], n_rows: int) -> Any:
@@ -71,7 +73,7 @@ DATA: dict[str, Data] = {
         for name in SETS
     },
     # Tasks with inputs of their own, in time.
-    "po-basins": Data(datasets.load_po_basins, "blocked", gap=24, together="Y"),
+    "po-basins": Data(datasets.load_po_basins, "blocked", gap=24, together="Y", caution=LEAK),
     "cru-iberia": Data(datasets.load_cru_iberia, "blocked", gap=2, together="Y"),
     "french-basins": Data(datasets.load_french_basins, "blocked", gap=13, together="Y"),
     "traffic": Data(datasets.load_traffic, "blocked", gap=9, together="D"),

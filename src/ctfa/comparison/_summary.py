@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ctfa import _validation as check
 from ctfa._names import visible
+from ctfa.comparison._data import DATA
 from ctfa.comparison._metrics import METRICS, known_mean
 from ctfa.comparison._store import Row
 from ctfa.core.types import FloatArray
@@ -195,7 +196,8 @@ class Comparison:
 
     def _cautions(self, metric: str) -> list[str]:
         """What a reader should know before believing the table."""
-        words = []
+        known = DATA.get(self.rows[0]["data"])
+        words = [known.caution] if known is not None and known.caution else []
         names = np.array(self.rows[0]["tasks"])
         silent = np.isnan(self.of_tasks(metric, self.methods[0])).all(axis=0)
         if silent.any():

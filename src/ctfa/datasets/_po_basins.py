@@ -26,6 +26,11 @@ FILES = {
         "cc4274c8b8b94fddb3fb57473b814d3740c449fc38728867b02d5c848440d6bd",
     ),
 }
+#: What every figure on these data should be read with.
+LEAK = (
+    "Rows to be predicted leak a little into rows to learn from: the anomalies are from the mean "
+    "of each week over all years, and the index, seen every 16 days, was interpolated to weeks."
+)
 
 PO_BASINS = Record(
     name="po_basins",
@@ -38,14 +43,15 @@ PO_BASINS = Record(
     "The inputs of a basin are its precipitation and temperature over 1 to 24 weeks; for seven "
     "basins also the depth of snow, and for three the levels of their lakes (Ticino has two).",
     files=tuple(FILES.values()),
-    source="The repository PaoloBonettiPolimi/Droughts on GitHub: dataset_feature_anomalie.csv and "
-    "dataset_feature_normali.csv.",
-    licence="None stated.",
-    redistribution="Not allowed without asking the authors, since no licence is given: get your "
-    "own copy.",
+    source="The repository climateintelligence/Droughts on GitHub, folder final_Lorenzo/Estrazioni "
+    "dati e preprocessing: dataset_feature+anomalie.csv and dataset_feature+normali.csv. Write an "
+    "underscore for the plus in their names.",
+    licence="Apache-2.0, as the repository states since June 2025.",
+    redistribution="Allowed by the licence, with its text and notices.",
     citation="Bonetti, P. and others, repository Droughts: drought detection in the Po river "
     "basin.",
-    facts="Basins have different inputs: layout is -1 and inputs is NaN for those that a basin has "
+    facts=f"{LEAK} Leave a gap beside blocks to be predicted, and read small gains as such. "
+    "Basins have different inputs: layout is -1 and inputs is NaN for those that a basin has "
     "not. Means over 4 to 24 weeks overlap, so rows near each other are alike: split by blocks of "
     "time. Of the anomalies three weeks of the snow of Ticino are missing. The anomalies have no "
     "snow of one week; the other file has no precipitation and temperature of one week for Adda. "
@@ -68,7 +74,7 @@ def load_po_basins(
     Parameters
     ----------
     values : {"anomalies", "normal"}, default="anomalies"
-        Deviations from the season, or the values themselves.
+        Deviations from the mean of each week over all years, or the values themselves.
     lakes : bool, default=True
         Whether levels of lakes are inputs.
     return_X_y : bool, default=False
@@ -86,6 +92,11 @@ def load_po_basins(
         With ``data`` (1038, n_columns), ``layout`` (10, n_slots), ``inputs`` (1038, 10, n_slots),
         ``target`` (1038, 10), ``slot_names`` ("precipitation_4w", ...), ``feature_names``,
         ``target_names``, ``time``, ``kind`` ("own inputs"), ``filename`` and ``DESCR``.
+
+    Notes
+    -----
+    Both files leak a little from rows to be predicted to rows to learn from: the anomalies are
+    from means over all years, and NDVI seen every 16 days was interpolated to weeks.
 
     Examples
     --------

@@ -150,7 +150,7 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
     ax.set_yticks(np.arange(len(rows)), [row.method for row in rows])
     ax.set_ylim(-0.6, len(rows) - 0.4)
     ax.set_xlabel(textwrap.fill(comparison.label(metric), WRAPPED), fontsize="small")
-    ax.set_title(comparison.title, fontsize="medium", loc="left")
+    ax.set_title(textwrap.fill(comparison.title, WRAPPED), fontsize="medium", loc="left")
     _explain_marks(ax, reference=comparison.reference if centre is not None else None)
     ax.grid(axis="x", color="#eeeeee", zorder=0)
     for side in ("top", "right", "left"):

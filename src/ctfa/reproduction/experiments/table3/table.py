@@ -37,8 +37,8 @@ PROTOCOLS = {
     "by the rows to learn from, since epsilon is in squared units of the targets; so an MSE of 1 "
     "is about that of the training mean. Spreads are over folds. At 29,934 basins only neighbours "
     "on the map are asked; the map of 1,000 basins shows what that changes. The anomalies of the "
-    "Po are those of its source, taken over all years, so that a little is known of the rows that "
-    "judge.",
+    "Po are those of its source, from means over all years, and its index, seen every 16 days, was "
+    "interpolated to weeks: both leak a little from the rows to be judged by.",
 }
 #: Ways of our rule: of all pairs and of neighbours, by setting. All pairs only where it is cheap.
 RISKS: dict[str, tuple[tuple[str, bool], ...]] = {
