@@ -120,9 +120,11 @@ def test_gains_of_pooled_tasks_are_those_that_why_tells(ax):
 @pytest.mark.parametrize("standardise", [True, False])
 def test_gains_of_labelled_data_are_those_of_held_out_rows(standardise, ax):
     pytest.importorskip("xarray")
-    data = ctfa.datasets.make_basins(24, 96, 3, n_regions=3, random_state=0).to_xarray()
+    pytest.importorskip("geopandas")
+    world = ctfa.datasets.make_basins(24, 60, 3, n_regions=3, noise=2.0, random_state=0)
     options = {"target": "flow", "sample": "time", "task": "basin", "aggregate": "mean"}
-    fit = ctfa.labelled.fit(data, standardise=standardise, **options)
+    options["neighbours"] = world.to_geopandas()
+    fit = ctfa.labelled.fit(world.to_xarray(), standardise=standardise, **options)
     plot_gains(fit, ax=ax)
     gain = fit.held_out.gain
     assert np.count_nonzero(gain) > 10
