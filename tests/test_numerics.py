@@ -300,3 +300,29 @@ def test_singular_values_are_found_where_the_faster_routine_gives_up(monkeypatch
     design = Design.of(X)
     assert design.rank == expected.rank == 3
     np.testing.assert_allclose(design.root.T @ design.root, expected.root.T @ expected.root)
+
+
+@pytest.mark.parametrize("features", ["passthrough", None])
+@pytest.mark.parametrize("with_baseline", [False, True])
+@pytest.mark.parametrize("gaps", [False, True])
+def test_a_mean_in_single_precision_does_not_blow_up_predictions(features, with_baseline, gaps):
+    """Of temperatures whose mean is their mean in the rows learned from, and not in later ones."""
+    rng = np.random.default_rng(0)
+    season = 10.0 + 8.0 * np.cos(np.arange(240) * np.pi / 6.0)
+    low = (season + rng.normal(size=240)).astype(np.float32)
+    high = (low + 8.0 + rng.normal(size=240)).astype(np.float32)
+    mean = (low + high) / np.float32(2.0)
+    mean[120:] += (0.3 * rng.random(120)).astype(np.float32)
+    X = np.column_stack([low, high, mean])
+    Y = low[:, None] * rng.normal(size=6) + rng.normal(size=(240, 6))
+    target = Y[:120].copy()
+    if gaps:
+        target[::7, 2] = np.nan
+    months = np.tile(np.eye(12), (20, 1))
+    known, other = ({"baseline": months[:120]}, {"baseline": months[120:]})
+    if not with_baseline:
+        known, other = {}, {}
+    options = {} if features is None else {"features": features}
+    model = CTFARegressor(**options).fit(X[:120], target, **known)
+    wrong = model.predict(X[120:], **other) - Y[120:]
+    assert np.mean(wrong**2) < 2.0  # noise of variance one; it was 1e8

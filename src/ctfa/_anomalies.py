@@ -40,7 +40,8 @@ class Anomalies(NamedTuple):
             plain = replace(sample, used=None, baseline=None)
             of_inputs, of_targets = _nothing(of_inputs), _nothing(of_targets)
             return cls(plain, values, plain, values, of_inputs, of_targets)
-        residual = replace(sample, inputs=inputs, used=None, baseline=None)
+        single = sample.is_single
+        residual = replace(sample, inputs=inputs, used=None, baseline=None, single=single)
         if np.isnan(values).any():
             return cls(residual, left, residual, left, of_inputs, of_targets, factored.rank)
         judged, judged_values = _free(sample, factored, inputs, left)
@@ -68,11 +69,12 @@ def _free(
     """Residuals in as many rows as the baseline leaves free."""
     inputs, values = factored.free_rows(inputs.T).T, factored.free_rows(values.T).T
     if sample.counts is None:
-        return Sample(inputs, None, None), values
+        return Sample(inputs, None, None, single=sample.is_single), values
     # Of rows that stand in for others each stands for fewer, by the share that is spent.
     counts = np.full(inputs.shape[0], (sample.n_samples - factored.rank) / inputs.shape[0])
     root = np.sqrt(counts)[:, None]
-    return Sample(inputs / root, counts, None, counts=counts), values / root
+    judged = Sample(inputs / root, counts, None, counts=counts, single=sample.is_single)
+    return judged, values / root
 
 
 def _nothing(lines: Lines) -> Lines:

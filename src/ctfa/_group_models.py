@@ -70,6 +70,7 @@ def fit_regressors(
                 mean,
                 sample.weights,
                 sample.n_samples,
+                sample.is_single,
             )
             for aggregator, mean in zip(features, means.T, strict=True)
         )
@@ -116,14 +117,14 @@ def fit_observed(
     column: FloatArray,
     weights: FloatArray | None,
     n_samples: int | None = None,
+    single: bool | None = None,
 ) -> Any:
     """Fit a regressor, as ``fit_regressor`` does, to the rows where a column is observed."""
     rows = ~np.isnan(column)
     if rows.all():
-        return fit_regressor(regressor, inputs, column, weights, n_samples)
-    return fit_regressor(
-        regressor, inputs[rows], column[rows], None if weights is None else weights[rows]
-    )
+        return fit_regressor(regressor, inputs, column, weights, n_samples, single)
+    kept = None if weights is None else weights[rows]
+    return fit_regressor(regressor, inputs[rows], column[rows], kept, single=single)
 
 
 def fit_regressor(
@@ -132,18 +133,20 @@ def fit_regressor(
     target: FloatArray,
     weights: FloatArray | None,
     n_samples: int | None = None,
+    single: bool | None = None,
 ) -> Any:
     """A fresh copy of a regressor, fitted; ``target`` is one column, or several if it is linear.
 
     None is least squares, or ridge regression where the rows do not carry that; ``n_samples`` is
-    how many they stand in for, if others. Least squares is solved with columns at unit length,
+    how many they stand in for, if others, ``single`` whether they were made of numbers in single
+    precision, where that is known. Least squares is solved with columns at unit length,
     whoever asked for it: since version 1.9 scikit-learn drops directions of ``X`` weaker than 1e-6
     of the strongest, in the units given, and of pressures in Pa beside fluxes in kg m-2 s-1 the
     fluxes would get no coefficient.
     """
     if template is None or is_least_squares(template):
         with one_thread(inputs.shape, target.shape):
-            return _fit_linear(template, inputs, target, weights, n_samples)
+            return _fit_linear(template, inputs, target, weights, n_samples, single)
     extra = {} if weights is None else {"sample_weight": weights}
     return clone(template).fit(inputs, target, **extra)
 
@@ -163,9 +166,10 @@ def _fit_linear(
     target: FloatArray,
     weights: FloatArray | None,
     n_samples: int | None,
+    single: bool | None,
 ) -> LinearRegression | Ridge:
     """What ``fit`` of scikit-learn's finds, without its checks, which take longer than the fit."""
-    design = Design.of(inputs, weights, n_samples)
+    design = Design.of(inputs, weights, n_samples, single)
     # Rounding depends on how a column lies in memory, which is another way in a worker.
     columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
     regressor: LinearRegression | Ridge

@@ -9,6 +9,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from ctfa._group_models import fit_observed, fit_regressor, is_least_squares
+from ctfa._validation import Sample
 from ctfa.core.types import FloatArray, IntArray
 
 HEADS = ("mean", "shrink")
@@ -37,22 +38,17 @@ class SingleModels(NamedTuple):
 
 
 def fit_singles(
-    regressor: Any,
-    inputs: FloatArray,
-    values: FloatArray,
-    weights: FloatArray | None,
-    n_samples: int,
-    trust: FloatArray,
-    n_jobs: int | None,
+    regressor: Any, sample: Sample, values: FloatArray, trust: FloatArray, n_jobs: int | None
 ) -> SingleModels:
     """Fit a model of its own for each target whose trust is below one."""
+    rest = sample.weights, sample.n_samples, sample.is_single
     targets = np.flatnonzero(trust < 1.0)
     own = values[:, targets]
     linear = regressor is None or is_least_squares(regressor)
     if targets.size and linear and not np.isnan(own).any():
         # Least squares fits each column by itself, so all at once is the same and much faster.
-        return SingleModels(targets, [fit_regressor(regressor, inputs, own, weights, n_samples)])
+        return SingleModels(targets, [fit_regressor(regressor, sample.inputs, own, *rest)])
     models = Parallel(n_jobs=n_jobs)(
-        delayed(fit_observed)(regressor, inputs, column, weights, n_samples) for column in own.T
+        delayed(fit_observed)(regressor, sample.inputs, column, *rest) for column in own.T
     )
     return SingleModels(targets, list(models))

@@ -305,8 +305,9 @@ class CTFARegressor(
             )
         self._singles = None
         if self.head == "shrink":
-            rows = left.sample.inputs, units, sample.weights, sample.n_samples
-            self._singles = fit_singles(self.regressor, *rows, self.trust_, self.n_jobs)
+            self._singles = fit_singles(
+                self.regressor, left.sample, units, self.trust_, self.n_jobs
+            )
         asked = target_aggregator is not None and target_aggregator.solver == "ridge"
         default = self.regressor is None and not asked
         if default and any(isinstance(one, Ridge) for one in self.regressors_):

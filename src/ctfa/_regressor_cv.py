@@ -314,10 +314,8 @@ class _FoldModels:
             everyone = np.zeros(self._own.shape[1])
             self._singles = fit_singles(
                 self._model.regressor,
-                self._sample.inputs,
+                self._sample,
                 self._own,
-                self._sample.weights,
-                self._sample.n_samples,
                 everyone,
                 None,
             )
@@ -339,7 +337,7 @@ class _FoldModels:
             inputs, rows = partition.mean(inputs), partition.mean(rows)
         sample = self._sample
         regressor = fit_regressor(
-            self._model.regressor, inputs, mean, sample.weights, sample.n_samples
+            self._model.regressor, inputs, mean, sample.weights, sample.n_samples, sample.is_single
         )
         return np.asarray(regressor.predict(rows)).reshape(-1), inputs.shape[1]
 

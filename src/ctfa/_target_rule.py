@@ -94,7 +94,7 @@ class TargetRule:
         """Inputs factored for least squares; a penalised fit is factored with its targets."""
         if self.solver != "ols":
             return None
-        return Design.of(sample.inputs, sample.weights, sample.n_samples)
+        return Design.of(sample.inputs, sample.weights, sample.n_samples, sample.is_single)
 
     def pose(
         self, design: Design | None, sample: Sample, values: FloatArray, graph: Any

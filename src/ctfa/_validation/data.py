@@ -16,7 +16,7 @@ from ctfa._validation.containers import container_of, first_rounded, holds_dates
 from ctfa._validation.explained import explained
 from ctfa._validation.fills import warn_of_fills
 from ctfa._validation.sufficiency import is_short, warn_if_doubtful
-from ctfa.core.design import Design
+from ctfa.core.design import Design, is_single
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: What to do about missing values.
@@ -37,6 +37,7 @@ class Sample:
     counts: FloatArray | None = None
     #: Folds of rows that stand in for others, by what they are for: no splitter could make them.
     folds: Mapping[str, list[tuple[IntArray, IntArray]]] | None = None
+    single: bool | None = None  # whether inputs were made of single precision; None: as they look
 
     @property
     def n_samples(self) -> int:
@@ -53,15 +54,20 @@ class Sample:
         counts = None if self.counts is None else self.counts[rows]
         weights = None if self.weights is None else normalised(self.weights[rows], counts)
         baseline = None if self.baseline is None else self.baseline[rows]
-        return Sample(self.inputs[rows], weights, None, baseline, counts)
+        return Sample(self.inputs[rows], weights, None, baseline, counts, single=self.single)
 
     @cached_property
     def design(self) -> Design:
         """Centred and factored inputs; warns, once, where rounding could decide."""
         with one_thread(self.inputs.shape):
-            design = Design.of(self.inputs, self.weights, self.n_samples)
+            design = Design.of(self.inputs, self.weights, self.n_samples, self.is_single)
         warn_if_doubtful([design])
         return design
+
+    @cached_property
+    def is_single(self) -> bool:
+        """Whether the inputs, or those they were made of, came in single precision."""
+        return is_single(self.inputs) if self.single is None else self.single
 
     @cached_property
     def is_short(self) -> bool:

@@ -21,6 +21,10 @@ TRUSTED_RCOND = 1e-10
 EASY_RCOND = 1e-4
 #: A direction weaker than this makes decisions depend on rounding; callers warn.
 DOUBTFUL_RCOND = 0.9e-9
+#: The same for numbers that came in single precision, as those of most files do: a mean of two
+#: columns beside them is dependent up to its rounding, and a direction of rounding would multiply
+#: by millions what is different in the rows to predict.
+SINGLE_RCOND = 1e-6
 #: A dropped direction counts as an exact dependence up to this many times the rounding of the
 #: inputs' own numbers. Copies, sums and indicators stay below 1.4; a copy that differs by 2^-45 of
 #: its spread reaches 45.
@@ -65,11 +69,16 @@ class Design:
 
     @classmethod
     def of(
-        cls, X: FloatArray, weights: FloatArray | None = None, n_samples: int | None = None
+        cls,
+        X: FloatArray,
+        weights: FloatArray | None = None,
+        n_samples: int | None = None,
+        single: bool | None = None,
     ) -> Design:
         """Centre and factor; QR where it can be trusted, singular values otherwise.
 
-        ``n_samples`` is given where the rows stand in for another number of them.
+        ``n_samples`` is given where the rows stand in for another number of them, ``single`` where
+        it is known whether what ``X`` was made of came in single precision.
         """
         used, row_scale = row_scales(X.shape[0], weights, n_samples)
         rows = X if used.all() else X[used]
@@ -86,7 +95,8 @@ class Design:
         given = None
         if n_samples in (None, rows.shape[0]):  # rows that stand in for others are not as exact
             given = Given(_relative_size(mean, length, float(row_weights.sum())), row_scale)
-        factors = factor(columns, length, given)
+        single = is_single(rows) if single is None else single
+        factors = factor(columns, length, given, SINGLE_RCOND if single else 0.0)
         count = rows.shape[0] if n_samples is None else n_samples
         return cls(count, rows.shape[1], mean, row_scale, used, factors)
 
@@ -183,10 +193,24 @@ def about_means(rows: FloatArray, row_scale: FloatArray) -> tuple[FloatArray, Fl
     return mean, np.asarray(centred)
 
 
-def factor(columns: FloatArray, length: FloatArray, given: Given | None = None) -> Factors:
+def is_single(rows: FloatArray) -> bool:
+    """Whether numbers came in single precision: it has them all, and they are not whole."""
+    for some in (rows[:16], rows):  # most data are told by their first rows
+        with np.errstate(over="ignore"):
+            found = (some.astype(np.float32) == some).all(axis=0)
+        if not found.any():
+            return False
+    columns = rows[:, found]
+    return bool((columns != np.rint(columns)).any())
+
+
+def factor(
+    columns: FloatArray, length: FloatArray, given: Given | None = None, weakest: float = 0.0
+) -> Factors:
     """Take apart unit columns of the given lengths.
 
     ``given`` says how exact they are; without it every direction too weak to keep is rounding.
+    None is kept that is weaker than ``weakest``.
     """
     n_rows, n_inputs = columns.shape
     if n_rows > n_inputs > 0:
@@ -195,12 +219,12 @@ def factor(columns: FloatArray, length: FloatArray, given: Given | None = None) 
         triangle = np.triu(packed[:n_inputs])
         inverse, singular = lapack.dtrtri(triangle)
         rcond = 0.0 if singular else 1.0 / (_norm(triangle) * _norm(inverse))
-        if rcond > TRUSTED_RCOND:
+        if rcond > max(TRUSTED_RCOND, weakest):
             if rcond < EASY_RCOND:
                 inverse = linalg.solve_triangular(triangle, np.eye(n_inputs), check_finite=False)
             root = inverse.T / length
             return Factors((packed, tau), None, root, np.empty((0, n_inputs)), rcond)
-    return _factor_deficient(columns, length, given)
+    return _factor_deficient(columns, length, given, weakest)
 
 
 def _norm(matrix: FloatArray) -> float:
@@ -238,7 +262,9 @@ def _relative_size(mean: FloatArray, length: FloatArray, weight: float) -> Float
     return np.where(length > 0.0, size, 0.0)
 
 
-def _factor_deficient(columns: FloatArray, length: FloatArray, given: Given | None) -> Factors:
+def _factor_deficient(
+    columns: FloatArray, length: FloatArray, given: Given | None, least: float
+) -> Factors:
     """Do the same by singular values, with the cut-off of a least-squares solver.
 
     Rank is decided on unit columns, so that it does not depend on units; the shortest coefficients
@@ -247,7 +273,7 @@ def _factor_deficient(columns: FloatArray, length: FloatArray, given: Given | No
     n_rows, n_inputs = columns.shape
     left, values, right = singular_values(columns)
     largest = values[0] if values.size else 0.0
-    rank = int(np.count_nonzero(values > max(n_rows, n_inputs) * EPS * largest))
+    rank = int(np.count_nonzero(values > max(max(n_rows, n_inputs) * EPS, least) * largest))
     scale = np.where(length > 0.0, length, 1.0)
     root = right[:rank] / values[:rank, None] / scale
     complement = linalg.qr(right[:rank].T)[0][:, rank:] if rank else np.eye(n_inputs)
@@ -257,7 +283,7 @@ def _factor_deficient(columns: FloatArray, length: FloatArray, given: Given | No
     root[:, length == 0.0] = 0.0
     basis = left[:, :rank]
     weakest = values[rank - 1] if rank else largest
-    if given is not None and 0 < rank < min(n_rows - 1, n_inputs):
+    if given is not None and not least and 0 < rank < min(n_rows - 1, n_inputs):
         weakest = _overlooked(columns, basis, right[rank], given) or weakest
     return Factors(None, basis, root, np.asarray(null), float(weakest / largest) if rank else 1.0)
 
