@@ -110,8 +110,9 @@ def fit(
     detrend : bool, default=False
         Take a linear trend off every series.
     standardise : bool, default=True
-        Put every series in units of its own spread. Like anomalies and trends, learned on training
-        rows alone, in every fold too, and put back in predictions.
+        Put the target of every task in units of its own spread, and features of its own too;
+        features that all tasks share are averaged in the units they have. Like anomalies and
+        trends, learned on training rows alone, in every fold too, and put back in predictions.
     weights : "area" or one number a task, default=None
         How much each task counts in the mean of its region and in the total error.
     masked : {"auto", "leave", "error"}, default="auto"

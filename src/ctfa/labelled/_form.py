@@ -74,8 +74,10 @@ def coefficients(fit: Any, found: Coefficients, values: FloatArray, name: str) -
         "feature_units": ("feature", [slot.units for slot in fit.plan.slots]),
     }
     attrs = {"long_name": f"{error}coefficient of each region's model", "units": found.units}
-    if error and found.no_error:
-        attrs["comment"] = found.no_error
+    if error:
+        given = "given the regions and rows that do not depend on each other: series that remember "
+        given += "have larger ones"
+        attrs["comment"] = "; ".join(filter(None, (given, found.no_error)))
     return xarray.DataArray(values, dims=(region, "feature"), coords=coords, name=name, attrs=attrs)
 
 

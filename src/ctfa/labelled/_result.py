@@ -91,7 +91,11 @@ class LabelledFit:
 
     @property
     def coef_error(self) -> Any:
-        """Their standard errors, given the regions; NaN where there are none, and notes say why."""
+        """Their standard errors; NaN where there are none, and notes say why.
+
+        Given the regions, and as if rows did not depend on each other: those of series that
+        remember are larger (three to four times for daily values with a correlation of 0.95).
+        """
         return self._coefficients("coef_error")
 
     @property

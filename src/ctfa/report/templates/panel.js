@@ -58,7 +58,7 @@ function drawPanel() {
       all.length < page.features.names.length
         ? `${plural(page.features.names.length, "feature", "features")} in ${plural(all.length, "mean", "means")}`
         : "";
-    const errors = page.features.standard_error ? "line: one standard error, given the groups" : "";
+    const errors = page.features.standard_error ? "line: one standard error, given the groups and rows that do not depend on each other" : "";
     coefficientChart(
       caption(
         "panel-coef",
