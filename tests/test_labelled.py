@@ -852,3 +852,38 @@ def test_weights_of_tasks_are_numbers_and_found_by_their_labels(dataset):
     ):
         with pytest.raises(ValueError, match="weights contains dates"):
             ctfa.labelled.fit(dataset, weights=dates, **kwargs)
+
+
+@pytest.mark.parametrize("form", ["grid", "stacked", "stations"])
+def test_a_window_across_greenwich_is_drawn_in_one_piece(form):
+    west = on_a_grid(masked=False)
+    east = west.assign_coords(lon=(west.lon % 360.0).assign_attrs(units="degrees_east"))
+    east = east.sortby("lon")
+    fits = []
+    for window in (west, east):
+        data, task = window, ("lat", "lon")
+        if form != "grid":
+            data, task = data.stack(cell=task), "cell"
+        if form == "stations":
+            data = data.reset_index("cell").assign_coords(cell=np.arange(20))
+        fits.append(
+            ctfa.labelled.fit(data, target="flow", features=["heat", "rain"], task=task, **QUICK)
+        )
+    apart, turned = (fit.places() for fit in fits)
+    assert turned.cell == apart.cell
+    assert set(map(tuple, turned.positions)) == set(map(tuple, apart.positions))
+    bounds = [fit.region_outlines().total_bounds for fit in fits]
+    np.testing.assert_array_equal(*bounds)
+
+
+@pytest.mark.parametrize("first", [0.0, -180.0, 0.5])
+def test_a_map_of_the_globe_begins_where_its_longitudes_do(first):
+    lon = first + np.arange(0.0, 360.0, 10.0)
+    data = xr.Dataset(
+        {name: (("time", "lon"), np.random.default_rng(k).normal(size=(20, 36)))
+         for k, name in enumerate(("flow", "heat"))},
+        coords={"lon": lon, "lat": ("lon", np.arange(36.0))},
+    )  # fmt: skip
+    data = data.isel(lon=np.r_[0:20, 22:36])  # and where a few are absent, as in an ocean
+    fit = ctfa.labelled.fit(data, target="flow", features=["heat"], task="lon", **QUICK)
+    np.testing.assert_array_equal(fit.places().positions[:, 0], data.lon)
