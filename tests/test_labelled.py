@@ -948,3 +948,33 @@ def test_a_model_from_before_steps_were_kept_predicts_without_a_word(dataset):
     with pytest.warns(UserWarning, match="lie in months"):
         expected = fit.predict(dataset)
     xr.testing.assert_identical(dataclasses.replace(fit, baseline=old).predict(dataset), expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ({"lat": "latitude"}, r"no dimension lat, but latitude: .*ds.rename\(latitude='lat'\)"),
+        (
+            {"lon": "longitude", "lat": "latitude"},
+            r"rename them \(ds.rename\(latitude='lat', longitude='lon'\)\)",
+        ),
+        (
+            {"time": "valid_time"},
+            r"no dimension time, but valid_time: .*ds.rename\(valid_time='time'",
+        ),
+        ({"lon": "column"}, r"ds.rename\(column='lon'\)"),
+        ({"lat": "row", "lon": "column"}, r"heat has dimensions time, row, column, in fit it had"),
+    ],
+)
+def test_renamed_dimensions_are_to_be_named_as_in_fit(names, told):
+    grid = on_a_grid(masked=False)
+    options = {"target": "flow", "features": ["heat", "rain"], "task": ("lat", "lon"), **QUICK}
+    fit = ctfa.labelled.fit(grid, **options)
+    with pytest.raises(ValueError, match=told):
+        fit.predict(grid.rename(names))
+    layers = grid.expand_dims(level=[850, 1000])
+    with pytest.raises(ValueError, match=r"choose one of them \(ds.isel\(level=0\)\)"):
+        fit.predict(layers)
+    # Both at once: a dimension too many is no other name of one that is lacking.
+    with pytest.raises(ValueError, match=r"ds.rename\(latitude='lat'\)"):
+        fit.predict(layers.rename(lat="latitude"))
