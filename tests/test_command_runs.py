@@ -359,6 +359,38 @@ def test_the_doctor_leaves_out_a_level_of_one_value(tmp_path, capsys, monkeypatc
     assert "ds.isel(level=0)" in stop["what"]
 
 
+def test_a_run_of_one_kind_of_file_names_the_file_of_the_other(here, run, tmp_path, capsys):
+    table = basins()[0].to_dataframe().reset_index()
+    table.to_csv(tmp_path / "basins.csv", index=False)
+    assert cli.main(["predict", run, str(tmp_path / "basins.csv"), "-o", "p.nc"]) == 1
+    said = capsys.readouterr().err
+    assert "basins.csv is a table, and the run was fitted to arrays (time, basin)" in said
+    assert "give a NetCDF or Zarr file" in said
+    out = str(tmp_path / "run")
+    assert cli.main(["fit", str(tmp_path / "basins.csv"), *FIT, *QUICK, "-o", out]) == 0
+    capsys.readouterr()
+    assert cli.main(["predict", out, str(here / "basins.nc"), "-o", "p.csv"]) == 1
+    said = capsys.readouterr().err
+    assert "basins.nc holds arrays, and the run was fitted to a table: give a CSV" in said
+
+
+def test_predict_notes_months_that_fit_never_saw_and_another_step(here, tmp_path, capsys):
+    data = labelled.read(here / "basins.nc").load()
+    seen, years = tmp_path / "seen.nc", tmp_path / "years.nc"
+    data.isel(time=data.time.dt.month < 11).to_netcdf(seen, engine="h5netcdf")
+    late = pd.date_range("2001-12-01", periods=9, freq="12MS")
+    data.isel(time=slice(9)).assign_coords(time=late).to_netcdf(years, engine="h5netcdf")
+    out = str(tmp_path / "run")
+    assert cli.main(["fit", str(seen), *FIT, *QUICK, "--anomalies", "month", "-o", out]) == 0
+    capsys.readouterr()
+    assert cli.main(["predict", out, str(seen), "-o", str(tmp_path / "p.nc")]) == 0
+    assert "note" not in capsys.readouterr().err
+    assert cli.main(["predict", out, str(years), "-o", str(tmp_path / "q.nc")]) == 0
+    said = capsys.readouterr().err
+    assert "note: 9 of 9 rows to predict lie in a month of which fit has seen no row" in said
+    assert "note: rows to predict are 365 days apart and those of fit 31 days" in said
+
+
 def test_a_table_is_fitted_and_predicted_as_a_table(here, tmp_path, capsys):
     table = basins()[0].to_dataframe().reset_index()
     table.to_csv(tmp_path / "basins.csv", index=False)

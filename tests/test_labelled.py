@@ -1,5 +1,6 @@
 """Labelled data in, labelled results out: nothing is lost on the way."""
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -852,3 +853,128 @@ def test_weights_of_tasks_are_numbers_and_found_by_their_labels(dataset):
     ):
         with pytest.raises(ValueError, match="weights contains dates"):
             ctfa.labelled.fit(dataset, weights=dates, **kwargs)
+
+
+@pytest.mark.parametrize("form", ["grid", "stacked", "stations"])
+def test_a_window_across_greenwich_is_drawn_in_one_piece(form):
+    west = on_a_grid(masked=False)
+    east = west.assign_coords(lon=(west.lon % 360.0).assign_attrs(units="degrees_east"))
+    east = east.sortby("lon")
+    fits = []
+    for window in (west, east):
+        data, task = window, ("lat", "lon")
+        if form != "grid":
+            data, task = data.stack(cell=task), "cell"
+        if form == "stations":
+            data = data.reset_index("cell").assign_coords(cell=np.arange(20))
+        fits.append(
+            ctfa.labelled.fit(data, target="flow", features=["heat", "rain"], task=task, **QUICK)
+        )
+    apart, turned = (fit.places() for fit in fits)
+    assert turned.cell == apart.cell
+    assert set(map(tuple, turned.positions)) == set(map(tuple, apart.positions))
+    bounds = [fit.region_outlines().total_bounds for fit in fits]
+    np.testing.assert_array_equal(*bounds)
+
+
+@pytest.mark.parametrize("first", [0.0, -180.0, 0.5])
+def test_a_map_of_the_globe_begins_where_its_longitudes_do(first):
+    lon = first + np.arange(0.0, 360.0, 10.0)
+    data = xr.Dataset(
+        {name: (("time", "lon"), np.random.default_rng(k).normal(size=(20, 36)))
+         for k, name in enumerate(("flow", "heat"))},
+        coords={"lon": lon, "lat": ("lon", np.arange(36.0))},
+    )  # fmt: skip
+    data = data.isel(lon=np.r_[0:20, 22:36])  # and where a few are absent, as in an ocean
+    fit = ctfa.labelled.fit(data, target="flow", features=["heat"], task="lon", **QUICK)
+    np.testing.assert_array_equal(fit.places().positions[:, 0], data.lon)
+
+
+@pytest.mark.parametrize(
+    ("anomalies", "freq", "unseen", "named"),
+    [
+        ("month", "MS", lambda t: t.dt.month > 10, "months .*November, December"),
+        ("dayofyear", "10D", lambda t: t.dt.month == 12, r"a month .*\(December\)"),
+        ("season", "MS", lambda t: t.dt.month.isin([6, 7, 8]), r"a season .*\(June to August\)"),
+        ("hour", "3h", lambda t: t.dt.hour == 15, r"an hour .*\(15:00\)"),
+    ],
+)
+@pytest.mark.parametrize("calendar", ["standard", "noleap"])
+def test_rows_in_months_that_fit_never_saw_are_told(anomalies, freq, unseen, named, calendar):
+    time = xr.date_range("1990-01-01", periods=240, freq=freq, calendar=calendar)
+    rng = np.random.default_rng(0)
+    held = {name: (("time", "basin"), rng.normal(size=(240, 3))) for name in ("flow", "rain")}
+    data = xr.Dataset(held, coords={"time": time, "basin": list("abc")})
+    lacking = unseen(data.time)
+    fit = ctfa.labelled.fit(
+        data.isel(time=~lacking), target="flow", features=["rain"], anomalies=anomalies, **QUICK
+    )
+    fit.predict(data.isel(time=~lacking))
+    n_lacking = int(lacking.sum())
+    with pytest.warns(UserWarning, match=f"{n_lacking} of 240 rows to predict lie in {named}"):
+        fit.predict(data)
+    with pytest.warns(UserWarning, match="the row lies in a"):
+        fit.predict(data.isel(time=np.flatnonzero(lacking)[:1]))
+
+
+@pytest.mark.parametrize(
+    ("step", "words"),
+    [("YS", "rows to predict are 365 days apart and those of fit 31 days"),
+     ("D", "rows to predict are 1 day apart and those of fit 31 days"),
+     ("6h", "rows to predict are 6 hours apart and those of fit 31 days")],
+)  # fmt: skip
+@pytest.mark.parametrize("table", [False, True])
+def test_a_model_of_months_says_that_years_and_days_are_not_months(dataset, step, words, table):
+    fit_options = {"target": "flow", "task": "basin", "sample": "time", **QUICK}
+    data = dataset.to_dataframe()[["flow", *FEATURES]].reset_index() if table else dataset
+    plain = ctfa.labelled.fit(data, features=FEATURES, **fit_options)
+    monthly = ctfa.labelled.fit(data, features=FEATURES, anomalies="month", **fit_options)
+    time = pd.date_range("2001-01-01", periods=8, freq=step)
+    other = dataset.isel(time=slice(8)).assign_coords(time=time)
+    one = other.isel(time=[0])
+    if table:
+        other, one = (part.to_dataframe().reset_index() for part in (other, one))
+    with pytest.warns(UserWarning, match=words):
+        monthly.predict(other)
+    monthly.predict(one)  # of which nobody can tell
+    plain.predict(other)
+
+
+def test_a_model_from_before_steps_were_kept_predicts_without_a_word(dataset):
+    fit = ctfa.labelled.fit(
+        dataset.isel(time=dataset.time.dt.month < 7), target="flow", anomalies="month", **QUICK
+    )
+    old = dataclasses.replace(fit.baseline, seen=(), step=0.0)
+    with pytest.warns(UserWarning, match="lie in months"):
+        expected = fit.predict(dataset)
+    xr.testing.assert_identical(dataclasses.replace(fit, baseline=old).predict(dataset), expected)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        ({"lat": "latitude"}, r"no dimension lat, but latitude: .*ds.rename\(latitude='lat'\)"),
+        (
+            {"lon": "longitude", "lat": "latitude"},
+            r"rename them \(ds.rename\(latitude='lat', longitude='lon'\)\)",
+        ),
+        (
+            {"time": "valid_time"},
+            r"no dimension time, but valid_time: .*ds.rename\(valid_time='time'",
+        ),
+        ({"lon": "column"}, r"ds.rename\(column='lon'\)"),
+        ({"lat": "row", "lon": "column"}, r"heat has dimensions time, row, column, in fit it had"),
+    ],
+)
+def test_renamed_dimensions_are_to_be_named_as_in_fit(names, told):
+    grid = on_a_grid(masked=False)
+    options = {"target": "flow", "features": ["heat", "rain"], "task": ("lat", "lon"), **QUICK}
+    fit = ctfa.labelled.fit(grid, **options)
+    with pytest.raises(ValueError, match=told):
+        fit.predict(grid.rename(names))
+    layers = grid.expand_dims(level=[850, 1000])
+    with pytest.raises(ValueError, match=r"choose one of them \(ds.isel\(level=0\)\)"):
+        fit.predict(layers)
+    # Both at once: a dimension too many is no other name of one that is lacking.
+    with pytest.raises(ValueError, match=r"ds.rename\(latitude='lat'\)"):
+        fit.predict(layers.rename(lat="latitude"))

@@ -107,6 +107,33 @@ def test_a_map_across_the_meridian_is_not_torn():
     assert edges(read_neighbours("rook", tasks)) == {(0, 1), (2, 3), (0, 3)}
 
 
+@st.composite
+def windows(draw):
+    """The same columns as -180..180 and as 0..360, sorted as files have them, and whether round."""
+    step = draw(st.sampled_from([0.05, 0.25, 0.5, 1.0, 1.25, 2.5, 5.0, 10.0, 45.0]))
+    around = round(360 / step)
+    n_columns = min(draw(st.integers(2, 40)), around)
+    if around <= 144:
+        n_columns = draw(st.sampled_from([n_columns, around, max(2, around - 1)]))
+    first = draw(st.one_of(st.integers(-40, 5), st.integers(-around, around)))
+    west = (first + draw(st.sampled_from([0.0, 0.5])) + np.arange(n_columns)) * step
+    precision = draw(st.sampled_from([np.float32, np.float64]))
+    return west, n_columns == around, precision
+
+
+@given(windows(), st.sampled_from(["rook", "queen"]), st.booleans())
+def test_a_window_has_the_same_neighbours_in_both_conventions(window, kind, listed):
+    west, around, precision = window
+    expected = by_definition(cells([10.0, 11.0], west), kind == "queen", around and west.size > 2)
+    for turned in (west % 360.0, (west + 180.0) % 360.0 - 180.0):
+        order = np.argsort(turned)
+        tasks = cells([10.0, 11.0], turned[order].astype(precision))
+        number = np.concatenate([order, order + west.size])
+        graph = read_neighbours(kind, stacked(tasks) if listed else tasks)
+        found = {tuple(sorted((int(number[i]), int(number[j])))) for i, j in edges(graph)}
+        assert found == expected
+
+
 @given(grids(), st.booleans())
 def test_stacked_cells_have_the_same_neighbours_where_their_steps_can_be_told(grid, corners):
     tasks, _ = grid

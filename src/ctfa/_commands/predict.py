@@ -67,8 +67,25 @@ def _predict(fitted: Any, options: argparse.Namespace, steps: Steps) -> Any:
     plan = fitted.plan
     names = None if plan.feature_dim is not None else [slot.name for slot in plan.slots]
     data = read_large(options.data, steps, names, options.layer)
+    _require_kind(fitted, data, options.data)
     steps("predicting")
     return _for(options.output, fitted, data, fitted.predict(data))
+
+
+def _require_kind(fitted: Any, data: Any, path: Path) -> None:
+    """Refuse a table for a run of arrays, and arrays for a run of a table."""
+    arrays, of_arrays = hasattr(data, "dims"), fitted.form.kind == "xarray"
+    if of_arrays and not arrays:
+        dims = ", ".join(fitted.plan.dims)
+        raise ValueError(
+            f"{path} is a table, and the run was fitted to arrays ({dims}): give a NetCDF or Zarr "
+            "file with the features."
+        )
+    if arrays and not of_arrays:
+        raise ValueError(
+            f"{path} holds arrays, and the run was fitted to a table: give a CSV or Parquet file "
+            "with the same columns."
+        )
 
 
 def _for(path: Path, fitted: Any, data: Any, predicted: Any) -> Any:

@@ -1,12 +1,14 @@
 """User input into what the core accepts. All error text about data and options lives here."""
 
 from ctfa._validation.baseline import (
+    other_step,
     read_baseline,
     read_baseline_again,
     refuse_in_search,
     require_in_sample,
     require_levels,
     require_more_than_baseline,
+    unseen_seasons,
 )
 from ctfa._validation.collections import (
     read_numbers,
@@ -206,6 +208,7 @@ __all__ = [
     "name_targets",
     "normalised",
     "order_ids",
+    "other_step",
     "read_baseline",
     "read_baseline_again",
     "read_columns",
@@ -322,6 +325,7 @@ __all__ = [
     "take_column",
     "takes_gaps",
     "tell_input_names",
+    "unseen_seasons",
     "warn_if_any_is_short",
     "warn_if_doubtful",
     "warn_if_folds_are_short",

@@ -113,3 +113,32 @@ def require_more_than_baseline(left: BoolArray, names: Sequence[str]) -> None:
             f"target {names[int(told[0])]!r}{more} is told by the baseline alone: nothing is left "
             "to predict. Leave it out, or use fewer columns in the baseline."
         )
+
+
+def unseen_seasons(n_unseen: int, n_rows: int, part: str, names: Sequence[str]) -> str:
+    """Say that rows lie in parts of the calendar that fit had no row of."""
+    rows = f"{n_unseen:,} of {n_rows:,} rows to predict lie" if n_rows > 1 else "the row lies"
+    parts = f"{part}s" if len(names) > 1 else f"a {part}"
+    if part == "hour" and len(names) == 1:
+        parts = "an hour"
+    return (
+        f"{rows} in {parts} of which fit has seen no row ({', '.join(names)}): the season there is "
+        "not known, and these predictions lack it; leave those rows out, or fit to rows of every "
+        f"{part}."
+    )
+
+
+def other_step(step: float, fitted: float, taken_off: str) -> str:
+    """Say that rows are farther apart, or nearer, than those of fit, whose season was taken off."""
+    return (
+        f"rows to predict are {_days(step)} apart and those of fit {_days(fitted)}: {taken_off} of "
+        "fit was taken off, which means over other spans of time do not have; give data in the "
+        "step of fit, or fit to data in this one."
+    )
+
+
+def _days(step: float) -> str:
+    if step >= 1.0:
+        return "1 day" if step == 1.0 else f"{step:.3g} days"
+    hours = 24.0 * step
+    return f"{hours:.3g} hours" if hours > 1.0 else f"{60.0 * hours:.3g} minutes"

@@ -26,6 +26,14 @@ YEAR, YEARS = 365.25, {"360_day": 360.0, "noleap": 365.0, "all_leap": 366.0}
 SAID = {
     "month": "calendar month", "dayofyear": "day of the year", "hour": "hour of the day",
 }  # fmt: skip
+#: Parts of a calendar by their numbers.
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September",
+    "October", "November", "December",
+)  # fmt: skip
+SEASONS = ("December to February", "March to May", "June to August", "September to November")
+#: Steps that differ by this factor are not the same.
+OTHER_STEP = 1.5
 #: Days from which on a step is one of months; below one day there are hours.
 MONTHLY = 20.0
 #: Shares of the variance from which a season and a trend are worth a word. In so few cycles as
@@ -51,6 +59,8 @@ class Seasons:
     detrend: bool = False
     origin: float = 0.0  # of the trend, in its own unit
     unit: float = 1.0
+    seen: tuple[int, ...] = ()  # the calendar's parts that fit had rows of; empty where unknown
+    step: float = 0.0  # days from one row of fit to the next, the median; zero where unknown
 
     @classmethod
     def of(cls, anomalies: Any, detrend: Any, samples: Any) -> Seasons | None:
@@ -63,12 +73,15 @@ class Seasons:
             raise ValueError(f"detrend={detrend!r}: use True or False.")
         if anomalies is None and not detrend:
             return None
+        known: dict[str, Any] = {}
         if anomalies is not None:
             _part(samples, anomalies)  # says what is wrong with the times
+            parts = np.unique(_part(samples, _parted(anomalies)))
+            known = {"seen": tuple(int(part) for part in parts), "step": _step(samples)}
         if not detrend:
-            return cls(anomalies)
+            return cls(anomalies, **known)
         time = _numbers(samples)
-        return cls(anomalies, True, float(time.mean()), float(np.ptp(time)) or 1.0)
+        return cls(anomalies, True, float(time.mean()), float(np.ptp(time)) or 1.0, **known)
 
     def columns(self, samples: Any) -> FloatArray:
         """The columns at these rows, ``(n_rows, n_columns)``; samples is a coordinate."""
@@ -85,16 +98,38 @@ class Seasons:
             parts.append(((_numbers(samples) - self.origin) / self.unit)[:, None])
         return np.concatenate(parts, axis=1)
 
+    def doubts(self, samples: Any) -> Iterator[str]:
+        """Why seasons of fit need not be those of these rows, a sentence each."""
+        if self.anomalies is None:
+            return
+        if self.seen:
+            name = _parted(self.anomalies)
+            parts = _part(samples, name)
+            unseen = ~np.isin(parts, self.seen)
+            if unseen.any():
+                yield check.unseen_seasons(
+                    int(unseen.sum()), unseen.size, name, _called(name, np.unique(parts[unseen]))
+                )
+        step = _step(samples)
+        if min(step, self.step) > 0.0:
+            apart = max(step, self.step) / min(step, self.step)
+            if apart > OTHER_STEP:
+                yield check.other_step(step, self.step, self.taken_off)
+
     def words(self, sample: str) -> str:
         """What is done, for people."""
-        what = []
-        if self.anomalies == "dayofyear":
-            what.append(f"a yearly cycle of {WAVES} waves")
-        elif self.anomalies is not None:
-            what.append(f"the mean of each {self.anomalies}")
+        what = [] if self.anomalies is None else [self.taken_off]
         if self.detrend:
             what.append(f"a linear trend in {sample}")
         return f"taken off every series, learned on training rows only: {' and '.join(what)}"
+
+    @property
+    def taken_off(self) -> str:
+        """The season that is taken off, for people."""
+        is_cycle = self.anomalies == "dayofyear"
+        return (
+            f"a yearly cycle of {WAVES} waves" if is_cycle else f"the mean of each {self.anomalies}"
+        )
 
     @property
     def reference(self) -> str:
@@ -265,6 +300,23 @@ def _blocks(number: FloatArray) -> IntArray:
     place = np.asarray(place).reshape(-1)
     n_blocks = int(place.max()) + 1
     return np.asarray(place * min(n_blocks, N_BLOCKS) // n_blocks, dtype=np.intp)
+
+
+def _parted(anomalies: str) -> str:
+    """The parts that fit must have rows of; a cycle is not known in months without any."""
+    return "month" if anomalies == "dayofyear" else anomalies
+
+
+def _called(name: str, parts: FloatArray) -> list[str]:
+    """Parts of the calendar by their names."""
+    known = {"month": MONTHS, "season": SEASONS}.get(name)
+    return [f"{part:.0f}:00" if known is None else known[int(part) - 1] for part in parts]
+
+
+def _step(samples: Any) -> float:
+    """Days from one row to the next, the median; zero where there is one row."""
+    days = np.unique(_numbers(samples))
+    return float(np.median(np.diff(days))) if days.size > 1 else 0.0
 
 
 def _part(samples: Any, part: str) -> FloatArray:

@@ -21,6 +21,9 @@ EASTWARD = (
 NEAR, MOST = 0.01, 0.25
 #: Twice what single precision and back may change of a number, as a share of it.
 SINGLE = 2.0**-23
+#: A meridian that is there twice, as 0 and 360, is so by this share of a step; of two longitudes,
+#: which have no step, by so many degrees: more than single precision makes of it.
+TWICE, MERIDIAN = 0.02, 1e-4
 
 
 class Coordinate(NamedTuple):
@@ -108,6 +111,30 @@ def longitudes(names: Iterable[Any], *coordinates: Mapping[Any, Any]) -> set[Any
     """Which of these names are longitudes, by what any coordinate of that name says."""
     attrs = [(n, getattr(held.get(n), "attrs", {})) for n in names for held in coordinates]
     return {name for name, said in attrs if is_longitude(name, said)}
+
+
+def in_one_piece(degrees: FloatArray, least: float = 0.0) -> FloatArray:
+    """Longitudes turned by whole circles so that they begin and end at the widest gap.
+
+    A window across Greenwich that is written 359.5, 0, 0.5 becomes -0.5, 0, 0.5. As they are, where
+    no other gap is wider than the one they begin at, or than ``least``; and where a meridian is
+    there twice, as 0 and 360.
+    """
+    there = np.unique(degrees)
+    if there.size < 2:
+        return degrees
+    around = np.sort(there % 360.0)
+    gaps = np.diff(around, append=around[0] + 360.0)
+    twice = MERIDIAN if there.size == 2 else TWICE * float(np.diff(there).min())
+    outside = 360.0 - float(there[-1] - there[0])
+    widest = int(np.argmax(gaps))
+    if gaps.min() <= twice or gaps[widest] <= max((1.0 + NEAR) * outside, least):
+        return degrees
+    first = around[(widest + 1) % around.size]
+    circles = np.where(degrees % 360.0 < first, 1.0, 0.0) - np.floor(degrees / 360.0)
+    # About Greenwich or east of it, as the half of the globe has it that the middle lies in.
+    circles -= first + (360.0 - gaps[widest]) / 2.0 > 180.0
+    return np.asarray(degrees + 360.0 * circles)
 
 
 def find_labels(wanted: Any, among: Any, eastward: Container[Any] = ()) -> IntArray:

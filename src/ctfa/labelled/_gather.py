@@ -150,11 +150,13 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> tuple[list[Any], Any, 
         require_some(array)
     known = (plan.sample, *task_dims)
     given = [_without_single(array, known, []) for array in given]
+    for array, slot in zip(given, plan.slots, strict=True):
+        _require_same_names(array, known[:1] if slot.shared else known)
     given = [_whole_tasks(array, sides, task_dims) for array in given]
     for array, slot in zip(given, plan.slots, strict=True):
         wanted = {plan.sample} if slot.shared else {plan.sample, *task_dims}
         other = next((dim for dim in array.dims if dim not in wanted), None)
-        if other is not None and not slot.shared:
+        if other is not None and not slot.shared and wanted <= set(array.dims):
             raise ValueError(
                 f"{slot.name} has {array.sizes[other]:,} values along {other!r}, on which it did "
                 f"not lie in fit: choose one of them (ds.isel({other}=0))."
@@ -176,6 +178,28 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> tuple[list[Any], Any, 
         )
     given = [on_tasks(array, Template(there), task_dims) for array in given]
     return in_units_of_fit(given, plan.slots), there, chosen
+
+
+def _require_same_names(array: Any, wanted: Sequence[str]) -> None:
+    """Say which dimensions of fit are there under other names, where that can be told."""
+    lost = [dim for dim in wanted if dim not in array.dims]
+    found: dict[str, str] = {}
+    for dim in lost:
+        others = [str(other) for other in array.dims if other not in (*wanted, *found)]
+        kinds = [kind for kind in (SAMPLES, EAST, NORTH) if dim.lower() in kind]
+        alike = [other for other in others if any(other.lower() in kind for kind in kinds)]
+        if len(lost) == len(others) == 1 and not is_layer(others[0], array):
+            alike = others
+        if alike:
+            found[alike[0]] = dim
+    if not lost or len(found) < len(lost):
+        return
+    said = " and ".join(f"no dimension {dim}, but {other}" for other, dim in found.items())
+    renamed = ", ".join(f"{other}={dim!r}" for other, dim in found.items())
+    raise ValueError(
+        f"{array.name} has {said}: dimensions are called as in fit, so rename "
+        f"{'them' if len(found) > 1 else 'it'} (ds.rename({renamed}))."
+    )
 
 
 def _on_units_of(array: Any, template: Template, dims: Iterable[str]) -> Any:

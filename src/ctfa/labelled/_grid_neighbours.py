@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._coordinates import LONGITUDES, is_longitude
+from ctfa.labelled._coordinates import LONGITUDES, in_one_piece, is_longitude
 from ctfa.labelled._tasks import Tasks
 
 #: Steps of a regular axis differ by less than this share: single precision and rounded files.
@@ -100,17 +100,11 @@ def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> _Axis:
     values = tasks.numbers(dim)
     if not _is_longitude(tasks, dim):
         return _Axis(_ranks(values)[place], None)
-    turned = values % 360
-    order = np.argsort(turned, kind="stable")
-    gaps = np.diff(turned[order], append=turned[order[0]] + 360)
-    if values.size < 2 or gaps.min() <= UNEVEN * 360 / values.size:  # 0 and 360 are both there
-        return _Axis(_ranks(values)[place], None)
-    # Cut where the widest gap is: a map of Africa may have longitudes 350, 355, 0, 5.
-    closed = values.size > 2 and np.ptp(gaps) <= UNEVEN * gaps.mean()
-    start = 0 if closed else int(np.argmax(gaps)) + 1
-    ranks = np.empty(values.size, dtype=np.intp)
-    ranks[np.roll(order, -start)] = np.arange(values.size)
-    return _Axis(ranks[place], values.size if closed else None)
+    # A map of Africa may have longitudes 350, 355, 0, 5.
+    values = in_one_piece(values)
+    steps = np.diff(np.sort(values), append=values.min() + 360)
+    closed = values.size > 2 and np.ptp(steps) <= UNEVEN * steps.mean()
+    return _Axis(_ranks(values)[place], values.size if closed else None)
 
 
 def _ranks(values: FloatArray) -> IntArray:
@@ -121,6 +115,7 @@ def _ranks(values: FloatArray) -> IntArray:
 
 def _listed_axis(values: AnyArray, goes_round: bool) -> _Axis:
     """Steps of cells that are listed one by one: whole rows and columns may be absent."""
+    values = in_one_piece(values) if goes_round else values
     unique, place = np.unique(values, return_inverse=True)
     place = place.reshape(-1)
     gaps = np.diff(unique)

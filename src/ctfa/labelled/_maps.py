@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.types import FloatArray
+from ctfa.labelled._coordinates import in_one_piece
 from ctfa.labelled._extras import need
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._tasks import Tasks
@@ -15,6 +16,8 @@ from ctfa.report import Places
 
 #: Steps of a regular grid differ by no more than this share.
 REGULAR = 1e-3
+#: A map that leaves out so many degrees of longitude, a twelfth of the globe, ends there.
+OPEN = 30.0
 
 
 def places(tasks: Tasks, geometry: Geometry | None) -> Places | None:
@@ -24,6 +27,8 @@ def places(tasks: Tasks, geometry: Geometry | None) -> Places | None:
     positions = tasks.positions()
     if positions is None or not np.isfinite(positions).all():
         return None
+    if tasks.is_geographic:  # a window across Greenwich may be written 359.5, 0, 0.5
+        positions = np.column_stack([in_one_piece(positions[:, 0], OPEN), positions[:, 1]])
     return Places(positions, cell=_cell(tasks, positions), geographic=tasks.is_geographic)
 
 

@@ -133,7 +133,8 @@ class LabelledFit:
             labels of fit and in its order. A model of features that all tasks share predicts every
             task. Where a region is predicted from mean features, all its members are needed. A
             task that was masked in fit stays missing. Features in other units are converted to
-            those of fit, with a warning, or refused.
+            those of fit, with a warning, or refused. With ``anomalies``, rows in months (seasons,
+            hours) that fit had none of, and rows in another step of time, are warned of.
         """
         if self.form.kind == "rows":
             return _form.predict_rows(self, data)
@@ -295,6 +296,8 @@ class LabelledFit:
                     "trends were taken off in fit, and need it."
                 )
             require_known(samples.to_index(), plan.sample)
+            for doubt in self.baseline.doubts(samples):
+                warnings.warn(doubt, UserWarning, stacklevel=3)
             columns = xarray.DataArray(
                 self.baseline.columns(samples), dims=(plan.sample, "_baseline")
             )
