@@ -325,7 +325,8 @@ def undated(times):
 def test_rows_without_dates_are_told_because_no_season_is_looked_for(times, how):
     [note] = findings(undated(times))
     assert note.severity == NOTE
-    assert "no dates" in note.what and "seasons and gaps in time were not looked for" in note.what
+    assert "no dates" in note.what
+    assert "seasons and gaps in time were not looked for" in note.what
     assert how in note.do
 
 
