@@ -49,16 +49,17 @@ def look_over(
     found = [
         *_text(values),
         *_infinite(values),
-        *_times(values),
+        *_times(values, contents.date_parts),
         *_labels(values),
         *_harms(doubtful_fills(values.series)),
         *_empty(values, leaves),
-        *_constant(values),
+        # Of rows that come twice one is left, so that what is counted there is not the file's.
+        *(() if values.n_twice else _constant(values)),
         *_harms(copied_targets(values.target_name, values.target, values.tasks, "task")),
         *_seasons(seasons),
         *_undated(values),
         *_gaps(values),
-        *_rows(values),
+        *(() if values.n_twice else _rows(values)),
         *_collinear(values),
         *_units(contents, values),
     ]
@@ -88,7 +89,7 @@ def _infinite(values: Values) -> Iterator[Finding]:
             )
 
 
-def _times(values: Values) -> Iterator[Finding]:
+def _times(values: Values, date_parts: list[str]) -> Iterator[Finding]:
     if values.own_rows:
         return
     samples = values.samples
@@ -96,7 +97,10 @@ def _times(values: Values) -> Iterator[Finding]:
         yield Finding(
             STOPS,
             f"{values.n_twice:,} row{_s(values.n_twice)} come twice, the first {values.twice}",
-            "drop or average the copies: every task has one row a time",
+            "drop or average the copies: every task has one row a time"
+            if not date_parts
+            else f"make one column of dates of {', '.join(date_parts)} (pandas.to_datetime) and "
+            "name it with --sample",
         )
     _, first, counts = np.unique(samples.astype(str), return_index=True, return_counts=True)
     again = first[counts > 1]

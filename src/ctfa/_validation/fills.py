@@ -84,11 +84,13 @@ def _beyond(values: FloatArray, known: BoolArray) -> Iterator[Fill]:
     for end in ends:
         # Its own columns alone: one that holds nothing else is no series with gaps.
         mine = end.where.any(axis=0)
-        rest = np.unique(values[:, mine][known[:, mine]])
-        if rest.size < OFTEN:
+        rest = values[:, mine][known[:, mine]]
+        if not rest.size:
             continue
-        gap = max(rest[0] - end.number, end.number - rest[-1])
-        if gap >= FAR_BEYOND * (rest[-1] - rest[0]) or end.number < 0.0 <= rest[0]:
+        low, high = rest.min(), rest.max()
+        gap = max(low - end.number, end.number - high)
+        far = gap >= FAR_BEYOND * (high - low) or end.number < 0.0 <= low
+        if far and np.unique(rest).size >= OFTEN:  # not one of two or three values of a code
             yield end
 
 
