@@ -773,6 +773,37 @@ def test_the_command_is_without_guessed_features_that_never_change(tmp_path, cap
     assert "-f rain,elevation " in found["command"]
 
 
+def test_one_task_is_told_in_words_that_are_true_of_one(tmp_path, capsys):
+    table = basins_table().query("basin == 'a'")
+    looked_at(table, tmp_path, capsys)
+    assert cli.main(["doctor", str(tmp_path / "data.csv")]) == 0
+    assert "from fits of its one task)" in capsys.readouterr().out
+    run = tmp_path / "run"
+    fit = ["fit", str(tmp_path / "data.csv"), "-t", "flow", "-f", "rain,temp", "--sample", "date"]
+    assert cli.main([*fit, "--task", "basin", "-o", str(run)]) == 0
+    printed = capsys.readouterr().out
+    assert "as given" not in printed
+    assert "not chosen, for there was nothing to choose it by" in printed
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "was given" not in page
+    assert "was not chosen: there was nothing to choose it by" in page
+    assert "1 basin was grouped" in page
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 7])
+def test_too_few_rows_to_hold_some_out_are_told_as_such(tmp_path, capsys, n_rows):
+    table = basins_table().head(4 * n_rows)
+    found, said = looked_at(table, tmp_path, capsys)
+    assert found["stops"]
+    assert any("too few to hold some of them out" in what for what in said)
+    fit = ["fit", str(tmp_path / "data.csv"), "-t", "flow", "-f", "rain", "--sample", "date"]
+    assert cli.main([*fit, "--task", "basin", "-o", str(tmp_path / "run")]) != 0
+    complaint = capsys.readouterr().err
+    assert "cannot split" not in complaint
+    assert "sample(s)" not in complaint
+    assert "1 row, and 2 or more" in complaint or "--held-out none" in complaint
+
+
 def test_the_command_is_quiet_in_a_pipe_and_ends_with_its_reader(run):
     done = subprocess.run(
         [*COMMAND, "path", run], capture_output=True, text=True, check=False, timeout=120

@@ -25,6 +25,7 @@ from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._extras import need
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._neighbours import components, islands, read_neighbours
+from ctfa.report._held_out import BLOCKS, MANY
 
 #: Options that a fit of some of the tasks takes as that of all does.
 TIMED = (
@@ -81,6 +82,7 @@ def examine(
     steps(f"looking at {values.n_tasks:,} tasks")
     seen.seasons = _seasons(values, asked.options)
     seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
+    seen.findings += _too_few(values, asked.options["held_out"])
     seen.masks = not values.is_grid and _leaves_some(values)
     seen.way = _way(contents, values)
     seen.findings += _positions(contents, values, asked)
@@ -176,6 +178,19 @@ def _empty(data: Any) -> str:
     return "" if len(data) else "the table has no rows"
 
 
+def _too_few(values: Values, held_out: Any) -> Iterator[Finding]:
+    """Rows that are too few to be held out by a fit that is told nothing."""
+    least = BLOCKS if values.n_tasks > MANY else 2 * BLOCKS
+    if held_out == "auto" and not values.own_rows and values.n_samples < least:
+        count = values.n_samples
+        yield Finding(
+            STOPS,
+            f"{count} row{' is' if count == 1 else 's are'} too few to hold some of them out: "
+            f"{least} or more are needed",
+            "take more rows, or hold none out with --held-out none",
+        )
+
+
 def _leaves_some(values: Values) -> bool:
     empty = np.isnan(values.target).all(axis=0)
     return bool(empty.any() and not empty.all())
@@ -184,7 +199,7 @@ def _leaves_some(values: Values) -> bool:
 def _way(contents: Contents, values: Values) -> str | None:
     """A way to be neighbours that these tasks have."""
     if values.is_grid:
-        return "queen"
+        return "queen" if values.n_tasks > 1 else None
     # Of a file of arrays a fit takes coordinates alone.
     placed = contents.coordinates if contents.form == "arrays" else contents.variables
     has = _pair(c.name for c in placed) is not None
