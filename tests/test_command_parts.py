@@ -308,6 +308,33 @@ def test_each_fault_is_found(data, severity, words):
     assert mine[0].do
 
 
+def undated(times):
+    """The same rows, whose times are no dates; none at all for None."""
+    return dataset().drop_vars("time") if times is None else dataset(time=times)
+
+
+@pytest.mark.parametrize(
+    ("times", "how"),
+    [
+        (np.array([100 * (2000 + m // 12) + 1 + m % 12 for m in range(60)]), "format='%Y%m'"),
+        (2000 + np.arange(60) / 12, "pandas.to_datetime"),
+        (np.array([f"2000-{m}" for m in range(60)]), "pandas.to_datetime"),
+        (None, "pandas.to_datetime"),
+    ],
+)
+def test_rows_without_dates_are_told_because_no_season_is_looked_for(times, how):
+    [note] = findings(undated(times))
+    assert note.severity == NOTE
+    assert "no dates" in note.what
+    assert "seasons and gaps in time were not looked for" in note.what
+    assert how in note.do
+
+
+def test_a_time_that_comes_twice_is_said_as_a_date():
+    [what] = [f.what for f in findings(dataset(time=np.r_[TIMES[:1], TIMES[:-1]]))]
+    assert what == "1 time more than once, the first 2000-01-01"
+
+
 def test_target_and_features_without_a_common_row_stop():
     data = spoiled("vhi", np.nan, (slice(30), slice(None)))
     late = np.where(np.arange(60)[:, None] < 30, data["tp"].values, np.nan)

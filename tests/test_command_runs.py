@@ -697,6 +697,145 @@ def test_the_doctor_of_a_table(tmp_path, capsys):
 # ------------------------------------------------------------------------------ in a shell
 
 
+def basins_table():
+    """A long table as pandas has it, and others write it."""
+    rng = np.random.default_rng(0)
+    time, names = pd.date_range("2000-01-01", periods=60, freq="MS"), ["a", "b", "c", "d"]
+    table = pd.DataFrame({"date": np.repeat(time, 4), "basin": np.tile(names, 60)})
+    return table.assign(**{name: rng.normal(size=240) for name in ("flow", "rain", "temp")})
+
+
+def looked_at(data, folder, capsys, *more, index=False):
+    """What the doctor says of a table in a file, or of arrays."""
+    if hasattr(data, "data_vars"):
+        path = folder / "data.nc"
+        data.to_netcdf(path)
+    else:
+        path = folder / "data.csv"
+        data.to_csv(path, index=index)
+    cli.main(["doctor", str(path), "--no-timing", "--json", *more])
+    found = printed_json(capsys)
+    return found, {f["what"]: f for f in found["findings"]}
+
+
+def test_text_among_the_numbers_of_a_feature_is_told_where_it_is_left_out(tmp_path, capsys):
+    table = basins_table().astype({"rain": object})
+    table.loc[5, "rain"] = "missing"
+    found, said = looked_at(table, tmp_path, capsys)
+    assert "rain has text among its numbers and was left out of the guess" in said
+    assert found["roles"]["features"] == ["temp"]
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_a_row_number_is_no_feature(tmp_path, capsys, shuffled):
+    table = basins_table()
+    table = table.sample(frac=1.0, random_state=0) if shuffled else table
+    found, said = looked_at(table, tmp_path, capsys, index=True)
+    assert found["roles"]["features"] == ["rain", "temp"]
+    assert "'Unnamed: 0' looks like a row number and was left out of the guess" in said
+
+
+def in_parts(table, *parts):
+    dates = {part.title(): getattr(table["date"].dt, part) for part in parts}
+    return table.drop(columns="date").assign(**dates)
+
+
+def test_years_and_months_in_columns_are_to_be_made_dates(tmp_path, capsys):
+    found, said = looked_at(in_parts(basins_table(), "year", "month"), tmp_path, capsys)
+    told = said["Year and Month are dates in several columns"]
+    assert told["severity"] == "stops"
+    table = pd.read_csv(tmp_path / "data.csv")
+    exec(told["do"].partition(": ")[2], {"table": table, "pandas": pd})
+    assert (table["date"] == basins_table()["date"]).all()
+    assert found["period"]["step"] == "month"
+    assert found["roles"]["features"] == ["rain", "temp"]
+    assert not any("twice" in what or "never changes" in what for what in said)
+
+
+def test_a_year_that_is_named_is_not_said_to_hold_copies_to_average(tmp_path, capsys):
+    table = in_parts(basins_table(), "year", "month")
+    _, said = looked_at(table, tmp_path, capsys, "--sample", "Year")
+    [told] = [finding for what, finding in said.items() if "come twice" in what]
+    assert "average" not in told["do"]
+    assert "make one column of dates of Year, Month" in told["do"]
+    assert not any("never changes" in what or "complete rows" in what for what in said)
+
+
+def test_one_row_a_year_needs_no_month(tmp_path, capsys):
+    table = basins_table()
+    table = in_parts(table[table["date"].dt.month == 12], "year", "month")
+    found, said = looked_at(table, tmp_path, capsys)
+    assert found["roles"]["sample"] == "Year"
+    assert not any("several columns" in what for what in said)
+
+
+def test_positions_that_are_no_coordinates_are_told_and_not_proposed(tmp_path, capsys):
+    data = basins_table().set_index(["date", "basin"]).to_xarray()
+    data["lat"], data["lon"] = ("basin", np.arange(4.0)), ("basin", np.arange(4.0))
+    found, said = looked_at(data, tmp_path, capsys)
+    assert not found["stops"]
+    assert "nearest" not in found["command"]
+    [told] = [finding for what, finding in said.items() if "not coordinates" in what]
+    assert "ds.set_coords(['lat', 'lon'])" in told["do"]
+    (tmp_path / "more").mkdir()
+    found, said = looked_at(data.set_coords(["lat", "lon"]), tmp_path / "more", capsys)
+    assert "--neighbours nearest:3" in found["command"]
+
+
+def test_the_targets_of_a_wide_table_are_to_be_named(tmp_path, capsys):
+    table = basins_table().pivot(index="date", columns="basin", values="flow").reset_index()
+    table.insert(1, "Year", table["date"].dt.year)
+    table["rain"] = np.random.default_rng(1).normal(size=60)
+    found, said = looked_at(table, tmp_path, capsys)
+    assert found["roles"]["target"] is None
+    [told] = said.values()
+    assert "name them all with -t (-t a,b,c)" in told["do"]
+    found, _ = looked_at(table, tmp_path, capsys, "-t", "a,b,c,d")
+    assert found["roles"]["features"] == ["rain"]
+    assert not found["stops"]
+
+
+def test_the_command_is_without_guessed_features_that_never_change(tmp_path, capsys):
+    table = basins_table().assign(
+        elevation=lambda t: t["basin"].map({"a": 1.0, "b": 2.0}).fillna(5.0)
+    )
+    found, _ = looked_at(table, tmp_path, capsys)
+    assert "-f rain,temp " in found["command"]
+    found, _ = looked_at(table, tmp_path, capsys, "-f", "rain,elevation")
+    assert "-f rain,elevation " in found["command"]
+
+
+def test_one_task_is_told_in_words_that_are_true_of_one(tmp_path, capsys):
+    table = basins_table().query("basin == 'a'")
+    looked_at(table, tmp_path, capsys)
+    assert cli.main(["doctor", str(tmp_path / "data.csv")]) == 0
+    assert "from fits of its one task)" in capsys.readouterr().out
+    run = tmp_path / "run"
+    fit = ["fit", str(tmp_path / "data.csv"), "-t", "flow", "-f", "rain,temp", "--sample", "date"]
+    assert cli.main([*fit, "--task", "basin", "-o", str(run)]) == 0
+    printed = capsys.readouterr().out
+    assert "as given" not in printed
+    assert "not chosen, for there was nothing to choose it by" in printed
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "was given" not in page
+    assert "was not chosen: there was nothing to choose it by" in page
+    assert "1 basin was grouped" in page
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 7])
+def test_too_few_rows_to_hold_some_out_are_told_as_such(tmp_path, capsys, n_rows):
+    table = basins_table().head(4 * n_rows)
+    found, said = looked_at(table, tmp_path, capsys)
+    assert found["stops"]
+    assert any("too few to hold some of them out" in what for what in said)
+    fit = ["fit", str(tmp_path / "data.csv"), "-t", "flow", "-f", "rain", "--sample", "date"]
+    assert cli.main([*fit, "--task", "basin", "-o", str(tmp_path / "run")]) != 0
+    complaint = capsys.readouterr().err
+    assert "cannot split" not in complaint
+    assert "sample(s)" not in complaint
+    assert "1 row, and 2 or more" in complaint or "--held-out none" in complaint
+
+
 def test_the_command_is_quiet_in_a_pipe_and_ends_with_its_reader(run):
     done = subprocess.run(
         [*COMMAND, "path", run], capture_output=True, text=True, check=False, timeout=120

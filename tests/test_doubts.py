@@ -399,6 +399,50 @@ def test_fills_are_found_far_from_the_rest(numbers):
     assert sorted(fill.number for fill in fills_in(single)) == sorted(numbers)
 
 
+@pytest.mark.parametrize(
+    "number", [9999.0, 999.0, -99.0, -888.0, 99.99, 99.9, -9999.99, 8888.0, 32767.0]
+)
+def test_numbers_of_nines_that_come_again_beyond_all_others_are_fills(number):
+    values = np.random.default_rng(0).normal(10.0, 3.0, size=(60, 4))
+    values[::20, 1] = number
+    for given in (values, values.astype(np.float32).astype(np.float64)):
+        [fill] = fills_in(given)
+        assert (fill.number, fill.times) == (number, 3)
+    values[20:, 1] = 10.0  # once is no habit
+    assert list(fills_in(values)) == []
+
+
+def test_a_number_below_zero_among_amounts_is_a_fill():
+    rain = np.random.default_rng(0).gamma(1.0, 90.0, size=(120, 4))
+    rain[::30, 2] = -99.0
+    assert [fill.number for fill in fills_in(rain)] == [-99.0]
+
+
+def test_two_fills_do_not_hide_each_other():
+    values = np.random.default_rng(0).normal(size=(60, 4))
+    values[::20, 1], values[1::20, 2], values[2::20, 2] = 999.0, -99.0, 888.0
+    assert sorted(fill.number for fill in fills_in(values)) == [-99.0, 888.0, 999.0]
+
+
+def innocent():
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(240, 8))
+    yield "pressure", np.round(1000 + 8 * z)
+    yield "pressure up to 999", np.minimum(np.round(990 + 8 * z), 999)
+    yield "tenths of a degree", np.clip(np.round(60 * z), -99, 99)
+    yield "humidity", np.where(z > 1, 99.0, 50 + 20 * z)
+    yield "rain", np.maximum(np.exp(z) * 30 - 25, 0.0)
+    yield "ratings", rng.integers(1, 6, size=(240, 8)).astype(float)
+    yield "two values", np.where(z > 1, 99.0, 0.0)
+    yield "a constant column", np.column_stack([z, np.full(240, 999.0)])
+    yield "large", np.where(z > 2.9, 9999.0, np.round(6000 * z))
+
+
+@pytest.mark.parametrize(("name", "values"), list(innocent()))
+def test_nines_among_numbers_like_them_are_no_fills(name, values):
+    assert list(fills_in(values)) == [], name
+
+
 def test_numbers_of_the_size_of_the_data_are_no_fills():
     depth = np.linspace(-11000.0, 0.0, 300).reshape(100, 3)
     depth[::5] = -9999.0

@@ -545,6 +545,31 @@ def test_whole_columns_of_iso_dates_are_dates_and_others_are_text(tmp_path):
     assert table.year.dtype == np.int64
 
 
+def test_a_column_of_months_is_one_of_dates_and_winters_and_codes_are_text(tmp_path):
+    table = pd.DataFrame(
+        {
+            "month": ["2000-01", "2000-02", "2001-12"],
+            "winter": ["2000-01", "2001-02", "2002-03"],
+            "code": ["1203-04", "1203-05", "1203-06"],
+            "thirteen": ["2000-01", "2000-05", "2000-13"],
+        }
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = read(tmp_path / "t.csv")
+    expected = pd.to_datetime(table["month"], format="%Y-%m")
+    assert (found["month"] == expected).all()
+    assert all(list(found[name]) == list(table[name]) for name in ("winter", "code", "thirteen"))
+
+
+def test_times_in_months_are_left_as_numbers_for_what_they_are(tmp_path):
+    data = xr.Dataset({"y": ("time", np.arange(3.0))}, coords={"time": np.arange(3)})
+    data["time"].attrs["units"] = "months since 2000-01-01"
+    data.to_netcdf(tmp_path / "t.nc")
+    with pytest.warns(UserWarning, match="months have no fixed length; write the times") as told:
+        read(tmp_path / "t.nc")
+    assert not any("pip install" in str(warning.message) for warning in told)
+
+
 def test_dates_of_one_offset_stay_in_its_months(tmp_path):
     table = csv(tmp_path, "t,v\n2000-02-01T00:00:00+01:00,1\n2000-03-01T00:00:00+01:00,2\n")
     assert table.t.dt.month.tolist() == [2, 3]

@@ -9,9 +9,14 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.types import AnyArray, BoolArray, IntArray
+from ctfa.labelled._extras import need
 
 #: Names that rows go by, in the order of preference.
 SAMPLES = ("time", "date", "valid_time", "datetime", "timestamp", "sample", "year", "month", "day")
+#: Columns that make a date together, in this order.
+DATE_PARTS = ("year", "month", "day", "hour")
+#: What holds numbers and is no series: values among which there is text, and a count of the rows.
+MIXED, COUNTED = "numbers and text", "row number"
 #: Steps of time by their seconds, the longest first.
 STEPS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
 WEEK = 604800
@@ -25,7 +30,7 @@ class Variable:
 
     name: str
     dims: tuple[str, ...]
-    kind: str  # "number", "text", "time", "flag"
+    kind: str  # "number", "text", "time", "flag"; in tables also MIXED and COUNTED
     units: str = ""
     words: str = ""  # its long name
 
@@ -49,6 +54,14 @@ class Contents:
         """Of the variables."""
         return [variable.name for variable in self.variables]
 
+    @property
+    def date_parts(self) -> list[str]:
+        """Columns of year, month and so on that are dates together; none where they are not."""
+        numbers = {v.name.lower(): v.name for v in self.variables if v.is_number}
+        parts = [part for part in DATE_PARTS if part in numbers]
+        whole = self.form == "table" and DATE_PARTS[: len(parts)] == tuple(parts)
+        return [numbers[part] for part in parts] if whole and len(parts) > 1 else []
+
     def document(self) -> dict[str, Any]:
         """The same for JSON."""
         return {
@@ -71,11 +84,42 @@ def contents_of(data: Any) -> Contents:
             [_variable(name, array) for name, array in data.coords.items()],
         )
     columns = [
-        Variable(str(name), ("row",), _kind(data[name].to_numpy()))
+        Variable(str(name), ("row",), _kind_of_column(str(name), data[name].to_numpy()))
         for name in data.columns
         if str(name) != "geometry"
     ]
     return Contents("table", {"row": len(data)}, columns)
+
+
+def make_dates(data: Any, parts: list[str]) -> tuple[Any, str]:
+    """One column of dates from its parts, and how pandas does that; None where they are none.
+
+    Nor where the year alone says as much: one row a year needs no month.
+    """
+    pandas = need("pandas")
+    day = "" if len(parts) > 2 else ".assign(day=1)"
+    try:
+        dates = pandas.to_datetime(data[parts] if not day else data[parts].assign(day=1))
+    except (ValueError, TypeError):
+        dates = None
+    if dates is not None and dates.nunique() == data[parts[0]].nunique():
+        dates = None
+    return dates, f'table["date"] = pandas.to_datetime(table[{parts}]{day})'
+
+
+def _kind_of_column(name: str, values: AnyArray) -> str:
+    kind = _kind(values)
+    if kind == "text":
+        pandas = need("pandas")
+        there = pandas.Series(values.ravel(), dtype=object).dropna()
+        share = pandas.to_numeric(there, errors="coerce").notna().mean() if len(there) else 0.0
+        return MIXED if 0.5 <= share < 1.0 else kind
+    if values.dtype.kind in "iu" and values.ndim == 1 and values.size > 2:
+        nameless = name == "" or name.startswith("Unnamed: ")
+        counted = values[0] in (0, 1) and (np.diff(values) == 1).all()
+        if counted or (nameless and np.unique(values).size == values.size):
+            return COUNTED
+    return kind
 
 
 def _variable(name: Any, array: Any) -> Variable:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from ctfa._commands._contents import Contents, Period, period_of
+from ctfa._commands._contents import COUNTED, MIXED, Contents, Period, period_of
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding, look_over
 from ctfa._commands._fit_options import Asked
 from ctfa._commands._guess import Roles
@@ -18,11 +18,14 @@ from ctfa._commands._terminal import Steps
 from ctfa._commands._timing import Estimate, estimate
 from ctfa._commands._values import Values, values_of
 from ctfa.comparison._names import nearest
+from ctfa.core.types import FloatArray
 from ctfa.labelled._arrays import arrange
 from ctfa.labelled._baseline import Untreated, untreated
+from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._extras import need
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._neighbours import components, islands, read_neighbours
+from ctfa.report._held_out import BLOCKS, MANY
 
 #: Options that a fit of some of the tasks takes as that of all does.
 TIMED = (
@@ -43,6 +46,7 @@ class Examination:
     way: str | None = None  # to be neighbours, where nobody gave one
     masks: bool = False  # whether tasks without data have to be left out
     seasons: list[Untreated] = field(default_factory=list)  # seasons and trends
+    useless: list[str] = field(default_factory=list)  # guessed features that explain nothing
 
     @property
     def stops(self) -> bool:
@@ -65,6 +69,7 @@ def examine(
         seen.findings.append(Finding(STOPS, empty, "look whether the file was written whole"))
         return seen
     seen.findings += _names(contents, roles)
+    seen.findings += _left_out(contents, roles)
     if seen.stops:
         return seen
     try:
@@ -77,8 +82,15 @@ def examine(
     steps(f"looking at {values.n_tasks:,} tasks")
     seen.seasons = _seasons(values, asked.options)
     seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
+    seen.findings += _too_few(values, asked.options["held_out"])
     seen.masks = not values.is_grid and _leaves_some(values)
     seen.way = _way(contents, values)
+    seen.findings += _positions(contents, values, asked)
+    if "features" in roles.guessed:
+        flat = [n for n, series in values.features.items() if _says_nothing(series)]
+        if len(flat) < len(roles.features):
+            seen.useless = flat
+            roles = replace(roles, features=[n for n in roles.features if n not in flat])
     if not values.own_rows:
         _as_fit_would(data, roles, asked, seen, steps, timing=timing)
     return seen
@@ -113,12 +125,49 @@ def _names(contents: Contents, roles: Roles) -> Iterator[Finding]:
                 yield Finding(
                     STOPS, f"there is no {role} {name!r} in the file{nearest(name, known)}"
                 )
-    if not targets:
+    if not targets and contents.form == "table" and not roles.task:
+        yield Finding(
+            STOPS,
+            "it is not clear what to predict: no column says which task a row belongs to",
+            "where each target is a column of its own, name them all with -t (-t a,b,c); else name "
+            "the target with -t and the column of tasks with --task",
+        )
+    elif not targets:
         yield Finding(STOPS, "it is not clear what to predict", "name the target with -t")
     elif not roles.features:
         yield Finding(STOPS, "it is not clear what to predict from", "name features with -f")
     if not roles.task and len(targets) == 1:
-        yield Finding(STOPS, "it is not clear what the tasks are", "name them with --task")
+        by_column = ", or all columns of targets with -t (-t a,b,c) where each is a task"
+        yield Finding(
+            STOPS,
+            "it is not clear what the tasks are",
+            f"name their column with --task{by_column}"
+            if contents.form == "table"
+            else "name them with --task",
+        )
+
+
+def _left_out(contents: Contents, roles: Roles) -> Iterator[Finding]:
+    """Columns that could have been guessed, and why they were not."""
+    if "features" not in roles.guessed and "target" not in roles.guessed:
+        return
+    targets = [roles.target] if isinstance(roles.target, str) else roles.target or []
+    used = {*targets, *roles.features, *roles.task, roles.sample}
+    for column in contents.variables:
+        if column.name in used:
+            continue
+        if column.kind == MIXED:
+            yield Finding(
+                HARMS,
+                f"{column.name} has text among its numbers and was left out of the guess",
+                f"write its missing values as empty cells, and {column.name} can be a feature",
+            )
+        elif column.kind == COUNTED:
+            yield Finding(
+                NOTE,
+                f"{column.name!r} looks like a row number and was left out of the guess",
+                "pandas writes one unless told df.to_csv(..., index=False)",
+            )
 
 
 def _empty(data: Any) -> str:
@@ -129,6 +178,19 @@ def _empty(data: Any) -> str:
     return "" if len(data) else "the table has no rows"
 
 
+def _too_few(values: Values, held_out: Any) -> Iterator[Finding]:
+    """Rows that are too few to be held out by a fit that is told nothing."""
+    least = BLOCKS if values.n_tasks > MANY else 2 * BLOCKS
+    if held_out == "auto" and not values.own_rows and values.n_samples < least:
+        count = values.n_samples
+        yield Finding(
+            STOPS,
+            f"{count} row{' is' if count == 1 else 's are'} too few to hold some of them out: "
+            f"{least} or more are needed",
+            "take more rows, or hold none out with --held-out none",
+        )
+
+
 def _leaves_some(values: Values) -> bool:
     empty = np.isnan(values.target).all(axis=0)
     return bool(empty.any() and not empty.all())
@@ -137,10 +199,36 @@ def _leaves_some(values: Values) -> bool:
 def _way(contents: Contents, values: Values) -> str | None:
     """A way to be neighbours that these tasks have."""
     if values.is_grid:
-        return "queen"
-    names = {c.name.lower() for c in (*contents.coordinates, *contents.variables)}
-    placed = {"lat", "lon"} <= names or {"latitude", "longitude"} <= names or {"x", "y"} <= names
-    return f"nearest:{min(6, values.n_tasks - 1)}" if placed and values.n_tasks > 2 else None
+        return "queen" if values.n_tasks > 1 else None
+    # Of a file of arrays a fit takes coordinates alone.
+    placed = contents.coordinates if contents.form == "arrays" else contents.variables
+    has = _pair(c.name for c in placed) is not None
+    return f"nearest:{min(6, values.n_tasks - 1)}" if has and values.n_tasks > 2 else None
+
+
+def _positions(contents: Contents, values: Values, asked: Asked) -> Iterator[Finding]:
+    """Positions that are variables of a file of arrays, where a fit does not look for them."""
+    variables = [v.name for v in contents.variables if len(v.dims) == 1]
+    pair = None if contents.form != "arrays" or values.is_grid else _pair(variables)
+    if pair is not None and asked.options["neighbours"] is None and "neighbours" not in asked.files:
+        yield Finding(
+            NOTE,
+            f"{pair[0]} and {pair[1]} are variables and not coordinates, so the tasks have no "
+            "positions",
+            f"make them coordinates, ds.set_coords({pair}), for --neighbours nearest:6 and maps",
+        )
+
+
+def _pair(names: Iterable[str]) -> list[str] | None:
+    """Two names of these that say where something lies."""
+    known = {name.lower(): name for name in names}
+    pairs = (("lat", "lon"), ("latitude", "longitude"), ("x", "y"))
+    return next(([known[a], known[b]] for a, b in pairs if a in known and b in known), None)
+
+
+def _says_nothing(series: FloatArray) -> bool:
+    """Whether a feature has one value, or none, in every task."""
+    return bool((never_changes(series) | np.isnan(series).all(axis=0)).all())
 
 
 def _as_fit_would(
@@ -156,7 +244,12 @@ def _as_fit_would(
         given = arguments(asked, data, steps)
         way = given["neighbours"] if given["neighbours"] is not None else seen.way
         outlines = read_outlines(given.get("places"), given["neighbours"], geometry, arrays.tasks)
-        graph = read_neighbours(way, arrays.tasks, outlines)
+        try:
+            graph = read_neighbours(way, arrays.tasks, outlines)
+        except ValueError:
+            if given["neighbours"] is not None:
+                raise
+            seen.way = graph = None  # nobody asked for it: it is not proposed
         seen.findings += _graph_findings(graph, arrays.tasks)
         if timing and not seen.stops:
             steps("timing fits of a few tasks")

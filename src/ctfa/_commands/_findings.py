@@ -9,7 +9,7 @@ import numpy as np
 
 from ctfa._commands._contents import Contents, period_of, places_in_time
 from ctfa._commands._values import Values
-from ctfa.core.types import BoolArray, IntArray
+from ctfa.core.types import AnyArray, BoolArray, IntArray
 from ctfa.labelled._baseline import Untreated
 from ctfa.labelled._doubts import (
     N_LOOKED_AT,
@@ -21,11 +21,14 @@ from ctfa.labelled._doubts import (
     same_variables,
     spread_over,
 )
+from ctfa.labelled._extras import need
 
 #: How much a finding matters: the fit is refused; it runs and is worse; good to know.
 STOPS, HARMS, NOTE = "stops", "harms", "note"
 #: The condition number that doubts a design.
 DOUBTFUL = 1e6
+#: Dates written as whole numbers, by their digits: 200001 and 20000131.
+FORMS = {6: "%Y%m", 8: "%Y%m%d"}
 #: Rows a parameter, below which a fit is mostly noise.
 FEW_ROWS = 5
 
@@ -46,15 +49,17 @@ def look_over(
     found = [
         *_text(values),
         *_infinite(values),
-        *_times(values),
+        *_times(values, contents.date_parts),
         *_labels(values),
         *_harms(doubtful_fills(values.series)),
         *_empty(values, leaves),
-        *_constant(values),
+        # Of rows that come twice one is left, so that what is counted there is not the file's.
+        *(() if values.n_twice else _constant(values)),
         *_harms(copied_targets(values.target_name, values.target, values.tasks, "task")),
         *_seasons(seasons),
+        *_undated(values),
         *_gaps(values),
-        *_rows(values),
+        *(() if values.n_twice else _rows(values)),
         *_collinear(values),
         *_units(contents, values),
     ]
@@ -84,7 +89,7 @@ def _infinite(values: Values) -> Iterator[Finding]:
             )
 
 
-def _times(values: Values) -> Iterator[Finding]:
+def _times(values: Values, date_parts: list[str]) -> Iterator[Finding]:
     if values.own_rows:
         return
     samples = values.samples
@@ -92,14 +97,18 @@ def _times(values: Values) -> Iterator[Finding]:
         yield Finding(
             STOPS,
             f"{values.n_twice:,} row{_s(values.n_twice)} come twice, the first {values.twice}",
-            "drop or average the copies: every task has one row a time",
+            "drop or average the copies: every task has one row a time"
+            if not date_parts
+            else f"make one column of dates of {', '.join(date_parts)} (pandas.to_datetime) and "
+            "name it with --sample",
         )
-    labels, counts = np.unique(samples.astype(str), return_counts=True)
-    again = labels[counts > 1]
+    _, first, counts = np.unique(samples.astype(str), return_index=True, return_counts=True)
+    again = first[counts > 1]
     if again.size:
         yield Finding(
             STOPS,
-            f"{again.size:,} time{_s(again.size)} more than once, the first {_short(again[0])}",
+            f"{again.size:,} time{_s(again.size)} more than once, the first "
+            f"{_short(samples[again[0]])}",
             "drop or average the copies",
         )
     ordered = samples.dtype.kind in "fiuM"
@@ -126,6 +135,31 @@ def _times(values: Values) -> Iterator[Finding]:
             f"the first after {period.first_missing}",
             "rows that are not there count as missing; nothing need be done",
         )
+
+
+def _undated(values: Values) -> Iterator[Finding]:
+    """Rows without dates: what needs them was not looked for."""
+    samples = values.samples
+    if period_of(samples) is not None or (samples.size and hasattr(samples[0], "year")):
+        return
+    is_number = samples.dtype.kind in "iuf"
+    like = "numbers" if is_number else "text"
+    first = f" ({like}, the first {samples[0]!s})" if samples.size and not values.own_rows else ""
+    how = "pandas.to_datetime"
+    form = FORMS.get(len(str(samples[0]))) if samples.size and samples.dtype.kind in "iu" else None
+    if form is not None and _read_as(samples, form):
+        how = f"pandas.to_datetime(numbers, format={form!r})"
+    yield Finding(
+        NOTE,
+        f"the rows have no dates{first}, so seasons and gaps in time were not looked for",
+        f"where they are times, make dates of them ({how}) and write the file again",
+    )
+
+
+def _read_as(numbers: AnyArray, form: str) -> bool:
+    """Whether numbers such as 200001 are all dates of this form."""
+    pandas = need("pandas")
+    return bool(pandas.to_datetime(numbers.astype(str), format=form, errors="coerce").notna().all())
 
 
 def _labels(values: Values) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ctfa._commands._contents import SAMPLES, Contents, Variable
+from ctfa._commands._contents import COUNTED, SAMPLES, Contents, Variable
 from ctfa.labelled._gather import LAYERS
 
 #: What is usually asked for, in lower case.
@@ -21,6 +21,8 @@ TASKS = (
 )  # fmt: skip
 #: Pairs of names that say where a row of a table lies, which is no feature.
 PLACES = (("lat", "lon"), ("latitude", "longitude"), ("y", "x"), ("northing", "easting"))
+#: Columns that say again when a row was, which a column of dates says already.
+CALENDAR = ("year", "month", "week", "day", "hour", "quarter", "doy", "dayofyear", "day_of_year")
 
 
 @dataclass(frozen=True)
@@ -97,16 +99,20 @@ def _of_table(
         known = [v.name for name in SAMPLES for v in columns if v.name.lower() == name]
         sample = next(iter(times or [name for name in known if name not in used]), None)
     if not task and not isinstance(target, list):
-        free = [v for v in columns if v.name not in {*used, sample}]
+        free = [v for v in columns if v.name not in {*used, sample} and v.kind != COUNTED]
         named = [v.name for name in TASKS for v in free if v.name.lower() == name]
         words = [v.name for v in free if v.kind == "text"]
         task = (named or words)[:1]
     lower = {v.name.lower() for v in columns}
     where = {name for pair in PLACES if set(pair) <= lower for name in pair}
+    if any(v.kind == "time" and v.name == sample for v in columns):
+        where |= set(CALENDAR)
     taken = {*used, sample, *task}
     free = [
         v for v in columns if v.is_number and v.name not in taken and v.name.lower() not in where
     ]
+    if target is None and not task:
+        return Roles(None, features, sample, task)  # nobody knows which columns are targets
     if target is None:
         likely = _likely(free)
         target = likely[0].name if likely else None

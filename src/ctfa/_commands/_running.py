@@ -77,7 +77,8 @@ def complain(name: str, sentence: str) -> None:
 
 
 def _as_given_here(found: re.Match[str]) -> str:
-    return f"--{found[1].replace('_', '-')} {found[2]}"
+    value = "none" if found[2] == "None" else found[2]
+    return f"--{found[1].replace('_', '-')} {value}"
 
 
 def in_words(error: BaseException) -> str:

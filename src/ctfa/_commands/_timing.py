@@ -34,10 +34,11 @@ class Estimate:
     @property
     def words(self) -> str:
         """In words, no more exact than it is."""
-        return (
-            f"about {spoken(self.seconds)} on this machine (an estimate, from fits of "
-            f"{self.n_timed:,} of the {self.n_tasks:,} tasks)"
-        )
+        if self.n_timed >= self.n_tasks:
+            them = "its one task" if self.n_tasks == 1 else f"all {self.n_tasks:,} tasks"
+        else:
+            them = f"{self.n_timed:,} of the {self.n_tasks:,} tasks"
+        return f"about {spoken(self.seconds)} on this machine (an estimate, from fits of {them})"
 
 
 def spoken(seconds: float) -> str:
@@ -54,7 +55,7 @@ def estimate(gathered: Gathered, graph: Any, given: dict[str, Any], masked: str)
     arrays = arrange(gathered, masked)
     n_tasks = arrays.tasks.n_tasks
     power = ALL_PAIRS if graph is None else ON_A_GRAPH
-    sizes = sorted({min(FEW, max(n_tasks // 2, 2)), min(MORE, n_tasks)})
+    sizes = sorted({min(FEW, max(n_tasks // 2, 2), n_tasks), min(MORE, n_tasks)})
     seconds = [_timed(gathered, arrays, graph, given, size) for size in sizes]
     whole = extrapolated(sizes, seconds, n_tasks, power)
     # Each block that is held out is one fit more; rivals without merges cost little beside it.

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from ctfa._commands._contents import Contents, contents_of
+from ctfa._commands._contents import Contents, contents_of, make_dates
 from ctfa._commands._examination import Examination, examine
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding
 from ctfa._commands._fit_options import (
@@ -79,22 +79,40 @@ def run(options: argparse.Namespace) -> int:
         left_out: list[str] = []
         if contents.form == "arrays":
             data = without_layers(data, asked.options["sample"], asked.options["task"], left_out)
+        known, parts = contents_of(data), _parts_of_dates(contents, asked.options["sample"])
+        dates, how = make_dates(data, parts) if parts else (None, "")
+        if dates is not None:
+            data = data.assign(date=dates)
+            known = contents_of(data)
         target = asked.options["target"]
         roles = guess_roles(
-            contents_of(data),
+            known,
             target=target[0] if target is not None and len(target) == 1 else target,
             features=asked.options["features"] or (),
             sample=asked.options["sample"],
             task=asked.options["task"] or (),
         )
-        seen = examine(data, contents, roles, asked, steps, timing=options.timing)
+        seen = examine(
+            data, known if parts else contents, roles, asked, steps, timing=options.timing
+        )
         seen.findings += [Finding(NOTE, note) for note in left_out]
+        if dates is not None:
+            what = f"{', '.join(parts[:-1])} and {parts[-1]} are dates in several columns"
+            seen.findings.append(Finding(STOPS, what, f"make one column of them: {how}"))
+        seen.findings.sort(key=lambda finding: list(MARKS).index(finding.severity))
     command = suggestion(asked, roles, seen, shown=options.data)
     if options.json:
         print_json(document(options.data, contents, roles, seen, command))
     else:
         show(path_text(asked.files["data"]), contents, roles, seen, command)
     return 1 if seen.stops else 0
+
+
+def _parts_of_dates(contents: Contents, sample: str | None) -> list[str]:
+    """Columns that are dates together, where there is no column of dates and none is named."""
+    parts = contents.date_parts
+    dated = any(v.kind == "time" or v.name == "date" for v in contents.variables)
+    return [] if dated or sample is not None else parts
 
 
 def suggestion(asked: Asked, roles: Roles, seen: Examination, *, shown: str) -> str | None:
@@ -106,7 +124,8 @@ def suggestion(asked: Asked, roles: Roles, seen: Examination, *, shown: str) -> 
     ):
         return None
     targets = [roles.target] if isinstance(roles.target, str) else roles.target
-    words = ["ctfa", "fit", shown, "-t", ",".join(targets), "-f", ",".join(roles.features)]
+    features = [name for name in roles.features if name not in seen.useless]
+    words = ["ctfa", "fit", shown, "-t", ",".join(targets), "-f", ",".join(features)]
     if roles.sample:
         words += ["--sample", roles.sample]
     if roles.task:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ ADVICE = {
     "feature(s)": "pass at least one column",
     "should be a 1d array": "pass one target, or use CTFARegressor for several",
 }
+#: What it says of too few rows: how many there are, and how many are needed.
+TOO_FEW = re.compile(r"Found array with (\d+) sample\(s\).* minimum of (\d+) is required")
 
 
 def explained(
@@ -43,6 +46,10 @@ def explained(
             "ctfa.multi_input_layout(X) makes one of (n_samples, n_targets, n_slots), and the "
             "layout that goes with it."
         )
+    few = TOO_FEW.match(message)
+    if few is not None:
+        rows = f"{few[1]} row{'' if few[1] == '1' else 's'}"
+        return kind(f"{what} has {rows}, and {few[2]} or more are needed: pass more rows.")
     for clue, advice in ADVICE.items():
         if clue in message:
             return kind(f"{what} cannot be used ({message.rstrip('.')}): {advice}.")

@@ -15,6 +15,17 @@ FILLS = (
     -9999.0, -999.0, -99999.0, -9999.9, -999.9, -99.9, -32768.0, -32767.0, -2147483648.0, -1e34,
     -1e30, 1e20, 1e30, 1e36, 9.969209968386869e36,
 )  # fmt: skip
+#: Numbers of nines and eights (six digits, which is what is printed), and the ends of whole
+#: numbers: fills only where they come again and again, and nothing else comes near.
+PERHAPS = tuple(sorted({
+    *FILLS, 32767.0, 65535.0, 2147483647.0,
+    *(sign * float(f"{digit * whole}.{digit * decimals}") for sign in (-1, 1) for digit in "89"
+      for decimals in range(3) for whole in range(2, 7 - decimals)),
+}))  # fmt: skip
+#: How often, and which share of the values, such a number comes at least.
+OFTEN, OFTEN_SHARE = 3, 0.0005
+#: It lies beyond the others by so many times their range.
+FAR_BEYOND = 2.0
 #: A fill is far out: this many times the usual distance from the middle.
 FAR_OUT = 20.0
 #: Single precision rounds a fill by less than this share.
@@ -36,21 +47,70 @@ class Fill(NamedTuple):
 
 
 def fills_in(values: FloatArray) -> Iterator[Fill]:
-    """Known fills that lie far from all other values; the values themselves are left alone."""
+    """Numbers that look like missing values; the values themselves are left alone.
+
+    Known fills that lie far from the middle of all others; and numbers of nines or eights that
+    come again and again, far beyond all others, or below zero where nothing else is.
+    """
     if not values.size:
         return
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
     # Few data reach as far as any of them: nothing is searched there.
     near = [f for f in FILLS if low - abs(f) * ROUNDED <= f <= high + abs(f) * ROUNDED]
-    found = [Fill(f, np.isclose(values, f, rtol=ROUNDED, atol=0.0)) for f in near]
-    found = [fill for fill in found if fill.where.any()]
-    if not found:
+    found = [fill for fill in (_fill(values, f) for f in near) if fill.where.any()]
+    if not found and _perhaps(low) is None and _perhaps(high) is None:
         return
-    others = ~np.logical_or.reduce([fill.where for fill in found])
-    rest = values[np.isfinite(values) & others]
+    others = np.isfinite(values) & ~_any(found, values)
+    rest = values[others]
     middle = np.median(rest) if rest.size else 0.0
     usual = (np.median(np.abs(rest - middle)) if rest.size else 0.0) or abs(middle) or 1.0
-    yield from (fill for fill in found if abs(fill.number - middle) >= FAR_OUT * usual)
+    found = [fill for fill in found if abs(fill.number - middle) >= FAR_OUT * usual]
+    yield from found
+    yield from _beyond(values, np.isfinite(values) & ~_any(found, values))
+
+
+def _beyond(values: FloatArray, known: BoolArray) -> Iterator[Fill]:
+    """Numbers at the ends of the ``known`` values, one after the other, that may be fills."""
+    often = max(OFTEN, OFTEN_SHARE * known.sum())
+    ends: list[Fill] = []
+    while known.any():
+        rest = values[known]
+        numbers = {_perhaps(rest.min()), _perhaps(rest.max())} - {None}
+        new = [fill for fill in (_fill(values, f) for f in numbers if f) if fill.times >= often]
+        if not new:
+            break
+        ends += new
+        known = known & ~_any(new, values)
+    for end in ends:
+        # Its own columns alone: one that holds nothing else is no series with gaps.
+        mine = end.where.any(axis=0)
+        rest = values[:, mine][known[:, mine]]
+        if not rest.size:
+            continue
+        low, high = rest.min(), rest.max()
+        gap = max(low - end.number, end.number - high)
+        far = gap >= FAR_BEYOND * (high - low) or end.number < 0.0 <= low
+        if far and np.unique(rest).size >= OFTEN:  # not one of two or three values of a code
+            yield end
+
+
+def _perhaps(number: float) -> float | None:
+    """The number that may be a fill, as it is written; None for any other."""
+    at = int(np.searchsorted(PERHAPS, number))
+    near = min(PERHAPS[max(at - 1, 0) : at + 1], key=lambda fill: abs(number - fill))
+    return near if abs(number - near) <= abs(near) * ROUNDED else None
+
+
+def _fill(values: FloatArray, number: float) -> Fill:
+    return Fill(number, np.isclose(values, number, rtol=ROUNDED, atol=0.0))
+
+
+def _any(fills: list[Fill], values: FloatArray) -> BoolArray:
+    """Where one of them is."""
+    somewhere = np.zeros(values.shape, dtype=bool)
+    for fill in fills:
+        somewhere |= fill.where
+    return somewhere
 
 
 def without_fills(values: FloatArray) -> FloatArray:

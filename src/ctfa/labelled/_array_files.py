@@ -18,6 +18,7 @@ a result would be rounded.
 from __future__ import annotations
 
 import gc
+import importlib.util
 import json
 import shutil
 import warnings
@@ -315,17 +316,31 @@ def _by_conventions(xarray: Any, raw: Any, marks: dict[Any, dict[str, Any]]) -> 
     except (ValueError, OverflowError, ImportError):
         data = xarray.decode_cf(raw, decode_times=False, decode_timedelta=False)
     left = {
-        str(name): f"{v.attrs['units']}, calendar {v.attrs.get('calendar', 'standard')}"
+        str(name): (v.attrs["units"], v.attrs.get("calendar", "standard"))
         for name, v in data.variables.items()
         if " since " in str(v.attrs.get("units", ""))
     }
+    said = "; ".join(f"{name}: {unit}, calendar {form}" for name, (unit, form) in left.items())
     warnings.warn(
-        f"times are left as numbers ({'; '.join(f'{n}: {said}' for n, said in left.items())}): "
-        f"the unit cannot be read, or its calendar needs cftime (pip install cftime).",
+        f"times are left as numbers ({said}): {_why_numbers([unit for unit, _ in left.values()])}.",
         UserWarning,
         stacklevel=6,
     )
     return data
+
+
+def _why_numbers(units: list[str]) -> str:
+    """Why times could not be read, and what to do."""
+    words = [unit.split(" since ")[0].strip().lower() for unit in units]
+    vague = next((word for word in words if word.rstrip("s") in ("month", "year")), None)
+    if vague is not None:
+        return (
+            f"{vague} have no fixed length; write the times in days, or make dates of them "
+            "(pandas.date_range)"
+        )
+    if importlib.util.find_spec("cftime") is None:
+        return "the unit cannot be read, or its calendar needs cftime (pip install cftime)"
+    return "the unit, or the times in this calendar, cannot be read; write them as dates"
 
 
 def _finenesses(xarray: Any, raw: Any, marks: dict[Any, dict[str, Any]]) -> Any:

@@ -38,7 +38,10 @@ def _lines(fit: Any) -> Iterator[str]:
     )
     if fit.held_out is not None:
         yield from _errors(fit)
-    chosen = "chosen on held-out rows" if model.cv_curve_ is not None else "as given"
+    chosen = "chosen on held-out rows"
+    if model.cv_curve_ is None:
+        asked = Fitted(model).aggregator.max_loss == "auto"
+        chosen = "not chosen, for there was nothing to choose it by" if asked else "as given"
     yield f"  limit max_loss = {model.max_loss_:g}, {chosen}; {_served(fit)}"
     yield from (f"  note: {note}" for note in fit.notes)
 

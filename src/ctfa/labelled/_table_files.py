@@ -20,6 +20,8 @@ from ctfa.labelled._extras import need
 _ISO = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:?\d\d)?)?", flags=re.ASCII
 )
+#: A month of ISO 8601 in the years that data are from: a code such as 1203-04 is none.
+_MONTH = re.compile(r"(1[5-9]|20|21)\d\d-(0[1-9]|1[0-2])", flags=re.ASCII)
 #: A number that begins with a zero it does not need: a code.
 _CODE = re.compile(r"\s*-?0\d+\s*", flags=re.ASCII)
 #: When a map says that it was last changed: the same map again is the same file.
@@ -31,11 +33,11 @@ def read_csv(path: Path) -> Any:
     """A table of text: numbers, codes with leading zeros as text, ISO dates as dates.
 
     A column is one of dates where every value in it that is not missing reads like 2020-01-31,
-    with or without a time (2020-01-31T12:00:00Z; offsets that differ become UTC); text like
-    01/02/2020 stays text, because nobody knows which is the month. Columns are separated by what
-    the first line has most of: a comma, a semicolon or a tab; with the last two, decimals may
-    follow a comma. The quote that `write_csv` puts before text which looks like a formula is
-    taken off again.
+    with or without a time (2020-01-31T12:00:00Z; offsets that differ become UTC), or every one
+    like 2020-01, the first day of that month; text like 01/02/2020 stays text, because nobody knows
+    which is the month. Columns are separated by what the first line has most of: a comma, a
+    semicolon or a tab; with the last two, decimals may follow a comma. The quote that `write_csv`
+    puts before text which looks like a formula is taken off again.
     """
     pandas = need("pandas", "A table")
     how = {"encoding": "utf-8-sig", **_marks(path)}
@@ -83,7 +85,13 @@ def _may_be_codes(column: Any) -> bool:
 def _dates(pandas: Any, column: Any) -> Any:
     """The column as dates if all of it reads like dates."""
     there = column.dropna()
-    if not len(there) or not all(isinstance(v, str) and _ISO.fullmatch(v) for v in there):
+    if not len(there) or not all(isinstance(v, str) for v in there):
+        return column
+    if all(map(_MONTH.fullmatch, there)):
+        # 2000-01, 2001-02, 2002-03 are winters, or years of a school.
+        over = all((int(v[:4]) + 1) % 100 == int(v[5:]) for v in there)
+        return column if over else pandas.to_datetime(column, format="%Y-%m")
+    if not all(map(_ISO.fullmatch, there)):
         return column
     zones = {_ISO.fullmatch(v)[4] for v in there}  # type: ignore[index]
     if None in zones and len(zones) > 1:

@@ -81,6 +81,12 @@ def choose_splits(
                 f"held_out={held_out!r} is not known: use 'auto', a number of blocks, a splitter "
                 "or None."
             )
+        least = BLOCKS if n_targets > MANY else 2 * BLOCKS
+        if n_rows < least and sample.folds is None:  # else these rows stand in for others
+            raise ValueError(
+                f"there are {n_rows} rows, too few to hold some of them out and judge the fit by "
+                f"them: {least} or more are needed, or none held out (held_out=None)."
+            )
         if n_targets > MANY:
             rows = np.arange(n_rows)
             start = n_rows - n_rows // BLOCKS

@@ -212,7 +212,9 @@ def _grouping(fitted: Fitted, material: Material, version: str) -> str:
     alone = int(np.count_nonzero(sizes == 1))
     curve = rule.cv_curve_
     limit = f"max_loss = {rule.max_loss_:.4g}"
-    if curve is None:
+    if curve is None and rule.max_loss == "auto":
+        chosen = f"The limit, {limit}, was not chosen: there was nothing to choose it by."
+    elif curve is None:
         chosen = f"The limit, {limit}, was given."
     else:
         folds = curve.fold_errors.shape[0]
@@ -221,7 +223,8 @@ def _grouping(fitted: Fitted, material: Material, version: str) -> str:
             "groups found anew in each."
         )
     return (
-        f"{n_targets:,} {plural(material.task, n_targets)} were grouped with ctfa {version} "
+        f"{n_targets:,} {plural(material.task, n_targets)} {'was' if n_targets == 1 else 'were'} "
+        f"grouped with ctfa {version} "
         "(after Bonetti, Metelli and Restelli, 2024): two groups are merged while the features "
         f"cannot usefully predict the difference of the two. A merge costs {judged}; "
         f"{SCANS.get(rule.scan, rule.scan)}{among}. {chosen} This left "
