@@ -714,6 +714,11 @@ def test_a_map_is_coloured_by_labelled_values(fits, form, pictures):
         pictures.plot_groups_map(fit, values=gain[:3].rename("x") if form == "long" else gain.sum())
 
 
+def test_a_map_of_a_plain_model_takes_values_of_xarray(fit, pictures):
+    ax = pictures.plot_groups_map(fit.estimator, fit.places(), values=fit.errors.gain)
+    np.testing.assert_array_equal(np.asarray(ax.collections[0].get_array()), fit.held_out.gain)
+
+
 def test_values_of_a_series_are_found_by_the_names_of_a_model(world, pictures):
     names = [f"basin {number}" for number in range(24)]
     Y = pd.DataFrame(world.target, columns=names)
