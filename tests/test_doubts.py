@@ -14,6 +14,9 @@ import ctfa
 from ctfa import cli, labelled
 from ctfa._validation import fills_in
 from ctfa.core.baseline import held_out_share
+from ctfa.labelled._arrays import arrange
+from ctfa.labelled._gather import gather
+from ctfa.labelled._tasks import Tasks
 from real_data import real
 
 xr = pytest.importorskip("xarray")
@@ -379,6 +382,23 @@ def test_rows_of_their_own_are_looked_at_too():
 
 def test_healthy_data_have_no_such_notes():
     assert labelled.fit(healthy(), target="tas", **QUICK).notes == ()
+
+
+def test_names_of_all_tasks_are_made_only_where_one_is_said(monkeypatch):
+    data = healthy()
+    cells = data.assign_coords(station=np.arange(6)).expand_dims(row=3).copy(deep=True)
+    cells["tas"][1] = np.nan
+    gathered = gather(cells, "tas", None, "time", ("row", "station"))
+
+    def made(_):
+        raise AssertionError("names were made")
+
+    monkeypatch.setattr(Tasks, "names", property(made))
+    with pytest.raises(AssertionError, match="names were made"):  # rows are copies
+        arrange(gathered, "auto")
+    cells["tas"][2] += np.random.default_rng(0).normal(size=cells["tas"][2].shape)
+    gathered = gather(cells, "tas", None, "time", ("row", "station"))
+    assert arrange(gathered, "auto").tasks.n_tasks == 12
 
 
 def test_a_fill_is_said_and_not_taken_out():
