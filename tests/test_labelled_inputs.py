@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 import ctfa
+from ctfa.labelled._alignment import Template, known_places
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._coordinates import find_labels
 from ctfa.report._words import verdict
@@ -92,6 +94,18 @@ def test_unsorted_times_of_another_calendar_are_refused(dataset):
     ctfa.labelled.fit(other, target="flow", anomalies="month", detrend=True, **QUICK)
     with pytest.raises(ValueError, match="time is not sorted: 2007-11-01 comes after"):
         ctfa.labelled.fit(other.isel(time=slice(None, None, -1)), target="flow", **QUICK)
+
+
+def test_a_trend_that_was_counted_from_another_day_is_refused(dataset):
+    """Files of earlier versions: ordinals of Python, or of a calendar of cftime."""
+    fit = ctfa.labelled.fit(dataset, target="flow", detrend=True, **QUICK)
+    for more in (719_163.0, 709_200.0, 2_440_588.0):
+        old = replace(fit.baseline, origin=fit.baseline.origin + more)
+        with pytest.raises(ValueError, match=r"fitted by an earlier version, .* Fit it anew"):
+            replace(fit, baseline=old).predict(dataset)
+    counted = dataset.assign_coords(time=np.arange(96) + 2_451_545)  # days that are numbers
+    later = ctfa.labelled.fit(counted, target="flow", detrend=True, **QUICK)
+    assert later.predict(counted.assign_coords(time=np.arange(96))).notnull().all()
 
 
 def test_unsorted_dates_as_objects_are_refused(dataset):
@@ -398,6 +412,15 @@ def test_identifiers_read_as_floats_may_be_close():
         grid.assign_coords(cell=codes), target="flow", task="cell", held_out=None, max_loss=1.5
     )
     assert found.tasks.n_tasks == 24
+
+
+def test_features_of_other_places_each_are_refused_by_name():
+    grid = fine_grid()
+    found = ctfa.labelled.fit(grid, **GRID, aggregate="pool")
+    apart = xr.merge([grid.heat[:, :2], grid.rain[:, 2:]], join="outer", compat="no_conflicts")
+    asked = {"heat": apart.heat[:, :2], "rain": apart.rain[:, 2:]}
+    with pytest.raises(ValueError, match="no lat is in all features: rain has none of those"):
+        known_places(list(asked.values()), Template(found.tasks), ("lat", "lon"))
 
 
 def test_a_turn_is_only_for_longitudes():

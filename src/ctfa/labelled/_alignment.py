@@ -173,6 +173,12 @@ def known_places(
                     stacklevel=5,
                 )
             there[dim] &= found
+            if not there[dim].any():
+                raise ValueError(
+                    f"no {dim} is in all features: {slot.name} has none of those that the features "
+                    f"before it have (it has {word(slot.indexes[dim][0])}, ...). Give all features "
+                    "of the same places."
+                )
     return {dim: np.flatnonzero(flags) for dim, flags in there.items()}
 
 
