@@ -278,7 +278,7 @@ def test_a_feature_that_says_nothing_leaves_the_others_their_standard_errors(dat
     error = more.coef_error.sel(feature=FEATURES)
     np.testing.assert_allclose(error, plain.coef_error.sel(feature=FEATURES), rtol=1e-6)
     assert more.coef_error.sel(feature="month").isnull().all()
-    told = "no standard errors of features that never change or depend on others"
+    told = "no standard errors: features that never change or depend on others have none"
     assert more.coef_error.attrs["comment"] == told
     assert f"coefficients: {told}" in more.notes
     assert "comment" not in plain.coef_error.attrs
@@ -606,6 +606,9 @@ def test_skill_is_against_the_climatology_of_the_training_rows(anomalies):
     assert f"skill {mean:.2f} against {named} of the training rows" in str(found)
     assert f"kill {mean:.2f} against {named}" in ctfa.report.collect(found)["headline"]
     assert found.errors.attrs["climatology"] == f"{named} of the training rows"
+    of = "a cell's variance" if anomalies is None else "the variance of a cell's anomalies"
+    assert found.errors.attrs["units"] == of
+    assert f"{found.held_out.mean('ctfa'):.3f} of {of}, against" in str(found)
 
 
 def test_features_that_explain_a_quarter_of_anomalies_are_not_said_to_explain_nothing():
