@@ -14,6 +14,9 @@ import ctfa
 from ctfa import cli, labelled
 from ctfa._validation import fills_in
 from ctfa.core.baseline import held_out_share
+from ctfa.labelled._arrays import arrange
+from ctfa.labelled._gather import gather
+from ctfa.labelled._tasks import Tasks
 from real_data import real
 
 xr = pytest.importorskip("xarray")
@@ -234,6 +237,13 @@ def test_a_strong_trend_is_told_with_its_option(tmp_path, capsys):
     assert "--anomalies month --detrend" in both["command"]
 
 
+def test_seasons_of_rows_without_dates_stop_a_fit(tmp_path, capsys):
+    data = stations(np.arange(120))
+    found = doctor(as_it_is(data, tmp_path), capsys, "--anomalies", "month")
+    (finding,) = [f for f in found["findings"] if f["severity"] == "stops"]
+    assert "anomalies='month' need dates along 'time'" in finding["what"]
+
+
 def test_what_was_asked_for_is_in_the_command_and_no_finding(tmp_path, capsys):
     path = as_it_is(stations(months(), trend=20.0), tmp_path)
     given = ["--anomalies", "month", "--detrend", "--no-standardise", "--head", "shrink"]
@@ -381,6 +391,23 @@ def test_healthy_data_have_no_such_notes():
     assert labelled.fit(healthy(), target="tas", **QUICK).notes == ()
 
 
+def test_names_of_all_tasks_are_made_only_where_one_is_said(monkeypatch):
+    data = healthy()
+    cells = data.assign_coords(station=np.arange(6)).expand_dims(row=3).copy(deep=True)
+    cells["tas"][1] = np.nan
+    gathered = gather(cells, "tas", None, "time", ("row", "station"))
+
+    def made(_):
+        raise AssertionError("names were made")
+
+    monkeypatch.setattr(Tasks, "names", property(made))
+    with pytest.raises(AssertionError, match="names were made"):  # rows are copies
+        arrange(gathered, "auto")
+    cells["tas"][2] += np.random.default_rng(0).normal(size=cells["tas"][2].shape)
+    gathered = gather(cells, "tas", None, "time", ("row", "station"))
+    assert arrange(gathered, "auto").tasks.n_tasks == 12
+
+
 def test_a_fill_is_said_and_not_taken_out():
     data = spoiled("rain", -9999.0, (slice(3, 8), 1))
     fit = labelled.fit(data, target="tas", **QUICK)
@@ -447,6 +474,21 @@ def test_numbers_of_the_size_of_the_data_are_no_fills():
     depth = np.linspace(-11000.0, 0.0, 300).reshape(100, 3)
     depth[::5] = -9999.0
     assert list(fills_in(depth)) == []
+
+
+def test_fills_are_said_once_and_of_the_line_that_gave_them():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(100, 4)), rng.normal(size=(100, 3))
+    X[3:60:8, 2] = Y[7:70:8, 1] = -9999.0
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = ctfa.CTFARegressor(targets=ctfa.TargetAggregator(max_loss=1.5)).fit(X, Y)
+        fitted = [w for w in caught if "missing value" in str(w.message)]
+        model.compare(X, Y)
+    every = [w for w in caught if "missing value" in str(w.message)]
+    assert [str(w.message)[:7] for w in every] == ["X holds", "y holds"] * 2
+    assert len(fitted) == 2
+    assert {w.filename for w in every} == {__file__}
 
 
 def test_arrays_with_fills_are_fitted_with_a_warning_and_others_without():

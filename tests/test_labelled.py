@@ -279,7 +279,7 @@ def test_a_feature_that_says_nothing_leaves_the_others_their_standard_errors(dat
     error = more.coef_error.sel(feature=FEATURES)
     np.testing.assert_allclose(error, plain.coef_error.sel(feature=FEATURES), rtol=1e-6)
     assert more.coef_error.sel(feature="month").isnull().all()
-    told = "no standard errors of features that never change or depend on others"
+    told = "no standard errors: features that never change or depend on others have none"
     assert more.coef_error.attrs["comment"].endswith(told)
     assert f"coefficients: {told}" in more.notes
     assert "no standard errors" not in plain.coef_error.attrs["comment"]
@@ -607,6 +607,9 @@ def test_skill_is_against_the_climatology_of_the_training_rows(anomalies):
     assert f"skill {mean:.2f} against {named} of the training rows" in str(found)
     assert f"kill {mean:.2f} against {named}" in ctfa.report.collect(found)["headline"]
     assert found.errors.attrs["climatology"] == f"{named} of the training rows"
+    of = "a cell's variance" if anomalies is None else "the variance of a cell's anomalies"
+    assert found.errors.attrs["units"] == of
+    assert f"{found.held_out.mean('ctfa'):.3f} of {of}, against" in str(found)
 
 
 def test_features_that_explain_a_quarter_of_anomalies_are_not_said_to_explain_nothing():
@@ -713,6 +716,11 @@ def test_a_map_is_coloured_by_labelled_values(fits, form, pictures):
         np.testing.assert_array_equal(again.collections[0].get_array(), fit.held_out.gain)
     with pytest.raises(ValueError, match=r"values has .*(no dimension|no entry|shape)"):
         pictures.plot_groups_map(fit, values=gain[:3].rename("x") if form == "long" else gain.sum())
+
+
+def test_a_map_of_a_plain_model_takes_values_of_xarray(fit, pictures):
+    ax = pictures.plot_groups_map(fit.estimator, fit.places(), values=fit.errors.gain)
+    np.testing.assert_array_equal(np.asarray(ax.collections[0].get_array()), fit.held_out.gain)
 
 
 def test_values_of_a_series_are_found_by_the_names_of_a_model(world, pictures):

@@ -4,6 +4,7 @@ import gc
 import itertools
 import threading
 import types
+import warnings
 import weakref
 
 import numpy as np
@@ -302,6 +303,33 @@ def test_a_fit_reads_every_chunk_once_and_holds_few_of_them():
     assert seen.most <= 24
     gc.collect()
     assert seen.alive == 0
+
+
+def test_a_feature_that_does_not_change_at_first_takes_no_pass_more():
+    data = basins()
+    data["driver1"][:30] = 2.0
+    seen = Watched()
+    lazy = data.copy()
+    lazy["flow"] = (("time", "basin"), seen.array(data.flow.values, (30, 12)), data.flow.attrs)
+    seen.made.clear()
+    found = ctfa.labelled.fit(lazy, target="flow", **QUICK)
+    assert sorted(row for row, _ in seen.made) == [0, *range(8)]
+    said = "driver1 never changes in the first 30 rows: leave driver1 out, unless it changes later"
+    assert said in found.notes
+    assert not any("never" in note for note in ctfa.labelled.fit(data, target="flow").notes)
+
+
+def test_seasons_and_trends_are_not_judged_by_the_first_rows():
+    data = basins()
+    data["flow"] = data.flow + 20.0 * np.abs(np.arange(N_ROWS) % 60 - 30.0)[:, None] / 30.0
+    data = data.assign(again=data.driver0 * 2.0)
+    options = {"target": "flow", "merge_features": False, **QUICK}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*(condition number|depend on)", RuntimeWarning)
+        found = ctfa.labelled.fit(data.chunk(time=30), **options)
+    assert not any("explains" in note for note in found.notes)
+    said = "driver0 and again are nearly the same (|r| > 0.999) in the first "
+    assert any(note.startswith(said) for note in found.notes)
 
 
 def test_an_ocean_takes_one_more_pass_that_reads_each_chunk_once():

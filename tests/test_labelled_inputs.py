@@ -2,6 +2,7 @@
 
 import itertools
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -9,7 +10,9 @@ import polars as pl
 import pytest
 
 import ctfa
+from ctfa.labelled._alignment import Template, known_places
 from ctfa.labelled._baseline import Seasons
+from ctfa.labelled._coordinates import find_labels
 from ctfa.report._words import verdict
 
 xr = pytest.importorskip("xarray")
@@ -91,6 +94,18 @@ def test_unsorted_times_of_another_calendar_are_refused(dataset):
     ctfa.labelled.fit(other, target="flow", anomalies="month", detrend=True, **QUICK)
     with pytest.raises(ValueError, match="time is not sorted: 2007-11-01 comes after"):
         ctfa.labelled.fit(other.isel(time=slice(None, None, -1)), target="flow", **QUICK)
+
+
+def test_a_trend_that_was_counted_from_another_day_is_refused(dataset):
+    """Files of earlier versions: ordinals of Python, or of a calendar of cftime."""
+    fit = ctfa.labelled.fit(dataset, target="flow", detrend=True, **QUICK)
+    for more in (719_163.0, 709_200.0, 2_440_588.0):
+        old = replace(fit.baseline, origin=fit.baseline.origin + more)
+        with pytest.raises(ValueError, match=r"fitted by an earlier version, .* Fit it anew"):
+            replace(fit, baseline=old).predict(dataset)
+    counted = dataset.assign_coords(time=np.arange(96) + 2_451_545)  # days that are numbers
+    later = ctfa.labelled.fit(counted, target="flow", detrend=True, **QUICK)
+    assert later.predict(counted.assign_coords(time=np.arange(96))).notnull().all()
 
 
 def test_unsorted_dates_as_objects_are_refused(dataset):
@@ -390,6 +405,24 @@ def test_codes_that_differ_by_one_are_other_tasks():
         found.predict(grid.assign_coords(cell=codes + 1))
 
 
+def test_identifiers_read_as_floats_may_be_close():
+    grid = fine_grid().stack(cell=("lat", "lon")).drop_vars(["cell", "lat", "lon"])
+    codes = np.r_[2060000010.0 + 10 * np.arange(23), 2060990000.0]  # HydroBASINS
+    found = ctfa.labelled.fit(
+        grid.assign_coords(cell=codes), target="flow", task="cell", held_out=None, max_loss=1.5
+    )
+    assert found.tasks.n_tasks == 24
+
+
+def test_features_of_other_places_each_are_refused_by_name():
+    grid = fine_grid()
+    found = ctfa.labelled.fit(grid, **GRID, aggregate="pool")
+    apart = xr.merge([grid.heat[:, :2], grid.rain[:, 2:]], join="outer", compat="no_conflicts")
+    asked = {"heat": apart.heat[:, :2], "rain": apart.rain[:, 2:]}
+    with pytest.raises(ValueError, match="no lat is in all features: rain has none of those"):
+        known_places(list(asked.values()), Template(found.tasks), ("lat", "lon"))
+
+
 def test_a_turn_is_only_for_longitudes():
     grid = fine_grid().rename(lon="column")
     found = ctfa.labelled.fit(grid, **{**GRID, "task": ("lat", "column")}, aggregate="pool")
@@ -459,6 +492,55 @@ def test_a_long_table_is_found_in_other_numbers(grid):
     pd.testing.assert_series_equal(found.predict(other), found.predict(table))
     some = other[(other.lat < 35.15) & (other.lon > 350)]
     np.testing.assert_array_equal(found.predict(some), found.predict(table)[some.index])
+
+
+def test_rows_of_one_cell_in_other_numbers_are_refused_as_copies(grid):
+    table = grid.isel(time=slice(40)).assign_coords(lon=np.arange(6.0)).to_dataframe().reset_index()
+    options = {**GRID, "features": ["heat", "rain"], "sample": "time", "aggregate": "pool"}
+    found = ctfa.labelled.fit(table, **options)
+    turned = table[table.lon == 1].assign(heat=99.0)
+    turned = turned.assign(lon=turned.lon + 360.0)
+    twice = pd.concat([table, turned], ignore_index=True)
+    with pytest.raises(
+        ValueError, match=r"160 rows more than once .* 35, 361\) after \(.* 35, 1\)"
+    ):
+        found.predict(twice)
+
+
+def test_levels_of_a_series_are_found_by_their_names(grid):
+    values = grid.flow.isel(time=0, drop=True).copy(data=np.arange(1.0, 25).reshape(4, 6))
+    other = values.assign_coords(lat=[0.0, 1.0, 2.0, 3.0], lon=np.arange(6.0))
+    squares = grid.assign_coords(lat=other.lat, lon=other.lon).isel(lon=slice(4))
+    by_lat = other.isel(lon=slice(4)).to_series()
+    by_lon = by_lat.reorder_levels(["lon", "lat"]).sort_index()
+    options = {**GRID, "aggregate": "pool"}
+    found = ctfa.labelled.fit(squares, **options, weights=by_lon)
+    expected = ctfa.labelled.fit(squares, **options, weights=by_lat)
+    np.testing.assert_array_equal(found.weights, expected.weights)
+    np.testing.assert_array_equal(found.to_regions(by_lon), found.to_regions(by_lat))
+
+
+def test_a_missing_label_among_others_leaves_them_found(grid):
+    tasks = ctfa.labelled.fit(grid, **GRID, aggregate="pool").tasks
+    index = pd.Index(np.r_[grid.lon.values.astype("f4") + 360.0, np.nan], name="lon")
+    for given, among, expected in (
+        (index, tasks.coords.index("lon"), [0, 1, 2, 3, 4, 5, -1]),
+        (tasks.coords.index("lon"), index, [0, 1, 2, 3, 4, 5]),
+    ):
+        np.testing.assert_array_equal(find_labels(given, among, {"lon"}), expected)
+
+
+def test_labels_of_mixed_kinds_are_matched_to_outlines_as_they_are(grid):
+    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
+    labels = np.array(["A1", 5, "C"], dtype=object)
+    basins = grid.isel(lat=0, lon=slice(3), drop=True).drop_vars("lon").rename(lon="basin")
+    boxes = [shapely.box(k, 0, k + 1, 1) for k in range(3)]
+    held = {"basin": labels, "area": [1.5, 2.5, 3.5]}
+    outlines = geopandas.GeoDataFrame(held, geometry=boxes, crs="EPSG:4326")
+    found = ctfa.labelled.fit(
+        basins.assign_coords(basin=labels), **{**GRID, "task": "basin"}, places=outlines[::-1]
+    )
+    np.testing.assert_allclose(found.geometry.centres()[:, 0], [0.5, 1.5, 2.5])
 
 
 def test_single_precision_is_called_by_its_short_name(grid):

@@ -144,9 +144,12 @@ def _wrong(
     labels = None if groups is None else groups[train]
     known = {} if sample.baseline is None else {"baseline": sample.baseline[train]}
     other = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
-    fitted = clone(model).fit(
-        sample.inputs[train], values[train], learn, groups=labels, **known, **fixed
-    )
+    with warnings.catch_warnings():
+        # Whoever read the data has said it, and would in every fold again.
+        warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
+        fitted = clone(model).fit(
+            sample.inputs[train], values[train], learn, groups=labels, **known, **fixed
+        )
     with warnings.catch_warnings():
         # Where inputs are missing nobody is judged.
         warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)

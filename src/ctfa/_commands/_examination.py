@@ -80,7 +80,10 @@ def examine(
     seen.n_samples, seen.n_tasks = values.n_samples, values.n_tasks
     seen.period = period_of(values.samples)
     steps(f"looking at {values.n_tasks:,} tasks")
-    seen.seasons = _seasons(values, asked.options)
+    try:
+        seen.seasons = _seasons(values, asked.options)
+    except ValueError as error:  # seasons were asked for, of rows without dates
+        seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
     seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
     seen.findings += _too_few(values, asked.options["held_out"])
     seen.masks = not values.is_grid and _leaves_some(values)

@@ -55,7 +55,7 @@ def look_over(
         *_empty(values, leaves),
         # Of rows that come twice one is left, so that what is counted there is not the file's.
         *(() if values.n_twice else _constant(values)),
-        *_harms(copied_targets(values.target_name, values.target, values.tasks, "task")),
+        *_harms(_copies(values)),
         *_seasons(seasons),
         *_undated(values),
         *_gaps(values),
@@ -65,6 +65,12 @@ def look_over(
     ]
     order = (STOPS, HARMS, NOTE)
     return sorted(found, key=lambda finding: order.index(finding.severity))
+
+
+def _copies(values: Values) -> Iterator[Doubt]:
+    changes = ~(np.isnan(values.target).all(axis=0) | never_changes(values.target))
+    tasks = values.tasks
+    return copied_targets(values.target_name, values.target, changes, lambda: tasks, "task")
 
 
 def _text(values: Values) -> Iterator[Finding]:
@@ -226,7 +232,7 @@ def _constant(values: Values) -> Iterator[Finding]:
             "leave these tasks out: there is nothing to explain",
         )
     for name, series in values.features.items():
-        yield from _harms(flat_feature(name, never_changes(series), values.tasks, "task"))
+        yield from _harms(flat_feature(name, never_changes(series), lambda: values.tasks, "task"))
 
 
 def _gaps(values: Values) -> Iterator[Finding]:

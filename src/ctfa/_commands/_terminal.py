@@ -38,7 +38,7 @@ def say(*lines: str) -> None:
 
 
 def note(*lines: str) -> None:
-    """Print lines on standard error, if anybody reads them: no result is lost for want of that."""
+    """Print lines on standard error; where nobody reads them, no result is lost."""
     try:
         print("\n".join(map(visible, lines)), file=sys.stderr, flush=True)
     except OSError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -30,6 +31,8 @@ FAR_BEYOND = 2.0
 FAR_OUT = 20.0
 #: Single precision rounds a fill by less than this share.
 ROUNDED = 1e-6
+#: Modules whose lines are not the user's.
+INSIDE = ("ctfa.", "sklearn.", "joblib.")
 #: What the sentence of ``warn_of_fills`` holds.
 LOOKS_MISSING = ".*stands for a missing value in many files"
 
@@ -121,6 +124,14 @@ def without_fills(values: FloatArray) -> FloatArray:
     return known
 
 
+def _level_of_caller() -> int:
+    """How far up the first line is that is not ours, seen from whoever asks: X and y come deep."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def warn_of_fills(values: FloatArray, what: str, names: Sequence[str] | None) -> None:
     """Say it where such a number comes more than once; nothing is changed.
 
@@ -136,5 +147,5 @@ def warn_of_fills(values: FloatArray, what: str, names: Sequence[str] | None) ->
             "all other values: it stands for a missing value in many files and is taken for a "
             "number here. Turn it into NaN, or drop those rows.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=_level_of_caller(),
         )

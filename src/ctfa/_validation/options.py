@@ -70,7 +70,7 @@ def require(value: Any, allowed: Iterable[str], what: str) -> None:
 def refuse_unknown(
     given: Mapping[str, Any], signature: Signature, what: str, instead: Mapping[str, str]
 ) -> None:
-    """Refuse options that a function has not, and say what may have been meant."""
+    """Refuse options that a function does not have, and say what may have been meant."""
     known = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     for name in given:
         if name in instead:

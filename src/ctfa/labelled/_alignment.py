@@ -27,6 +27,8 @@ def in_order(values: Any, tasks: Any, what: str) -> Any:
         return values
     require_once(index, f"the index of {what}")
     wanted = tasks.index
+    if index.nlevels == wanted.nlevels > 1 and set(index.names) == set(wanted.names):
+        index = index.reorder_levels(wanted.names)
     places = find_labels(wanted, index, longitudes(wanted.names, tasks.coords.variables))
     lacking = np.flatnonzero(places < 0)
     if lacking.size:
@@ -94,6 +96,8 @@ def require_apart(index: Any, is_longitude: bool) -> None:
     if index.nlevels > 1 or index.dtype.kind != "f" or len(index) < 3:
         return
     values = np.sort(np.asarray(index, dtype=np.float64))
+    if not is_longitude and np.array_equal(values, np.rint(values)):
+        return  # whole numbers are not rounded: identifiers
     gaps = np.diff(values)
     same = gaps <= SINGLE * np.abs(values[1:])
     pair: Any = None
@@ -169,6 +173,12 @@ def known_places(
                     stacklevel=5,
                 )
             there[dim] &= found
+            if not there[dim].any():
+                raise ValueError(
+                    f"no {dim} is in all features: {slot.name} has none of those that the features "
+                    f"before it have (it has {word(slot.indexes[dim][0])}, ...). Give all features "
+                    "of the same places."
+                )
     return {dim: np.flatnonzero(flags) for dim, flags in there.items()}
 
 

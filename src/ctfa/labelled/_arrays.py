@@ -23,6 +23,7 @@ from ctfa.labelled._doubts import (
     N_LOOKED_AT,
     copied_targets,
     doubtful_fills,
+    in_first,
     spread_over,
 )
 from ctfa.labelled._extras import need
@@ -90,7 +91,8 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
     X, layout = table(slots, plan, tasks)
     notes = [*gathered.notes, *notes, *more, *gaps_in_words(facts, plan, tasks)]
     notes += _doubts(_by_name(*first, plan), facts, plan, everything)
-    notes += flat_in_words(facts, plan, tasks)
+    n_seen = facts.n_rows if presumed is None else len(first[0])
+    notes += flat_in_words(facts, plan, tasks, in_first(n_seen, facts.n_rows))
     samples = target[sample] if sample in target.coords else _counted(target, sample)
     samples = samples[{sample: used}]
     if not used.all():
@@ -130,10 +132,12 @@ def _doubts(
 ) -> Iterator[str]:
     """What looks wrong in the rows that are in memory, in words."""
     Y = seen[plan.target]
-    where = "" if len(Y) == facts.n_rows else f" in the first {len(Y):,} rows"
+    where = in_first(len(Y), facts.n_rows)
     yield from map(str, doubtful_fills(seen, where))
     if not where:
-        yield from map(str, copied_targets(plan.target, Y, everything.names, everything.what))
+        changes = (facts.observed > 0) & ~facts.constant
+        doubts = copied_targets(plan.target, Y, changes, lambda: everything.names, everything.what)
+        yield from map(str, doubts)
 
 
 def table(slots: list[Any], plan: Plan, tasks: Tasks) -> tuple[Any, IntArray | None]:

@@ -43,6 +43,9 @@ SEASONAL, TRENDING = 0.05, 0.5
 CALENDAR = 0.999
 #: Variables that are named with their shares.
 MOST_NAMED = 6
+#: Days by which earlier versions counted more than we do, at least, where dates had a zone or came
+#: from cftime: from the year 1, each calendar by itself, or from -4712.
+COUNTED_MORE = 500_000.0
 #: Rows that are looked at, and blocks of rows that are left out in turn.
 N_ROWS, N_BLOCKS = 4000, 40
 
@@ -95,7 +98,9 @@ class Seasons:
             first = 0 if self.anomalies == "hour" else 1
             parts.append((number[:, None] == first + np.arange(PARTS[self.anomalies])) * 1.0)
         if self.detrend:
-            parts.append(((_numbers(samples) - self.origin) / self.unit)[:, None])
+            time = _numbers(samples)
+            self._require_same_count(samples, time)
+            parts.append(((time - self.origin) / self.unit)[:, None])
         return np.concatenate(parts, axis=1)
 
     def doubts(self, samples: Any) -> Iterator[str]:
@@ -115,6 +120,20 @@ class Seasons:
             apart = max(step, self.step) / min(step, self.step)
             if apart > OTHER_STEP:
                 yield check.other_step(step, self.step, self.taken_off)
+
+    def _require_same_count(self, samples: Any, time: FloatArray) -> None:
+        """Refuse a trend of a file whose days were counted from another day.
+
+        Not converted: from which one is not in the file, and calendars had their own.
+        """
+        is_date = np.asarray(row_labels(samples)).dtype.kind not in "iuf"
+        if is_date and time.size and np.nanmax(time) < self.origin - COUNTED_MORE:
+            raise ValueError(
+                f"the trend of this model is about a day {self.origin - np.nanmax(time):,.0f} days "
+                f"after the last {samples.name} in the data: it was fitted by an earlier version, "
+                "which counted days of a zone or of another calendar from another start. Fit it "
+                "again."
+            )
 
     def words(self, sample: str) -> str:
         """What is done, for people."""

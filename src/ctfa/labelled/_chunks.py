@@ -92,4 +92,5 @@ def facts_by_first_rows(
     A task that is there throughout the first piece and changes in it is none without data. Gaps
     that come later are found by whoever sums the rows up.
     """
-    return Facts.presumed(Y, slots) if Facts.of(*first, plan).is_plain else None
+    found = Facts.of(*first, plan)
+    return Facts.presumed(Y, slots, found.flat) if found.is_plain else None

@@ -151,9 +151,14 @@ def find_labels(wanted: Any, among: Any, eastward: Container[Any] = ()) -> IntAr
     if not lost.size or any(x.nlevels > 1 or x.dtype.kind not in "iuf" for x in (wanted, among)):
         return places
     asked, there = (np.asarray(x, dtype=np.float64) for x in (wanted, among))
+    lost, known = lost[np.isfinite(asked[lost])], np.flatnonzero(np.isfinite(there))
+    if not lost.size or not known.size:
+        return places
+    sides = asked[np.isfinite(asked)], there[known]
     turned = wanted.name in eastward or among.name in eastward
-    turned = turned and all(bool(((x >= -360.0) & (x <= 540.0)).all()) for x in (asked, there))
-    places[lost] = _nearest(asked[lost], there, tolerance(asked, there, turned=turned), turned)
+    turned = turned and all(bool(((x >= -360.0) & (x <= 540.0)).all()) for x in sides)
+    found = _nearest(asked[lost], sides[1], tolerance(*sides, turned=turned), turned)
+    places[lost] = np.where(found < 0, -1, known[found])
     return places
 
 

@@ -5,7 +5,7 @@ Nothing is changed by looking: a number that stands for a missing value is said,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,15 @@ N_LOOKED_AT, FEWEST, MOST_COMPARED = 200, 5, 500
 PRODUCTS = 2_000_000_000
 #: Pairs that are named.
 MOST_PAIRS = 3
+
+
+#: Gives the names of all tasks; asked where one is said, as those of a large grid take seconds.
+Names = Callable[[], Sequence[str]]
+
+
+def in_first(n_seen: int, n_rows: int) -> str:
+    """Which rows were seen, where these are not all."""
+    return "" if n_seen == n_rows else f" in the first {n_seen:,} rows"
 
 
 class Doubt(NamedTuple):
@@ -65,28 +74,35 @@ def never_changes(values: Any) -> Any:
     return (low == high) & (there.sum(axis=0) > 1)
 
 
-def flat_feature(name: str, flat: BoolArray, names: Sequence[str], what: str) -> Iterator[Doubt]:
-    """A feature that never changes, in some tasks or in all; one column is of all tasks."""
+def flat_feature(
+    name: str, flat: BoolArray, names: Names, what: str, where: str = ""
+) -> Iterator[Doubt]:
+    """A feature that never changes, in some tasks or in all; one column is of all tasks.
+
+    ``where`` says which rows, if not all, were seen.
+    """
     if not flat.any():
         return
+    unless = ", unless it changes later" if where else ""
     if flat.all():
-        yield Doubt(f"{name} never changes", f"leave {name} out: it explains nothing")
+        do = f"leave {name} out{unless or ': it explains nothing'}"
+        yield Doubt(f"{name} never changes{where}", do)
         return
-    first = names[int(np.argmax(flat))]
+    first = names()[int(np.argmax(flat))]
     yield Doubt(
-        f"{name} never changes in {int(flat.sum()):,} of {several(flat.size, what)} (the first: "
-        f"{first})",
-        f"it explains nothing there; leave {name} out, or those",
+        f"{name} never changes{where} in {int(flat.sum()):,} of {several(flat.size, what)} (the "
+        f"first: {first})",
+        f"it explains nothing there; leave {name} out, or those{unless}",
     )
 
 
 def copied_targets(
-    name: str, values: FloatArray, names: Sequence[str], what: str
+    name: str, values: FloatArray, changes: BoolArray, names: Names, what: str
 ) -> Iterator[Doubt]:
-    """Tasks whose target is, value by value, that of a task before them."""
+    """Tasks whose target changes and is, value by value, that of a task before them."""
     first: dict[bytes, int] = {}
     copies: list[tuple[int, int]] = []
-    for column in np.flatnonzero(~np.isnan(values).all(axis=0) & ~never_changes(values)).tolist():
+    for column in np.flatnonzero(changes).tolist():
         key = (values[:, column] + 0.0).tobytes()  # no -0.0
         if first.setdefault(key, column) != column:
             copies.append((first[key], column))
@@ -94,18 +110,19 @@ def copied_targets(
         one, other = copies[0]
         yield Doubt(
             f"{name} of {several(len(copies), what)} is an exact copy of that of another (the "
-            f"first: {names[other]}, of {names[one]})",
+            f"first: {names()[other]}, of {names()[one]})",
             "copies are merged for nothing and count twice in every mean; leave them out",
         )
 
 
 def same_variables(
-    target: str, variables: Mapping[str, FloatArray], *, merged: bool = False
+    target: str, variables: Mapping[str, FloatArray], where: str = "", *, merged: bool = False
 ) -> Iterator[Doubt]:
     """Features that are nearly the same, or the target itself, in the tasks that are looked at.
 
-    A variable has one column a task, or one for all. Where features are ``merged``, those that are
-    nearly the same are no fault, and only copies are said.
+    A variable has one column per task, or one for all. Where features are ``merged``, those that
+    are nearly the same are no fault, and only copies are said. ``where`` says which rows, if not
+    all, were seen.
     """
     names = [target, *(name for name in variables if name != target)]
     if len(names) > MOST_COMPARED:
@@ -116,7 +133,7 @@ def same_variables(
         if not i:
             yield Doubt(
                 f"{names[j]} is nearly {names[0]} itself, which is to be predicted (|r| > {SAME}"
-                f"{_in_share(share)})",
+                f"{_in_share(share)}){where}",
                 f"leave {names[j]} out, unless it is known before {names[0]} is",
             )
     if pairs:
@@ -124,7 +141,7 @@ def same_variables(
         more = f", and {several(len(pairs) - MOST_PAIRS, 'more pair')}," * (len(pairs) > MOST_PAIRS)
         are = "are copies (|r| = 1" if merged else f"are nearly the same (|r| > {SAME}"
         yield Doubt(
-            f"{named}{more} {are}{_in_share(max(alike[pair] for pair in pairs))})",
+            f"{named}{more} {are}{_in_share(max(alike[pair] for pair in pairs))}){where}",
             "leave one of each pair out, or use ridge regression",
         )
 

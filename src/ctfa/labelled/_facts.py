@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,25 +63,24 @@ class Facts:
         )
 
     @classmethod
-    def presumed(cls, Y: Any, slots: Sequence[Any]) -> Facts:
-        """Of data without a gap."""
+    def presumed(cls, Y: Any, slots: Sequence[Any], flat: list[BoolArray]) -> Facts:
+        """Of data without a gap, and what never changes in their first rows."""
         n_rows = int(Y.shape[0])
         return cls(
             n_rows,
             np.full(Y.shape[1], n_rows),
             np.zeros(Y.shape[1], dtype=bool),
             [np.full(values.shape[1], n_rows) for values in slots],
-            [np.zeros(values.shape[1], dtype=bool) for values in slots],
+            flat,
             np.ones(n_rows, dtype=bool),
             True,
         )
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is missing and every series changes."""
+        """Whether nothing is missing and every target changes."""
         counts = [self.observed, *self.slots]
-        whole = all(bool((count == self.n_rows).all()) for count in counts)
-        return whole and not any(bool(flags.any()) for flags in (self.constant, *self.flat))
+        return not self.constant.any() and all((count == self.n_rows).all() for count in counts)
 
     def has_gaps(self, kept: IntArray, plan: Plan) -> bool:
         """Whether anything is missing of these tasks, in rows with all that they share."""
@@ -214,13 +213,10 @@ def gaps_in_words(facts: Facts, plan: Plan, tasks: Tasks) -> list[str]:
     return notes
 
 
-def flat_in_words(facts: Facts, plan: Plan, tasks: Tasks) -> list[str]:
+def flat_in_words(facts: Facts, plan: Plan, tasks: Tasks, where: str) -> Iterator[str]:
     """Features that never change, in all tasks that are kept or in some."""
-    if plan.is_shared:
-        shared = zip(facts.flat[0], plan.slots, strict=True)
-        return [f"{slot.name} never changes: it explains nothing" for flat, slot in shared if flat]
-    notes: list[str] = []
-    for flat, slot in zip(facts.flat, plan.slots, strict=True):
+    columns = facts.flat[0][:, None] if plan.is_shared else facts.flat
+    for flat, slot in zip(columns, plan.slots, strict=True):
         own = flat if slot.shared else flat[tasks.kept]
-        notes += map(str, flat_feature(slot.name, own, tasks.names, tasks.what))
-    return notes
+        doubts = flat_feature(slot.name, own, lambda: tasks.names, tasks.what, where)
+        yield from map(str, doubts)

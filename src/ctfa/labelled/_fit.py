@@ -17,7 +17,7 @@ from ctfa.core.types import FloatArray
 from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons, untreated
-from ctfa.labelled._doubts import same_variables
+from ctfa.labelled._doubts import in_first, same_variables
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Gathered, gather, without_layers
 from ctfa.labelled._geometry import Geometry, match_polygons
@@ -80,7 +80,7 @@ def fit(
     n_jobs: int | None = None,
     **unknown: Any,
 ) -> LabelledFit:
-    """Group the tasks of labelled data into regions, and fit one model a region.
+    """Group the tasks of labelled data into regions, and fit one model per region.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ def fit(
         Put the target of every task in units of its own spread, and features of its own too;
         features that all tasks share are averaged in the units they have. Like anomalies and
         trends, learned on training rows alone, in every fold too, and put back in predictions.
-    weights : "area" or one number a task, default=None
+    weights : "area" or one number per task, default=None
         How much each task counts in the mean of its region and in the total error.
     masked : {"auto", "leave", "error"}, default="auto"
         Tasks without a single value: left out, missing in all results; or an error. "auto" leaves
@@ -208,13 +208,18 @@ def fit(
 def _doubts(
     arrays: Arrays, plan: Plan, options: Options, anomalies: Any, detrend: Any
 ) -> Iterator[str]:
-    """Copies among features, and seasons and trends of the target that were left in, in words."""
+    """Copies among features, and seasons and trends of the target that were left in, in words.
+
+    Of what is in chunks the first rows are looked at, in which a season may pass for a trend.
+    """
     merge = arrays.layout is None if options.merge_features is None else options.merge_features
     merged = merge is not False and merge != "passthrough"
     some = arrays.some(plan)
-    yield from map(str, same_variables(plan.target, some, merged=merged))
-    samples = arrays.samples[: len(some[plan.target])]
-    for found in untreated(some, samples, anomalies=anomalies, detrend=detrend):
+    where = in_first(len(some[plan.target]), len(arrays.samples))
+    yield from map(str, same_variables(plan.target, some, where, merged=merged))
+    if where:
+        return
+    for found in untreated(some, arrays.samples, anomalies=anomalies, detrend=detrend):
         if found.in_target:
             yield str(found)
 
@@ -272,7 +277,9 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
         return None
     if isinstance(weights, str):
         if weights != "area":
-            raise ValueError(f"weights={weights!r} is not known: use 'area' or one number a task.")
+            raise ValueError(
+                f"weights={weights!r} is not known: use 'area' or one number per task."
+            )
         found = area_weights(tasks, outlines)
     elif hasattr(weights, "dims"):
         weights = without_layers(weights, None, tasks.dims, [])

@@ -22,7 +22,7 @@ from ctfa.labelled._tables import (
     require_rows,
 )
 from ctfa.labelled._tasks import Tasks
-from ctfa.labelled._words import listed, several
+from ctfa.labelled._words import listed, several, word
 from ctfa.report import Coefficients
 
 
@@ -183,12 +183,8 @@ def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
             )
         codes.append(places)
     dims = [plan.sample, *tasks.dims]
-    twice = frame[dims].duplicated()
-    if twice.any():
-        raise ValueError(
-            f"{several(int(twice.sum()), 'row')} more than once for the same {' and '.join(dims)}."
-        )
     shape = tuple(map(len, indexes))
+    _require_once(frame[dims], np.ravel_multi_index(codes, shape))
     held = {slot.name: (dims, pivot(column(frame, slot.name), codes, shape)) for slot in plan.slots}
     built = xarray.Dataset(held, coords=dict(zip(dims, indexes, strict=True)))
 
@@ -208,6 +204,19 @@ def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
         return _column_back(fit.form, values, plan.target, frame)
 
     return built, hand_back
+
+
+def _require_once(labels: Any, cell: IntArray) -> None:
+    """Refuse rows of one sample and task; labels may differ by rounding, or by a whole turn."""
+    twice = need("pandas").Index(cell).duplicated()
+    if twice.any():
+        later = int(np.argmax(twice))
+        pair = (int(np.argmax(cell == cell[later])), later)
+        first, again = (", ".join(map(word, labels.iloc[row])) for row in pair)
+        raise ValueError(
+            f"{several(int(twice.sum()), 'row')} more than once for the same "
+            f"{' and '.join(labels.columns)}: ({again}) after ({first}). Drop or average them."
+        )
 
 
 def _by_task(form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray]) -> Any:

@@ -295,7 +295,7 @@ def _find_target(data: Any, target: Any) -> Any:
 
 
 def _without_single(array: Any, known: Sequence[str], notes: list[str]) -> Any:
-    """A feature without dimensions of one value that its target has not."""
+    """A feature without dimensions of one value that its target does not have."""
     for dim in [dim for dim, size in array.sizes.items() if size == 1 and dim not in known]:
         array = _without(array, dim, notes)
     return array

@@ -69,7 +69,8 @@ def _as_coordinate(labels: list[Any], name: str, tasks: Tasks) -> list[Any]:
     """Numbers as a coordinate of the tasks has them; others, and what is no coordinate, as is."""
     coordinate = tasks.coords.variables.get(name)
     index = need("pandas").Index(labels)
-    if coordinate is None or "f" not in (coordinate.values.dtype.kind, index.dtype.kind):
+    kinds = "" if coordinate is None else coordinate.values.dtype.kind + index.dtype.kind
+    if coordinate is None or "f" not in kinds or not set(kinds) <= set("iuf"):
         return labels
     among = need("pandas").Index(np.unique(coordinate.values), name=name)
     found = find_labels(index, among, longitudes([name], tasks.coords.variables))

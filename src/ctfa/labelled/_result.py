@@ -26,6 +26,7 @@ from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns
 from ctfa.persistence import save
 from ctfa.report import Coefficients, GroupSeries, HeldOut, Material, Places, write
+from ctfa.report._fitted import Fitted
 
 #: The region of a task without data.
 NO_REGION = -1
@@ -112,7 +113,7 @@ class LabelledFit:
         columns: dict[str, Any] = dict(error_columns(held_out))
         columns["gain"] = held_out.gain
         columns["trust"] = self.estimator.trust_
-        attrs = {"units": f"variance of {self.plan.target}", "held_out": held_out.how}
+        attrs = {"units": self._variance, "held_out": held_out.how}
         if held_out.climatology is not None:
             attrs["climatology"] = held_out.reference
         return _form.dataset(self.form, self.tasks, columns, attrs)
@@ -398,6 +399,11 @@ class LabelledFit:
             empty = np.full_like(found.value, np.nan)
             values = empty if found.standard_error is None else found.standard_error
         return _form.coefficients(self, found, values, which)
+
+    @property
+    def _variance(self) -> str:
+        """What errors are shares of, in words."""
+        return Fitted(self.estimator).variance(self.tasks.what)
 
     def _need_held_out(self) -> HeldOut:
         if self.held_out is None:

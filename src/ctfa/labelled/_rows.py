@@ -59,7 +59,7 @@ def fit_rows(
     notes += map(str, doubtful_fills(seen))
     notes += map(str, same_variables(target, seen, merged=bool(options.merge_features)))
     for name in names:
-        notes += map(str, flat_feature(name, never_changes(seen[name]), [], task))
+        notes += map(str, flat_feature(name, never_changes(seen[name]), list, task))
     y, ids = y[whole], frame[task].to_numpy()[whole]
     X = need("pandas").DataFrame(X[whole], columns=names)
     labels = np.unique(ids)

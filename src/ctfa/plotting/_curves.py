@@ -118,8 +118,8 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
         return _plot_held_out(comparison, metric, ax)
     if not hasattr(comparison, "of_splits"):
         raise TypeError(
-            f"{type(comparison).__name__} is no comparison: give what ctfa.comparison.compare or "
-            "ctfa.labelled.fit returned."
+            f"{type(comparison).__name__} is not a comparison: give what "
+            "ctfa.comparison.compare or ctfa.labelled.fit returned."
         )
     metric = "nrmse" if metric is None else metric
     rows = comparison.summary(metric)[::-1]
@@ -179,7 +179,7 @@ def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
     ax.axvline(held_out.mean(alone), color=CHOSEN, linewidth=1.0, zorder=1)
     ax.set_yticks(np.arange(len(methods)), [m if m != mine else f"{m}, regions" for m in methods])
     ax.set_ylim(-0.6, len(methods) - 0.4)
-    ax.set_xlabel("held-out error, share of each task's variance", fontsize="small")
+    ax.set_xlabel(f"held-out error, share of {fit._variance}", fontsize="small")
     ax.set_title(
         textwrap.fill(f"{fit.title}; {held_out.how}", WRAPPED), fontsize="medium", loc="left"
     )

@@ -9,7 +9,7 @@ import numpy as np
 from ctfa._held_out import SAME
 from ctfa.core.types import FloatArray
 from ctfa.plotting._axes import CHOSEN, INK, axes, bare, label_places, make_room, say
-from ctfa.plotting._reading import is_standardised, model_of, names_of, require
+from ctfa.plotting._reading import is_labelled, is_standardised, model_of, names_of, require
 
 GIVE = (
     "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor, or the frame that "
@@ -99,7 +99,7 @@ def _gains(model: Any) -> Gains:
     if _is_frame(model):
         return _of_frame(model)
     predicted = _of_model(model)
-    held_out = getattr(model, "held_out", None) if hasattr(model, "report_material") else None
+    held_out = getattr(model, "held_out", None) if is_labelled(model) else None
     if held_out is None:
         return predicted
     # Both in units of a variance, or the predicted ones are not shown.

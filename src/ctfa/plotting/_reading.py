@@ -27,7 +27,7 @@ def values_of(values: Any, result: Any) -> Any:
     if is_labelled(result):
         return result._tasks_first(values)[0]
     index: Any = getattr(values, "index", None)
-    if hasattr(values, "reindex") and hasattr(result, "get_params"):
+    if index is not None and hasattr(values, "reindex") and hasattr(result, "get_params"):
         names = names_of(result)
         if set(names) <= set(index) and not index.has_duplicates:
             return values.loc[names]

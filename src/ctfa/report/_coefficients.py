@@ -23,7 +23,7 @@ from ctfa.report._material import Coefficients
 
 #: Why a coefficient has no standard error.
 OF_LEAST_SQUARES = ": they are of least squares, and the regressor is {}"
-DEPENDENT = " of features that never change or depend on others"
+DEPENDENT = ": features that never change or depend on others have none"
 TOO_FEW = ": there are too few rows for as many features"
 IN_NO_SUMS = (
     ": members share what disturbs a row, which the sums of data in chunks do not hold; load the "

@@ -157,8 +157,8 @@ def _word(claim: Claim, protocol: str, ours: Figure) -> tuple[str, str]:
     return DIFFERS, why
 
 
-#: What a number may be: a result that the paper prints or plots, one that its authors' log has and
-#: the paper has not, a size or choice, a known rerun, or none of its own (see ``not_counted``).
+#: What a number may be: a result that the paper prints or plots, one that is in its authors' log
+#: alone, a size or choice, a known rerun, or none of its own (see ``not_counted``).
 KINDS = ("result", "log", "size", "rerun", "none")
 RERUN, LOG = "not in the paper", "authors' log"
 
@@ -189,7 +189,7 @@ def distinct(verdicts: Iterable[Verdict], of_kind: str = "result") -> list[tuple
 
     A result is a quantity of a method in a setting, however often it is printed. Each of its
     numbers is judged by the protocol nearest to the paper's. Of those in the authors' log, the ones
-    that the paper has not.
+    that the paper does not have.
     """
     first: dict[int, Verdict] = {}
     for verdict in verdicts:
