@@ -101,9 +101,9 @@ def test_text_is_refused(fit):
 
 @pytest.mark.parametrize("fit", FITS)
 def test_one_row_and_no_rows_and_no_columns_are_refused(fit):
-    with refused(ValueError, "1 row, and 2 or more are needed", "pass more rows"):
+    with refused(ValueError, "1 row \\(n_samples=1\\), and 2 or more are needed", "pass more rows"):
         fit(X=X[:1], Y=Y[:1])
-    with refused(ValueError, "0 rows, and", "pass more rows"):
+    with refused(ValueError, "0 rows", "pass more rows"):
         fit(X=X[:0], Y=Y[:0])
     with refused(ValueError, "0 feature", "at least one column"):
         fit(X=X[:, :0])

@@ -101,7 +101,7 @@ def test_a_trend_that_was_counted_from_another_day_is_refused(dataset):
     fit = ctfa.labelled.fit(dataset, target="flow", detrend=True, **QUICK)
     for more in (719_163.0, 709_200.0, 2_440_588.0):
         old = replace(fit.baseline, origin=fit.baseline.origin + more)
-        with pytest.raises(ValueError, match=r"fitted by an earlier version, .* Fit it anew"):
+        with pytest.raises(ValueError, match=r"fitted by an earlier version, .* Fit it again"):
             replace(fit, baseline=old).predict(dataset)
     counted = dataset.assign_coords(time=np.arange(96) + 2_451_545)  # days that are numbers
     later = ctfa.labelled.fit(counted, target="flow", detrend=True, **QUICK)

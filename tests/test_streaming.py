@@ -575,7 +575,7 @@ GAPPY[5, 1] = np.nan
         ("zero for every row", (X[:40], Y[:40], np.zeros(40))),
         ("baseline has 2 columns", {"X": X[:40], "y": Y[:40], "baseline": MONTHS[:40, :2]}),
         ("target_weight differs", {"X": X[:40], "y": Y[:40], "target_weight": np.arange(1, 7)}),
-        ("0 sample", (X[:0], Y[:0])),
+        ("0 rows", (X[:0], Y[:0])),
         ("it needs 'X' and 'y'", {"X": X[:40]}),
         ("it needs 'X' and 'y'", {"X": X[:40], "y": Y[:40], "weight": 1}),
         ("a piece is", (X[:40],)),

@@ -48,7 +48,7 @@ def explained(
         )
     few = TOO_FEW.match(message)
     if few is not None:
-        rows = f"{few[1]} row{'' if few[1] == '1' else 's'}"
+        rows = f"{few[1]} row{'' if few[1] == '1' else 's'} (n_samples={few[1]})"
         return kind(f"{what} has {rows}, and {few[2]} or more are needed: pass more rows.")
     for clue, advice in ADVICE.items():
         if clue in message:
