@@ -833,7 +833,7 @@ def test_too_few_rows_to_hold_some_out_are_told_as_such(tmp_path, capsys, n_rows
     complaint = capsys.readouterr().err
     assert "cannot split" not in complaint
     assert "sample(s)" not in complaint
-    assert "1 row, and 2 or more" in complaint or "--held-out none" in complaint
+    assert "1 row (n_samples=1), and 2 or more" in complaint or "--held-out none" in complaint
 
 
 def test_the_command_is_quiet_in_a_pipe_and_ends_with_its_reader(run):
