@@ -967,6 +967,8 @@ class Terminal(io.StringIO):
 
 @pytest.mark.parametrize("in_colour", [False, True])
 def test_names_cannot_steer_a_terminal(hostile, tmp_path, monkeypatch, in_colour):
+    if in_colour:
+        pytest.importorskip("rich", reason="colours need rich")
     out, err = (Terminal(), Terminal()) if in_colour else (io.StringIO(), io.StringIO())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stdout", out)
