@@ -9,14 +9,14 @@ from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.multioutput import RegressorChain
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import (
+from ctfa_study.baselines import (
     CurdsAndWheyRegressor,
     GroupMeansRegressor,
     RandomRegressor,
     ReducedRankRegressor,
     WardGroupsRegressor,
 )
-from ctfa.baselines._curds import cross_validated_shrinkage
+from ctfa_study.baselines._curds import cross_validated_shrinkage
 
 
 def draw(seed, n=60, d=8, t=5, rank=None, noise=1.0):

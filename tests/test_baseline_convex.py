@@ -14,17 +14,17 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import (
+from ctfa_study.baselines import (
     ASORegressor,
     ClusteredMTLRegressor,
     ConvexASORegressor,
     SingleTaskRegressor,
 )
-from ctfa.baselines._aso import SharedSubspace
-from ctfa.baselines._clustered import MeanAndClusters
-from ctfa.baselines._smooth import lower_bound
-from ctfa.baselines._spectral import TwoPrices, fill
-from ctfa.baselines._tasks import TaskData
+from ctfa_study.baselines._aso import SharedSubspace
+from ctfa_study.baselines._clustered import MeanAndClusters
+from ctfa_study.baselines._smooth import lower_bound
+from ctfa_study.baselines._spectral import TwoPrices, fill
+from ctfa_study.baselines._tasks import TaskData
 from real_data import real
 
 TIGHT = 1e-7

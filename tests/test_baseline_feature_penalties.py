@@ -14,10 +14,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Lasso, LinearRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import ClusteredLassoRegressor, OSCARRegressor, SingleTaskRegressor
-from ctfa.baselines._feature_penalties import PairsNorm, SortedNorm
-from ctfa.baselines._proximal import duality_gap
-from ctfa.baselines._tasks import TaskData
+from ctfa_study.baselines import ClusteredLassoRegressor, OSCARRegressor, SingleTaskRegressor
+from ctfa_study.baselines._feature_penalties import PairsNorm, SortedNorm
+from ctfa_study.baselines._proximal import duality_gap
+from ctfa_study.baselines._tasks import TaskData
 
 D = 6
 KINDS = pytest.mark.parametrize("kind", [ClusteredLassoRegressor, OSCARRegressor])
@@ -287,7 +287,7 @@ def test_the_extra_is_named_where_the_solver_is_missing():
     code = """
 import sys
 sys.modules["sortedl1"] = None
-from ctfa.baselines import OSCARRegressor
+from ctfa_study.baselines import OSCARRegressor
 OSCARRegressor().fit([[1.0, 2.0], [2.0, 1.0], [3.0, 5.0]], [1.0, 2.0, 3.0])
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -11,11 +11,11 @@ from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import HardSharingRegressor
-from ctfa.baselines._torch_training import Course, Network, first_layers, run_layers
-from ctfa.baselines.weightings import WEIGHTINGS, CAGrad, Step
-from ctfa.reproduction._case import Plan
-from ctfa.reproduction.experiments.table2._networks import network_cases
+from ctfa_study.baselines import HardSharingRegressor
+from ctfa_study.baselines._torch_training import Course, Network, first_layers, run_layers
+from ctfa_study.baselines.weightings import WEIGHTINGS, CAGrad, Step
+from ctfa_study.reproduction._case import Plan
+from ctfa_study.reproduction.experiments.table2._networks import network_cases
 from real_data import real
 
 NO_TORCH = """

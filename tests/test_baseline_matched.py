@@ -6,8 +6,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ctfa import multi_input_layout, nonlinctfa
-from ctfa.baselines import MatchedGroupsRegressor, SingleTaskRegressor
 from ctfa.datasets import make_task_groups
+from ctfa_study.baselines import MatchedGroupsRegressor, SingleTaskRegressor
 from real_data import real
 
 

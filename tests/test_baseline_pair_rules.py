@@ -9,10 +9,10 @@ from sklearn.linear_model import LinearRegression, PoissonRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import PairDevianceAggregator, PairR2Aggregator, SingleTaskRegressor
-from ctfa.baselines._deviance import deviances
-from ctfa.baselines._pairs import Pairs, grow
 from ctfa.theory import feature_gain
+from ctfa_study.baselines import PairDevianceAggregator, PairR2Aggregator, SingleTaskRegressor
+from ctfa_study.baselines._deviance import deviances
+from ctfa_study.baselines._pairs import Pairs, grow
 
 
 def correlated(rng, n, rho, scales=(1.0, 1.0)):

@@ -6,7 +6,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import PooledOffsetsRegressor, PooledRegressor, SingleTaskRegressor
+from ctfa_study.baselines import PooledOffsetsRegressor, PooledRegressor, SingleTaskRegressor
 
 
 def shared(seed=0, n=30, d=4, t=3):

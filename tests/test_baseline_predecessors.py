@@ -10,9 +10,9 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import GenLinCFA, LinCFA, NonLinCFA
-from ctfa.baselines._pairs import restart
-from ctfa.baselines._predecessors import correlation_threshold
+from ctfa_study.baselines import GenLinCFA, LinCFA, NonLinCFA
+from ctfa_study.baselines._pairs import restart
+from ctfa_study.baselines._predecessors import correlation_threshold
 
 # The published rules, slowly and in plain steps: one pair at a time, every model fitted.
 

@@ -12,16 +12,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, MultiTaskLasso, Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import (
+from ctfa_study.baselines import (
     DirtyRegressor,
     L21Regressor,
     MeanRegularizedRegressor,
     SingleTaskRegressor,
     TraceNormRegressor,
 )
-from ctfa.baselines._matrix_penalties import DirtyNorm, L21Norm, TraceNorm, onto_sum_ball
-from ctfa.baselines._proximal import duality_gap, solve
-from ctfa.baselines._tasks import TaskData
+from ctfa_study.baselines._matrix_penalties import DirtyNorm, L21Norm, TraceNorm, onto_sum_ball
+from ctfa_study.baselines._proximal import duality_gap, solve
+from ctfa_study.baselines._tasks import TaskData
 
 T, D = 4, 5
 PENALISED = [

@@ -8,14 +8,14 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import (
+from ctfa.datasets import make_paper_synthetic
+from ctfa_study.baselines import (
     ASORegressor,
     MeanRegularizedRegressor,
     SingleTaskRegressor,
     TraceNormRegressor,
 )
-from ctfa.baselines._tasks import TaskData
-from ctfa.datasets import make_paper_synthetic
+from ctfa_study.baselines._tasks import TaskData
 
 
 def shared(seed=0, n=30, d=4, t=3):

@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from ctfa.cli import main
-from ctfa.comparison import DATA, METHODS, Data, compare
 from ctfa.datasets import make_paper_synthetic
+from ctfa_study.comparison import DATA, METHODS, Data, compare
 
 METHODS_USED = "single LR, single ridge,CTFA + LR"
 

@@ -14,7 +14,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils import Bunch
 
 from ctfa import PooledCTFARegressor, multi_input_layout
-from ctfa.baselines import (
+from ctfa.datasets import make_basins, make_paper_synthetic
+from ctfa_study.baselines import (
     ASORegressor,
     ClusteredLassoRegressor,
     ConvexASORegressor,
@@ -23,7 +24,7 @@ from ctfa.baselines import (
     TaskSearchCV,
     TraceNormRegressor,
 )
-from ctfa.comparison import (
+from ctfa_study.comparison import (
     METHODS,
     METRICS,
     SPLITS,
@@ -32,14 +33,13 @@ from ctfa.comparison import (
     compare,
     read_problem,
 )
-from ctfa.comparison._data import read_name
-from ctfa.comparison._describe import describe
-from ctfa.comparison._metrics import errors_of_tasks
-from ctfa.comparison._run import Run, Setting
-from ctfa.comparison._splits import make_split
-from ctfa.comparison._store import Store
-from ctfa.comparison._summary import paired_test
-from ctfa.datasets import make_basins, make_paper_synthetic
+from ctfa_study.comparison._data import read_name
+from ctfa_study.comparison._describe import describe
+from ctfa_study.comparison._metrics import errors_of_tasks
+from ctfa_study.comparison._run import Run, Setting
+from ctfa_study.comparison._splits import make_split
+from ctfa_study.comparison._store import Store
+from ctfa_study.comparison._summary import paired_test
 
 
 def shared(seed=0, n=60, d=5, t=3):
@@ -669,8 +669,8 @@ def test_unknown_metrics_and_methods_are_refused():
 
 
 def test_a_new_method_and_a_new_data_set_are_one_line_each(monkeypatch):
-    from ctfa.comparison import DATA as SETS
-    from ctfa.comparison import Data
+    from ctfa_study.comparison import DATA as SETS
+    from ctfa_study.comparison import Data
 
     monkeypatch.setitem(METHODS, "my ridge", Method(SingleTaskRegressor(Ridge())))
     monkeypatch.setitem(SETS, "my data", Data(shared, split="blocked"))

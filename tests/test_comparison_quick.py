@@ -3,10 +3,10 @@
 import pytest
 
 from ctfa.cli import main
-from ctfa.comparison import DATA, METHODS, compare, read_problem
-from ctfa.comparison._data import read_data
-from ctfa.comparison._splits import make_split
 from ctfa.datasets import make_task_groups
+from ctfa_study.comparison import DATA, METHODS, compare, read_problem
+from ctfa_study.comparison._data import read_data
+from ctfa_study.comparison._splits import make_split
 from real_data import real
 
 #: Of reruns of the paper's experiments with this metric and 70 % of the rows, over five seeds.

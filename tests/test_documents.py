@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ctfa.comparison import METHODS
+from ctfa_study.comparison import METHODS
 from problems import make_problem
 
 ROOT = Path(__file__).parent.parent

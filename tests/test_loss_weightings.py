@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from ctfa.baselines.weightings import (
+from ctfa_study.baselines.weightings import (
     IMTL,
     MGDA,
     WEIGHTINGS,
@@ -26,10 +26,10 @@ from ctfa.baselines.weightings import (
     Told,
     UncertaintyWeighting,
 )
-from ctfa.baselines.weightings._by_gradients import onto_simplex
-from ctfa.baselines.weightings._surgery import orders
-from ctfa.reproduction._case import Plan
-from ctfa.reproduction.experiments.table2._networks import network_cases
+from ctfa_study.baselines.weightings._by_gradients import onto_simplex
+from ctfa_study.baselines.weightings._surgery import orders
+from ctfa_study.reproduction._case import Plan
+from ctfa_study.reproduction.experiments.table2._networks import network_cases
 
 SEEDS = st.integers(0, 2**20)
 #: Functions of losses and gradients alone, without memory and chance.
@@ -423,8 +423,8 @@ sys.meta_path.insert(0, NotInstalled())
 """
 FIT = """
 import numpy as np
-from ctfa.baselines import HardSharingRegressor
-from ctfa.baselines.weightings import WEIGHTINGS
+from ctfa_study.baselines import HardSharingRegressor
+from ctfa_study.baselines.weightings import WEIGHTINGS
 assert len(WEIGHTINGS) == 14
 try:
     HardSharingRegressor().fit(np.ones((9, 2)), np.ones((9, 2)))
@@ -442,7 +442,7 @@ def test_without_torch_one_sentence_says_what_to_install():
 
 
 def test_the_package_does_not_import_torch():
-    code = "import sys, ctfa.baselines, ctfa.baselines.weightings; print('torch' in sys.modules)"
+    code = "import sys, ctfa_study.baselines.weightings; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

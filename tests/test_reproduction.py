@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ctfa._commands.reproduce import Teller
 from ctfa.cli import main
-from ctfa.reproduction import (
+from ctfa_study.reproduction import (
     AUTHORS,
     EXPERIMENTS,
     HONEST,
@@ -30,11 +30,11 @@ from ctfa.reproduction import (
     load_claims,
     reproduce,
 )
-from ctfa.reproduction import _reproduce as making
-from ctfa.reproduction._claims import read_claims
-from ctfa.reproduction._page import page_text
-from ctfa.reproduction._run import read_stored, run, run_one
-from ctfa.reproduction._text import Notes, failures, verdict_tables
+from ctfa_study.reproduction import _reproduce as making
+from ctfa_study.reproduction._claims import read_claims
+from ctfa_study.reproduction._page import page_text
+from ctfa_study.reproduction._run import read_stored, run, run_one
+from ctfa_study.reproduction._text import Notes, failures, verdict_tables
 
 
 def claims(**more):

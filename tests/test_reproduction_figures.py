@@ -4,14 +4,20 @@ import numpy as np
 import pytest
 
 from ctfa import nonlinctfa
-from ctfa.reproduction import HONEST, Plan, Results, judge, judge_statements, load_claims
-from ctfa.reproduction._run import run_one
-from ctfa.reproduction.compare import CANNOT, DIFFERS, MIXED, REPRODUCED
-from ctfa.reproduction.experiments.generated import _findings as findings
-from ctfa.reproduction.experiments.generated import _repetition as generated
-from ctfa.reproduction.experiments.generated._drawing import draw
-from ctfa.reproduction.experiments.generated._sweeps import BASE, BY_NAME, SWEEPS, WIDE, points
-from ctfa.reproduction.experiments.generated.figures import FIGURES, cases
+from ctfa_study.reproduction import HONEST, Plan, Results, judge, judge_statements, load_claims
+from ctfa_study.reproduction._run import run_one
+from ctfa_study.reproduction.compare import CANNOT, DIFFERS, MIXED, REPRODUCED
+from ctfa_study.reproduction.experiments.generated import _findings as findings
+from ctfa_study.reproduction.experiments.generated import _repetition as generated
+from ctfa_study.reproduction.experiments.generated._drawing import draw
+from ctfa_study.reproduction.experiments.generated._sweeps import (
+    BASE,
+    BY_NAME,
+    SWEEPS,
+    WIDE,
+    points,
+)
+from ctfa_study.reproduction.experiments.generated.figures import FIGURES, cases
 
 CLAIMS = load_claims().of("figures")
 

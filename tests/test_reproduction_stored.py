@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ctfa.reproduction import EXPERIMENTS, HONEST, compare, load_claims
-from ctfa.reproduction._page import page_text
-from ctfa.reproduction._reproduce import stored
-from ctfa.reproduction.compare import CANNOT, DIFFERS
+from ctfa_study.reproduction import EXPERIMENTS, HONEST, compare, load_claims
+from ctfa_study.reproduction._page import page_text
+from ctfa_study.reproduction._reproduce import stored
+from ctfa_study.reproduction.compare import CANNOT, DIFFERS
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "results" / "reproduction"

@@ -5,10 +5,10 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from ctfa import nonlinctfa
-from ctfa.reproduction import HONEST, Plan, Results, load_claims, reproduce
-from ctfa.reproduction.compare import CHOICE, DIFFERS, REPRODUCED
-from ctfa.reproduction.experiments.generated import _repetition as generated
-from ctfa.reproduction.experiments.generated.synthetic import (
+from ctfa_study.reproduction import HONEST, Plan, Results, load_claims, reproduce
+from ctfa_study.reproduction.compare import CHOICE, DIFFERS, REPRODUCED
+from ctfa_study.reproduction.experiments.generated import _repetition as generated
+from ctfa_study.reproduction.experiments.generated.synthetic import (
     SYNTHETIC,
     cases,
     check_better_than_single,

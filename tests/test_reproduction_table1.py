@@ -5,20 +5,23 @@ import pytest
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import ShuffleSplit
 
-from ctfa.baselines import MatchedGroupsRegressor
 from ctfa.datasets import make_task_groups
-from ctfa.reproduction import compare, load_claims
-from ctfa.reproduction._case import AUTHORS, HONEST, Plan
-from ctfa.reproduction._results import Results
-from ctfa.reproduction._run import run_one
-from ctfa.reproduction.compare import CHOICE
-from ctfa.reproduction.experiments.table1 import _harness as harness
-from ctfa.reproduction.experiments.table1 import _honest as honest
-from ctfa.reproduction.experiments.table1 import _sarcos as on_sarcos
-from ctfa.reproduction.experiments.table1 import _school as on_school
-from ctfa.reproduction.experiments.table1._data import GAP, problem, split
-from ctfa.reproduction.experiments.table1._matched_means import MatchedRowsRegressor, matched_means
-from ctfa.reproduction.experiments.table1.table import TABLE1
+from ctfa_study.baselines import MatchedGroupsRegressor
+from ctfa_study.reproduction import compare, load_claims
+from ctfa_study.reproduction._case import AUTHORS, HONEST, Plan
+from ctfa_study.reproduction._results import Results
+from ctfa_study.reproduction._run import run_one
+from ctfa_study.reproduction.compare import CHOICE
+from ctfa_study.reproduction.experiments.table1 import _harness as harness
+from ctfa_study.reproduction.experiments.table1 import _honest as honest
+from ctfa_study.reproduction.experiments.table1 import _sarcos as on_sarcos
+from ctfa_study.reproduction.experiments.table1 import _school as on_school
+from ctfa_study.reproduction.experiments.table1._data import GAP, problem, split
+from ctfa_study.reproduction.experiments.table1._matched_means import (
+    MatchedRowsRegressor,
+    matched_means,
+)
+from ctfa_study.reproduction.experiments.table1.table import TABLE1
 from real_data import real
 
 CLAIMS = load_claims().of("table1")

@@ -13,21 +13,21 @@ from sklearn.utils import Bunch
 from ctfa.datasets import _qm9_features as features
 from ctfa.datasets._files import get_data_home
 from ctfa.datasets._qm9_features import FEATURES, TARGETS, mean_distance
-from ctfa.reproduction import load_claims
-from ctfa.reproduction._case import AUTHORS, HONEST, Plan
-from ctfa.reproduction._reproduce import reproduce
-from ctfa.reproduction._results import Results
-from ctfa.reproduction.compare import CANNOT, DIFFERS, REPRODUCED
-from ctfa.reproduction.experiments.table2 import _data as data
-from ctfa.reproduction.experiments.table2 import _distances as distances
-from ctfa.reproduction.experiments.table2._checks import (
+from ctfa_study.reproduction import load_claims
+from ctfa_study.reproduction._case import AUTHORS, HONEST, Plan
+from ctfa_study.reproduction._reproduce import reproduce
+from ctfa_study.reproduction._results import Results
+from ctfa_study.reproduction.compare import CANNOT, DIFFERS, REPRODUCED
+from ctfa_study.reproduction.experiments.table2 import _data as data
+from ctfa_study.reproduction.experiments.table2 import _distances as distances
+from ctfa_study.reproduction.experiments.table2._checks import (
     SETTING,
     competitive,
     improves,
     random_weights_best,
 )
-from ctfa.reproduction.experiments.table2._methods import LINEAR, measure
-from ctfa.reproduction.experiments.table2.table import TABLE2, cases
+from ctfa_study.reproduction.experiments.table2._methods import LINEAR, measure
+from ctfa_study.reproduction.experiments.table2.table import TABLE2, cases
 from real_data import real
 
 LARGEST = 7  # molecule of the table below with the largest A
@@ -48,7 +48,7 @@ def few_molecules(monkeypatch):
         tables[columns] = (X, Z, TARGETS)
     monkeypatch.setattr(data, "molecules", tables.__getitem__)
     monkeypatch.setattr(
-        "ctfa.reproduction.experiments.table2._methods.molecules", tables.__getitem__
+        "ctfa_study.reproduction.experiments.table2._methods.molecules", tables.__getitem__
     )
     monkeypatch.setattr(data, "QUICK", (300, 100))
     clear()

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
-from ctfa.reproduction import load_claims
-from ctfa.reproduction._case import HONEST, Plan
-from ctfa.reproduction._results import Results
-from ctfa.reproduction._run import run_one
-from ctfa.reproduction.compare import CANNOT, judge, judge_statements
-from ctfa.reproduction.experiments.table3 import _methods as methods
-from ctfa.reproduction.experiments.table3._settings import (
+from ctfa_study.reproduction import load_claims
+from ctfa_study.reproduction._case import HONEST, Plan
+from ctfa_study.reproduction._results import Results
+from ctfa_study.reproduction._run import run_one
+from ctfa_study.reproduction.compare import CANNOT, judge, judge_statements
+from ctfa_study.reproduction.experiments.table3 import _methods as methods
+from ctfa_study.reproduction.experiments.table3._settings import (
     CRU,
     EUROPE,
     PO,
@@ -21,7 +21,7 @@ from ctfa.reproduction.experiments.table3._settings import (
     make_fold,
     rows_of,
 )
-from ctfa.reproduction.experiments.table3.table import (
+from ctfa_study.reproduction.experiments.table3.table import (
     TABLE3,
     has_fewer_models,
     has_u_shape,

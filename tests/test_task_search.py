@@ -6,9 +6,9 @@ from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from ctfa.baselines import SingleTaskRegressor, TaskSearchCV
-from ctfa.baselines._tasks import TaskData
 from ctfa.datasets import make_paper_synthetic
+from ctfa_study.baselines import SingleTaskRegressor, TaskSearchCV
+from ctfa_study.baselines._tasks import TaskData
 
 GRID = {"regressor__alpha": [1e-3, 1.0, 30.0, 1e5]}
 

@@ -19,7 +19,7 @@ from sklearn.neural_network import MLPRegressor
 
 import ctfa
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, nonlinctfa
-from ctfa.baselines import CurdsAndWheyRegressor, GroupMeansRegressor, WardGroupsRegressor
+from ctfa_study.baselines import CurdsAndWheyRegressor, GroupMeansRegressor, WardGroupsRegressor
 from evidence.problem import Case, Problem
 
 REFERENCE = "single"

@@ -5,22 +5,20 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ctfa._feature_aggregator import FeatureAggregator
-from ctfa._layout import multi_input_layout
-from ctfa._multi_input import MultiInputCTFARegressor
-from ctfa._parity import nonlinctfa
-from ctfa._path import feature_path, target_path
-from ctfa._pooled import PooledCTFARegressor
 from ctfa._progress import progress
-from ctfa._regressor import CTFARegressor
-from ctfa._regressor_cv import CTFARegressorCV
-from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.progress import ScanProgress, SearchStopped
+from ctfa.estimators.cv import CTFARegressorCV
+from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.layout import multi_input_layout
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.parity import nonlinctfa
+from ctfa.estimators.path import feature_path, target_path
+from ctfa.estimators.pooled import PooledCTFARegressor
+from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.target_aggregator import TargetAggregator
 
 if TYPE_CHECKING:
     from ctfa import (
-        baselines,
-        comparison,
         datasets,
         labelled,
         persistence,
@@ -42,8 +40,6 @@ __all__ = [
     "ScanProgress",
     "SearchStopped",
     "TargetAggregator",
-    "baselines",
-    "comparison",
     "datasets",
     "feature_path",
     "labelled",
@@ -54,22 +50,18 @@ __all__ = [
     "plotting",
     "progress",
     "report",
-    "reproduction",
     "target_path",
     "testing",
     "theory",
 ]
 
 _MODULES = (
-    "baselines",
-    "comparison",
     "datasets",
     "labelled",
     "persistence",
     "pieces",
     "plotting",
     "report",
-    "reproduction",
     "testing",
     "theory",
 )

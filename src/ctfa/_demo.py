@@ -15,12 +15,12 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 from sklearn.utils import Bunch
 
 from ctfa import labelled
-from ctfa._multi_input import MultiInputCTFARegressor
 from ctfa._names import csv_text
-from ctfa._regressor import CTFARegressor
-from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
 from ctfa.datasets import make_basins, make_gauges
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.target_aggregator import TargetAggregator
 from ctfa.report import write
 
 N_TRAIN = 60

@@ -1,8 +1,9 @@
-"""Names that others gave, where they go out: as cells of a CSV file, as words on a terminal."""
+"""Names that others gave: as cells of a CSV file, as words on a terminal, and nearly right."""
 
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import re
 from collections.abc import Iterable
@@ -15,6 +16,9 @@ _QUOTED = re.compile(r"(^|;)'('*)(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", flags=re.ASCII | re.IGNORECASE)
 #: What a terminal obeys or does not show: controls, line and bidi controls, halves of pairs.
 UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+#: Names that begin alike and are all named.
+FEW = 3
 
 
 def cell(value: Any) -> Any:
@@ -61,3 +65,16 @@ def visible(text: str) -> str:
     basin\x1b[2J\n
     """
     return UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a sentence on a name that is not known: those like it, or all there are."""
+    names = list(known)
+    longer = [k for k in names if k.lower().startswith(name.lower())]
+    if 0 < len(longer) <= FEW:
+        return f"; did you mean {' or '.join(map(repr, longer))}"
+    near = difflib.get_close_matches(name.lower(), [k.lower() for k in names], n=1, cutoff=0.75)
+    if near:
+        found = next(k for k in names if k.lower() == near[0])
+        return f"; did you mean {found!r}"
+    return f": choose from {', '.join(names)}"

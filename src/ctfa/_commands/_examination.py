@@ -17,7 +17,7 @@ from ctfa._commands._running import in_words
 from ctfa._commands._terminal import Steps
 from ctfa._commands._timing import Estimate, estimate
 from ctfa._commands._values import Values, values_of
-from ctfa.comparison._names import nearest
+from ctfa._names import nearest
 from ctfa.core.types import FloatArray
 from ctfa.labelled._arrays import arrange
 from ctfa.labelled._baseline import Untreated, untreated

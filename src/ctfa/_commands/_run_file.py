@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ctfa import __version__
-from ctfa.comparison._names import nearest
+from ctfa._names import nearest
 
 NAME = "run.toml"
 #: Files that belong to another by their name alone.

@@ -10,9 +10,18 @@ from typing import Any
 from ctfa._commands import _reading as read
 from ctfa._commands._terminal import note, say
 from ctfa._names import csv_text
-from ctfa.comparison import DATA, METHODS, METRICS, SPLITS, Comparison, MethodSummary, Step, compare
-from ctfa.comparison._data import read_name
 from ctfa.core.libraries import imported
+from ctfa_study.comparison import (
+    DATA,
+    METHODS,
+    METRICS,
+    SPLITS,
+    Comparison,
+    MethodSummary,
+    Step,
+    compare,
+)
+from ctfa_study.comparison._data import read_name
 
 EXAMPLES = """examples:
   ctfa baselines --data school --seeds 5

@@ -10,8 +10,8 @@ from typing import Any
 from ctfa._commands import _reading as read
 from ctfa._commands._terminal import note, say
 from ctfa.core.libraries import imported
-from ctfa.reproduction import EXPERIMENTS, Reproduction, Step, reproduce, write_page
-from ctfa.reproduction._reproduce import FILE, NO_PICTURES, write
+from ctfa_study.reproduction import EXPERIMENTS, Reproduction, Step, reproduce, write_page
+from ctfa_study.reproduction._reproduce import FILE, NO_PICTURES, write
 
 EXAMPLES = """examples:
   ctfa reproduce table1 --seeds 5

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from ctfa._layout import multi_input_layout
 from ctfa.core.libraries import imported
 from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.estimators.layout import multi_input_layout
 
 
 class InputsBunch(Bunch):  # type: ignore[misc]

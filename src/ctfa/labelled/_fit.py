@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._feature_aggregator import FeatureAggregator
-from ctfa._multi_input import MultiInputCTFARegressor
-from ctfa._regressor import CTFARegressor
-from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.types import FloatArray
+from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.target_aggregator import TargetAggregator
 from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons, untreated

@@ -5,7 +5,7 @@ predictions, ``why``, ``merges_``. The format is in ``docs/persistence.md``. ``c
 model with linear regressors as one table of coefficients, and ``to_onnx`` exports that.
 """
 
-from ctfa._collapsed import Collapsed, collapse
+from ctfa.estimators.collapsed import Collapsed, collapse
 from ctfa.persistence._classes import classes
 from ctfa.persistence._errors import PersistenceError
 from ctfa.persistence._file import load, save

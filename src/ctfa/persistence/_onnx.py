@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ctfa._collapsed import collapse
 from ctfa._whole_file import write_whole
 from ctfa.core.libraries import imported
+from ctfa.estimators.collapsed import collapse
 
 #: Versions of the format that are old enough for runtimes in use.
 OPSET, IR_VERSION = 13, 8

@@ -102,11 +102,11 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
     Parameters
     ----------
     comparison : Comparison or LabelledFit
-        Of ``ctfa.comparison.compare``; or what ``ctfa.labelled.fit`` returned, whose held-out
+        Of ``ctfa_study.comparison.compare``; or what ``ctfa.labelled.fit`` returned, whose held-out
         errors are drawn beside those of single-task models.
     metric : str, default=None
-        One of ``ctfa.comparison.METRICS``; None is ``"nrmse"``. A fit has mean squared errors in
-        shares of each task's variance, and no other.
+        One of ``ctfa_study.comparison.METRICS``; None is ``"nrmse"``. A fit has mean squared errors
+        in shares of each task's variance, and no other.
     ax : matplotlib Axes, default=None
         Where to draw; None makes a new figure, as high as the methods need.
 
@@ -119,7 +119,7 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
     if not hasattr(comparison, "of_splits"):
         raise TypeError(
             f"{type(comparison).__name__} is not a comparison: give what "
-            "ctfa.comparison.compare or ctfa.labelled.fit returned."
+            "ctfa_study.comparison.compare or ctfa.labelled.fit returned."
         )
     metric = "nrmse" if metric is None else metric
     rows = comparison.summary(metric)[::-1]

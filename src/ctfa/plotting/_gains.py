@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa._held_out import SAME
 from ctfa.core.types import FloatArray
+from ctfa.estimators.held_out import SAME
 from ctfa.plotting._axes import CHOSEN, INK, axes, bare, label_places, make_room, say
 from ctfa.plotting._reading import is_labelled, is_standardised, model_of, names_of, require
 

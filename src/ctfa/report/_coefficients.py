@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
-from ctfa._group_models import reduced
-from ctfa._multi_input import MultiInputCTFARegressor
-from ctfa._pooled import PooledCTFARegressor
-from ctfa._regressor import CTFARegressor
 from ctfa.core.baseline import Baseline
 from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.group_models import reduced
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.pooled import PooledCTFARegressor
+from ctfa.estimators.shared import CTFARegressor
 from ctfa.report._fitted import Fitted
 from ctfa.report._given import Given
 from ctfa.report._material import Coefficients

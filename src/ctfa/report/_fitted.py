@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa._explanation import Refusal, refusal_of
-from ctfa._merge_evidence import MergeEvidence, Terms, co_clustering
-from ctfa._multi_input import MultiInputCTFARegressor
-from ctfa._own_evidence import in_words_of_sharing
-from ctfa._pooled import PooledCTFARegressor
-from ctfa._pooled_evidence import IN_WORDS_OF_TASKS
-from ctfa._regressor import CTFARegressor
-from ctfa._target_aggregator import TargetAggregator
 from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.explanation import Refusal, refusal_of
+from ctfa.estimators.merge_evidence import MergeEvidence, Terms, co_clustering
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.own_evidence import in_words_of_sharing
+from ctfa.estimators.pooled import PooledCTFARegressor
+from ctfa.estimators.pooled_evidence import IN_WORDS_OF_TASKS
+from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.target_aggregator import TargetAggregator
 
 #: Up to so many tasks with rows of their own the gain of each is worked out.
 TASK_BY_TASK = 1000

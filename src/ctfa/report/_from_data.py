@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ctfa._multi_input import MultiInputCTFARegressor
-from ctfa._pooled import PooledCTFARegressor
-from ctfa._regressor import CTFARegressor
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.pooled import PooledCTFARegressor
+from ctfa.estimators.shared import CTFARegressor
 from ctfa.report._coefficients import coefficients_of, rows_of
 from ctfa.report._fitted import Fitted
 from ctfa.report._given import Given

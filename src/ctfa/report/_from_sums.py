@@ -14,14 +14,14 @@ import numpy as np
 from sklearn.base import clone
 
 from ctfa import _validation as check
-from ctfa._anomalies import Anomalies
 from ctfa._collections import Collection, Wanted
-from ctfa._held_out import Climatology
-from ctfa._multi_input import MultiInputCTFARegressor
-from ctfa._regressor import CTFARegressor
 from ctfa.core.baseline import Baseline
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.anomalies import Anomalies
+from ctfa.estimators.held_out import Climatology
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.shared import CTFARegressor
 from ctfa.report._coefficients import coefficients_of, rows_of_read
 from ctfa.report._fitted import Fitted
 from ctfa.report._held_out import ALONE, BLOCKS, MANY, MODEL, reference_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ctfa._pooled import PooledCTFARegressor
 from ctfa.core.types import FloatArray
+from ctfa.estimators.pooled import PooledCTFARegressor
 
 
 class Given(NamedTuple):

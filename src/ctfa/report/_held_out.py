@@ -13,9 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ctfa import _validation as check
-from ctfa._held_out import Climatology, Split, held_out_errors
-from ctfa._pooled import PooledCTFARegressor
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.held_out import Climatology, Split, held_out_errors
+from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.report._fitted import Fitted
 from ctfa.report._given import Given
 from ctfa.report._material import HeldOut

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._held_out import SAME
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import BoolArray, FloatArray
+from ctfa.estimators.held_out import SAME
 
 
 @dataclass(frozen=True, eq=False)

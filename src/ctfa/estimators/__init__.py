@@ -1,0 +1,1 @@
+"""The estimators: tasks in, groups and their models out."""

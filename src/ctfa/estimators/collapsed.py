@@ -1,0 +1,293 @@
+"""A fitted model with linear regressors as one table of coefficients in the units of its data."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn import linear_model, preprocessing
+from sklearn.pipeline import Pipeline
+from sklearn.svm import LinearSVR
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa.core.partition import Partition
+from ctfa.core.types import FloatArray
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.pooled import PooledCTFARegressor
+from ctfa.estimators.shared import CTFARegressor
+
+#: Regressors whose prediction is ``X @ coef_ + intercept_``.
+LINEAR = (
+    LinearSVR,
+    linear_model.ARDRegression,
+    linear_model.BayesianRidge,
+    linear_model.ElasticNet,
+    linear_model.ElasticNetCV,
+    linear_model.HuberRegressor,
+    linear_model.Lars,
+    linear_model.LarsCV,
+    linear_model.Lasso,
+    linear_model.LassoCV,
+    linear_model.LassoLars,
+    linear_model.LassoLarsCV,
+    linear_model.LassoLarsIC,
+    linear_model.LinearRegression,
+    linear_model.OrthogonalMatchingPursuit,
+    linear_model.OrthogonalMatchingPursuitCV,
+    linear_model.QuantileRegressor,
+    linear_model.Ridge,
+    linear_model.RidgeCV,
+    linear_model.SGDRegressor,
+    linear_model.TheilSenRegressor,
+)
+#: Numbers in the table at most: a gigabyte.
+LARGEST = 2**27
+#: What a collapsed model may differ by from the model itself, in units of the largest term.
+ROUNDING = 1e-9
+
+
+class Collapsed(NamedTuple):
+    """``X @ coef.T + intercept``: every target from the columns of ``X``, in their own units."""
+
+    coef: FloatArray  # (L, D)
+    intercept: FloatArray  # (L,)
+    feature_names: tuple[str, ...]
+    target_names: tuple[str, ...]
+
+    def predict(self, X: Any) -> FloatArray:
+        """Every target, ``(n, L)``."""
+        return np.asarray(np.asarray(X, dtype=float) @ self.coef.T + self.intercept)
+
+
+class _Affine(NamedTuple):
+    """``x @ coef.T + intercept``; ``(k, d)`` and ``(k,)``."""
+
+    coef: FloatArray
+    intercept: FloatArray
+
+    def after(self, scale: FloatArray, shift: FloatArray) -> _Affine:
+        """The same function of ``x`` where its inputs are ``x * scale + shift``."""
+        return _Affine(self.coef * scale, self.intercept + self.coef @ shift)
+
+
+def collapse(model: Any) -> Collapsed:
+    """Write a fitted model with linear regressors as one table of coefficients.
+
+    Means of features, scales, offsets and signs of targets, and what ``head="shrink"`` mixes in are
+    all linear, so that a target is a weighted sum of the columns of ``X``: in their own units, for
+    rows without missing values.
+
+    Parameters
+    ----------
+    model : CTFARegressor, CTFARegressorCV, MultiInputCTFARegressor or PooledCTFARegressor
+        Fitted, with linear models of scikit-learn as regressors, or pipelines of scalers before
+        them. Of a ``PooledCTFARegressor`` each row of the table is a task.
+
+    Returns
+    -------
+    Collapsed
+        ``coef`` of shape (n_targets, n_features), ``intercept``, ``feature_names`` and
+        ``target_names``. The model is asked a few rows: what is not linear is refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.persistence import collapse
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> model = CTFARegressor().fit(X, Y)
+    >>> table = collapse(model)
+    >>> table.coef.shape
+    (6, 20)
+    >>> bool(np.allclose(X @ table.coef.T + table.intercept, model.predict(X)))
+    True
+    """
+    if not isinstance(model, (CTFARegressor, MultiInputCTFARegressor, PooledCTFARegressor)):
+        raise TypeError(
+            f"collapse was given a {type(model).__name__}: give a fitted CTFARegressor, "
+            "MultiInputCTFARegressor or PooledCTFARegressor."
+        )
+    check_is_fitted(model, "targets_")
+    if getattr(model.targets_, "baseline_means_", None) is not None:
+        raise ValueError(
+            "the model was fitted with a baseline, so that its predictions depend on more than the "
+            "columns of X: use predict, or take the baseline off the data before fit."
+        )
+    n_targets, n_features = model.partition_.n_variables, int(model.n_features_in_)
+    if n_targets * n_features > LARGEST:
+        raise ValueError(
+            f"{n_targets} targets of {n_features} columns make a table of "
+            f"{n_targets * n_features:,} coefficients, more than {LARGEST:,}: use predict, or the "
+            "coefficients of regressors_, one a group."
+        )
+    if isinstance(model, CTFARegressor):
+        found = _shared(model)
+    elif isinstance(model, MultiInputCTFARegressor):
+        found = _own_inputs(model, n_features)
+    else:
+        found = _own_rows(model)
+    names = getattr(model, "feature_names_in_", [f"x{k}" for k in range(n_features)])
+    targets = model._names if isinstance(model, PooledCTFARegressor) else model.targets_._names
+    table = Collapsed(*found, tuple(map(str, names)), tuple(map(str, targets)))
+    _require_agreement(model, table)
+    return table
+
+
+def _shared(model: CTFARegressor) -> _Affine:
+    targets, width = model.targets_, int(model.n_features_in_)
+    groups = [
+        _spread(_linear(regressor, f"regressors_[{at}]"), features.partition_)
+        for at, (features, regressor) in enumerate(
+            zip(model.features_, model.regressors_, strict=True)
+        )
+    ]
+    labels, signs = model.partition_.labels, targets.signs_
+    coef = np.stack([group.coef[0] for group in groups])[labels] * signs[:, None]
+    intercept = np.array([group.intercept[0] for group in groups])[labels] * signs
+    if model._singles is not None and model._singles.targets.size:
+        singles = [_linear(single, "a target's own model") for single in model._singles.models]
+        of = model._singles.targets
+        share = model.trust_[of]
+        own = np.concatenate([single.coef for single in singles]).reshape(of.size, width)
+        level = np.concatenate([single.intercept for single in singles])
+        coef[of] = share[:, None] * coef[of] + (1.0 - share)[:, None] * own
+        intercept[of] = share * intercept[of] + (1.0 - share) * level
+    return _in_own_units(_Affine(coef, intercept), targets.offsets_, targets.scales_)
+
+
+def _own_inputs(model: MultiInputCTFARegressor, width: int) -> _Affine:
+    models, steps, units = model._models, model._steps, model._units
+    has, layout, partition = models.has, model.layout_, model.partition_
+    n_targets, n_slots = layout.shape
+    coef, intercept = np.zeros((n_targets, width)), np.zeros(n_targets)
+    weights = getattr(model.targets_, "target_weight_", None)
+    present = has * 1.0 if weights is None else has * weights[:, None]
+    # A column in the units of its series, which its coefficient is to be divided by.
+    scale, shift = 1.0 / units.scales[:, :-1], -units.offsets[:, :-1] / units.scales[:, :-1]
+    for at, members in enumerate(partition.groups):
+        reduced = _linear(models.regressors[at], f"regressors_[{at}]")
+        group = _spread(reduced, models.features[at].partition_)
+        slopes = np.zeros(n_slots)
+        slopes[models.slots[at]] = group.coef[0]
+        intercept[members] = group.intercept[0]
+        if models.aggregate == "mean":
+            # Every member is predicted from the mean inputs of all.
+            total = present[members].sum(axis=0)
+            shares = present[members] * (slopes / np.where(total > 0.0, total, 1.0))
+            row = np.zeros(width)
+            _add(row, layout[members], shares * scale[members])
+            coef[members] += row
+            intercept[members] += float((shares * shift[members]).sum())
+            continue
+        centre = models.centre[members]
+        for member, own in zip(members.tolist(), centre, strict=True):
+            share = np.where(has[member], slopes, 0.0)
+            _add(coef[member], layout[member], share * scale[member])
+            intercept[member] += share @ (shift[member] - own[:-1]) + own[-1]
+    for target in np.flatnonzero(steps.coef.any(axis=1)).tolist():
+        share = np.where(steps.has[target], steps.coef[target], 0.0)
+        _add(coef[target], layout[target], share * scale[target])
+        intercept[target] += share @ (shift[target] - steps.centre[target])
+    return _in_own_units(_Affine(coef, intercept), model.targets_.offsets_, model.targets_.scales_)
+
+
+def _own_rows(model: PooledCTFARegressor) -> _Affine:
+    groups = [
+        _spread(_linear(regressor, f"regressors_[{at}]"), features.partition_)
+        for at, (features, regressor) in enumerate(
+            zip(model.features_, model.regressors_, strict=True)
+        )
+    ]
+    labels = model.partition_.labels
+    coef = np.stack([group.coef[0] for group in groups])[labels] + model.coef_
+    intercept = np.array([group.intercept[0] for group in groups])[labels] + model.offsets_
+    return _Affine(coef, intercept - np.einsum("ij,ij->i", model.coef_, model._centre))
+
+
+def _add(row: FloatArray, columns: Any, values: FloatArray) -> None:
+    """Add to columns that may be named twice; those that a target has not are -1."""
+    known = columns >= 0
+    np.add.at(row, columns[known], values[known])
+
+
+def _spread(reduced: _Affine, partition: Partition) -> _Affine:
+    """A function of means of features as one of the features."""
+    if reduced.coef.shape[1] == partition.n_variables:
+        return reduced
+    return _Affine(partition.share_out(reduced.coef), reduced.intercept)
+
+
+def _in_own_units(units: _Affine, offsets: FloatArray, scales: FloatArray) -> _Affine:
+    return _Affine(units.coef * scales[:, None], units.intercept * scales + offsets)
+
+
+def _linear(regressor: Any, where: str) -> _Affine:
+    """A fitted regressor as coefficients; refused where it is not known to be linear."""
+    if isinstance(regressor, Pipeline):
+        steps: Sequence[Any] = [step for _, step in regressor.steps]
+        found = _linear(steps[-1], where)
+        for step in reversed(steps[:-1]):
+            if step is not None and step != "passthrough":
+                found = found.after(*_scaling(step, where))
+        return found
+    if isinstance(regressor, linear_model.RANSACRegressor):
+        return _linear(regressor.estimator_, where)
+    if not isinstance(regressor, LINEAR):
+        raise _not_linear(regressor, where)
+    coef = np.atleast_2d(np.asarray(regressor.coef_, dtype=float))
+    level = np.ravel(np.asarray(regressor.intercept_, dtype=float))
+    return _Affine(coef, np.broadcast_to(level, coef.shape[0]))
+
+
+def _scaling(step: Any, where: str) -> tuple[FloatArray, FloatArray]:
+    """Scale and shift of a transformer of single columns: ``x * scale + shift``."""
+    if isinstance(step, preprocessing.MinMaxScaler) and not step.clip:
+        return step.scale_, step.min_
+    if isinstance(step, preprocessing.MaxAbsScaler) and not getattr(step, "clip", False):
+        return 1.0 / step.scale_, np.zeros(step.scale_.size)
+    if isinstance(step, (preprocessing.StandardScaler, preprocessing.RobustScaler)):
+        scale = np.ones(step.n_features_in_) if step.scale_ is None else 1.0 / step.scale_
+        if isinstance(step, preprocessing.StandardScaler):
+            centre = step.mean_ if step.with_mean else 0.0  # known but not taken off
+        else:
+            centre = step.center_ if step.with_centering else 0.0
+        return scale, -centre * scale
+    raise _not_linear(step, where)
+
+
+def _not_linear(part: Any, where: str) -> ValueError:
+    return ValueError(
+        f"{where} has a {type(part).__name__}, which is not known to be linear, so the model is no "
+        "table of coefficients: use a linear model of scikit-learn (a Pipeline may scale its "
+        "features first), or keep the model with ctfa.persistence.save."
+    )
+
+
+def _require_agreement(model: Any, table: Collapsed) -> None:
+    """Ask the model itself: options that are not linear must not pass for ones that are."""
+    rows = np.random.default_rng(0).normal(size=(3, table.coef.shape[1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rows without names
+        if isinstance(model, PooledCTFARegressor):
+            some = np.unique(np.linspace(0, len(model._ids) - 1, 20).astype(int)).tolist()
+            said = np.column_stack([model.predict(rows, _ids([model._ids[t]] * 3)) for t in some])
+        else:
+            some = list(range(table.coef.shape[0]))
+            said = np.asarray(model.predict(rows)).reshape(3, -1)
+    size = np.abs(rows) @ np.abs(table.coef[some]).T + np.abs(table.intercept[some])
+    apart = np.abs(table.predict(rows)[:, some] - said)
+    if not (apart <= ROUNDING * (size + 1.0)).all():
+        raise ValueError(
+            "the model predicts something else than any table of coefficients made of it: an "
+            "option of it is not linear; keep the model with ctfa.persistence.save."
+        )
+
+
+def _ids(ids: list[Any]) -> Any:
+    """Ids of rows; filled, because those that are tuples would become a table."""
+    found = np.empty(len(ids), dtype=object)
+    found[:] = ids
+    return found

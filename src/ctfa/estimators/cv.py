@@ -1,0 +1,436 @@
+"""Both phases with their limits chosen by cross-validation, the regressor included."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+
+from ctfa import _validation as check
+from ctfa._collections import Collection, Wanted, is_collection, learns_from_sums
+from ctfa._whole_fit import whole
+from ctfa.core.cut import without_rounding
+from ctfa.core.partition import Partition
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.estimators.anomalies import Anomalies
+from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.group_models import fit_regressor
+from ctfa.estimators.heads import SingleModels, fit_singles
+from ctfa.estimators.merging import PathPoint, solve_path
+from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.target_aggregator import TargetAggregator
+
+#: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
+TARGET_LOSSES = (-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, np.inf)
+FEATURE_LOSSES = (-np.inf, 1.0, 2.0, 4.0, 8.0, 16.0)
+#: Scores that sums of rows know.
+OF_SUMS = (None, "r2", "neg_mean_squared_error", "neg_root_mean_squared_error")
+
+
+class CTFARegressorCV(CTFARegressor):
+    """Choose ``max_loss`` of both phases by the score of the whole model on held-out rows.
+
+    In each fold the inputs are factored once and one path serves all limits of a phase; limits
+    that give the same groups share their regressors. The model is then fitted to all rows.
+
+    Parameters
+    ----------
+    regressor, targets, features, head, n_jobs
+        As in ``CTFARegressor``; the limits of the aggregators are replaced by those tried.
+    target_losses : list of float, default=None
+        Limits of Phase I; None tries nine from no merge to one group, for the criterion "risk".
+    feature_losses : list of float, default=None
+        Limits of Phase II; None tries six and ``log(n)``, for the criterion "risk".
+    cv : int, splitter or list of folds, default=5
+        An integer gives contiguous folds.
+    scoring : str or callable, default=None
+        A regression scorer; None is the mean R2 of the targets.
+    error_score : float or "raise", default=np.nan
+        Score of a fit that fails in one fold, as in ``GridSearchCV``: a warning says which and
+        why, and limits with a mean of NaN come last. A search without a mean for any limits is an
+        error. A target that is constant over the training rows of a fold is no failure: there it
+        is predicted as that constant.
+
+    Attributes
+    ----------
+    cv_results_ : dict of lists and arrays
+        As in scikit-learn's ``GridSearchCV``, with the mean number of groups and of features.
+    best_params_ : dict
+        ``targets__max_loss`` and ``features__max_loss`` of the best mean score; if scores differ by
+        rounding alone, those that leave the fewest groups, and then the fewest features.
+    best_score_ : float
+        That score.
+    best_index_ : int
+        Its position in ``cv_results_``.
+
+    All attributes of a ``CTFARegressor`` fitted with these limits are here too.
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressorCV
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> model = CTFARegressorCV(features="passthrough").fit(X, Y)
+    >>> model.n_groups_
+    2
+    """
+
+    def __init__(
+        self,
+        regressor: Any = None,
+        *,
+        targets: Any = None,
+        features: Any = None,
+        target_losses: Any = None,
+        feature_losses: Any = None,
+        head: str = "mean",
+        cv: Any = 5,
+        scoring: Any = None,
+        n_jobs: int | None = None,
+        error_score: Any = np.nan,
+    ) -> None:
+        super().__init__(regressor, targets=targets, features=features, head=head, n_jobs=n_jobs)
+        self.target_losses = target_losses
+        self.feature_losses = feature_losses
+        self.cv = cv
+        self.scoring = scoring
+        self.error_score = error_score
+
+    @whole
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        baseline: None = None,
+        target_weight: None = None,
+    ) -> Self:
+        """Choose the limits, then fit to all rows.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
+            needs of them are sums.
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+        sample_weight : array of shape (n_samples,), default=None
+            Analytic weights, used in both phases and by the regressor; scores are not weighted.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters such as ``GroupKFold``.
+        baseline, target_weight : None
+            Not available here: ``CTFARegressor(targets=TargetAggregator(max_loss="auto"))`` takes
+            them.
+
+        Returns
+        -------
+        self
+        """
+        check.refuse_in_search("baseline", baseline)
+        check.refuse_in_search("target_weight", target_weight)
+        data = None
+        if is_collection(X, y, sample_weight):
+            self._check_options(weighed=sample_weight is not None)
+            data = Collection.of(X, y, sample_weight)
+            needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
+            read = data.read_or_gather(self, [Wanted("search", self.cv)], groups, needs_rows)
+            if read.rows is not None:
+                return self.fit(*read.rows[:3], groups=groups)
+            sample, targets = self._received(*read.found)
+        else:
+            sample, targets = self._read(X, y, sample_weight)
+        instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
+        check.require_complete(targets.values, "CTFARegressorCV", instead)
+        check.require_error_score(self.error_score)
+        phases = _Phases.of(self, sample.n_samples)
+        splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
+        scorer = check.read_scorer(self.scoring, _Predicted())
+        check.require_varying(targets.values, targets.names)
+        if self.regressor is None or any(map(_may_fall_back, phases[:2])):
+            check.warn_if_any_is_short(sample, splits)
+        folds = Parallel(n_jobs=self.n_jobs)(
+            delayed(_score_quietly)(number, self, phases, sample, targets, *split, scorer)
+            for number, split in enumerate(splits)
+        )
+        self._settle_results(phases, folds)
+        best = self.best_params_
+        chosen = (
+            None if phases.targets is None else _limited(phases.targets, best["targets__max_loss"]),
+            None
+            if phases.features is None
+            else _limited(phases.features, best["features__max_loss"]),
+        )
+        return self._fit_read(sample, targets, *chosen, None, data)
+
+    def _require_stream(self) -> None:
+        """Refuse to take pieces at all."""
+        check.refuse_pieces_in_search(type(self).__name__)
+
+    def _search_needs_rows(self, *, weighed: bool) -> str | None:
+        """What in a search cannot be had from sums."""
+        if not learns_from_sums(self._template):
+            return f"a search with {type(self._template).__name__}()"
+        if weighed:
+            return "a search whose scores are not weighted as its rows are"
+        if self.scoring not in OF_SUMS:
+            return f"scoring={self.scoring!r}"
+        phases = _Phases.of(self, 2)
+        if phases.features is not None and phases.features.cv is not None:
+            return "a search with folds inside its folds"
+        return self._asks_of(phases[:2], 1)[1]
+
+    def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
+        """Set what a search in scikit-learn would."""
+        params = [
+            {
+                name: value
+                for name, value, phase in (
+                    ("targets__max_loss", target, phases.targets),
+                    ("features__max_loss", feature, phases.features),
+                )
+                if phase is not None
+            }
+            for target, feature in phases.grid()
+        ]
+        failed = [[entry.error for entry in fold] for fold in folds]
+        scores = np.array([[entry.score for entry in fold] for fold in folds])
+        mean = scores.mean(axis=0)
+        check.require_enough_fits(mean, failed, params, self.error_score)
+        results: dict[str, Any] = {"params": params}
+        for name in params[0]:
+            results[f"param_{name}"] = np.array([entry[name] for entry in params])
+        for number, row in enumerate(scores):
+            results[f"split{number}_test_score"] = row
+        results["mean_test_score"] = mean
+        results["std_test_score"] = scores.std(axis=0)
+        settled = np.mean([without_rounding(row) for row in scores], axis=0)
+        # What failed in a fold comes last.
+        settled = np.nan_to_num(settled, nan=np.nanmin(settled) - 1.0)
+        ranks = rankdata(-settled, method="min")
+        results["rank_test_score"] = ranks.astype(int)
+        for name in ("n_groups", "n_features"):
+            counts = [[getattr(entry, name) for entry in fold] for fold in folds]
+            results[f"mean_{name}"] = np.mean(counts, axis=0)
+        self.cv_results_ = results
+        # The first of those that are least in groups, then in features.
+        sizes = results["mean_n_features"], results["mean_n_groups"]
+        self.best_index_ = int(np.lexsort((*sizes, ranks))[0])
+        self.best_params_ = params[self.best_index_]
+        self.best_score_ = float(mean[self.best_index_])
+
+
+class _Score(NamedTuple):
+    """One pair of limits on one fold."""
+
+    score: float
+    n_groups: float = np.nan
+    n_features: float = np.nan  # mean over groups
+    error: str = ""  # why it could not be fitted, where that is so
+
+
+class _Phases(NamedTuple):
+    """The aggregators, None where a phase is skipped, and the limits tried."""
+
+    targets: TargetAggregator | None
+    features: FeatureAggregator | None
+    target_losses: list[float]
+    feature_losses: list[float]
+
+    @classmethod
+    def of(cls, model: CTFARegressorCV, n_samples: int) -> _Phases:
+        targets = check.read_phase(model.targets, TargetAggregator, "targets")
+        features = check.read_phase(model.features, FeatureAggregator, "features")
+        usual = sorted({*FEATURE_LOSSES, float(np.log(n_samples))})
+        return cls(
+            targets,
+            features,
+            check.read_grid(model.target_losses, targets, TARGET_LOSSES, "target_losses"),
+            check.read_grid(model.feature_losses, features, usual, "feature_losses"),
+        )
+
+    def grid(self) -> Iterator[tuple[float, float]]:
+        return ((one, two) for one in self.target_losses for two in self.feature_losses)
+
+
+class _Predicted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Predictions that are already there, as an estimator that a scorer can ask."""
+
+    def __init__(self, values: Any = None) -> None:
+        self.values = values
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Nothing to do."""
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Hand them out."""
+        return self.values
+
+
+class _FoldModels:
+    """Groups, features and regressors of one fold, each made once."""
+
+    def __init__(
+        self,
+        model: CTFARegressorCV,
+        phases: _Phases,
+        sample: check.Sample,
+        own: FloatArray,
+        rows: FloatArray,
+        varies: BoolArray,
+    ) -> None:
+        self._model, self._phases, self._sample, self._own = model, phases, sample, own
+        self._varies = varies  # which targets are not constant here
+        self._rows = rows  # to predict
+        self._factored: Any = None
+        self._merged: dict[bytes, list[Partition | None]] = {}
+        self._predicted: dict[tuple[bytes, Partition | None], tuple[FloatArray, int]] = {}
+        self._singles: SingleModels | None = None
+
+    def group(self, members: IntArray, signs: FloatArray, at: int) -> tuple[FloatArray, int]:
+        """Prediction for a group's mean and number of features, for one limit of Phase II."""
+        key = members.tobytes() + signs.tobytes()
+        mean = (self._own[:, members] * signs).mean(axis=1)
+        if not self._varies[members].any():
+            # Nothing to explain: no features to merge, and any regressor says that constant.
+            return np.full(len(self._rows), mean[0]), self._rows.shape[1]
+        if key not in self._merged:
+            self._merged[key] = self._merge(mean)
+        partition = self._merged[key][at]
+        if (key, partition) not in self._predicted:
+            self._predicted[key, partition] = self._fit(partition, mean)
+        return self._predicted[key, partition]
+
+    def mix(self, predicted: FloatArray, trust: FloatArray) -> FloatArray:
+        """Mix in the targets' own models."""
+        if self._singles is None:
+            everyone = np.zeros(self._own.shape[1])
+            self._singles = fit_singles(
+                self._model.regressor,
+                self._sample,
+                self._own,
+                everyone,
+                None,
+            )
+        return self._singles.mix(predicted, trust, self._rows)
+
+    def _merge(self, mean: FloatArray) -> list[Partition | None]:
+        """Groups of features for each limit of Phase II; None keeps every feature."""
+        template = self._phases.features
+        if template is None:
+            return [None]
+        if self._factored is None:
+            self._factored = template._factor(self._sample, mean)
+        problem = template._pose(self._factored, mean, "the mean of a group")
+        return [point.partition for point in solve_path(problem, self._phases.feature_losses)]
+
+    def _fit(self, partition: Partition | None, mean: FloatArray) -> tuple[FloatArray, int]:
+        inputs, rows = self._sample.inputs, self._rows
+        if partition is not None:
+            inputs, rows = partition.mean(inputs), partition.mean(rows)
+        sample = self._sample
+        regressor = fit_regressor(
+            self._model.regressor, inputs, mean, sample.weights, sample.n_samples, sample.is_single
+        )
+        return np.asarray(regressor.predict(rows)).reshape(-1), inputs.shape[1]
+
+
+def _score_quietly(*fold: Any) -> list[_Score]:
+    """Score one fold, without a word on its rows that is told of all of them."""
+    with warnings.catch_warnings():
+        for sentence in (check.SHORT, check.DOUBTFUL):
+            warnings.filterwarnings("ignore", sentence, RuntimeWarning)
+        return _score_fold(*fold)
+
+
+def _score_fold(number: int, model: CTFARegressorCV, phases: _Phases, *data: Any) -> list[_Score]:
+    """Score every pair of limits on one fold, in the order of the grid."""
+    try:
+        points, score = _pose_fold(model, phases, *data)
+    except Exception as error:
+        failed = _failed(number, model, error)
+        return [failed for _ in phases.grid()]
+    scores = []
+    for point, at in itertools.product(points, range(len(phases.feature_losses))):
+        try:
+            scores.append(score(point, at))
+        except Exception as error:
+            scores.append(_failed(number, model, error))
+    return scores
+
+
+def _failed(number: int, model: CTFARegressorCV, error: Exception) -> _Score:
+    """Score of what could not be fitted; the error itself, where that is wanted."""
+    ours = isinstance(error, ValueError) and str(error)
+    if isinstance(model.error_score, str):
+        if ours:
+            raise ValueError(f"fold {number} of cv: {error}") from error
+        raise error
+    why = str(error) if ours else f"{type(error).__name__}: {error}"
+    return _Score(model.error_score, error=why)
+
+
+def _pose_fold(
+    model: CTFARegressorCV,
+    phases: _Phases,
+    sample: check.Sample,
+    targets: check.Targets,
+    train: IntArray,
+    test: IntArray,
+    scorer: Any,
+) -> tuple[Sequence[PathPoint], Callable[[PathPoint, int], _Score]]:
+    """Groups of targets of one fold for each limit, and what scores them for one of Phase II."""
+    learn, n_targets = sample.take(train), targets.values.shape[1]
+    aggregator = TargetAggregator(scale="none") if phases.targets is None else phases.targets
+    aggregator = clone(aggregator)
+    values, true = targets.values[train], targets.values[test]
+    varies = check.is_varying(values)
+    values = np.where(varies, values, values[:1])  # rounding is nothing to learn
+    points: Sequence[PathPoint]
+    if phases.targets is None:
+        offsets, scales = np.zeros(n_targets), np.ones(n_targets)
+        points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
+        risk = None
+    else:
+        part = targets._replace(values=values)
+        posed = aggregator._pose(Anomalies.of(learn, values), part, in_fold=True)
+        offsets, scales, risk = posed.offsets, posed.scales, posed.fit.members
+        points = solve_path(posed.problem, phases.target_losses)
+    rows = sample.inputs[test]
+    # Constant over these rows, though not over all: nothing to scale, and the scale of zero gives
+    # that constant back whatever its group says.
+    own = (values - offsets) / np.where(scales > 0.0, scales, 1.0)
+    models = _FoldModels(model, phases, learn, own, rows, varies)
+    # Rows that stand in for others count for them; scores of rows themselves are not weighted.
+    weighed = {}
+    if sample.counts is not None and sample.weights is not None:
+        weighed = {"sample_weight": sample.weights[test]}
+
+    def score(point: PathPoint, at: int) -> _Score:
+        signs = np.ones(n_targets) if point.signs is None else point.signs
+        groups = [models.group(members, signs[members], at) for members in point.partition.groups]
+        means = np.column_stack([predicted for predicted, _ in groups])
+        units = np.asarray(point.partition.spread(means)) * signs
+        if model.head == "shrink" and risk is not None:
+            units = models.mix(units, risk.flipped(signs).trust(point.partition))
+        found = scorer(_Predicted(units * scales + offsets), rows, true, **weighed)
+        n_features = float(np.mean([number for _, number in groups]))
+        return _Score(check.read_score(found, model.scoring), point.n_groups, n_features)
+
+    return points, score
+
+
+def _may_fall_back(phase: TargetAggregator | FeatureAggregator | None) -> bool:
+    """Whether a phase leaves few rows to ridge regression."""
+    return phase is not None and phase.solver == "ols" and check.is_risk(phase.criterion)
+
+
+def _limited(template: Any, max_loss: float) -> Any:
+    return clone(template).set_params(max_loss=max_loss)

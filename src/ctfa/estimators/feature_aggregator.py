@@ -1,0 +1,364 @@
+"""Phase II: a partition of the features of one target, each group replaced by its mean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa import _validation as check
+from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
+from ctfa._streaming import Piece, Streaming, going_on, pieces_of
+from ctfa._threads import one_thread
+from ctfa._whole_fit import whole
+from ctfa.core.criteria import FEATURE_CRITERIA
+from ctfa.core.gram import DenseGram
+from ctfa.core.history import Ledger
+from ctfa.core.ridge import Ridge
+from ctfa.core.scans import SCANS
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.spaces.features import FeatureSpace, column_gram
+from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
+from ctfa.core.types import FloatArray
+from ctfa.estimators.merging import (
+    TIE,
+    MergeProblem,
+    group_names,
+    loss_unit,
+    settle,
+    settle_history,
+)
+
+#: What is given of every piece of rows.
+ARGUMENTS = ("X", "y", "sample_weight")
+#: The way out of too few rows.
+RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
+
+
+class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Average groups of features whose coefficients need not differ (Phase II).
+
+    Columns are averaged in the units they come in: put a ``StandardScaler`` in front where units
+    differ.
+
+    Parameters
+    ----------
+    criterion : {"risk", "r2", "feature-mse"} or callable, default="risk"
+        What a merge costs. ``"risk"``: the F statistic of the restriction that two features share
+        a coefficient; ``"r2"``: the R2 lost (Algorithm 1), in sample or on folds;
+        ``"feature-mse"``: Eq. 7 of the paper.
+    max_loss : float or "auto", default="auto"
+        Merge while the loss is at most this; larger merges more, as a rule (an early merge changes
+        later questions). ``"auto"`` is ``log(n)`` for ``"risk"``. For ``"r2"`` it is the paper's
+        epsilon_2.
+    scan : {"correlation", "grow", "restart", "best-first"}, default="correlation"
+        Who is asked next. ``"correlation"`` (most correlated columns first) never looks at the
+        target to order its questions; ``"best-first"`` does and overfits.
+    order : {"given", "random", "correlation"} or array, default="given"
+        The order of features for the scans "grow" and "restart".
+    connectivity : sparse matrix, array or callable, default=None
+        Symmetric neighbour graph of the features. A callable receives the features as rows.
+    min_correlation : float, default=0.1
+        Blocks whose means correlate less than this (signed) are never merged, so that a mean stays
+        meaningful; -1 lets any two meet.
+    cv : int, splitter or None, default=None
+        Where ``"r2"`` is evaluated: in sample (None), or as the mean R2 of held-out folds; an
+        integer gives contiguous folds. A splitter divides the rows of positive weight; folds given
+        as lists of rows count all rows.
+    solver : {"ols", "ridge"}, default="ols"
+        How the target is fitted where merges are judged in sample. ``"ridge"``: with the penalty
+        of generalised cross-validation, for the criterion "risk"; works for any number of features.
+        ``"ols"``: by least squares, and by ridge regression, with a warning, where the rows do not
+        carry it (``n_samples <= n_features + 2``; for the criterion "risk").
+    random_state : int, RandomState or None, default=None
+        Seed of ``order="random"``.
+
+    Attributes
+    ----------
+    partition_, labels_, n_groups_, history_, max_loss_, loss_interval_
+        As in ``TargetAggregator``, for features.
+    n_features_in_, feature_names_in_
+        As in scikit-learn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import FeatureAggregator
+    >>> rng = np.random.default_rng(0)
+    >>> common = rng.normal(size=(80, 1))
+    >>> X = np.hstack([common + 0.3 * rng.normal(size=(80, 3)), rng.normal(size=(80, 1))])
+    >>> y = X.sum(axis=1) + rng.normal(size=80)
+    >>> FeatureAggregator().fit(X, y).get_feature_names_out()
+    array(['mean(x0, x1, x2)', 'x3'], dtype=object)
+    """
+
+    def __init__(
+        self,
+        criterion: str | Callable[..., Any] = "risk",
+        *,
+        max_loss: float | str = "auto",
+        scan: str = "correlation",
+        order: Any = "given",
+        connectivity: Any = None,
+        min_correlation: float = 0.1,
+        cv: Any = None,
+        solver: str = "ols",
+        random_state: Any = None,
+    ) -> None:
+        self.criterion = criterion
+        self.max_loss = max_loss
+        self.scan = scan
+        self.order = order
+        self.connectivity = connectivity
+        self.min_correlation = min_correlation
+        self.cv = cv
+        self.solver = solver
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that a target is needed."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+    @whole
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Find the groups.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
+            needs of them are sums.
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), default=None
+            Analytic weights, normalised to sum to the number of rows with a positive one.
+
+        Returns
+        -------
+        self
+        """
+        self._sums = data = None
+        if is_collection(X, y, sample_weight):
+            data = Collection.of(X, y, sample_weight)
+            check.require_one_target(data.widths[2])
+            read = data.read_or_gather(self, self._folds_wanted(), None, self._needs_rows())
+            if read.rows is not None:
+                return self.fit(*read.rows[:3])
+            sample, targets = read.found
+        else:
+            sample = check.read_sample(self, X, sample_weight)
+            target = check.read_vector(y, sample)
+            targets = check.name_targets(target[:, None], None, None, is_vector=True)
+        with one_thread(sample.inputs.shape):
+            if data is None and self._needs_rows() is None:
+                folds = self._folds_wanted()
+                sample, targets = few_for_many(sample, targets, sample_weight, folds)
+            self._fit_stand_ins(sample, targets)
+        return self
+
+    @going_on
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Add rows to those seen before, and find the groups again: as ``fit`` on all of them.
+
+        Only sums are kept of the rows. A call that is refused changes nothing.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features), or an iterable
+            Without ``y`` an iterable of pieces, each ``(X, y)``, ``(X, y, sample_weight)`` or a
+            dictionary of these.
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), default=None
+            Comparable from piece to piece; rows without weights weigh one.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        ``cv`` is a number of folds or None. Each piece is divided into as many blocks: fold ``i``
+        is the ``i``-th block of all pieces; see ``CTFARegressor.partial_fit``. A model made by
+        ``fit`` keeps no sums and cannot be gone on with.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ctfa import FeatureAggregator
+        >>> rng = np.random.default_rng(0)
+        >>> common = rng.normal(size=(80, 1))
+        >>> X = np.hstack([common + 0.3 * rng.normal(size=(80, 3)), rng.normal(size=(80, 1))])
+        >>> y = X.sum(axis=1) + rng.normal(size=80)
+        >>> pieces = [(X[:30], y[:30]), (X[30:], y[30:])]
+        >>> FeatureAggregator().partial_fit(pieces).get_feature_names_out()
+        array(['mean(x0, x1, x2)', 'x3'], dtype=object)
+        """
+        return self._stream(pieces_of(Piece(X, y, sample_weight), ARGUMENTS), adding=True)
+
+    @going_on
+    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Subtract rows that were added before, and find the groups again.
+
+        Where there are folds, pieces are forgotten as they were added; elsewhere any rows can be.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in ``partial_fit``.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ctfa import FeatureAggregator
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(80, 3))
+        >>> y = X.sum(axis=1) + rng.normal(size=80)
+        >>> model = FeatureAggregator().partial_fit(X, y).forget(X[:20], y[:20])
+        >>> round(float(np.exp(model.max_loss_)))  # "auto" is the logarithm of the rows
+        60
+        """
+        return self._stream(pieces_of(Piece(X, y, sample_weight), ARGUMENTS), adding=False)
+
+    @answers_lazily
+    def transform(self, X: Any) -> FloatArray:
+        """Mean of each group of columns: ``(n, D) -> (n, n_groups)``."""
+        check_is_fitted(self)
+        return np.asarray(self.partition_.mean(check.read_inputs(self, X, reset=False)))
+
+    @answers_lazily
+    def inverse_transform(self, X: Any) -> FloatArray:
+        """Give each feature its group's mean: ``(n, n_groups) -> (n, D)``."""
+        check_is_fitted(self)
+        means = check.read_targets(X, what="X").values
+        check.require_width(means, self.n_groups_, "X", "groups")
+        return np.asarray(self.partition_.spread(means))
+
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
+        """Names such as ``mean(temp_jan, temp_feb)``; a feature by itself keeps its own."""
+        check_is_fitted(self)
+        names = check.read_feature_names(self, input_features)
+        return np.array(group_names(self.partition_, names), dtype=object)
+
+    def _factor(self, sample: check.Sample, target: FloatArray) -> FactoredFeatures:
+        """Check the options and factor the inputs once, for any number of targets like this."""
+        check.choose(self.criterion, FEATURE_CRITERIA, "criterion")
+        check.require(self.scan, SCANS, "scan")
+        check.require(self.solver, ["ols", "ridge"], "solver")
+        check.require_foldable(self.criterion, self.cv)
+        if self.solver == "ridge":
+            check.require_risk(self.criterion, "solver='ridge'")
+        lowest = check.read_correlation(self.min_correlation, "min_correlation")
+        ordered = isinstance(self.order, str) and self.order == "correlation"
+        correlated = self.scan == "correlation" or ordered or lowest > -1.0
+        splits = (
+            None
+            if self.cv is None
+            else check.read_folds(self.cv, sample, target, purpose="features")
+        )
+        penalised = self.solver == "ridge"
+        with one_thread(sample.inputs.shape):
+            if not penalised and self.cv is None and check.is_risk(self.criterion):
+                penalised = sample.is_short
+            return FactoredFeatures.of(
+                sample, splits, with_correlations=correlated, penalised=penalised
+            )
+
+    def _fit_factored(
+        self, factored: FactoredFeatures, target: FloatArray, name: str = "y"
+    ) -> Self:
+        """Find the groups for one target of already factored inputs."""
+        n_samples = factored.sample.n_samples
+        limit = check.read_feature_limit(self.max_loss, self.criterion, n_samples)
+        names = getattr(self, "feature_names_in_", None)
+        settle(self, self._pose(factored, target, name), limit, names)
+        return self
+
+    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+        check.require_one_target(n_targets)
+        check.refuse_streaming(self._needs_rows())
+        return self._folds_wanted()
+
+    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        target = targets.values[:, 0]
+        self._fit_factored(self._factor(sample, target), target)
+
+    def _folds_wanted(self) -> list[Wanted]:
+        """Folds that merges are judged on, where they are."""
+        return [] if self.cv is None else [Wanted("features", self.cv)]
+
+    def _needs_rows(self) -> str | None:
+        """What sums of rows cannot answer, if there is anything."""
+        if self.solver == "ridge":
+            return "solver='ridge' of FeatureAggregator, which is judged row by row,"
+        if callable(self.connectivity):
+            return "connectivity that is a function of the features"
+        return None
+
+    def _fit_identity(self, n_features: int) -> Self:
+        """Leave every feature by itself."""
+        settle_history(self, Ledger(n_features).close(), -np.inf)
+        return self
+
+    def _pose(self, factored: FactoredFeatures, target: FloatArray, name: str) -> MergeProblem:
+        criterion = check.read_criterion(self.criterion, FEATURE_CRITERIA)
+        with one_thread(factored.sample.inputs.shape):
+            space = factored.space(target, name)
+            order = check.read_order(self.order, space, check_random_state(self.random_state))
+        return MergeProblem(
+            space,
+            criterion,
+            self.scan,
+            order,
+            check.read_graph(self.connectivity, factored.sample.inputs, "features"),
+            min_correlation=float(self.min_correlation),
+            tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1)), n_before=1),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class FactoredFeatures:
+    """Inputs factored once, in sample or a factor a fold, for any number of targets."""
+
+    sample: check.Sample
+    folds: tuple[Fold, ...] | None  # None: judged in sample
+    ridge: Ridge | None  # None: by least squares
+    gram: FloatArray | None  # inner products of the columns, where correlations are wanted
+
+    @classmethod
+    def of(
+        cls, sample: check.Sample, splits: Any, *, with_correlations: bool, penalised: bool = False
+    ) -> FactoredFeatures:
+        """Factor, and refuse what cannot be judged."""
+        folds, ridge = None, None
+        if penalised:
+            ridge = Ridge.factor(sample.inputs, sample.weights)
+        elif splits is None:
+            check.require_freedom(sample.design, RIDGE)
+        else:
+            folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
+            check.warn_if_doubtful([fold.design for fold in folds])
+        gram = column_gram(sample.design, sample.inputs).matrices if with_correlations else None
+        return cls(sample, folds, ridge, gram)
+
+    def space(self, target: FloatArray, name: str) -> MergeSpace:
+        """A fresh space for one target."""
+        gram = None if self.gram is None else DenseGram(self.gram.copy())
+        check.require_varying(target[:, None], [name])
+        if self.ridge is not None:
+            centred = self.sample.design.centre(target[:, None])
+            return FeatureSpace.penalised(self.ridge.chosen_for(centred), centred[:, 0], gram)
+        if self.folds is None:
+            design = self.sample.design
+            return FeatureSpace(design, design.centre(target[:, None])[:, 0], gram)
+        check.require_judges([target[fold.test] for fold in self.folds], name)
+        return FoldedFeatureSpace(self.folds, target, gram)

@@ -1,0 +1,387 @@
+"""Targets that have inputs of their own: grouped, then any regressor for each group."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa import _validation as check
+from ctfa._collections import Collection, answers_lazily, is_collection, learns_from_sums
+from ctfa._on_device import searched_where_data_lie
+from ctfa._whole_fit import whole
+from ctfa.core.own_fits import mean_series
+from ctfa.core.series import Series
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.fitted_targets import FittedTargets
+from ctfa.estimators.group_models import fit_to_rows
+from ctfa.estimators.heads import HEADS
+from ctfa.estimators.own_choice import fewest_rows, suited_to
+from ctfa.estimators.own_evidence import OwnEvidenceMixin
+from ctfa.estimators.own_models import OwnModels, fit_groups, fit_steps, slot_names
+from ctfa.estimators.own_phase import OwnPhaseMixin
+from ctfa.estimators.own_rule import AGGREGATES
+from ctfa.estimators.shared import ReducedTask
+from ctfa.estimators.target_aggregator import TargetAggregator
+
+
+class MultiInputCTFARegressor(
+    FittedTargets,
+    OwnPhaseMixin,
+    OwnEvidenceMixin,
+    MultiOutputMixin,  # type: ignore[misc]
+    RegressorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Group targets that have inputs of their own, then fit one regressor a group.
+
+    Each target has its own columns of ``X``, the same kinds for all: the rain, the temperature, the
+    snow of its own basin. Kinds are called slots. Merging averages targets and, slot by slot, their
+    inputs (the paper's multi-input variant); or the members of a group keep their inputs and share
+    coefficients.
+
+    Parameters
+    ----------
+    layout : array of shape (n_targets, n_slots)
+        ``layout[i, k]`` is the column of ``X`` that holds slot ``k`` of target ``i``: its position,
+        or its name where ``X`` is a data frame. -1 (or None) where the target has no such input.
+        ``ctfa.multi_input_layout`` makes one from an array ``(n_samples, n_targets, n_slots)``.
+    regressor : estimator, default=None
+        Any scikit-learn regressor, cloned for each group; None is least squares, or
+        ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
+    targets : TargetAggregator, "passthrough" or None, default=None
+        How targets are merged; None is ``TargetAggregator()``, "passthrough" leaves every target by
+        itself. ``scale="standard"`` puts every series, inputs too, in units of its own spread;
+        ``"center"`` takes off means only; ``"none"`` is the paper's predictor. ``max_loss="auto"``
+        is chosen on blocks of consecutive rows (``cv``; give a splitter with gaps where rows
+        remember far). ``solver="ridge"`` judges merges by penalised fits and works for series
+        shorter than their inputs. ``flip`` and ``guard`` are not available here.
+    features : FeatureAggregator, "passthrough" or None, default=None
+        Phase II: merges slots within each group. None and "passthrough" keep every slot.
+    aggregate : {"mean", "pool", "auto"}, default="mean"
+        ``"mean"``: mean target on mean inputs, one series of predictions a group. ``"pool"``: rows
+        of a group are stacked, each target about its own mean; members share coefficients and keep
+        their inputs. ``"auto"``: compared on held-out blocks of the training rows; ``"pool"``
+        unless the mean is better by two paired standard errors.
+    head : {"mean", "shrink"}, default="mean"
+        ``"mean"``: a group's model serves its members alone. ``"shrink"``: each target adds a
+        linear correction in its own inputs, its coefficients pulled towards the group's; how much
+        targets differ is learned from all of them, input by input, and how far that is to be
+        believed on held-out blocks.
+    n_jobs : int or None, default=None
+        Groups and folds worked on at the same time, through joblib.
+
+    Attributes
+    ----------
+    aggregate_ : {"mean", "pool"}
+        The way of aggregating that was used.
+    aggregate_errors_ : dict
+        Held-out error of the best of each way that was compared, a mean square in units of each
+        target's variance (its own units where ``scale`` is not "standard"); empty without folds.
+    targets_ : TargetAggregator
+        Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
+        ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
+    features_ : list of FeatureAggregator
+        Phase II as fitted, one a group, over the slots that the group has. Slots are called by what
+        their columns' names have in common, where ``X`` has names.
+    regressors_ : list of estimators
+        One a group, in the units of ``scale``.
+    layout_ : ndarray of shape (n_targets, n_slots)
+        The layout as positions.
+    coef_ : ndarray of shape (n_targets, n_slots)
+        What ``head="shrink"`` adds to the group's model, in the units of ``scale``.
+    trust_ : ndarray of shape (n_targets,)
+        One less the share of its own degrees of freedom that a target uses under
+        ``head="shrink"``; 1 for ``head="mean"``.
+    merges_ : DataFrame
+        One row a merge: who joined whom, its F and break-even F, the predicted gain with its
+        standard error (summed over the members, in units of a target's variance where ``scale`` is
+        "standard"), the members predicted to lose (worked out for up to 1,000 targets). Gains are
+        of the group's model alone and for rows that do not depend on each other: they flatter
+        series that remember. ``compare`` asks held-out rows.
+    stability_ : ndarray of shape (n_targets, n_targets)
+        Share of subsamples in which two targets are in one group; see ``stability``.
+    n_features_in_, feature_names_in_, target_names_in_
+        What was seen in fit.
+
+    Notes
+    -----
+    NaN is a missing value, in ``X`` and in ``y``. Averaged: row by row a group has the mean of its
+    observed members, two groups are compared on the rows where both have everything, and a group
+    predicts where each of its slots is observed by some member. Shared: a target enters with the
+    rows where it and its inputs are all observed. A slot that a target has not is never filled in:
+    the mean is over those that have it, and shared coefficients of it are learned from those.
+    Predictions that lack an input are NaN, with a warning.
+
+    With a ``baseline`` residuals take the place of centred series, and the baseline's degrees of
+    freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
+    over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
+
+    Data that are read as sums (Dask's, or on a device) give the same groups, limits and
+    predictions. How squared errors scatter over rows is not in their sums: the error of a target's
+    gain in ``why`` is then that of Gaussian rows. Memory grows with the square of the number of
+    columns, inputs and targets, times the number of folds.
+
+    Examples
+    --------
+    >>> from ctfa import MultiInputCTFARegressor
+    >>> from ctfa.datasets import make_basins
+    >>> basins = make_basins(n_basins=40, n_samples=120, n_features=4, n_regions=3, random_state=0)
+    >>> model = MultiInputCTFARegressor(basins.layout).fit(basins.data[:80], basins.target[:80])
+    >>> model.predict(basins.data[80:]).shape
+    (40, 40)
+    """
+
+    def __init__(
+        self,
+        layout: Any,
+        regressor: Any = None,
+        *,
+        targets: Any = None,
+        features: Any = None,
+        aggregate: str = "mean",
+        head: str = "mean",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.layout = layout
+        self.regressor = regressor
+        self.targets = targets
+        self.features = features
+        self.aggregate = aggregate
+        self.head = head
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that inputs may have gaps."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.required = True
+        return tags
+
+    @searched_where_data_lie
+    @whole
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        baseline: Any = None,
+        target_weight: Any = None,
+    ) -> Self:
+        """Group the targets and fit the regressors.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            The inputs of all targets; NaN is a missing value. Dask's collections, and arrays of
+            torch, CuPy or JAX, are read once as sums; missing values, ``solver="ridge"`` and
+            regressors that are no least squares need their rows, which are gathered. Arrays on a
+            GPU are compared there where all pairs may merge.
+        y : array or data frame of shape (n_samples, n_targets)
+            NaN is a missing value.
+        sample_weight : array of shape (n_samples,), default=None
+            Analytic weights, used in both phases and by the regressor.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters that choose ``max_loss="auto"``, such as
+            ``GroupKFold``.
+        baseline : array of shape (n_samples, n_columns), default=None
+            Seasons (indicators or harmonics), a trend: what every input and every target is
+            regressed on first, with an intercept, on the training rows alone, in every fold too.
+            The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
+        target_weight : array of shape (n_targets,), default=None
+            How much each target counts in the means of its group and in the total risk: areas of
+            basins, say. Only ratios matter; a weight of two is a target given twice. Members that
+            share coefficients (``"pool"``) have no mean: rows of all say as much about these, and
+            weights count in the risk alone, of merges and on held-out rows.
+
+        Returns
+        -------
+        self
+        """
+        self._sums = data = None
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline, gaps=True)
+            asked = self._asks_of(data.widths[2])
+            sample, targets = self._read_collection(data, *asked, groups, target_weight)
+        else:
+            sample, targets = self._read(X, y, sample_weight, baseline, target_weight)
+        return self._fit_read(sample, targets, groups, data)
+
+    def _fit_read(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any,
+        data: Collection | None = None,
+    ) -> Self:
+        """Fit data that are read; ``data`` are those that the sample stands in for."""
+        template = check.read_phase(self.targets, TargetAggregator, "targets")
+        features = None
+        if self.features is not None:
+            features = check.read_phase(self.features, FeatureAggregator, "features")
+            check.require_in_sample(sample.baseline, features)
+        self._forget_stability()
+        series = self._series(sample, targets)
+        if template is not None:
+            template = suited_to(template, series, targets.names)
+        check.require_series(series, targets.names, fewest=fewest_rows(template, series))
+        check.require_varying(targets.values, targets.names)
+        check.warn_if_own_inputs_are_doubtful(series, targets.names)
+        found = self._fit_targets(template, sample, targets, series, groups)
+        learns = data is None or sample.counts is None or learns_from_sums(self._template)
+        models = fit_groups(
+            found.series,
+            self.partition_,
+            self.aggregate_,
+            self.regressor if learns else LinearRegression(),
+            features,
+            slot_names(self.layout_, getattr(self, "feature_names_in_", None)),
+            self.n_jobs,
+            # Shared coefficients are learned from the rows of all members, of which these are none.
+            sample.folds if self.aggregate_ == "mean" else None,
+        )
+        if data is not None and not learns:
+            rows_of = partial(self._rows_of_groups, models)
+            own = fit_to_rows(self._template, models.features, data, rows_of, self.n_jobs)
+            models = models._replace(regressors=own)
+        self._models, self.features_, self.regressors_ = models, models.features, models.regressors
+        self._steps = fit_steps(found.series, models, self.partition_, found.temper)
+        self.coef_, self.trust_ = self._steps.coef, self._steps.trust
+        self._singles = self._steps if self.head == "shrink" else None
+        return self
+
+    @answers_lazily
+    def predict(self, X: Any, *, baseline: Any = None) -> Any:
+        """Predict every target, in the kind of container the targets of fit came in.
+
+        NaN, with a warning, where a needed input is missing. ``baseline`` as in ``fit``.
+        """
+        values = self._predict_values(X, baseline)
+        check.warn_if_unpredictable(values, self.targets_._names)
+        return check.hand_back(
+            values, self.targets_._labels, self._library, X, is_vector=self._is_vector
+        )
+
+    def _predict_values(self, X: Any, baseline: Any = None) -> FloatArray:
+        """Predictions as an array, NaN where a needed input is missing."""
+        check_is_fitted(self)
+        inputs = check.read_inputs(self, X, reset=False, gaps=True)
+        columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
+        weights = self.targets_.target_weight_
+        rows = Series.of(inputs, self.layout_, unknown, baseline=columns, task_weights=weights)
+        rows = rows.in_units(self._units, overwrite=True)
+        predicted = self._models.predict(rows, self.partition_)
+        self._steps.add(predicted, rows)
+        return self.targets_._from_units(predicted.T, columns)
+
+    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
+        """Return each group's mean target and its table of mean inputs, in raw units.
+
+        Row by row the mean of the members observed there; Phase II's means where it ran. With the
+        ``baseline`` of these rows, where fit had one, the means are of what is left of it.
+        """
+        check_is_fitted(self)
+        if is_collection(X, y, baseline):
+            data = Collection.of(X, y, None, baseline, gaps=True)
+            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
+        inputs = check.read_inputs(self, X, reset=False, gaps=True)
+        targets = self.targets_._read_again(y, inputs.shape[0])
+        columns = None
+        if baseline is not None:
+            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        series = Series.of(
+            inputs,
+            self.layout_,
+            targets.values,
+            baseline=columns,
+            task_weights=targets.weights,
+        )
+        if columns is not None:
+            series = series.in_units(self._units._replace(scales=np.ones(series.values.shape[:2])))
+        grouped = mean_series(series, self.targets_.partition_)
+        names = self.targets_.get_group_names_out()
+        tasks = []
+        for values, name, slots, features in zip(
+            grouped.values, names, self._models.slots, self.features_, strict=True
+        ):
+            table = features.partition_.mean(values[:-1][slots].T)
+            frame = check.as_frame(check.library_of(X), table, features.get_feature_names_out(), X)
+            tasks.append(ReducedTask(check.as_series(targets.library, values[-1], name, y), frame))
+        return tasks
+
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        baseline: Any = None,
+        target_weight: Any = None,
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options and data."""
+        self._check_options()
+        sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
+        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
+        received = self._received(sample, targets, target_weight)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        return received
+
+    def _read_layout(self, n_columns: int, n_targets: int) -> IntArray:
+        names = getattr(self, "feature_names_in_", None)
+        return check.read_layout(self.layout, n_columns, n_targets, names)
+
+    def _check_options(self) -> None:
+        check.require(self.head, HEADS, "head")
+        check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
+        check.require_regressor(self._template)
+
+    def _received(
+        self, sample: check.Sample, targets: check.Targets, target_weight: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        """Find the columns of each target, and remember what predictions are handed back in."""
+        targets = check.read_target_weight(target_weight, targets)
+        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
+        self._library, self._is_vector = targets.library, targets.is_vector
+        return sample, targets
+
+    def _rows_of_groups(
+        self, models: OwnModels, groups: list[int], baseline: Any, inputs: Any, values: Any
+    ) -> FloatArray:
+        """What regressors of some groups learn from, of any rows, targets after inputs."""
+        inputs = np.asarray(inputs, dtype=np.float64)
+        values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
+        own = self.targets_.target_weight_
+        rows = Series.of(inputs, self.layout_, values, baseline=baseline, task_weights=own)
+        return models.table(rows.in_units(self._units, overwrite=True), self.partition_, groups)
+
+    def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
+        """The series of every target, as they were given."""
+        return Series.of(
+            sample.inputs,
+            self.layout_,
+            targets.values,
+            sample.weights,
+            sample.baseline,
+            targets.weights,
+            sample.counts,
+        )
+
+    def _read_again(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
+    ) -> tuple[check.Sample, check.Targets]:
+        """Read data of the kind that fit has seen."""
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline)
+            X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
+        inputs = check.read_inputs(self, X, reset=False, gaps=True)
+        self.targets_._read_baseline(baseline, inputs.shape[0])
+        sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)
+        return sample, self.targets_._read_again(y, sample.n_given, used=sample.used)

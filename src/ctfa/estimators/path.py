@@ -1,0 +1,116 @@
+"""Partitions for many values of ``max_loss`` from one factorization."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ctfa import _validation as check
+from ctfa._collections import Collection, is_collection
+from ctfa.estimators.anomalies import Anomalies
+from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.merging import PathPoint, solve_path
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.own_rule import AGGREGATES
+from ctfa.estimators.target_aggregator import TargetAggregator
+
+
+def target_path(
+    X: Any,
+    Y: Any,
+    max_losses: Iterable[float],
+    *,
+    sample_weight: Any = None,
+    baseline: Any = None,
+    target_weight: Any = None,
+    layout: Any = None,
+    aggregate: str = "mean",
+    **options: Any,
+) -> list[PathPoint]:
+    """Groups of targets for each ``max_loss``, from one factorization.
+
+    Parameters
+    ----------
+    X, Y, sample_weight, baseline, target_weight
+        As in ``TargetAggregator.fit``.
+    max_losses : iterable of float
+        Values to answer for, in any order.
+    layout : array of shape (n_targets, n_slots), default=None
+        For targets with inputs of their own, as in ``MultiInputCTFARegressor``.
+    aggregate : {"mean", "pool"}, default="mean"
+        With a layout: average the inputs of a group, or share its coefficients.
+    **options
+        Parameters of ``TargetAggregator``: criterion, scan, order, connectivity, scale, ...
+
+    Returns
+    -------
+    list of PathPoint
+        One for each value, in the order given.
+
+    Examples
+    --------
+    >>> from ctfa import target_path
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> [point.n_groups for point in target_path(X, Y, [-1.0, 1.5, float("inf")])]
+    [6, 2, 1]
+    """
+    check.require_no_limit(options)
+    aggregator = TargetAggregator(**options)
+    if layout is not None:
+        check.require(aggregate, AGGREGATES, "aggregate")
+        model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
+        problem = model._pose(X, Y, sample_weight, baseline, target_weight)
+        return solve_path(problem, check.read_losses(max_losses))
+    if is_collection(X, Y, sample_weight, baseline):
+        data = Collection.of(X, Y, sample_weight, baseline)
+        read = data.read_or_gather(aggregator, [], None, aggregator._needs_rows())
+        if read.rows is not None:
+            rows = read.rows._asdict() | {"target_weight": target_weight}
+            return target_path(max_losses=max_losses, **rows, **options)
+        sample, targets = read.found
+    else:
+        sample = check.read_sample(aggregator, X, sample_weight, baseline=baseline)
+        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
+    targets = check.read_target_weight(target_weight, targets)
+    problem = aggregator._pose(Anomalies.of(sample, targets.values), targets).problem
+    return solve_path(problem, check.read_losses(max_losses))
+
+
+def feature_path(
+    X: Any, y: Any, max_losses: Iterable[float], *, sample_weight: Any = None, **options: Any
+) -> list[PathPoint]:
+    """Groups of features for each ``max_loss``, from one factorization.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As in ``FeatureAggregator.fit``.
+    max_losses : iterable of float
+        Values to answer for, in any order.
+    **options
+        Parameters of ``FeatureAggregator``: criterion, scan, order, connectivity, cv, ...
+
+    Returns
+    -------
+    list of PathPoint
+        One for each value, in the order given.
+    """
+    check.require_no_limit(options)
+    aggregator = FeatureAggregator(**options)
+    if is_collection(X, y, sample_weight):
+        data = Collection.of(X, y, sample_weight)
+        check.require_one_target(data.widths[2])
+        read = data.read_or_gather(
+            aggregator, aggregator._folds_wanted(), None, aggregator._needs_rows()
+        )
+        if read.rows is not None:
+            X, y, sample_weight, _ = read.rows
+            return feature_path(X, y, max_losses, sample_weight=sample_weight, **options)
+        sample, targets = read.found
+        target = targets.values[:, 0]
+    else:
+        sample = check.read_sample(aggregator, X, sample_weight)
+        target = check.read_vector(y, sample)
+    problem = aggregator._pose(aggregator._factor(sample, target), target, "y")
+    return solve_path(problem, check.read_losses(max_losses))

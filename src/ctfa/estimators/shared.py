@@ -1,0 +1,379 @@
+"""Both phases, then any regressor for each group."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.linear_model import Ridge
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa import _validation as check
+from ctfa._collections import (
+    Collection,
+    answers_lazily,
+    few_for_many,
+    is_collection,
+    learns_from_sums,
+)
+from ctfa._streaming import StreamingTargets
+from ctfa._threads import one_thread
+from ctfa._whole_fit import whole
+from ctfa.core.gains import Gain
+from ctfa.core.gaps import observed_mean
+from ctfa.core.types import FloatArray
+from ctfa.estimators.anomalies import Anomalies
+from ctfa.estimators.evidence import EvidenceMixin
+from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.fitted_targets import FittedTargets
+from ctfa.estimators.group_models import (
+    fit_features,
+    fit_regressors,
+    fit_to_rows,
+    keep_features,
+    reduced,
+)
+from ctfa.estimators.heads import fit_singles
+from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary, Terms
+from ctfa.estimators.regressor_data import RegressorData
+from ctfa.estimators.target_aggregator import TargetAggregator
+
+
+class ReducedTask(NamedTuple):
+    """What the paper's algorithm returns for one group, in raw units."""
+
+    target: Any  # (n,): mean of the group's targets
+    features: Any  # (n, d): means of groups of features
+
+
+class CTFARegressor(
+    RegressorData,
+    StreamingTargets,
+    FittedTargets,
+    EvidenceMixin,
+    MultiOutputMixin,  # type: ignore[misc]
+    RegressorMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Aggregate targets, then features for each group, then fit one regressor a group.
+
+    Every original target is predicted by its group's regressor.
+
+    Parameters
+    ----------
+    regressor : estimator, default=None
+        Any scikit-learn regressor, cloned for each group; None is least squares, or
+        ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
+        Any other gets features in the units given: scikit-learn's trees take values closer than
+        1e-7 for equal, so put a ``StandardScaler`` in front of them where units are small.
+    targets : TargetAggregator, "passthrough" or None, default=None
+        Phase I; None is ``TargetAggregator()``, "passthrough" leaves every target by itself.
+    features : FeatureAggregator, "passthrough" or None, default=None
+        Phase II, cloned for each group; None is ``FeatureAggregator()``, "passthrough" keeps every
+        feature.
+    head : {"mean", "shrink"}, default="mean"
+        How a group's model predicts its members. ``"mean"``: by itself, one readable model a group.
+        ``"shrink"``: mixed with a model of the target's own; the weight of the group, ``trust_``,
+        minimises the target's predicted risk in closed form.
+    n_jobs : int or None, default=None
+        Folds that choose ``max_loss="auto"``, and groups, worked on at the same time, through
+        joblib. The result is the same for any number.
+
+    Attributes
+    ----------
+    targets_ : TargetAggregator
+        Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
+        ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
+    features_ : list of FeatureAggregator
+        Phase II as fitted, one a group.
+    regressors_ : list of estimators
+        One a group.
+    trust_ : ndarray of shape (n_targets,)
+        Weight of the group's model against the target's own that would predict it best, from 0
+        to 1; what ``head="shrink"`` uses.
+    merges_ : DataFrame
+        One row a merge of targets: who joined whom, its F and break-even F, the predicted gain
+        with its standard error, the members predicted to lose.
+    stability_ : ndarray of shape (n_targets, n_targets)
+        Share of subsamples in which two targets are in one group; see ``stability``.
+    n_features_in_, feature_names_in_, target_names_in_
+        What was seen in fit.
+
+    Notes
+    -----
+    With a ``baseline`` (see ``fit``) residuals take the place of centred series, and its degrees
+    of freedom are counted in F and break-even of both phases; where targets have gaps, and each is
+    regressed over its own rows, they are not.
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> model = CTFARegressor().fit(X[:100], Y[:100])
+    >>> model.predict(X[100:]).shape
+    (50, 6)
+    >>> model.n_groups_
+    2
+    """
+
+    _defaults: ClassVar[dict[str, type]] = {
+        **FittedTargets._defaults,
+        "features": FeatureAggregator,
+    }
+
+    def __init__(
+        self,
+        regressor: Any = None,
+        *,
+        targets: Any = None,
+        features: Any = None,
+        head: str = "mean",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.regressor = regressor
+        self.targets = targets
+        self.features = features
+        self.head = head
+        self.n_jobs = n_jobs
+
+    @whole
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        groups: Any = None,
+        baseline: Any = None,
+        target_weight: Any = None,
+    ) -> Self:
+        """Run both phases and fit the regressors.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            Also of Dask, read once and in chunks, and arrays of torch, CuPy or JAX: what a fit
+            needs of them are sums. Missing features are handed to a regressor that takes them where
+            neither phase merges anything, and in ``predict``.
+        y : array or data frame of shape (n_samples, n_targets) or (n_samples,)
+            NaN is a missing value; a group is trained on the rows where any member is observed.
+        sample_weight : array of shape (n_samples,), default=None
+            Analytic weights, used in both phases and by the regressor.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters that choose ``max_loss="auto"``, such as
+            ``GroupKFold``.
+        baseline : array of shape (n_samples, n_columns), default=None
+            Seasons (indicators or harmonics), a trend: what every feature and every target is
+            regressed on first, with an intercept, on the training rows alone, in every fold too.
+            The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
+        target_weight : array of shape (n_targets,), default=None
+            How much each target counts in its group's mean and in the total risk: areas, say. Only
+            ratios matter; a weight of two is a target given twice. Not with missing values.
+
+        Returns
+        -------
+        self
+        """
+        self._sums = None
+        phases = self._phases()
+        data = None
+        if is_collection(X, y, sample_weight, baseline):
+            self._check_options(weighed=sample_weight is not None)
+            data = Collection.of(X, y, sample_weight, baseline)
+            wanted, needs_rows = self._asks_of(phases, data.widths[2])
+            read = data.read_or_gather(self, wanted, groups, needs_rows)
+            if read.rows is not None:
+                extra = {"groups": groups, "target_weight": target_weight}
+                return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
+            sample, targets = self._received(*read.found)
+        else:
+            sample, targets = self._read(X, y, sample_weight, baseline)
+        targets = check.read_target_weight(target_weight, targets)
+        wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
+        summable = groups is None and needs_rows is None and learns_from_sums(self._template)
+        if data is None and summable:
+            sample, targets = few_for_many(sample, targets, sample_weight, wanted)
+        return self._fit_read(sample, targets, *phases, groups, data)
+
+    @answers_lazily
+    def predict(self, X: Any, *, baseline: Any = None) -> Any:
+        """Predict every target, in the kind of container the targets of fit came in.
+
+        ``baseline`` holds the columns of ``fit`` for these rows, where it had any.
+        """
+        check_is_fitted(self)
+        gaps = self._input_lines is None and self._singles is None
+        gaps = gaps and check.takes_gaps(self._template)
+        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
+        columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        inputs = self._residual(inputs, columns)
+        means = np.column_stack(
+            [
+                np.asarray(regressor.predict(reduced(features, inputs))).reshape(-1)
+                for features, regressor in zip(self.features_, self.regressors_, strict=True)
+            ]
+        )
+        check.require_finite_prediction(means, self.regressors_)
+        units = np.asarray(self.targets_.partition_.spread(means)) * self.targets_.signs_
+        if self._singles is not None:
+            units = self._singles.mix(units, self.trust_, inputs)
+            check.require_finite_own(units, self.targets_._names)
+        return check.hand_back(
+            self.targets_._from_units(units, columns),
+            self.targets_._labels,
+            self._library,
+            X,
+            is_vector=self._is_vector,
+        )
+
+    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
+        """Return what the paper's algorithm does: for each group its mean target and its features.
+
+        In raw units, targets that joined with a minus turned round; a data frame gives series and
+        frames named after the members of each mean. With the ``baseline`` of these rows, where fit
+        had one, the means are of what is left of it.
+        """
+        check_is_fitted(self)
+        if is_collection(X, y, baseline):
+            data = Collection.of(X, y, None, baseline)
+            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
+        inputs = check.read_inputs(self, X, reset=False)
+        targets = self.targets_._read_again(y, inputs.shape[0])
+        values = targets.values
+        if baseline is not None:
+            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+            inputs = self._residual(inputs, columns)
+            values = values - self.targets_._level(columns)
+        turned = values * self.targets_.signs_
+        means = observed_mean(self.targets_.partition_, turned, targets.weights)
+        names = self.targets_.get_group_names_out()
+        library = check.library_of(X)
+        return [
+            ReducedTask(
+                check.as_series(targets.library, mean, name, y),
+                check.as_frame(
+                    library, reduced(features, inputs), features.get_feature_names_out(), X
+                ),
+            )
+            for mean, name, features in zip(means.T, names, self.features_, strict=True)
+        ]
+
+    def _rows_of_groups(
+        self, groups: list[int], baseline: Any, inputs: Any, values: Any
+    ) -> FloatArray:
+        """Features of some groups, each with its mean target as the last column, of other rows."""
+        inputs = self._residual(np.asarray(inputs, dtype=np.float64), baseline)
+        values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
+        means = self.targets_._mean(values, baseline)
+        parts = [(reduced(self.features_[group], inputs), means[:, [group]]) for group in groups]
+        return np.hstack([column for part in parts for column in part])
+
+    def _residual(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
+        """Inputs less what the baseline says of them."""
+        if columns is None or self._input_lines is None:
+            return inputs
+        return inputs - self._input_lines.at(columns)
+
+    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        self._fit_read(*self._received(sample, targets), *self._phases(), None)
+
+    def _fit_read(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        target_aggregator: TargetAggregator | None,
+        feature_aggregator: FeatureAggregator | None,
+        groups: Any,
+        data: Collection | None = None,
+    ) -> Self:
+        """Fit to data that have been read; ``data`` are those that the sample stands in for."""
+        self._forget_stability()
+        check.require_in_sample(sample.baseline, feature_aggregator)
+        with one_thread(sample.inputs.shape, targets.values.shape):
+            left = Anomalies.of(sample, targets.values)
+            self._input_lines = left.inputs
+            self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups, left)
+            units = self.targets_._to_units(targets.values, sample.baseline)
+            means = self.targets_._mean_of_units(units)
+            judged = means
+            if left.judged is not left.sample:
+                judged = self.targets_._mean_of_units(left.judged_values / self.targets_.scales_)
+            self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
+        if data is None or sample.counts is None or learns_from_sums(self._template):
+            self.regressors_ = fit_regressors(
+                self.regressor, self.features_, left.sample, means, self.n_jobs
+            )
+        else:
+            self.regressors_ = fit_to_rows(
+                self._template, self.features_, data, self._rows_of_groups, self.n_jobs
+            )
+        self._singles = None
+        if self.head == "shrink":
+            self._singles = fit_singles(
+                self.regressor, left.sample, units, self.trust_, self.n_jobs
+            )
+        asked = target_aggregator is not None and target_aggregator.solver == "ridge"
+        default = self.regressor is None and not asked
+        if default and any(isinstance(one, Ridge) for one in self.regressors_):
+            left.judged.warn_if_short()
+        return self
+
+    def _fit_targets(
+        self,
+        template: TargetAggregator | None,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any,
+        left: Anomalies,
+    ) -> TargetAggregator:
+        units = "none" if left.targets is None else "center"
+        aggregator = TargetAggregator(scale=units) if template is None else clone(template)
+        check.copy_input_names(self, aggregator)
+        if template is None:
+            if left.n_spent:
+                something = np.nan_to_num(left.values) != 0.0
+                check.require_more_than_baseline(something.any(axis=0), targets.names)
+            aggregator._fit_identity(targets, left.targets)
+            n_targets = len(targets.names)
+            merges: list[MergeSummary] = []
+            gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
+        else:
+            posed = aggregator._fit_sample(sample, targets, groups, left, self.n_jobs)
+            risk = posed.fit.members
+            if aggregator.flip:
+                risk = risk.flipped(aggregator.signs_)
+            merges = [MergeSummary.of(merge) for merge in risk.along(aggregator.history_)]
+            gain = risk.gain_over_single(aggregator.partition_)
+            self.trust_ = risk.trust(aggregator.partition_)
+        self._evidence = MergeEvidence(
+            aggregator.history_,
+            aggregator.partition_,
+            targets.names,
+            merges,
+            gain,
+            aggregator.signs_,
+            Terms(
+                aggregator.criterion,
+                aggregator.scan,
+                aggregator.max_loss_,
+                aggregator.guard is not None,
+                aggregator.scale == "standard",
+                bool(np.isnan(targets.values).any()),
+                chosen=aggregator.cv_curve_ is not None,
+            ),
+        )
+        return aggregator
+
+    def _single_task(self) -> CTFARegressor:
+        """The same regressor for each target by itself, not fitted."""
+        return CTFARegressor(self.regressor, targets="passthrough", features="passthrough")
+
+    def _fit_features(
+        self, template: FeatureAggregator | None, sample: check.Sample, means: FloatArray
+    ) -> list[FeatureAggregator]:
+        names = self.targets_.get_group_names_out()
+        if template is None:
+            return keep_features(self, len(names))
+        return fit_features(self, template, sample, means, names, self.n_jobs)

@@ -1,6 +1,0 @@
-"""Section 5.1 and its figures: data that are generated."""
-
-from ctfa.reproduction.experiments.generated.figures import FIGURES
-from ctfa.reproduction.experiments.generated.synthetic import SYNTHETIC
-
-__all__ = ["FIGURES", "SYNTHETIC"]

@@ -1,5 +1,0 @@
-"""Table 2: QM9."""
-
-from ctfa.reproduction.experiments.table2.table import TABLE2
-
-__all__ = ["TABLE2"]

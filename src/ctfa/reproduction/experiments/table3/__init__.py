@@ -1,5 +1,0 @@
-"""Table 3: basins."""
-
-from ctfa.reproduction.experiments.table3.table import TABLE3
-
-__all__ = ["TABLE3"]
