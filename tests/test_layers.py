@@ -13,7 +13,7 @@ import ctfa
 
 SOURCE = Path(ctfa.__file__).parent
 #: Packages from the ground up, by the longest prefix of a module's name: a line imports from its
-#: own and from those above it on this list. The study stands beside the commands, never below anything.
+#: own and from those above it on this list. The study stands beside the commands, below nothing.
 LAYERS = (
     "ctfa.theory ctfa.core ctfa.core.spaces.base",
     "ctfa.core.spaces ctfa.core.criteria ctfa.core.graph",
