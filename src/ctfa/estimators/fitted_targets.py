@@ -21,7 +21,7 @@ def _of_targets(name: str, text: str) -> property:
     return property(lambda self: getattr(self.targets_, name), doc=text)
 
 
-class FittedGroups:
+class GroupsMixin:
     """Parameters and attributes of regressors with groups, of targets or of tasks."""
 
     regressor: Any
@@ -85,7 +85,7 @@ class FittedGroups:
         return LinearRegression() if self.regressor is None else self.regressor
 
 
-class FittedTargets(FittedGroups):
+class FittedTargets(GroupsMixin):
     """Scores of regressors whose targets are columns."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None) -> float:

@@ -12,6 +12,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.estimators.view import FittedGroups
 from ctfa.labelled import _form, _maps
 from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import named_inputs, table
@@ -26,7 +27,6 @@ from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns
 from ctfa.persistence import save
 from ctfa.report import Coefficients, GroupSeries, HeldOut, Material, Places, write
-from ctfa.report._fitted import Fitted
 
 #: The region of a task without data.
 NO_REGION = -1
@@ -403,7 +403,7 @@ class LabelledFit:
     @property
     def _variance(self) -> str:
         """What errors are shares of, in words."""
-        return Fitted(self.estimator).variance(self.tasks.what)
+        return FittedGroups(self.estimator).variance(self.tasks.what)
 
     def _need_held_out(self) -> HeldOut:
         if self.held_out is None:

@@ -17,7 +17,7 @@ from ctfa.estimators.group_models import reduced
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.report._fitted import Fitted
+from ctfa.estimators.view import FittedGroups
 from ctfa.report._given import Given
 from ctfa.report._material import Coefficients
 
@@ -52,7 +52,7 @@ class GroupRows(NamedTuple):
 Rows = Callable[[int], GroupRows]
 
 
-def coefficients_of(fitted: Fitted, rows: Rows | None = None) -> Coefficients | None:
+def coefficients_of(fitted: FittedGroups, rows: Rows | None = None) -> Coefficients | None:
     """What one unit of each feature does to a group's prediction; None if models are not linear.
 
     A mean of k features hands each of them a k-th of its coefficient. With the rows of fit, inputs
@@ -103,7 +103,7 @@ def _in_words(reasons: list[str], n_groups: int) -> str:
     return "; ".join(said)
 
 
-def rows_of(fitted: Fitted, given: Given) -> Rows | None:
+def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
     """Rows that each group's model was fitted to, from the data of fit."""
     model = fitted.model
     if isinstance(model, PooledCTFARegressor):
@@ -116,7 +116,7 @@ def rows_of(fitted: Fitted, given: Given) -> Rows | None:
     return None
 
 
-def rows_of_read(fitted: Fitted, sample: check.Sample, targets: check.Targets) -> Rows:
+def rows_of_read(fitted: FittedGroups, sample: check.Sample, targets: check.Targets) -> Rows:
     """The same of data that have been read; they may stand in for others."""
     model = fitted.model
     if isinstance(model, MultiInputCTFARegressor):
@@ -136,7 +136,7 @@ def rows_of_read(fitted: Fitted, sample: check.Sample, targets: check.Targets) -
     return of
 
 
-def _rows_of_tasks(fitted: Fitted, given: Given) -> Rows:
+def _rows_of_tasks(fitted: FittedGroups, given: Given) -> Rows:
     """Rows of the tasks of a group, about the means of each."""
     X, y = np.asarray(given.X, dtype=np.float64), np.asarray(given.Y, dtype=np.float64)
     position = np.searchsorted(fitted.model.tasks_, np.asarray(given.tasks))
@@ -160,7 +160,7 @@ def _spent(sample: check.Sample) -> int:
     return Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank
 
 
-def _rows_of_own(fitted: Fitted, series: Series, n_levels: int) -> Rows:
+def _rows_of_own(fitted: FittedGroups, series: Series, n_levels: int) -> Rows:
     """The same where targets have inputs of their own: averaged, or stacked."""
     slots, groups = fitted.model._models.slots, fitted.partition.groups
     stands_for = None if series.counts is None else series.weights
@@ -244,7 +244,7 @@ def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> tup
     return errors, "" if np.isfinite(errors).all() else DEPENDENT
 
 
-def _units(fitted: Fitted, with_data: bool) -> str:
+def _units(fitted: FittedGroups, with_data: bool) -> str:
     standard = fitted.aggregator.scale == "standard"
     if fitted.shares == "slopes":
         return "units of the target for one unit of the feature"

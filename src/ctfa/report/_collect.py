@@ -12,8 +12,8 @@ import numpy as np
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of
-from ctfa.report._fitted import Fitted
 from ctfa.report._from_data import complete
 from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material
 from ctfa.report._places import Drawing, drawing_of, read_places, tiles_of
@@ -51,7 +51,7 @@ def collect(
     '6 targets are predicted by 2 models.'
     """
     known = read_material(model, places=places, title=title, **material)
-    fitted = Fitted(known.model)
+    fitted = FittedGroups(known.model)
     if data is not None:
         known = complete(known, data)
     return _page(fitted, known)
@@ -71,17 +71,17 @@ def read_material(model: Any, *, places: Any, title: str | None, **given: Any) -
         raise TypeError(
             f"{unknown[0]!r} is nothing a report knows: give any of {', '.join(sorted(allowed))}."
         )
-    n_targets = Fitted(known.model).partition.n_variables
+    n_targets = FittedGroups(known.model).partition.n_variables
     if places is not None:
         given["places"] = read_places(places, n_targets)
     if title is not None:
         given["title"] = title
     known = replace(known, **given)
-    _require_fitting(known, Fitted(known.model))
+    _require_fitting(known, FittedGroups(known.model))
     return known
 
 
-def _require_fitting(material: Material, fitted: Fitted) -> None:
+def _require_fitting(material: Material, fitted: FittedGroups) -> None:
     """Refuse material of another model than this."""
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
     sizes: list[tuple[str, int, int, str]] = []
@@ -109,7 +109,7 @@ def _require_fitting(material: Material, fitted: Fitted) -> None:
             )
 
 
-def _page(fitted: Fitted, material: Material) -> dict[str, Any]:
+def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
     names = list(map(str, fitted.names if material.names is None else material.names))
     history = _replayed(fitted, material.history)
     found = verdict(material.held_out)
@@ -161,7 +161,7 @@ def _page(fitted: Fitted, material: Material) -> dict[str, Any]:
     }
 
 
-def _replayed(fitted: Fitted, full: MergeHistory | None) -> MergeHistory:
+def _replayed(fitted: FittedGroups, full: MergeHistory | None) -> MergeHistory:
     """The history to replay: up to infinity where it comes by the groups of the model."""
     if full is None:
         return fitted.history
@@ -174,7 +174,7 @@ def _replayed(fitted: Fitted, full: MergeHistory | None) -> MergeHistory:
     return full if same else fitted.history
 
 
-def _rule(fitted: Fitted, history: MergeHistory) -> dict[str, Any]:
+def _rule(fitted: FittedGroups, history: MergeHistory) -> dict[str, Any]:
     """The terms of merging, as far as the slider needs them."""
     terms = fitted.evidence.terms
     low, high = fitted.aggregator.loss_interval_
@@ -191,7 +191,7 @@ def _rule(fitted: Fitted, history: MergeHistory) -> dict[str, Any]:
     }
 
 
-def _evidence(fitted: Fitted) -> dict[str, Any] | None:
+def _evidence(fitted: FittedGroups) -> dict[str, Any] | None:
     """What each merge of the model saved and paid."""
     evidence = fitted.evidence
     if not evidence.merges:
@@ -221,7 +221,7 @@ def _evidence(fitted: Fitted) -> dict[str, Any] | None:
     }
 
 
-def _curve(fitted: Fitted) -> dict[str, Any] | None:
+def _curve(fitted: FittedGroups) -> dict[str, Any] | None:
     curve = fitted.aggregator.cv_curve_
     if curve is None:
         return None
@@ -234,7 +234,7 @@ def _curve(fitted: Fitted) -> dict[str, Any] | None:
     }
 
 
-def _targets(fitted: Fitted, held_out: HeldOut | None) -> dict[str, Any]:
+def _targets(fitted: FittedGroups, held_out: HeldOut | None) -> dict[str, Any]:
     """One entry a target."""
     gain = np.asarray(fitted.gain.value, dtype=np.float64)
     error = np.asarray(fitted.gain.standard_error, dtype=np.float64)
@@ -260,7 +260,7 @@ def _held_out_gain(held_out: HeldOut) -> FloatArray | None:
     return np.where(moved, held_out.gain, 0.0)
 
 
-def _refusals(fitted: Fitted) -> dict[str, Any]:
+def _refusals(fitted: FittedGroups) -> dict[str, Any]:
     """Whom each group refused at the smallest loss, and why: reasons by number, in words once."""
     reasons: list[str] = []
     candidate, loss, reason, guarded = [], [], [], []
@@ -292,7 +292,7 @@ def _detailed(
 
 
 def _features(
-    fitted: Fitted, material: Material, coefficients: Coefficients | None, kept: IntArray
+    fitted: FittedGroups, material: Material, coefficients: Coefficients | None, kept: IntArray
 ) -> dict[str, Any] | None:
     """Names, the mean that each feature is in, and coefficients, of the groups kept."""
     names: Sequence[str] = fitted.features

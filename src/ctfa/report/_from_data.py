@@ -13,8 +13,8 @@ from ctfa.core.types import FloatArray
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of, rows_of
-from ctfa.report._fitted import Fitted
 from ctfa.report._given import Given
 from ctfa.report._held_out import judged
 from ctfa.report._material import GroupSeries, Material
@@ -27,7 +27,7 @@ MOST_SERIES = 2_000_000
 
 def complete(material: Material, data: Any) -> Material:
     """Work out what the data tell and nobody has told yet."""
-    fitted = Fitted(material.model)
+    fitted = FittedGroups(material.model)
     given = Given.of(data, fitted.model)
     coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))
     return replace(
@@ -39,7 +39,7 @@ def complete(material: Material, data: Any) -> Material:
     )
 
 
-def full_history(fitted: Fitted, given: Given) -> MergeHistory | None:
+def full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     model, rule = fitted.model, fitted.aggregator
     is_passed = isinstance(getattr(model, "targets", None), str)
@@ -59,7 +59,7 @@ def full_history(fitted: Fitted, given: Given) -> MergeHistory | None:
     return history
 
 
-def _series(fitted: Fitted, given: Given) -> GroupSeries | None:
+def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
     """Mean and spread of each group in the units in which targets were merged."""
     n_groups = fitted.partition.n_groups
     if isinstance(fitted.model, PooledCTFARegressor) or len(given.Y) * n_groups > MOST_SERIES:
@@ -75,7 +75,7 @@ def _series(fitted: Fitted, given: Given) -> GroupSeries | None:
     return GroupSeries(samples, aggregator._mean(values, given.baseline), low, high)
 
 
-def _spread(fitted: Fitted, units: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _spread(fitted: FittedGroups, units: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Quantiles of the observed members of each group, row by row."""
     bounds = np.full((2, len(units), fitted.partition.n_groups), np.nan)
     for group, members in enumerate(fitted.partition.groups):

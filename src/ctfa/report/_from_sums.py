@@ -22,8 +22,8 @@ from ctfa.estimators.anomalies import Anomalies
 from ctfa.estimators.held_out import Climatology
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of, rows_of_read
-from ctfa.report._fitted import Fitted
 from ctfa.report._held_out import ALONE, BLOCKS, MANY, MODEL, reference_of
 from ctfa.report._material import HeldOut, Material
 
@@ -87,7 +87,7 @@ def complete_from_sums(
     material: Material, sample: check.Sample, targets: check.Targets, judging: Judging | None
 ) -> Material:
     """Work out what rows that stand in for the data tell, and nobody has told yet."""
-    fitted = Fitted(material.model)
+    fitted = FittedGroups(material.model)
     rows = rows_of_read(fitted, sample, targets)
     judged = None if judging is None else _judged(fitted.model, sample, targets, judging)
     return replace(
@@ -99,7 +99,7 @@ def complete_from_sums(
 
 
 def _full_history(
-    fitted: Fitted, sample: check.Sample, targets: check.Targets
+    fitted: FittedGroups, sample: check.Sample, targets: check.Targets
 ) -> MergeHistory | None:
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     rule = fitted.aggregator

@@ -16,7 +16,7 @@ from ctfa import _validation as check
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.held_out import Climatology, Split, held_out_errors
 from ctfa.estimators.pooled import PooledCTFARegressor
-from ctfa.report._fitted import Fitted
+from ctfa.estimators.view import FittedGroups
 from ctfa.report._given import Given
 from ctfa.report._material import HeldOut
 
@@ -33,7 +33,7 @@ MODEL, ALONE, RIDGE = "ctfa", "single-task", "single-task ridge"
 ZERO = "climatology"
 
 
-def judged(fitted: Fitted, given: Given) -> HeldOut | None:
+def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
     """Mean squared error of each target by each method, in units of the target's variance.
 
     Every model is fitted anew to the training rows of each fold, with everything it chooses. None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa.report._fitted import Fitted
+from ctfa.estimators.view import FittedGroups
 from ctfa.report._material import HeldOut, Material
 
 BIBTEX = """@article{bonetti2024interpretable,
@@ -114,7 +114,7 @@ def skill_words(held_out: HeldOut) -> list[str]:
     return said
 
 
-def headline(fitted: Fitted, material: Material, found: Mapping[str, Any] | None) -> str:
+def headline(fitted: FittedGroups, material: Material, found: Mapping[str, Any] | None) -> str:
     """The result in two or three sentences."""
     text = _grouped(fitted, material.task)
     if found is None or found.get("change") is None:
@@ -130,7 +130,7 @@ def headline(fitted: Fitted, material: Material, found: Mapping[str, Any] | None
     return text + "".join(f" {said[0].upper()}{said[1:]}." for said in found["skill_words"])
 
 
-def _grouped(fitted: Fitted, task: str) -> str:
+def _grouped(fitted: FittedGroups, task: str) -> str:
     """How many groups there are, and why there are none."""
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
     what = plural(task, n_targets)
@@ -148,7 +148,7 @@ def _grouped(fitted: Fitted, task: str) -> str:
     return f"{n_targets:,} {what} are predicted by {models}."
 
 
-def _judged(fitted: Fitted, task: str, found: Mapping[str, Any]) -> str:
+def _judged(fitted: FittedGroups, task: str, found: Mapping[str, Any]) -> str:
     """What held-out rows say of one model per target instead."""
     errors, change = found["error"], found["change"]
     ours, single = errors[found["methods"][0]], errors[found["single"]]
@@ -173,7 +173,7 @@ def _judged(fitted: Fitted, task: str, found: Mapping[str, Any]) -> str:
 
 
 def methods(
-    fitted: Fitted, material: Material, found: Mapping[str, Any] | None, version: str
+    fitted: FittedGroups, material: Material, found: Mapping[str, Any] | None, version: str
 ) -> list[str]:
     """What was done, with its numbers, as paragraphs for a paper."""
     said = [_grouping(fitted, material, version), _models(fitted)]
@@ -201,7 +201,7 @@ def methods(
     return said
 
 
-def _grouping(fitted: Fitted, material: Material, version: str) -> str:
+def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
     rule, n_targets = fitted.aggregator, fitted.partition.n_variables
     terms = fitted.evidence.terms
     judged = "a criterion of the user's own"
@@ -234,7 +234,7 @@ def _grouping(fitted: Fitted, material: Material, version: str) -> str:
     )
 
 
-def _models(fitted: Fitted) -> str:
+def _models(fitted: FittedGroups) -> str:
     if fitted.is_aggregator:
         return "No model was fitted to the groups."
     model = fitted.model

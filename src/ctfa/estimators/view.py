@@ -29,7 +29,7 @@ KINDS = (CTFARegressor, MultiInputCTFARegressor, PooledCTFARegressor, TargetAggr
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class FittedGroups:
     """A fitted model, whatever its kind."""
 
     model: Any
