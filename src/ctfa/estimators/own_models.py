@@ -37,7 +37,7 @@ class GroupRows(NamedTuple):
 
 
 class OwnModels(NamedTuple):
-    """FittedGroups groups; everything in the units in which tasks were merged."""
+    """Fitted groups; everything in the units in which tasks were merged."""
 
     aggregate: str
     slots: BoolArray  # (groups, K): slots that a group has
