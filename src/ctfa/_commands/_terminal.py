@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ctfa._names import UNSEEN, visible
 from ctfa._progress import progress
 
@@ -106,7 +104,7 @@ def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
+    if type(value).__module__.partition(".")[0] == "numpy":  # which most commands do not need
         # Not through Python's own dates: numbers of nanoseconds come out of those.
         return plain(value.astype(str).tolist() if value.dtype.kind == "M" else value.tolist())
     if isinstance(value, list | tuple | set):

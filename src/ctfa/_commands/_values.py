@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._commands._guess import Roles
+from ctfa._commands._contents import Roles
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.labelled._extras import need
 

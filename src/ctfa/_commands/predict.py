@@ -6,46 +6,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ctfa._commands._fit_options import add_common
-from ctfa._commands._inputs import read_large
+from ctfa._commands._asked import read_large
 from ctfa._commands._results import load_run
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
 from ctfa.labelled import write
 
-ABOUT = """\
-Predict the target from other data, with the models of a run. The data must name the features as
-they were named in fit; tasks are matched by label, and may be some of those of fit."""
-EXAMPLES = """\
-examples:
-  ctfa predict run future.nc -o predicted.nc
-  ctfa predict run gauges_2025.csv -o predicted.csv      the ending decides the format
-"""
 #: Endings of files that hold tables.
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".feather", ".arrow")
 
 
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "predict",
-        help="predict from other data with the models of a run",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
-    parser.add_argument("data", type=Path, metavar="FILE", help="data with the features")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE",
-        help="where predictions go: .nc, .zarr, .csv or .parquet",
-    )  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="replace the file that is there")
-    parser.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")
-    add_common(parser)
-    parser.set_defaults(run=guarded("predict", run))
-
-
+@guarded("predict")
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     refuse_existing(options.output, force=options.force)

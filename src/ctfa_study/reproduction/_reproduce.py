@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ctfa._names import csv_text, nearest
+from ctfa._whole_file import write_whole
 from ctfa.core.libraries import imported
 from ctfa_study.comparison import Step
 from ctfa_study.reproduction import compare
@@ -112,11 +113,9 @@ def write(made: Reproduction, folder: Path) -> list[Path]:
         "verdicts.csv": _csv(compare.columns(made.verdicts)),
         "figures.csv": _csv(made.results.columns()),
     }
-    written = []
     for name, text in texts.items():
-        draft = folder / f".{name}"
-        draft.write_text(text, encoding="utf-8", newline="")
-        written.append(draft.replace(folder / name))
+        write_whole(text.encode(), folder / name)
+    written = [folder / name for name in texts]
     if made.experiment.draw is None:
         return written
     try:
