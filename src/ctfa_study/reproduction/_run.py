@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import platform
 import sys
-import time
-import warnings
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
 
-from threadpoolctl import threadpool_limits
-
-from ctfa_study.comparison._resume import Step, go_through
-from ctfa_study.comparison._run import versions
-from ctfa_study.comparison._store import Row, Store
+from ctfa_study.comparison._harness import Row, Step, Store, attempt, go_through, made_with
 from ctfa_study.reproduction._case import Case, Experiment, Plan
 from ctfa_study.reproduction._results import Results
 
@@ -63,26 +56,22 @@ def run_one(case: Case) -> Row:
         "setting": case.setting, "method": case.method, "seed": case.seed, "quick": case.quick,
         "recipe": case.recipe,
     }  # fmt: skip
-    start = time.perf_counter()
-    try:
-        # One thread a case: small matrices gain nothing from more, and two cases at a time would
-        # take each other's cores (a quick run was 16 times as long).
-        with warnings.catch_warnings(record=True) as said, threadpool_limits(1):
-            warnings.simplefilter("always")
-            figures = dict(case.measure())
-    except Exception as error:
-        return row | {"error": f"{type(error).__name__}: {error}"}
-    figures.setdefault("seconds", time.perf_counter() - start)
+    # One thread a case: small matrices gain nothing from more, and two cases at a time would take
+    # each other's cores (a quick run was 16 times as long).
+    done = attempt(case.measure, n_threads=1)
+    if done.error is not None:
+        return row | {"error": done.why}
+    figures = dict(done.result)
+    figures.setdefault("seconds", done.seconds)
     # Stored, a mean over seeds would be NaN for good, and its verdict "differs".
     lost = [name for name, value in figures.items() if value is not None and not isfinite(value)]
     if lost:
         return row | {"error": f"gave NaN or infinity for {', '.join(lost)}"}
     return row | {
         "figures": {k: None if v is None else float(v) for k, v in figures.items()},
-        "warnings": sorted({f"{w.category.__name__}: {w.message}"[:300] for w in said}),
-        "versions": versions() | {"python": platform.python_version()}
-        | (_network_versions() if case.network else {}),
-    }  # fmt: skip
+        "warnings": sorted({told[:300] for told in done.warnings}),
+        "versions": made_with() | (_network_versions() if case.network else {}),
+    }
 
 
 def _network_versions() -> dict[str, str]:

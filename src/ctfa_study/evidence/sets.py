@@ -14,7 +14,7 @@ from ctfa.datasets import (
     load_sarcos,
     load_tecator,
 )
-from evidence.problem import Case, Problem, is_final, stream
+from ctfa_study.evidence.problem import Case, Problem, is_final, stream
 
 N_SPLITS = 8
 #: Sets of Mulan.
@@ -33,7 +33,8 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets; gaps are NaN."""
     loaders = {"sarcos": load_sarcos, "tecator": load_tecator}
     load = loaders.get(name) or partial(load_mulan, name)
-    return load(return_X_y=True, download_if_missing=False)
+    X, Y = load(return_X_y=True, download_if_missing=False)
+    return X, Y
 
 
 @cache
