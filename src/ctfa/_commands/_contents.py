@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -77,15 +77,6 @@ class Contents:
         parts = [part for part in DATE_PARTS if part in numbers]
         whole = self.form == "table" and DATE_PARTS[: len(parts)] == tuple(parts)
         return [numbers[part] for part in parts] if whole and len(parts) > 1 else []
-
-    def document(self) -> dict[str, Any]:
-        """The same for JSON."""
-        return {
-            "form": self.form,
-            "sizes": self.sizes,
-            "variables": [vars(v) for v in self.variables],
-            "coordinates": [vars(v) for v in self.coordinates],
-        }
 
 
 def contents_of(data: Any) -> Contents:
@@ -276,9 +267,10 @@ class Roles:
     task: list[str]
     guessed: tuple[str, ...] = ()
 
-    def document(self) -> dict[str, Any]:
-        """The same for JSON."""
-        return {**vars(self), "guessed": list(self.guessed)}
+    @property
+    def targets(self) -> list[str]:
+        """All of them; none where it is not known what to predict."""
+        return [self.target] if isinstance(self.target, str) else self.target or []
 
 
 def guess_roles(
@@ -290,24 +282,19 @@ def guess_roles(
     task: Sequence[str] = (),
 ) -> Roles:
     """Fill in what was not given; a role that cannot be guessed stays empty."""
-    by_hand = {"target": target, "features": features, "sample": sample, "task": task}
-    guess = _of_table if contents.form == "table" else _of_arrays
-    roles = guess(contents, target, list(features), sample, list(task))
-    guessed = tuple(role for role, given in by_hand.items() if not given and getattr(roles, role))
-    return Roles(roles.target, roles.features, roles.sample, roles.task, guessed)
+    given = Roles(target, list(features), sample, list(task))
+    roles = (_of_table if contents.form == "table" else _of_arrays)(contents, given)
+    names = ("target", "features", "sample", "task")
+    guessed = tuple(n for n in names if not getattr(given, n) and getattr(roles, n))
+    return replace(roles, guessed=guessed)
 
 
-def _of_arrays(
-    contents: Contents,
-    target: str | list[str] | None,
-    features: list[str],
-    sample: str | None,
-    task: list[str],
-) -> Roles:
+def _of_arrays(contents: Contents, given: Roles) -> Roles:
+    target, features, task = given.target, given.features, given.task
     times = [c.name for c in contents.coordinates if c.kind == "time" and c.dims == (c.name,)]
     dims = list(contents.sizes)
     named = [dim for name in SAMPLES for dim in dims if dim.lower() == name]
-    sample = sample or next(iter(times or named), None)
+    sample = given.sample or next(iter(times or named), None)
     along = [v for v in contents.variables if v.is_number and sample in v.dims]
     if isinstance(target, str):
         wanted = [v for v in contents.variables if v.name == target]
@@ -326,15 +313,10 @@ def _of_arrays(
     return Roles(name, features, sample, task)
 
 
-def _of_table(
-    contents: Contents,
-    target: str | list[str] | None,
-    features: list[str],
-    sample: str | None,
-    task: list[str],
-) -> Roles:
+def _of_table(contents: Contents, given: Roles) -> Roles:
     columns = contents.variables
-    used = {*([target] if isinstance(target, str) else target or ()), *features, *task}
+    target, features, sample, task = given.target, given.features, given.sample, given.task
+    used = {*given.targets, *features, *task}
     if sample is None:
         times = [v.name for v in columns if v.kind == "time" and v.name not in used]
         known = [v.name for name in SAMPLES for v in columns if v.name.lower() == name]

@@ -142,7 +142,7 @@ def _names(contents: Contents, roles: Roles) -> Iterator[Finding]:
     if not contents.variables:
         yield Finding(STOPS, "the file holds no variables", "check that it is the right one")
         return
-    targets = [roles.target] if isinstance(roles.target, str) else roles.target or []
+    targets = roles.targets
     every = [*contents.names, *contents.sizes, *(c.name for c in contents.coordinates)]
     asked = {"target": targets, "feature": roles.features, "task": roles.task}
     asked["sample"] = [roles.sample] if roles.sample else []
@@ -179,8 +179,7 @@ def _left_out(contents: Contents, roles: Roles) -> Iterator[Finding]:
     """Columns that could have been guessed, and why they were not."""
     if "features" not in roles.guessed and "target" not in roles.guessed:
         return
-    targets = [roles.target] if isinstance(roles.target, str) else roles.target or []
-    used = {*targets, *roles.features, *roles.task, roles.sample}
+    used = {*roles.targets, *roles.features, *roles.task, roles.sample}
     for column in contents.variables:
         if column.name in used:
             continue

@@ -103,7 +103,7 @@ def _of_arrays(data: Any, roles: Roles) -> Values:
 
 def _of_wide_table(data: Any, roles: Roles) -> Values:
     text: dict[str, tuple[int, str]] = {}
-    names = [roles.target] if isinstance(roles.target, str) else list(roles.target or ())
+    names = roles.targets
     target = np.column_stack([_numbers(data[name].to_numpy(), name, text) for name in names])
     features = {
         name: _numbers(data[name].to_numpy(), name, text)[:, None] for name in roles.features

@@ -77,15 +77,11 @@ def _parts_of_dates(contents: Contents, sample: str | None) -> list[str]:
 
 def suggestion(asked: RunFile, roles: Roles, seen: Examination, *, shown: str) -> str | None:
     """The command that fits this file; None where it is not known what to fit."""
-    if (
-        roles.target is None
-        or not roles.features
-        or not (roles.task or isinstance(roles.target, list))
-    ):
+    has_tasks = roles.task or isinstance(roles.target, list)
+    if roles.target is None or not roles.features or not has_tasks:
         return None
-    targets = [roles.target] if isinstance(roles.target, str) else roles.target
     features = [name for name in roles.features if name not in seen.useless]
-    words = ["ctfa", "fit", shown, "-t", ",".join(targets), "-f", ",".join(features)]
+    words = ["ctfa", "fit", shown, "-t", ",".join(roles.targets), "-f", ",".join(features)]
     if roles.sample:
         words += ["--sample", roles.sample]
     if roles.task:
@@ -125,13 +121,13 @@ def document(
     """Everything, for JSON."""
     return {
         "file": file,
-        "contents": contents.document(),
-        "period": None if seen.period is None else vars(seen.period),
-        "roles": roles.document(),
-        "findings": [finding._asdict() for finding in seen.findings],
+        "contents": contents,
+        "period": seen.period,
+        "roles": roles,
+        "findings": seen.findings,
         "n_samples": seen.n_samples,
         "n_tasks": seen.n_tasks,
-        "estimate": None if seen.estimate is None else vars(seen.estimate),
+        "estimate": seen.estimate,
         "command": command,
         "stops": seen.stops,
     }
@@ -155,9 +151,8 @@ def show(
         say(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
     say("")
     print_heading("What is what")
-    targets = roles.target if isinstance(roles.target, str) else ", ".join(roles.target or ())
     for role, value in (
-        ("target", targets),
+        ("target", ", ".join(roles.targets)),
         ("features", ", ".join(roles.features)),
         ("sample", roles.sample or ""),
         ("task", ", ".join(roles.task)),

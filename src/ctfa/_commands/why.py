@@ -52,13 +52,5 @@ def _typed(text: str, like: Any) -> Any:
 def _document(name: str, answer: Any) -> dict[str, Any]:
     fields = {key: value for key, value in vars(answer).items() if not key.startswith("_")}
     return {"task": name, "words": str(answer)} | {
-        key: _plain(value) for key, value in fields.items() if key not in ("terms",)
+        key: value for key, value in fields.items() if key != "terms"
     }
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "_asdict"):
-        return {key: _plain(item) for key, item in value._asdict().items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value
