@@ -32,7 +32,7 @@ from ctfa_study.reproduction import (
 from ctfa_study.reproduction import _reproduce as making
 from ctfa_study.reproduction._claims import read_claims
 from ctfa_study.reproduction._page import page_text
-from ctfa_study.reproduction._run import read_stored, run, run_one
+from ctfa_study.reproduction._reproduce import read_stored, run, run_one
 from ctfa_study.reproduction._text import Notes, failures, verdict_tables
 from ctfa_study.reproduction.command import Teller
 

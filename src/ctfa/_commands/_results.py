@@ -130,6 +130,16 @@ def load_run(run: Path) -> Any:
         raise ValueError(f"{path} cannot be loaded: {error}") from error
 
 
+def refuse_existing(path: Path, *, force: bool) -> None:
+    """Say in one sentence that a file is there, or that it cannot be made."""
+    if path.is_dir() and path.suffix.lower() != ".zarr":
+        raise ValueError(f"{path} is a folder: name a file with -o.")
+    if path.exists() and not force:
+        raise ValueError(f"{path} exists: name another file, or add --force to replace it.")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{path} cannot be made: there is no folder {path.parent}.")
+
+
 class OutputFolder:
     """Where results go: looked at before the work, filled aside, and put in place at the end.
 

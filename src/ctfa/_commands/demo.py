@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
-import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, RidgeCV
@@ -18,6 +16,7 @@ from sklearn.utils import Bunch
 from ctfa import labelled
 from ctfa._commands._terminal import note, say
 from ctfa._names import csv_text
+from ctfa._whole_file import write_whole
 from ctfa.core.types import FloatArray
 from ctfa.datasets import make_basins, make_gauges
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
@@ -121,12 +120,9 @@ def _summary(
     yield ""
     n_means = [aggregator.n_groups_ for aggregator in model.features_]
     yield f"Phase II: {n_features} features -> {' / '.join(map(str, n_means))} for each group"
-    for group, (aggregator, regressor) in enumerate(
-        zip(model.features_, model.regressors_, strict=True)
-    ):
-        names = aggregator.get_feature_names_out(gauges.feature_names)
-        strongest = np.argsort(-np.abs(regressor.coef_))[:4]
-        terms = [f"{regressor.coef_[k]:+.2f} {names[k]}" for k in strongest]
+    for group, (features, effects) in enumerate(_effects(model, gauges)):
+        strongest = np.argsort(-np.abs(effects))[:4]
+        terms = [f"{effects[k]:+.2f} {features[k]}" for k in strongest]
         yield f"  group {group}, strongest effects in standard deviations of the flow:"
         yield from (f"    {term}" for term in terms)
     yield ""
@@ -145,58 +141,43 @@ def _summary(
 
 
 def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Comparison) -> None:
-    """Write all files, or none: into a folder beside the output, then swap."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=".ctfa-", dir=output.parent))
-    try:
-        names = gauges.target_names
-        summary = {
-            "n_targets": len(names),
-            "n_groups": model.n_groups_,
-            "n_features": len(gauges.feature_names),
-            "n_feature_means": [aggregator.n_groups_ for aggregator in model.features_],
-            "mse_single_task": float(errors.single.mean()),
-            "mse_ridge": float(errors.ridge.mean()),
-            "mse_grouped": float(errors.grouped.mean()),
-        }
-        (draft / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-        _table(
-            draft / "targets.csv",
+    """Write all files, each whole or not at all."""
+    names, history = gauges.target_names, model.history_
+    summary = {
+        "n_targets": len(names),
+        "n_groups": model.n_groups_,
+        "n_features": len(gauges.feature_names),
+        "n_feature_means": [aggregator.n_groups_ for aggregator in model.features_],
+        "mse_single_task": float(errors.single.mean()),
+        "mse_ridge": float(errors.ridge.mean()),
+        "mse_grouped": float(errors.grouped.mean()),
+    }
+    merges = zip(history.block, history.other, history.loss, history.size, strict=True)
+    texts = {
+        "summary.json": json.dumps(summary, indent=2) + "\n",
+        "targets.csv": csv_text(
             ("target", "group", "mse_single_task", "mse_ridge", "mse_grouped"),
             zip(names, model.labels_, *errors, strict=True),
-        )
-        _table(
-            draft / "features.csv",
+        ),
+        "features.csv": csv_text(
             ("group", "feature_mean", "coefficient"),
             (
-                (group, name, coefficient)
-                for group, (aggregator, regressor) in enumerate(
-                    zip(model.features_, model.regressors_, strict=True)
-                )
-                for name, coefficient in zip(
-                    aggregator.get_feature_names_out(gauges.feature_names),
-                    regressor.coef_,
-                    strict=True,
-                )
+                (group, *effect)
+                for group, found in enumerate(_effects(model, gauges))
+                for effect in zip(*found, strict=True)
             ),
-        )
-        history = model.history_
-        _table(
-            draft / "merges.csv",
+        ),
+        "merges.csv": csv_text(
             ("block", "other", "loss", "size"),
-            (
-                (names[block], names[other], loss, size)
-                for block, other, loss, size in zip(
-                    history.block, history.other, history.loss, history.size, strict=True
-                )
-            ),
-        )
-        output.mkdir(exist_ok=True)
-        for file in draft.iterdir():
-            file.replace(output / file.name)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+            ((names[block], names[other], loss, size) for block, other, loss, size in merges),
+        ),
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_whole(text.encode(), output / name)
 
 
-def _table(path: Path, header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
-    path.write_text(csv_text(header, rows), encoding="utf-8", newline="")
+def _effects(model: CTFARegressor, gauges: Bunch) -> Iterator[tuple[Sequence[str], FloatArray]]:
+    """Names of the averaged features of each group, and their coefficients."""
+    for aggregator, regressor in zip(model.features_, model.regressors_, strict=True):
+        yield aggregator.get_feature_names_out(gauges.feature_names), regressor.coef_

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ctfa._commands._asked import asked_for, fit_from
-from ctfa._commands._results import MODEL, load_run
+from ctfa._commands._results import MODEL, load_run, refuse_existing
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import number, path_text, print_json, print_table, say, watched
-from ctfa._commands.predict import refuse_existing
 from ctfa.labelled import write
 
 #: Columns of the table, and what they are called there.

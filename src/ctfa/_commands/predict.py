@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ctfa._commands._asked import read_large
-from ctfa._commands._results import load_run
+from ctfa._commands._results import load_run, refuse_existing
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
 from ctfa.labelled import write
@@ -72,13 +72,3 @@ def _for(path: Path, fitted: Any, data: Any, predicted: Any) -> Any:
     if predicted.ndim == 1:
         return table.assign(**{fitted.plan.target: predicted.to_numpy()})
     return table.assign(**{str(name): predicted[name].to_numpy() for name in predicted.columns})
-
-
-def refuse_existing(path: Path, *, force: bool) -> None:
-    """Say in one sentence that a file is there, or that it cannot be made."""
-    if path.is_dir() and path.suffix.lower() != ".zarr":
-        raise ValueError(f"{path} is a folder: name a file with -o.")
-    if path.exists() and not force:
-        raise ValueError(f"{path} exists: name another file, or add --force to replace it.")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"{path} cannot be made: there is no folder {path.parent}.")

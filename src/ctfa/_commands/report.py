@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import webbrowser
 
-from ctfa._commands._results import load_run
+from ctfa._commands._results import load_run, refuse_existing
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import path_text, print_json, print_styled, watched
-from ctfa._commands.predict import refuse_existing
 
 
 @guarded("report")
