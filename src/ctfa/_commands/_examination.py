@@ -13,7 +13,7 @@ from scipy import sparse
 
 from ctfa import labelled
 from ctfa._commands._asked import RunFile, arguments
-from ctfa._commands._contents import COUNTED, MIXED, Contents, Period, Roles, period_of
+from ctfa._commands._contents import COUNTED, MIXED, Contents, Period, Roles
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding, look_over
 from ctfa._commands._running import in_words
 from ctfa._commands._terminal import Steps
@@ -103,7 +103,7 @@ def examine(
         seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
         return seen
     seen.n_samples, seen.n_tasks = values.n_samples, values.n_tasks
-    seen.period = period_of(values.samples)
+    seen.period = values.period
     steps(f"looking at {values.n_tasks:,} tasks")
     try:
         seen.seasons = _seasons(values, asked.options)
@@ -111,7 +111,7 @@ def examine(
         seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
     seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
     seen.findings += _too_few(values, asked.options["held_out"])
-    seen.masks = not values.is_grid and _leaves_some(values)
+    seen.masks = bool(not values.is_grid and values.empty.any() and not values.empty.all())
     seen.way = _way(contents, values)
     seen.findings += _positions(contents, values, asked)
     if "features" in roles.guessed:
@@ -216,11 +216,6 @@ def _too_few(values: Values, held_out: Any) -> Iterator[Finding]:
             f"{least} or more are needed",
             "take more rows, or hold none out with --held-out none",
         )
-
-
-def _leaves_some(values: Values) -> bool:
-    empty = np.isnan(values.target).all(axis=0)
-    return bool(empty.any() and not empty.all())
 
 
 def _way(contents: Contents, values: Values) -> str | None:

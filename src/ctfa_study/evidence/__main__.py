@@ -10,8 +10,8 @@ from pathlib import Path
 from ctfa_study.evidence.report import write_report
 from ctfa_study.evidence.study import full_plan, open_store, quick_plan, run
 
-#: The project's own folder of results.
-RESULTS = Path(__file__).resolve().parents[3] / "results" / "evidence"
+#: Where results go, in the folder one is in: ``make evidence`` runs in the project's own.
+RESULTS = Path("results", "evidence")
 
 
 def main() -> None:
