@@ -119,7 +119,7 @@ reproduce: $(READY)
 	$(ONE_THREAD) $(BIN)/ctfa reproduce all --jobs 2 -o results/reproduction --page docs/reproduction.md $(REPRODUCE)
 
 own-inputs: $(READY)
-	$(ONE_THREAD) $(BIN)/python benchmarks/own_inputs
+	$(ONE_THREAD) $(BIN)/python -m ctfa_study.evidence.own_inputs
 
 .venv/.study: $(READY)
 	$(BIN)/python -m pip install --quiet --group study
@@ -128,7 +128,7 @@ own-inputs: $(READY)
 # Options of the study, such as EVIDENCE="--quick" or EVIDENCE="--seeds tuning".
 EVIDENCE ?=
 evidence: .venv/.study
-	$(ONE_THREAD) $(BIN)/python benchmarks/evidence $(EVIDENCE)
+	$(ONE_THREAD) $(BIN)/python -m ctfa_study.evidence $(EVIDENCE)
 
 figures: $(READY)
 	$(ONE_THREAD) $(BIN)/python docs/figures.py

@@ -150,7 +150,7 @@ def photograph(folder: Path) -> Path:
     """The report page of the demo, as it opens on a wide screen."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415  # for this picture alone
 
-    from ctfa._demo import write_page  # noqa: PLC0415
+    from ctfa._commands.demo import write_page  # noqa: PLC0415
 
     browser = os.environ.get("CTFA_BROWSER") or shutil.which("chromium")
     if browser is None:

@@ -16,7 +16,7 @@ from ctfa_study.baselines import (
     ReducedRankRegressor,
     WardGroupsRegressor,
 )
-from ctfa_study.baselines._curds import cross_validated_shrinkage
+from ctfa_study.baselines._shared import cross_validated_shrinkage
 
 
 def draw(seed, n=60, d=8, t=5, rank=None, noise=1.0):

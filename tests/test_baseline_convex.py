@@ -21,9 +21,8 @@ from ctfa_study.baselines import (
     SingleTaskRegressor,
 )
 from ctfa_study.baselines._aso import SharedSubspace
-from ctfa_study.baselines._clustered import MeanAndClusters
 from ctfa_study.baselines._smooth import lower_bound
-from ctfa_study.baselines._spectral import TwoPrices, fill
+from ctfa_study.baselines._spectral import MeanAndClusters, TwoPrices, fill
 from ctfa_study.baselines._tasks import TaskData
 from real_data import real
 

@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ctfa.theory import feature_gain
 from ctfa_study.baselines import PairDevianceAggregator, PairR2Aggregator, SingleTaskRegressor
-from ctfa_study.baselines._deviance import deviances
+from ctfa_study.baselines._pair_rules import deviances
 from ctfa_study.baselines._pairs import Pairs, grow
 
 

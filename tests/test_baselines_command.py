@@ -123,7 +123,7 @@ def test_a_stop_keeps_what_was_finished(tmp_path, capsys, monkeypatch):
         if step.number == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("ctfa._commands.baselines._Teller", lambda metric: stop_at_the_second)
+    monkeypatch.setattr("ctfa_study.comparison.command._Teller", lambda metric: stop_at_the_second)
     assert run("--data", "small", "--seeds", 2, "--methods", METHODS_USED, "-o", tmp_path) == 130
     assert "the same command goes on from there" in capsys.readouterr().err
     stored = []

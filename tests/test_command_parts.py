@@ -13,15 +13,14 @@ import pytest
 from scipy import sparse
 
 from command_data import content, pd, xr
-from ctfa._commands import _reading
-from ctfa._commands._contents import contents_of, period_of
+from ctfa._commands import _options
+from ctfa._commands._asked import RunFile, checksum, read_run_file
+from ctfa._commands._contents import contents_of, guess_roles, period_of
+from ctfa._commands._examination import extrapolated, spoken, together
 from ctfa._commands._findings import HARMS, NOTE, STOPS, look_over
-from ctfa._commands._folder import FILES, OutputFolder
-from ctfa._commands._guess import guess_roles
-from ctfa._commands._run_file import RunFile, checksum, read_run_file
+from ctfa._commands._results import FILES, OutputFolder
 from ctfa._commands._running import in_words
 from ctfa._commands._terminal import plain, table_text
-from ctfa._commands._timing import extrapolated, spoken, together
 from ctfa._commands._values import values_of
 from ctfa.labelled._coordinates import Coordinates
 from ctfa.labelled._tasks import Tasks
@@ -190,14 +189,14 @@ def test_a_run_file_is_toml_with_every_option_it_was_given(tmp_path):
 @pytest.mark.parametrize(
     ("read", "text", "value"),
     [
-        (_reading.names, "a, b", ["a", "b"]),
-        (_reading.neighbours, "queen", "queen"),
-        (_reading.neighbours, "nearest:6", "nearest:6"),
-        (_reading.neighbours, "b.gpkg", Path("b.gpkg")),
-        (_reading.max_loss, "auto", "auto"),
-        (_reading.max_loss, "inf", math.inf),
-        (_reading.held_out, "none", "none"),
-        (_reading.held_out, "5", 5),
+        (_options.names, "a, b", ["a", "b"]),
+        (_options.neighbours, "queen", "queen"),
+        (_options.neighbours, "nearest:6", "nearest:6"),
+        (_options.neighbours, "b.gpkg", Path("b.gpkg")),
+        (_options.max_loss, "auto", "auto"),
+        (_options.max_loss, "inf", math.inf),
+        (_options.held_out, "none", "none"),
+        (_options.held_out, "5", 5),
     ],
 )
 def test_options_are_read(read, text, value):
@@ -207,13 +206,13 @@ def test_options_are_read(read, text, value):
 @pytest.mark.parametrize(
     ("read", "text"),
     [
-        (_reading.names, "a,,b"),
-        (_reading.neighbours, "rok"),
-        (_reading.neighbours, "nearest:few"),
-        (_reading.max_loss, "much"),
-        (_reading.max_loss, "nan"),
-        (_reading.held_out, "1"),
-        (_reading.blocks, "x"),
+        (_options.names, "a,,b"),
+        (_options.neighbours, "rok"),
+        (_options.neighbours, "nearest:few"),
+        (_options.max_loss, "much"),
+        (_options.max_loss, "nan"),
+        (_options.held_out, "1"),
+        (_options.blocks, "x"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(read, text):

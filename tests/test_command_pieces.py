@@ -7,7 +7,7 @@ import pytest
 
 from command_data import pd, xr
 from ctfa import cli, labelled
-from ctfa._commands import _inputs
+from ctfa._commands import _asked
 
 pytest.importorskip("dask", reason="pieces need dask")
 
@@ -42,10 +42,10 @@ def test_a_large_file_is_fitted_and_predicted_in_pieces(shared, tmp_path, monkey
     in_memory = run(shared, tmp_path / "one", capsys)
     assert not any(lazily)
     used = 8 * 120 * (12 + 2)
-    monkeypatch.setattr(_inputs, "LARGE", used)
+    monkeypatch.setattr(_asked, "LARGE", used)
     run(shared, tmp_path / "two", capsys)
     assert not any(lazily)  # what is not used does not count
-    monkeypatch.setattr(_inputs, "LARGE", used - 1)
+    monkeypatch.setattr(_asked, "LARGE", used - 1)
     in_pieces = run(shared, tmp_path / "three", capsys)
     assert any(lazily)
     assert any("in chunks" in note for note in in_pieces["notes"])
@@ -55,7 +55,7 @@ def test_a_large_file_is_fitted_and_predicted_in_pieces(shared, tmp_path, monkey
     )
     np.testing.assert_array_equal(one, three)
     lazily.clear()
-    monkeypatch.setattr(_inputs, "LARGE", 1)
+    monkeypatch.setattr(_asked, "LARGE", 1)
     for name in ("one", "three"):
         out = str(tmp_path / f"{name}.nc")
         assert cli.main(["predict", str(tmp_path / name), str(shared), "-q", "-o", out]) == 0
@@ -65,7 +65,7 @@ def test_a_large_file_is_fitted_and_predicted_in_pieces(shared, tmp_path, monkey
 
 
 def test_without_dask_a_large_file_is_read_whole(shared, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(_inputs, "LARGE", 1)
-    monkeypatch.setattr(_inputs.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(_asked, "LARGE", 1)
+    monkeypatch.setattr(_asked.importlib.util, "find_spec", lambda name: None)
     found = run(shared, tmp_path / "run", capsys)
     assert not any("in chunks" in note for note in found["notes"])

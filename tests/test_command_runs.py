@@ -20,7 +20,7 @@ import pytest
 from command_data import FEATURES, basins, content, geopandas, pd, write_basins, xr
 from ctfa import cli, labelled
 from ctfa._commands import _results
-from ctfa._commands._fit_options import DEFAULTS
+from ctfa._commands._asked import DEFAULTS
 
 FIT = ["-t", "flow", "-f", "temperature,precipitation,snow", "--sample", "time", "--task", "basin"]
 COMMAND = [sys.executable, "-m", "ctfa"]
@@ -180,6 +180,14 @@ def test_force_replaces_a_run(here, tmp_path):
     options = tomllib.loads((tmp_path / "run" / "run.toml").read_text())["options"]
     assert options["max_loss"] == 2.0
     assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize("name", ["aggregate", "head"])
+def test_help_names_the_defaults_of_the_library(name, capsys):
+    with pytest.raises(SystemExit):
+        cli.main(["fit", "--help"])
+    told = " ".join(capsys.readouterr().out.partition(f"--{name}")[2].split())
+    assert f"(default: {DEFAULTS[name]})" in told.partition(" --")[0]
 
 
 @pytest.mark.parametrize("where", ["fitting", "writing"])

@@ -35,10 +35,10 @@ from ctfa_study.comparison import (
 )
 from ctfa_study.comparison._data import read_name
 from ctfa_study.comparison._describe import describe
+from ctfa_study.comparison._harness import Store
 from ctfa_study.comparison._metrics import errors_of_tasks
 from ctfa_study.comparison._run import Run, Setting
 from ctfa_study.comparison._splits import make_split
-from ctfa_study.comparison._store import Store
 from ctfa_study.comparison._summary import paired_test
 
 

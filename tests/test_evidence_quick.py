@@ -1,24 +1,24 @@
 """The evidence study in its quick form: it runs, resumes, and says what it could not do."""
 
-import importlib
 import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from ctfa import CTFARegressor, TargetAggregator
+from ctfa_study.evidence import PROTOCOL, families, measure, sets
+from ctfa_study.evidence.study import Plan, open_store
 
-STUDY = Path(__file__).parent.parent / "benchmarks" / "evidence"
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 def study(folder, *options):
     environment = {k: v for k, v in os.environ.items() if k != "CTFA_DATA"} | ONE_THREAD
-    command = [sys.executable, str(STUDY), "--quick", "--jobs", "1", "--output", str(folder)]
+    command = [sys.executable, "-m", "ctfa_study.evidence", "--quick", "--jobs", "1"]
+    command += ["--output", str(folder)]
     done = subprocess.run(
         [*command, *options], capture_output=True, text=True, check=False, env=environment
     )
@@ -64,22 +64,14 @@ def test_true_groups_beat_single_tasks_where_there_are_groups(finished):
             assert score < scores[case, seed, "single"]
 
 
-@pytest.fixture
-def package(monkeypatch):
-    monkeypatch.syspath_prepend(str(STUDY.parent))
-    return importlib.import_module
-
-
-def test_a_blocked_split_leaves_a_gap_around_the_test_block(package):
-    sets = package("evidence.sets")
+def test_a_blocked_split_leaves_a_gap_around_the_test_block():
     for seed in range(sets.N_SPLITS):
         train, test = sets.blocked_split(100, 5, seed)
         assert (np.diff(test) == 1).all()
         assert np.abs(np.subtract.outer(train, test)).min() > 5
 
 
-def test_tuning_and_final_seeds_see_different_halves_of_a_recording(package, monkeypatch):
-    sets = package("evidence.sets")
+def test_tuning_and_final_seeds_see_different_halves_of_a_recording(monkeypatch):
     table = np.random.default_rng(0).normal(size=(4449, 28))
     table[:, 0] = np.arange(4449)
     seen = {}
@@ -91,20 +83,32 @@ def test_tuning_and_final_seeds_see_different_halves_of_a_recording(package, mon
     assert max(seen[1]) < 4449
 
 
-def test_a_line_cut_short_is_computed_again(package, tmp_path):
-    store = package("evidence.store").Store(tmp_path / "rows.jsonl")
-    row = {"case": "a", "seed": 0, "method": "single", "protocol": "1", "version": ""}
-    store.append([row | {"status": "ok"}, row | {"seed": 1, "status": "ok"}])
+def test_a_line_cut_short_is_computed_again(tmp_path):
+    store = open_store(tmp_path)
+    case = families.Case("a", "a", "synthetic", lambda seed: None, n_seeds=2)
+    single = measure.Method("single", lambda problem, limit: None, "")
+    row = {"case": "a", "seed": 0, "method": "single", "protocol": PROTOCOL, "version": ""}
+    for seed in (0, 1):
+        store.add(row | {"seed": seed, "status": "ok"})
+    assert Plan([case], [single]).missing(store) == []
     text = store.path.read_text()
     store.path.write_text(text[:-20])
-    again = package("evidence.store").Store(store.path)
-    assert again.has(("a", 0, "single"), "1", "")
-    assert not again.has(("a", 1, "single"), "1", "")
-    assert not again.has(("a", 0, "single"), "2", "")
+    again = Plan([case], [single]).missing(open_store(tmp_path))
+    assert [run.seed for run in again] == [1]
 
 
-def test_the_replayed_gain_is_what_a_fixed_partition_gains(package):
-    families, gains = package("evidence.families"), package("evidence.gains")
+def test_what_failed_or_is_of_another_protocol_is_computed_again(tmp_path):
+    store = open_store(tmp_path)
+    case = families.Case("a", "a", "synthetic", lambda seed: None, n_seeds=3)
+    single = measure.Method("single", lambda problem, limit: None, "")
+    row = {"case": "a", "method": "single", "version": ""}
+    store.add(row | {"seed": 0, "protocol": PROTOCOL, "status": "ok"})
+    store.add(row | {"seed": 1, "protocol": "1", "status": "ok"})
+    store.add(row | {"seed": 2, "protocol": PROTOCOL, "status": "failed"})
+    assert [run.seed for run in Plan([case], [single]).missing(store)] == [1, 2]
+
+
+def test_the_replayed_gain_is_what_a_fixed_partition_gains():
     promised, realised = [], []
     for seed in range(40):
         problem = families.draw(seed, family="identical", size=families.FAMILIES["identical"][1][0])
@@ -116,6 +120,6 @@ def test_the_replayed_gain_is_what_a_fixed_partition_gains(package):
         single = CTFARegressor(targets="passthrough", features="passthrough").fit(problem.X, Z)
         wanted = (problem.wanted - problem.Y.mean(axis=0)) / scale
         risk = [np.mean((m.predict(problem.X_test) - wanted) ** 2) for m in (single, model)]
-        promised.append(gains.replayed_gain(model.history_, problem.X, Z) / Z.shape[1])
+        promised.append(measure.replayed_gain(model.history_, problem.X, Z) / Z.shape[1])
         realised.append(risk[0] - risk[1])
     assert np.mean(promised) == pytest.approx(np.mean(realised), rel=0.1)

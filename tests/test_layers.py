@@ -24,7 +24,7 @@ LAYERS = (
     "ctfa._progress ctfa._threads ctfa._whole_file ctfa._whole_fit",
     "ctfa.estimators",
     "ctfa.datasets ctfa.persistence ctfa.pieces ctfa.plotting ctfa.report ctfa.testing",
-    "ctfa ctfa._demo ctfa.labelled",
+    "ctfa ctfa.labelled",
     "ctfa._commands ctfa.cli ctfa.__main__ ctfa_study",
 )
 MODULES = sorted(
@@ -130,6 +130,46 @@ print(CTFARegressor().fit(X, Y).predict(X).shape)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "(60, 3)", done.stderr
+
+
+#: Libraries, and our own packages, that take long to load and that few calls need.
+HEAVY = {"ctfa_study", "dask", "joblib", "matplotlib", "numba", "numpy", "pandas", "scipy",
+         "sklearn", "torch", "xarray"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "allowed"),
+    [
+        ("import ctfa", set()),
+        ("import ctfa_study", {"ctfa_study"}),
+        ("main(['--version'])", set()),
+        ("main(['--help'])", set()),
+        ("main(['fit', '--help'])", set()),
+        ("main(['datasets', '--help'])", set()),
+        ("from ctfa import theory", {"numpy"}),
+    ],
+)
+def test_nothing_is_loaded_that_is_not_used(code, allowed):
+    lines = (
+        "import contextlib, sys",
+        *(["from ctfa.cli import main"] if code.startswith("main") else []),
+        f"with contextlib.suppress(SystemExit): {code}",
+        "sys.stdout.write('\\n' + ' '.join({name.partition('.')[0] for name in sys.modules}))",
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True
+    )
+    assert HEAVY & set(done.stdout.splitlines()[-1].split()) <= allowed
+
+
+def test_public_names_are_found_listed_and_loaded_once():
+    assert set(ctfa.__all__) <= set(dir(ctfa))
+    for name in ctfa.__all__:
+        assert getattr(ctfa, name) is getattr(ctfa, name)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        ctfa.nothing  # noqa: B018
+    with pytest.raises(AttributeError, match="from ctfa_study import baselines"):
+        ctfa.baselines  # noqa: B018
 
 
 @pytest.mark.parametrize("module", [m for m in MODULES if "__" not in m])

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctfa._commands.reproduce import Teller
 from ctfa.cli import main
 from ctfa_study.reproduction import (
     AUTHORS,
@@ -33,8 +32,9 @@ from ctfa_study.reproduction import (
 from ctfa_study.reproduction import _reproduce as making
 from ctfa_study.reproduction._claims import read_claims
 from ctfa_study.reproduction._page import page_text
-from ctfa_study.reproduction._run import read_stored, run, run_one
+from ctfa_study.reproduction._reproduce import read_stored, run, run_one
 from ctfa_study.reproduction._text import Notes, failures, verdict_tables
+from ctfa_study.reproduction.command import Teller
 
 
 def claims(**more):
@@ -487,7 +487,7 @@ def test_a_reason_that_stops_many_cases_is_given_once(capsys):
 
 def test_the_time_left_is_by_the_clock_however_many_cases_run_at_once(capsys, monkeypatch):
     now = iter([0.0, 60.0, 90.0])
-    monkeypatch.setattr("ctfa._commands.reproduce.time.perf_counter", lambda: next(now))
+    monkeypatch.setattr("ctfa_study.reproduction.command.time.perf_counter", lambda: next(now))
     tell = Teller()
     row = {"experiment": "toy", "setting": "here", "method": "ours", "seed": 0}
     tell(Step(1, 9, row, stored=True))

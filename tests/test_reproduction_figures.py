@@ -5,12 +5,12 @@ import pytest
 
 from ctfa import nonlinctfa
 from ctfa_study.reproduction import HONEST, Plan, Results, judge, judge_statements, load_claims
-from ctfa_study.reproduction._run import run_one
+from ctfa_study.reproduction._reproduce import run_one
 from ctfa_study.reproduction.compare import CANNOT, DIFFERS, MIXED, REPRODUCED
 from ctfa_study.reproduction.experiments.generated import _findings as findings
 from ctfa_study.reproduction.experiments.generated import _repetition as generated
 from ctfa_study.reproduction.experiments.generated._drawing import draw
-from ctfa_study.reproduction.experiments.generated._sweeps import (
+from ctfa_study.reproduction.experiments.generated._repetition import (
     BASE,
     BY_NAME,
     SWEEPS,

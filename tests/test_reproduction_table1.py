@@ -9,8 +9,8 @@ from ctfa.datasets import make_task_groups
 from ctfa_study.baselines import MatchedGroupsRegressor
 from ctfa_study.reproduction import compare, load_claims
 from ctfa_study.reproduction._case import AUTHORS, HONEST, Plan
+from ctfa_study.reproduction._reproduce import run_one
 from ctfa_study.reproduction._results import Results
-from ctfa_study.reproduction._run import run_one
 from ctfa_study.reproduction.compare import CHOICE
 from ctfa_study.reproduction.experiments.table1 import _harness as harness
 from ctfa_study.reproduction.experiments.table1 import _honest as honest

@@ -19,15 +19,16 @@ from ctfa_study.reproduction._reproduce import reproduce
 from ctfa_study.reproduction._results import Results
 from ctfa_study.reproduction.compare import CANNOT, DIFFERS, REPRODUCED
 from ctfa_study.reproduction.experiments.table2 import _data as data
-from ctfa_study.reproduction.experiments.table2 import _distances as distances
-from ctfa_study.reproduction.experiments.table2._checks import (
+from ctfa_study.reproduction.experiments.table2 import _data as distances
+from ctfa_study.reproduction.experiments.table2._methods import LINEAR, measure
+from ctfa_study.reproduction.experiments.table2.table import (
     SETTING,
+    TABLE2,
+    cases,
     competitive,
     improves,
     random_weights_best,
 )
-from ctfa_study.reproduction.experiments.table2._methods import LINEAR, measure
-from ctfa_study.reproduction.experiments.table2.table import TABLE2, cases
 from real_data import real
 
 LARGEST = 7  # molecule of the table below with the largest A

@@ -6,8 +6,8 @@ from sklearn.linear_model import Ridge
 
 from ctfa_study.reproduction import load_claims
 from ctfa_study.reproduction._case import HONEST, Plan
+from ctfa_study.reproduction._reproduce import run_one
 from ctfa_study.reproduction._results import Results
-from ctfa_study.reproduction._run import run_one
 from ctfa_study.reproduction.compare import CANNOT, judge, judge_statements
 from ctfa_study.reproduction.experiments.table3 import _methods as methods
 from ctfa_study.reproduction.experiments.table3._settings import (

@@ -5,18 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ctfa._progress import progress
-from ctfa.core.progress import ScanProgress, SearchStopped
-from ctfa.estimators.cv import CTFARegressorCV
-from ctfa.estimators.feature_aggregator import FeatureAggregator
-from ctfa.estimators.layout import multi_input_layout
-from ctfa.estimators.multi_input import MultiInputCTFARegressor
-from ctfa.estimators.parity import nonlinctfa
-from ctfa.estimators.path import feature_path, target_path
-from ctfa.estimators.pooled import PooledCTFARegressor
-from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
-
 if TYPE_CHECKING:
     from ctfa import (
         datasets,
@@ -28,6 +16,17 @@ if TYPE_CHECKING:
         testing,
         theory,
     )
+    from ctfa._progress import progress
+    from ctfa.core.progress import ScanProgress, SearchStopped
+    from ctfa.estimators.cv import CTFARegressorCV
+    from ctfa.estimators.feature_aggregator import FeatureAggregator
+    from ctfa.estimators.layout import multi_input_layout
+    from ctfa.estimators.multi_input import MultiInputCTFARegressor
+    from ctfa.estimators.parity import nonlinctfa
+    from ctfa.estimators.path import feature_path, target_path
+    from ctfa.estimators.pooled import PooledCTFARegressor
+    from ctfa.estimators.shared import CTFARegressor
+    from ctfa.estimators.target_aggregator import TargetAggregator
 
 __version__ = "0.1.0"
 
@@ -55,21 +54,36 @@ __all__ = [
     "theory",
 ]
 
-_MODULES = (
-    "datasets",
-    "labelled",
-    "persistence",
-    "pieces",
-    "plotting",
-    "report",
-    "testing",
-    "theory",
-)
+#: Where a public name is defined; any other is a module of the package. Each is imported when it is
+#: first asked for, so that what needs no estimator, such as ``ctfa --version``, waits for none.
+_HOMES = {
+    "CTFARegressor": "estimators.shared",
+    "CTFARegressorCV": "estimators.cv",
+    "FeatureAggregator": "estimators.feature_aggregator",
+    "MultiInputCTFARegressor": "estimators.multi_input",
+    "PooledCTFARegressor": "estimators.pooled",
+    "ScanProgress": "core.progress",
+    "SearchStopped": "core.progress",
+    "TargetAggregator": "estimators.target_aggregator",
+    "feature_path": "estimators.path",
+    "multi_input_layout": "estimators.layout",
+    "nonlinctfa": "estimators.parity",
+    "progress": "_progress",
+    "target_path": "estimators.path",
+}
+#: Packages that have left for the study.
+_OF_THE_STUDY = ("baselines", "comparison", "reproduction")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
+    if name in _HOMES:
+        found = getattr(importlib.import_module(f"ctfa.{_HOMES[name]}"), name)
+        globals()[name] = found
+        return found
+    if name in __all__:
         return importlib.import_module(f"ctfa.{name}")
+    if name in _OF_THE_STUDY:
+        raise AttributeError(f"ctfa.{name} is ctfa_study.{name} now: from ctfa_study import {name}")
     raise AttributeError(f"module 'ctfa' has no attribute {name!r}")
 
 

@@ -1,32 +1,38 @@
-"""The command line: ``ctfa COMMAND``."""
+"""The command line: ``ctfa COMMAND``. A command imports what it runs, and only when it is run."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import re
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from ctfa import __version__
-from ctfa._commands import (
-    baselines,
-    datasets,
-    demo,
-    doctor,
-    fit,
-    path,
-    predict,
-    report,
-    reproduce,
-    why,
-)
+from ctfa._commands import _options
 from ctfa._commands._running import PROBLEM, UNREAD
 from ctfa._commands._terminal import OutputLost, flush, lead_nowhere, note, open_streams, say
 from ctfa._names import visible
 
-#: In the order in which help shows them.
-COMMANDS = (doctor, fit, predict, report, path, why, demo, datasets, baselines, reproduce)
+#: Every command with its line of help, in the order in which help shows them.
+COMMANDS = {
+    "doctor": "what is in a file, what is wrong with it, and how to fit it",
+    "fit": "find regions in a file of data, and write maps, models and a report",
+    "predict": "predict from other data with the models of a run",
+    "report": "write the report page of a run, or open it in a browser",
+    "path": "regions and held-out error for every limit",
+    "why": "why a task is in its region, and what was refused",
+    "demo": "both phases on generated examples: what was merged, what it gained, a report page",
+    "datasets": "real data sets with a loader, and which of them are here; or all about one",
+    "baselines": "methods side by side on the same splits of a data set",
+    "reproduce": "the paper's numbers, ours, and why they differ",
+}
+#: Commands of the study, and the modules that describe and run them.
+OF_THE_STUDY = {
+    "baselines": "ctfa_study.comparison.command",
+    "reproduce": "ctfa_study.reproduction.command",
+}
 EPILOG = """\
 start here:
   ctfa doctor basins.nc          what is in the file, and the command that fits it
@@ -42,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with open_streams():
         try:
             try:
-                code = _run(arguments)
+                code = _run(sys.argv[1:] if arguments is None else arguments)
             except SystemExit:  # help, or wrong usage
                 flush()
                 raise
@@ -69,7 +75,7 @@ class _Parser(argparse.ArgumentParser):
         super().error(visible(message))
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run(given: Sequence[str]) -> int:
     parser = _Parser(
         prog="ctfa",
         description="Aggregate related regression targets and their features.",
@@ -78,9 +84,31 @@ def _run(arguments: Sequence[str] | None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"ctfa {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    for command in COMMANDS:
-        command.add_to(commands)
-    given = sys.argv[1:] if arguments is None else arguments
+    # Options before the command take no values: the first other word names it.
+    asked = next((word for word in given if not word.startswith("-")), None)
+    for name, words in COMMANDS.items():
+        if name == asked:
+            _describe(name, words, commands)
+        else:
+            commands.add_parser(name, help=words)
     # argparse takes what has a space in it for a value, whatever it begins with.
     options = parser.parse_args([f" {a}" if NEGATIVE.fullmatch(a) else a for a in given])
-    return int(options.run(options))
+    module = OF_THE_STUDY.get(options.command, f"ctfa._commands.{options.command}")
+    return int(importlib.import_module(module).run(options))
+
+
+def _describe(name: str, words: str, commands: Any) -> None:
+    """Add the options of the command that is asked for."""
+    if name in OF_THE_STUDY:
+        # Its choices are the names of the study's methods, splits and experiments.
+        command = importlib.import_module(OF_THE_STUDY[name]).COMMAND
+    else:
+        command = _options.COMMANDS[name]
+    as_written = (
+        argparse.RawDescriptionHelpFormatter if command.examples else argparse.HelpFormatter
+    )
+    parser = commands.add_parser(
+        name, help=words, usage=command.usage, description=command.about,
+        epilog=command.examples, formatter_class=as_written,
+    )  # fmt: skip
+    command.add_options(parser)

@@ -1,1 +1,1 @@
-"""The commands of the command line, one a file: ``add_to(commands)`` and a function that runs."""
+"""What ``ctfa COMMAND`` does: one file per command, ``run(options)``; its options in `_options`."""

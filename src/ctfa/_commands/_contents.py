@@ -1,8 +1,9 @@
-"""What is in a file: dimensions, variables, units, the period and its step."""
+"""What is in a file, and what its variables are for where nobody says it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ctfa.core.types import AnyArray, BoolArray, IntArray
 from ctfa.labelled._extras import need
+from ctfa.labelled._gather import LAYERS
 
 #: Names that rows go by, in the order of preference.
 SAMPLES = ("time", "date", "valid_time", "datetime", "timestamp", "sample", "year", "month", "day")
@@ -22,6 +24,20 @@ STEPS = {"day": 86400, "hour": 3600, "minute": 60, "second": 1}
 WEEK = 604800
 #: Days of a month on average; days by which one may differ, and months of a calendar do.
 MONTH, ONE_DIFFERS, ALL_DIFFER = 30.44, 3.0, 0.5
+#: What is usually asked for, in lower case.
+TARGETS = (
+    "target", "y", "vhi", "ndvi", "evi", "lai", "sif", "gpp", "nee", "yield", "discharge",
+    "streamflow", "runoff", "flow", "q", "qobs", "swe", "gwl", "level", "load", "demand",
+)  # fmt: skip
+#: What tasks are usually called.
+TASKS = (
+    "basin", "basin_id", "hybas_id", "station", "station_id", "gauge", "gauge_id", "site", "cell",
+    "id", "task", "location", "point", "region", "country", "county", "node", "space",
+)  # fmt: skip
+#: Pairs of names that say where a row of a table lies, which is no feature.
+PLACES = (("lat", "lon"), ("latitude", "longitude"), ("y", "x"), ("northing", "easting"))
+#: Columns that say again when a row was, which a column of dates says already.
+CALENDAR = ("year", "month", "week", "day", "hour", "quarter", "doy", "dayofyear", "day_of_year")
 
 
 @dataclass(frozen=True)
@@ -61,15 +77,6 @@ class Contents:
         parts = [part for part in DATE_PARTS if part in numbers]
         whole = self.form == "table" and DATE_PARTS[: len(parts)] == tuple(parts)
         return [numbers[part] for part in parts] if whole and len(parts) > 1 else []
-
-    def document(self) -> dict[str, Any]:
-        """The same for JSON."""
-        return {
-            "form": self.form,
-            "sizes": self.sizes,
-            "variables": [vars(v) for v in self.variables],
-            "coordinates": [vars(v) for v in self.coordinates],
-        }
 
 
 def contents_of(data: Any) -> Contents:
@@ -248,3 +255,95 @@ def _times(count: int, name: str) -> str:
 def _date(value: Any) -> str:
     text = value.isoformat() if hasattr(value, "isoformat") else str(np.datetime64(value, "s"))
     return str(text)[:19].removesuffix("T00:00:00")
+
+
+@dataclass(frozen=True)
+class Roles:
+    """Which variable is what; ``guessed`` names the roles that nobody gave."""
+
+    target: str | list[str] | None
+    features: list[str]
+    sample: str | None
+    task: list[str]
+    guessed: tuple[str, ...] = ()
+
+    @property
+    def targets(self) -> list[str]:
+        """All of them; none where it is not known what to predict."""
+        return [self.target] if isinstance(self.target, str) else self.target or []
+
+
+def guess_roles(
+    contents: Contents,
+    *,
+    target: str | list[str] | None = None,
+    features: Sequence[str] = (),
+    sample: str | None = None,
+    task: Sequence[str] = (),
+) -> Roles:
+    """Fill in what was not given; a role that cannot be guessed stays empty."""
+    given = Roles(target, list(features), sample, list(task))
+    roles = (_of_table if contents.form == "table" else _of_arrays)(contents, given)
+    names = ("target", "features", "sample", "task")
+    guessed = tuple(n for n in names if not getattr(given, n) and getattr(roles, n))
+    return replace(roles, guessed=guessed)
+
+
+def _of_arrays(contents: Contents, given: Roles) -> Roles:
+    target, features, task = given.target, given.features, given.task
+    times = [c.name for c in contents.coordinates if c.kind == "time" and c.dims == (c.name,)]
+    dims = list(contents.sizes)
+    named = [dim for name in SAMPLES for dim in dims if dim.lower() == name]
+    sample = given.sample or next(iter(times or named), None)
+    along = [v for v in contents.variables if v.is_number and sample in v.dims]
+    if isinstance(target, str):
+        wanted = [v for v in contents.variables if v.name == target]
+    else:
+        candidates = [v for v in along if len(v.dims) > 1 and v.name not in features]
+        wanted = _likely(candidates)
+    found = wanted[0] if wanted else None
+    layers = {dim for dim in dims if dim.lower() in LAYERS and dim not in task}
+    if not task and found is not None:
+        places = [dim for dim in found.dims if dim != sample]
+        task = [dim for dim in places if dim not in layers] or places
+    if not features and found is not None:
+        allowed = {sample, *task, *layers}
+        features = [v.name for v in along if v.name != found.name and set(v.dims) <= allowed]
+    name = target if target is not None else found.name if found else None
+    return Roles(name, features, sample, task)
+
+
+def _of_table(contents: Contents, given: Roles) -> Roles:
+    columns = contents.variables
+    target, features, sample, task = given.target, given.features, given.sample, given.task
+    used = {*given.targets, *features, *task}
+    if sample is None:
+        times = [v.name for v in columns if v.kind == "time" and v.name not in used]
+        known = [v.name for name in SAMPLES for v in columns if v.name.lower() == name]
+        sample = next(iter(times or [name for name in known if name not in used]), None)
+    if not task and not isinstance(target, list):
+        free = [v for v in columns if v.name not in {*used, sample} and v.kind != COUNTED]
+        named = [v.name for name in TASKS for v in free if v.name.lower() == name]
+        words = [v.name for v in free if v.kind == "text"]
+        task = (named or words)[:1]
+    lower = {v.name.lower() for v in columns}
+    where = {name for pair in PLACES if set(pair) <= lower for name in pair}
+    if any(v.kind == "time" and v.name == sample for v in columns):
+        where |= set(CALENDAR)
+    taken = {*used, sample, *task}
+    free = [
+        v for v in columns if v.is_number and v.name not in taken and v.name.lower() not in where
+    ]
+    if target is None and not task:
+        return Roles(None, features, sample, task)  # nobody knows which columns are targets
+    if target is None:
+        likely = _likely(free)
+        target = likely[0].name if likely else None
+    names = [v.name for v in free if v.name != target]
+    return Roles(target, features or names, sample, task)
+
+
+def _likely(candidates: list[Variable]) -> list[Variable]:
+    """Those that are usually asked for come first, then in the order of the file."""
+    known = {name: place for place, name in enumerate(TARGETS)}
+    return sorted(candidates, key=lambda v: known.get(v.name.lower(), len(known)))

@@ -1,29 +1,31 @@
-"""Everything that is looked at in a file of data: its series, its neighbours, its time."""
+"""Everything that is looked at in a file of data: its series, its neighbours, the time of a fit."""
 
 from __future__ import annotations
 
+import time
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
-from ctfa._commands._contents import COUNTED, MIXED, Contents, Period, period_of
+from ctfa import labelled
+from ctfa._commands._asked import RunFile, arguments
+from ctfa._commands._contents import COUNTED, MIXED, Contents, Period, Roles
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding, look_over
-from ctfa._commands._fit_options import Asked
-from ctfa._commands._guess import Roles
-from ctfa._commands._inputs import arguments
 from ctfa._commands._running import in_words
 from ctfa._commands._terminal import Steps
-from ctfa._commands._timing import Estimate, estimate
 from ctfa._commands._values import Values, values_of
 from ctfa._names import nearest
-from ctfa.core.types import FloatArray
-from ctfa.labelled._arrays import arrange
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Untreated, untreated
 from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._extras import need
 from ctfa.labelled._fit import read_labelled, read_outlines
+from ctfa.labelled._gather import Gathered
 from ctfa.labelled._neighbours import components, islands, read_neighbours
 from ctfa.report._held_out import BLOCKS, MANY
 
@@ -32,6 +34,29 @@ TIMED = (
     "solver", "head", "aggregate", "max_loss", "standardise", "held_out", "cv", "regressor",
     "merge_features", "anomalies", "detrend",
 )  # fmt: skip
+
+#: Tasks that are timed: few, and some more, to tell what grows from what does not.
+FEW, MORE = 20, 60
+#: With neighbours a merge is asked of edges, about as many as tasks; without, of all pairs.
+ON_A_GRAPH, ALL_PAIRS = 1.0, 2.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate, and what it rests on."""
+
+    seconds: float
+    n_tasks: int
+    n_timed: int
+
+    @property
+    def words(self) -> str:
+        """In words, no more exact than it is."""
+        if self.n_timed >= self.n_tasks:
+            them = "its one task" if self.n_tasks == 1 else f"all {self.n_tasks:,} tasks"
+        else:
+            them = f"{self.n_timed:,} of the {self.n_tasks:,} tasks"
+        return f"about {spoken(self.seconds)} on this machine (an estimate, from fits of {them})"
 
 
 @dataclass
@@ -60,7 +85,7 @@ class Examination:
 
 
 def examine(
-    data: Any, contents: Contents, roles: Roles, asked: Asked, steps: Steps, *, timing: bool
+    data: Any, contents: Contents, roles: Roles, asked: RunFile, steps: Steps, *, timing: bool
 ) -> Examination:
     """Look at everything; what cannot be looked at is a finding too."""
     seen = Examination()
@@ -78,7 +103,7 @@ def examine(
         seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
         return seen
     seen.n_samples, seen.n_tasks = values.n_samples, values.n_tasks
-    seen.period = period_of(values.samples)
+    seen.period = values.period
     steps(f"looking at {values.n_tasks:,} tasks")
     try:
         seen.seasons = _seasons(values, asked.options)
@@ -86,7 +111,7 @@ def examine(
         seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
     seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
     seen.findings += _too_few(values, asked.options["held_out"])
-    seen.masks = not values.is_grid and _leaves_some(values)
+    seen.masks = bool(not values.is_grid and values.empty.any() and not values.empty.all())
     seen.way = _way(contents, values)
     seen.findings += _positions(contents, values, asked)
     if "features" in roles.guessed:
@@ -117,7 +142,7 @@ def _names(contents: Contents, roles: Roles) -> Iterator[Finding]:
     if not contents.variables:
         yield Finding(STOPS, "the file holds no variables", "check that it is the right one")
         return
-    targets = [roles.target] if isinstance(roles.target, str) else roles.target or []
+    targets = roles.targets
     every = [*contents.names, *contents.sizes, *(c.name for c in contents.coordinates)]
     asked = {"target": targets, "feature": roles.features, "task": roles.task}
     asked["sample"] = [roles.sample] if roles.sample else []
@@ -154,8 +179,7 @@ def _left_out(contents: Contents, roles: Roles) -> Iterator[Finding]:
     """Columns that could have been guessed, and why they were not."""
     if "features" not in roles.guessed and "target" not in roles.guessed:
         return
-    targets = [roles.target] if isinstance(roles.target, str) else roles.target or []
-    used = {*targets, *roles.features, *roles.task, roles.sample}
+    used = {*roles.targets, *roles.features, *roles.task, roles.sample}
     for column in contents.variables:
         if column.name in used:
             continue
@@ -194,11 +218,6 @@ def _too_few(values: Values, held_out: Any) -> Iterator[Finding]:
         )
 
 
-def _leaves_some(values: Values) -> bool:
-    empty = np.isnan(values.target).all(axis=0)
-    return bool(empty.any() and not empty.all())
-
-
 def _way(contents: Contents, values: Values) -> str | None:
     """A way to be neighbours that these tasks have."""
     if values.is_grid:
@@ -209,7 +228,7 @@ def _way(contents: Contents, values: Values) -> str | None:
     return f"nearest:{min(6, values.n_tasks - 1)}" if has and values.n_tasks > 2 else None
 
 
-def _positions(contents: Contents, values: Values, asked: Asked) -> Iterator[Finding]:
+def _positions(contents: Contents, values: Values, asked: RunFile) -> Iterator[Finding]:
     """Positions that are variables of a file of arrays, where a fit does not look for them."""
     variables = [v.name for v in contents.variables if len(v.dims) == 1]
     pair = None if contents.form != "arrays" or values.is_grid else _pair(variables)
@@ -235,7 +254,7 @@ def _says_nothing(series: FloatArray) -> bool:
 
 
 def _as_fit_would(
-    data: Any, roles: Roles, asked: Asked, seen: Examination, steps: Steps, *, timing: bool
+    data: Any, roles: Roles, asked: RunFile, seen: Examination, steps: Steps, *, timing: bool
 ) -> None:
     """Go the way a fit goes up to the first merge: what stops it there is told as it tells it."""
     masked = asked.options["masked"]
@@ -294,3 +313,84 @@ def _graph_findings(graph: Any, tasks: Any) -> Iterator[Finding]:
             f"{parts[0]:,} tasks)",
             "regions never cross from one to another, as for islands and continents",
         )
+
+
+def spoken(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 10:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < 90:
+        return f"{round(seconds, -1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def estimate(gathered: Gathered, graph: Any, given: dict[str, Any], masked: str) -> Estimate:
+    """Fit a few tasks that lie together, then some more, and go on from there."""
+    arrays = arrange(gathered, masked)
+    n_tasks = arrays.tasks.n_tasks
+    power = ALL_PAIRS if graph is None else ON_A_GRAPH
+    sizes = sorted({min(FEW, max(n_tasks // 2, 2), n_tasks), min(MORE, n_tasks)})
+    seconds = [_timed(gathered, arrays, graph, given, size) for size in sizes]
+    whole = extrapolated(sizes, seconds, n_tasks, power)
+    # Each block that is held out is one fit more; rivals without merges cost little beside it.
+    return Estimate((1 + _n_blocks(given["held_out"], n_tasks)) * whole, n_tasks, sizes[-1])
+
+
+def _n_blocks(held_out: Any, n_tasks: int) -> int:
+    if held_out == "auto":
+        return BLOCKS if n_tasks <= MANY else 1
+    return 0 if held_out is None else int(held_out)
+
+
+def extrapolated(sizes: list[int], seconds: list[float], n_tasks: int, power: float) -> float:
+    """Go on by a fixed part and one that grows with a power of the tasks."""
+    if len(sizes) == 1:
+        return float(seconds[0] * (n_tasks / sizes[0]) ** power)
+    few, more = (float(size) ** power for size in sizes)
+    rate = max(seconds[1] - seconds[0], 0.0) / (more - few)
+    fixed = max(seconds[1] - rate * more, 0.0)
+    if rate == 0.0:  # too quick to tell: all of it grows
+        rate, fixed = seconds[1] / more, 0.0
+    return float(fixed + rate * float(n_tasks) ** power)
+
+
+def _timed(
+    gathered: Gathered, arrays: Arrays, graph: Any, given: dict[str, Any], size: int
+) -> float:
+    chosen = together(graph, arrays.tasks.n_tasks, size)
+    stacked = _stacked(gathered, arrays, chosen)
+    own = dict(given) | {"neighbours": None if graph is None else graph[chosen][:, chosen]}
+    own["held_out"] = None
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        labelled.fit(stacked, target=gathered.plan.target, sample=gathered.plan.sample, **own)
+    return time.perf_counter() - began
+
+
+def together(graph: Any, n_tasks: int, size: int) -> IntArray:
+    """Tasks that lie together, from the middle one on; without a graph any."""
+    if graph is None:
+        return np.linspace(0, n_tasks - 1, size).astype(np.intp)
+    order, _ = sparse.csgraph.breadth_first_order(graph, n_tasks // 2, directed=False)
+    rest = np.setdiff1d(np.arange(n_tasks), order)  # of other components, or islands
+    return np.sort(np.concatenate([order, rest])[:size]).astype(np.intp)
+
+
+def _stacked(gathered: Gathered, arrays: Arrays, chosen: IntArray) -> Any:
+    """Some of the tasks along one dimension, with everything of theirs."""
+    tasks, sample = arrays.tasks, gathered.plan.sample
+
+    def some(array: Any) -> Any:
+        dims = [dim for dim in tasks.dims if dim in array.dims]
+        values = array.transpose(sample, *dims).values
+        if not dims:
+            return ((sample,), values)
+        flat = values.reshape(values.shape[0], -1)
+        return ((sample, "task"), flat[:, tasks.kept[chosen]])
+
+    held = {gathered.plan.target: some(gathered.target)}
+    held |= {str(slot.name): some(slot) for slot in gathered.features}
+    xarray = need("xarray")
+    samples = gathered.target.indexes.get(sample)
+    return xarray.Dataset(held, coords={} if samples is None else {sample: samples})

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa._commands._contents import Contents, period_of, places_in_time
+from ctfa._commands._contents import Contents, places_in_time
 from ctfa._commands._values import Values
 from ctfa.core.types import AnyArray, BoolArray, IntArray
 from ctfa.labelled._baseline import Untreated
@@ -68,9 +68,8 @@ def look_over(
 
 
 def _copies(values: Values) -> Iterator[Doubt]:
-    changes = ~(np.isnan(values.target).all(axis=0) | never_changes(values.target))
-    tasks = values.tasks
-    return copied_targets(values.target_name, values.target, changes, lambda: tasks, "task")
+    changes = ~(values.empty | never_changes(values.target))
+    return copied_targets(values.target_name, values.target, changes, lambda: values.tasks, "task")
 
 
 def _text(values: Values) -> Iterator[Finding]:
@@ -127,7 +126,7 @@ def _times(values: Values, date_parts: list[str]) -> Iterator[Finding]:
                 f"{_short(samples[back[0]])}",
                 "sort the rows by time: blocks of rows are held out, so their order matters",
             )
-    period = period_of(samples)
+    period = values.period
     if period is not None and period.step == "irregular":
         yield Finding(
             HARMS,
@@ -146,7 +145,7 @@ def _times(values: Values, date_parts: list[str]) -> Iterator[Finding]:
 def _undated(values: Values) -> Iterator[Finding]:
     """Rows without dates: what needs them was not looked for."""
     samples = values.samples
-    if period_of(samples) is not None or (samples.size and hasattr(samples[0], "year")):
+    if values.period is not None or (samples.size and hasattr(samples[0], "year")):
         return
     is_number = samples.dtype.kind in "iuf"
     like = "numbers" if is_number else "text"
@@ -190,7 +189,7 @@ def _seasons(seasons: Iterable[Untreated]) -> Iterator[Finding]:
 
 
 def _empty(values: Values, leaves: bool) -> Iterator[Finding]:
-    nothing = np.isnan(values.target).all(axis=0)
+    nothing = values.empty
     for name, series in values.features.items():
         if series.shape[1] == 1 and np.isnan(series).all():
             yield Finding(STOPS, f"{name} has no value at all", f"leave {name} out")
@@ -236,13 +235,13 @@ def _constant(values: Values) -> Iterator[Finding]:
 
 
 def _gaps(values: Values) -> Iterator[Finding]:
-    period, places = period_of(values.samples), places_in_time(values.samples)
+    if values.own_rows:
+        return
+    period, places = values.period, places_in_time(values.samples)
     for name, series in values.series.items():
         here = ~np.isnan(series).all(axis=0)
-        if values.own_rows:
-            here &= ~np.isnan(values.target).all(axis=0)
         gone = np.isnan(series[:, here])
-        if values.own_rows or not gone.any():
+        if not gone.any():
             continue
         share = float(gone.mean())
         length, task = _longest(gone, places)
@@ -263,7 +262,7 @@ def _rows(values: Values) -> Iterator[Finding]:
         yield Finding(STOPS, "there are no features", "name some with -f")
         return
     complete = complete_rows(values)
-    has_target = ~np.isnan(values.target).all(axis=0)
+    has_target = ~values.empty
     counts = complete.sum(axis=0)[has_target]
     if not counts.size:
         return

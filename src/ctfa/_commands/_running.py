@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import re
 import signal
@@ -21,8 +22,6 @@ from ctfa.core.progress import SearchStopped
 PROBLEM, INTERRUPTED, TERMINATED, UNREAD = 1, 130, 143, 141
 #: Errors whose text is written for people; any other is ours to mend.
 TOLD = (ValueError, TypeError, KeyError, LookupError, OSError, ImportError, MemoryError)
-
-
 #: An aggregator that Python's users are told to pass, for the sake of its options.
 AGGREGATOR = re.compile(r"(?:targets=)?TargetAggregator\(([^()]*)\)")
 #: Options as Python has them, in sentences that are raised for both.
@@ -30,43 +29,38 @@ OPTION = re.compile(
     r"\b(masked|sample|task|anomalies|weights|solver|aggregate|head|neighbours|max_loss|held_out)"
     r"='?([\w:.+-]+)'?"
 )
+#: What a command does: its options to its exit code.
+Work = Callable[[argparse.Namespace], int]
 
 
 class Terminated(KeyboardInterrupt):
     """The process was told to end (SIGTERM): treated as Ctrl-C, so that nothing is left behind."""
 
 
-def guarded(
-    name: str, work: Callable[[argparse.Namespace], int | None]
-) -> Callable[[argparse.Namespace], int]:
-    """Run a command so that it ends in words: results on stdout, one sentence on stderr."""
+def guarded(name: str) -> Callable[[Work], Callable[[argparse.Namespace], int]]:
+    """Let a command end in words: results on stdout, one sentence on stderr."""
 
-    def run(options: argparse.Namespace) -> int:
-        debug = wants_debug(options)
-        try:
-            with _warnings_in_words(name, show=not getattr(options, "quiet", False)), _endings():
-                return int(work(options) or 0)
-        except (KeyboardInterrupt, SearchStopped) as stop:
-            if debug:
-                note(*traceback.format_exc().split("\n"))
-            complain(name, "stopped; nothing was written.")
-            return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
-        except OutputLost:
-            raise  # cli.main knows how to end
-        except Exception as error:
-            if debug:
-                note(*traceback.format_exc().split("\n"))
-            complain(name, in_words(error))
-            return PROBLEM
+    def guard(work: Work) -> Callable[[argparse.Namespace], int]:
+        @functools.wraps(work)
+        def run(options: argparse.Namespace) -> int:
+            show = not getattr(options, "quiet", False)
+            try:
+                with _warnings_in_words(name, show=show), _endings():
+                    return work(options)
+            except OutputLost:
+                raise  # cli.main knows how to end
+            except (Exception, KeyboardInterrupt) as error:
+                if options.debug or os.environ.get("CTFA_DEBUG", "") not in ("", "0"):
+                    note(*traceback.format_exc().split("\n"))
+                if not isinstance(error, KeyboardInterrupt | SearchStopped):
+                    complain(name, in_words(error))
+                    return PROBLEM
+                complain(name, "stopped; nothing was written.")
+                return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
 
-    return run
+        return run
 
-
-def wants_debug(options: argparse.Namespace) -> bool:
-    """Whether tracebacks are asked for."""
-    return bool(
-        getattr(options, "debug", False) or os.environ.get("CTFA_DEBUG", "") not in ("", "0")
-    )
+    return guard
 
 
 def complain(name: str, sentence: str) -> None:

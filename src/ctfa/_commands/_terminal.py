@@ -11,15 +11,17 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ctfa._names import UNSEEN, visible
 from ctfa._progress import progress
+
+#: Says what a command is at.
+Steps = Callable[[str], None]
 
 
 class OutputLost(Exception):
@@ -103,10 +105,14 @@ def _in_json(found: re.Match[str]) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """A value as JSON has it; a record by the names of its fields."""
+    if is_dataclass(value):
+        value = vars(value)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, np.ndarray | np.generic):
+    if type(value).__module__.partition(".")[0] == "numpy":  # which most commands do not need
         # Not through Python's own dates: numbers of nanoseconds come out of those.
         return plain(value.astype(str).tolist() if value.dtype.kind == "M" else value.tolist())
     if isinstance(value, list | tuple | set):
@@ -194,19 +200,7 @@ def watched(name: str, *, quiet: bool) -> Iterator[Steps]:
         # wants then; and a press that comes just as one ends would be lost.
         if callable(before) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
-        yield Steps(name, show)
-
-
-class Steps:
-    """Says what a command is at."""
-
-    def __init__(self, name: str, show: bool) -> None:
-        self.name, self.show = name, show
-
-    def __call__(self, step: str) -> None:
-        """Print a line."""
-        if self.show:
-            note(f"ctfa {self.name}: {step}")
+        yield lambda step: note(f"ctfa {name}: {step}") if show else None
 
 
 def path_text(path: Path) -> str:

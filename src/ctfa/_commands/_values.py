@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ctfa._commands._guess import Roles
-from ctfa.core.types import AnyArray, FloatArray
+from ctfa._commands._contents import Period, Roles, period_of
+from ctfa.core.types import AnyArray, BoolArray, FloatArray
 from ctfa.labelled._extras import need
 
 
@@ -37,6 +38,16 @@ class Values:
     def n_tasks(self) -> int:
         """Tasks, with those that have no data."""
         return int(self.target.shape[1])
+
+    @cached_property
+    def empty(self) -> BoolArray:
+        """Which tasks have no value of the target at all."""
+        return np.asarray(np.isnan(self.target).all(axis=0))
+
+    @cached_property
+    def period(self) -> Period | None:
+        """The times of the rows; None where they have none."""
+        return period_of(self.samples)
 
     @property
     def series(self) -> dict[str, FloatArray]:
@@ -103,7 +114,7 @@ def _of_arrays(data: Any, roles: Roles) -> Values:
 
 def _of_wide_table(data: Any, roles: Roles) -> Values:
     text: dict[str, tuple[int, str]] = {}
-    names = [roles.target] if isinstance(roles.target, str) else list(roles.target or ())
+    names = roles.targets
     target = np.column_stack([_numbers(data[name].to_numpy(), name, text) for name in names])
     features = {
         name: _numbers(data[name].to_numpy(), name, text)[:, None] for name in roles.features

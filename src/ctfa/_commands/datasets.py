@@ -4,33 +4,12 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from ctfa import datasets
 from ctfa._commands._terminal import note, say
 from ctfa.datasets import describe_dataset
 from ctfa.datasets._catalogue import RECORDS, dataset_table
 from ctfa.labelled import write
-
-
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "datasets",
-        help="real data sets with a loader, and which of them are here; or all about one",
-        description="List the data sets, or describe one: what it is, its licence, its source.",
-    )
-    parser.add_argument("name", nargs="?", help="the data set to describe")
-    parser.add_argument(
-        "--data-home", type=Path, metavar="FOLDER", help="where to look (default: CTFA_DATA)"
-    )
-    parser.add_argument(
-        "--export",
-        type=Path,
-        metavar="FILE",
-        help="write a set of places with series of their own to a file for ctfa fit (.nc, .zarr)",
-    )
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -1,29 +1,40 @@
-"""``ctfa demo``."""
+"""``ctfa demo``: both phases on generated gauges, then a report page on generated basins."""
 
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
-from ctfa._commands import _reading as read
+import numpy as np
+from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.utils import Bunch
+
+from ctfa import labelled
 from ctfa._commands._terminal import note, say
-from ctfa._demo import run_demo, write_page
+from ctfa._names import csv_text
+from ctfa._whole_file import write_whole
+from ctfa.core.types import FloatArray
+from ctfa.datasets import make_basins, make_gauges
+from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.report import write
+
+N_TRAIN = 60
+#: Basins, months and inputs of the map.
+BASINS = (160, 96, 5)
 
 
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "demo",
-        help="both phases on generated examples: what was merged, what it gained, a report page",
-        description=(
-            "Run both phases on generated river gauges and write the result to a folder; then "
-            "group the basins of a generated map and write a report page on them."
-        ),
-    )
-    parser.add_argument("-o", "--output", type=Path, default=Path("demo_output"), metavar="FOLDER")
-    parser.add_argument("--seed", type=read.seed, default=0, help="seed of the example (default 0)")
-    parser.set_defaults(run=run)
+class Comparison(NamedTuple):
+    """Squared errors on rows that neither method saw, one a target."""
+
+    single: FloatArray
+    ridge: FloatArray
+    grouped: FloatArray
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,3 +46,138 @@ def run(options: argparse.Namespace) -> int:
         note(f"ctfa demo: cannot write to {options.output}: {error.strerror}")
         return 1
     return 0
+
+
+def run_demo(output: Path, *, seed: int = 0) -> str:
+    """Fit, compare with single-task regression, write the result, and return the summary."""
+    gauges = make_gauges(n_years=N_TRAIN + 1000, random_state=seed)
+    X, Y = gauges.data, gauges.target
+    model = CTFARegressor().fit(X[:N_TRAIN], Y[:N_TRAIN])
+    single = LinearRegression().fit(X[:N_TRAIN], Y[:N_TRAIN])
+    ridge = RidgeCV(np.logspace(-1, 3, 25), alpha_per_target=True).fit(X[:N_TRAIN], Y[:N_TRAIN])
+    errors = Comparison(
+        *(
+            np.mean((method.predict(X[N_TRAIN:]) - Y[N_TRAIN:]) ** 2, axis=0)
+            for method in (single, ridge, model)
+        )
+    )
+    _write(output, model, gauges, errors)
+    return "\n".join(_summary(model, gauges, errors, output))
+
+
+def write_page(output: Path, *, seed: int = 0) -> str:
+    """Group the basins of a map, write the report page, and return what came out."""
+    basins = make_basins(*BASINS, n_regions=8, random_state=seed)
+    title = f"River flow of {BASINS[0]} basins"
+    labels = all(find_spec(name) is not None for name in ("xarray", "h5netcdf", "geopandas"))
+    page = (_labelled_page if labels else _plain_page)(basins, output / "report.html", title)
+    found = f"{BASINS[0]} basins on a map, each with its own weather\nThe page that tells which "
+    found += f"were merged, and why: {page}"
+    return f"{found}{_files(output, basins) if labels else ''}"
+
+
+def _labelled_page(basins: Bunch, path: Path, title: str) -> Path:
+    fit = labelled.fit(
+        basins.to_xarray(),
+        target="flow",
+        neighbours=basins.to_geopandas(),
+        aggregate="pool",
+        title=title,
+    )
+    return fit.report(path)
+
+
+def _plain_page(basins: Bunch, path: Path, title: str) -> Path:
+    """The same without the libraries of labelled data: numbers in the place of names."""
+    neighbours = TargetAggregator(connectivity=basins.connectivity)
+    model = MultiInputCTFARegressor(basins.layout, targets=neighbours, aggregate="pool")
+    model.fit(basins.data, basins.target)
+    given = {"target": "flow", "task": "basin", "sample": "month", "names": basins.target_names}
+    data = (basins.data, basins.target)
+    return write(model, path, data=data, places=basins.polygons, title=title, **given)
+
+
+def _files(output: Path, basins: Bunch) -> str:
+    """Write the basins as files, and say what to do with them."""
+    labelled.write(basins.to_xarray(), output / "basins.nc")
+    labelled.write(basins.to_geopandas(), output / "basins.gpkg")
+    return (
+        f"\nThe same from files: ctfa fit {output / 'basins.nc'} -t flow --sample time "
+        f"--task basin --neighbours {output / 'basins.gpkg'} -o run"
+    )
+
+
+def _summary(
+    model: CTFARegressor, gauges: Bunch, errors: Comparison, output: Path
+) -> Iterable[str]:
+    n_targets, n_features = len(gauges.target_names), len(gauges.feature_names)
+    yield f"{n_targets} river gauges, {n_features} monthly features, {N_TRAIN} years to learn from"
+    yield ""
+    yield f"Phase I: {n_targets} gauges -> {model.n_groups_} groups (max_loss {model.max_loss_:g})"
+    for group, members in enumerate(model.partition_.groups):
+        names = ", ".join(gauges.target_names[member] for member in members)
+        yield f"  group {group}: {names}"
+    yield ""
+    n_means = [aggregator.n_groups_ for aggregator in model.features_]
+    yield f"Phase II: {n_features} features -> {' / '.join(map(str, n_means))} for each group"
+    for group, (features, effects) in enumerate(_effects(model, gauges)):
+        strongest = np.argsort(-np.abs(effects))[:4]
+        terms = [f"{effects[k]:+.2f} {features[k]}" for k in strongest]
+        yield f"  group {group}, strongest effects in standard deviations of the flow:"
+        yield from (f"    {term}" for term in terms)
+    yield ""
+    single, ridge, grouped = (part.mean() for part in errors)
+    helped = int(np.count_nonzero(errors.grouped < errors.single))
+    yield "Mean squared error on 1000 years not seen in training"
+    yield f"  one regression a gauge         {single:7.3f}"
+    yield f"  one ridge regression a gauge   {ridge:7.3f}   ({ridge / single - 1:+.1%})"
+    yield f"  groups and averaged features   {grouped:7.3f}   ({grouped / single - 1:+.1%})"
+    yield (
+        f"  {helped} of {n_targets} gauges predicted better than by their own regression, "
+        f"{n_targets - helped} worse"
+    )
+    yield ""
+    yield f"Written to {output}: summary.json, targets.csv, features.csv, merges.csv"
+
+
+def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Comparison) -> None:
+    """Write all files, each whole or not at all."""
+    names, history = gauges.target_names, model.history_
+    summary = {
+        "n_targets": len(names),
+        "n_groups": model.n_groups_,
+        "n_features": len(gauges.feature_names),
+        "n_feature_means": [aggregator.n_groups_ for aggregator in model.features_],
+        "mse_single_task": float(errors.single.mean()),
+        "mse_ridge": float(errors.ridge.mean()),
+        "mse_grouped": float(errors.grouped.mean()),
+    }
+    merges = zip(history.block, history.other, history.loss, history.size, strict=True)
+    texts = {
+        "summary.json": json.dumps(summary, indent=2) + "\n",
+        "targets.csv": csv_text(
+            ("target", "group", "mse_single_task", "mse_ridge", "mse_grouped"),
+            zip(names, model.labels_, *errors, strict=True),
+        ),
+        "features.csv": csv_text(
+            ("group", "feature_mean", "coefficient"),
+            (
+                (group, *effect)
+                for group, found in enumerate(_effects(model, gauges))
+                for effect in zip(*found, strict=True)
+            ),
+        ),
+        "merges.csv": csv_text(
+            ("block", "other", "loss", "size"),
+            ((names[block], names[other], loss, size) for block, other, loss, size in merges),
+        ),
+    }
+    output.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_whole(text.encode(), output / name)
+
+
+def _effects(model: CTFARegressor, gauges: Bunch) -> Iterator[tuple[Sequence[str], FloatArray]]:
+    """Names of the averaged features of each group, and their coefficients."""
+    for aggregator, regressor in zip(model.features_, model.regressors_, strict=True):
+        yield aggregator.get_feature_names_out(gauges.feature_names), regressor.coef_

@@ -7,20 +7,10 @@ import shlex
 from collections.abc import Iterator
 from typing import Any
 
-from ctfa._commands._contents import Contents, contents_of, make_dates
+from ctfa._commands._asked import DEFAULTS, RunFile, asked_for, read_data
+from ctfa._commands._contents import Contents, Roles, contents_of, guess_roles, make_dates
 from ctfa._commands._examination import Examination, examine
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding
-from ctfa._commands._fit_options import (
-    DEFAULTS,
-    Asked,
-    add_common,
-    add_data,
-    add_method,
-    add_treatment,
-    asked_for,
-)
-from ctfa._commands._guess import Roles, guess_roles
-from ctfa._commands._inputs import read_data
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import (
     path_text,
@@ -33,43 +23,13 @@ from ctfa._commands._terminal import (
 )
 from ctfa.labelled._gather import without_layers
 
-ABOUT = """\
-Read a file and say what is in it, what is wrong with it and what to do about that, how long a fit
-will take, and the command that would do it. Nothing is written."""
-EXAMPLES = """\
-examples:
-  ctfa doctor basins.nc
-  ctfa doctor basins.nc -t vhi -f t2m,tp --neighbours basins.gpkg
-
-What is not given is guessed, and said to be. The exit code is 1 where something stops a fit.
-"""
 #: Marks and colours of findings.
 MARKS = {STOPS: ("stops", "bold red"), HARMS: ("harms", "yellow"), NOTE: ("note ", "cyan")}
 #: Variables of a file that are listed.
 MOST_VARIABLES = 40
 
 
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "doctor",
-        help="what is in a file, what is wrong with it, and how to fit it",
-        usage="ctfa doctor FILE [options of ctfa fit]",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("data", metavar="FILE", help="NetCDF, Zarr, CSV, Parquet or GeoPackage")
-    add_data(parser)
-    add_treatment(parser)
-    add_method(parser)
-    parser.add_argument(
-        "--no-timing", dest="timing", action="store_false", help="do not fit a few tasks to time it"
-    )
-    add_common(parser)
-    parser.set_defaults(run=guarded("doctor", run))
-
-
+@guarded("doctor")
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     asked, _ = asked_for(options)
@@ -115,17 +75,13 @@ def _parts_of_dates(contents: Contents, sample: str | None) -> list[str]:
     return [] if dated or sample is not None else parts
 
 
-def suggestion(asked: Asked, roles: Roles, seen: Examination, *, shown: str) -> str | None:
+def suggestion(asked: RunFile, roles: Roles, seen: Examination, *, shown: str) -> str | None:
     """The command that fits this file; None where it is not known what to fit."""
-    if (
-        roles.target is None
-        or not roles.features
-        or not (roles.task or isinstance(roles.target, list))
-    ):
+    has_tasks = roles.task or isinstance(roles.target, list)
+    if roles.target is None or not roles.features or not has_tasks:
         return None
-    targets = [roles.target] if isinstance(roles.target, str) else roles.target
     features = [name for name in roles.features if name not in seen.useless]
-    words = ["ctfa", "fit", shown, "-t", ",".join(targets), "-f", ",".join(features)]
+    words = ["ctfa", "fit", shown, "-t", ",".join(roles.targets), "-f", ",".join(features)]
     if roles.sample:
         words += ["--sample", roles.sample]
     if roles.task:
@@ -144,7 +100,7 @@ def suggestion(asked: Asked, roles: Roles, seen: Examination, *, shown: str) -> 
     return shlex.join([*words, "-o", "run"])
 
 
-def _given(asked: Asked, said: set[str]) -> Iterator[str]:
+def _given(asked: RunFile, said: set[str]) -> Iterator[str]:
     """Options that were given and are not in the command yet."""
     said = said | {"target", "features", "sample", "task", "neighbours"}
     for name, value in asked.options.items():
@@ -165,13 +121,13 @@ def document(
     """Everything, for JSON."""
     return {
         "file": file,
-        "contents": contents.document(),
-        "period": None if seen.period is None else vars(seen.period),
-        "roles": roles.document(),
-        "findings": [finding._asdict() for finding in seen.findings],
+        "contents": contents,
+        "period": seen.period,
+        "roles": roles,
+        "findings": seen.findings,
         "n_samples": seen.n_samples,
         "n_tasks": seen.n_tasks,
-        "estimate": None if seen.estimate is None else vars(seen.estimate),
+        "estimate": seen.estimate,
         "command": command,
         "stops": seen.stops,
     }
@@ -195,9 +151,8 @@ def show(
         say(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
     say("")
     print_heading("What is what")
-    targets = roles.target if isinstance(roles.target, str) else ", ".join(roles.target or ())
     for role, value in (
-        ("target", targets),
+        ("target", ", ".join(roles.targets)),
         ("features", ", ".join(roles.features)),
         ("sample", roles.sample or ""),
         ("task", ", ".join(roles.task)),

@@ -6,32 +6,12 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ctfa._commands import _reading as read
-from ctfa._commands._fit_options import (
-    add_common,
-    add_data,
-    add_method,
-    add_treatment,
-    asked_for,
-)
-from ctfa._commands._inputs import fit_from
-from ctfa._commands._results import MODEL, load_run
+from ctfa._commands._asked import asked_for, fit_from
+from ctfa._commands._results import MODEL, load_run, refuse_existing
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import number, path_text, print_json, print_table, say, watched
-from ctfa._commands.predict import refuse_existing
 from ctfa.labelled import write
 
-ABOUT = """\
-For every limit that was tried: how many regions it gives, and the error on held-out rows with its
-standard error. The limit that was chosen is marked."""
-EXAMPLES = """\
-examples:
-  ctfa path run
-  ctfa path run --csv path.csv
-  ctfa path basins.nc -t vhi -f t2m,tp --task basin --neighbours basins.gpkg
-
-The table of a file of data is that of ctfa fit with the same options; nothing is written.
-"""
 #: Columns of the table, and what they are called there.
 COLUMNS = {
     "max_loss": "max_loss",
@@ -43,29 +23,7 @@ COLUMNS = {
 MOST_ROWS = 40
 
 
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "path",
-        help="regions and held-out error for every limit",
-        usage="ctfa path RUN|FILE [--csv FILE] [options of ctfa fit]",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "data", metavar="RUN|FILE", help="the folder of a run, or data with the options of ctfa fit"
-    )
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table there")
-    parser.add_argument("--force", action="store_true", help="replace that file")
-    add_data(parser)
-    add_treatment(parser)
-    add_method(parser)
-    parser.add_argument("--jobs", type=read.count, metavar="N", help="processes (default 1)")
-    add_common(parser)
-    parser.set_defaults(run=guarded("path", run))
-
-
+@guarded("path")
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     if options.csv is not None:

@@ -6,46 +6,17 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ctfa._commands._fit_options import add_common
-from ctfa._commands._inputs import read_large
-from ctfa._commands._results import load_run
+from ctfa._commands._asked import read_large
+from ctfa._commands._results import load_run, refuse_existing
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
 from ctfa.labelled import write
 
-ABOUT = """\
-Predict the target from other data, with the models of a run. The data must name the features as
-they were named in fit; tasks are matched by label, and may be some of those of fit."""
-EXAMPLES = """\
-examples:
-  ctfa predict run future.nc -o predicted.nc
-  ctfa predict run gauges_2025.csv -o predicted.csv      the ending decides the format
-"""
 #: Endings of files that hold tables.
 TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".feather", ".arrow")
 
 
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "predict",
-        help="predict from other data with the models of a run",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
-    parser.add_argument("data", type=Path, metavar="FILE", help="data with the features")
-    parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE",
-        help="where predictions go: .nc, .zarr, .csv or .parquet",
-    )  # fmt: skip
-    parser.add_argument("--force", action="store_true", help="replace the file that is there")
-    parser.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")
-    add_common(parser)
-    parser.set_defaults(run=guarded("predict", run))
-
-
+@guarded("predict")
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     refuse_existing(options.output, force=options.force)
@@ -101,13 +72,3 @@ def _for(path: Path, fitted: Any, data: Any, predicted: Any) -> Any:
     if predicted.ndim == 1:
         return table.assign(**{fitted.plan.target: predicted.to_numpy()})
     return table.assign(**{str(name): predicted[name].to_numpy() for name in predicted.columns})
-
-
-def refuse_existing(path: Path, *, force: bool) -> None:
-    """Say in one sentence that a file is there, or that it cannot be made."""
-    if path.is_dir() and path.suffix.lower() != ".zarr":
-        raise ValueError(f"{path} is a folder: name a file with -o.")
-    if path.exists() and not force:
-        raise ValueError(f"{path} exists: name another file, or add --force to replace it.")
-    if not path.absolute().parent.is_dir():
-        raise ValueError(f"{path} cannot be made: there is no folder {path.parent}.")

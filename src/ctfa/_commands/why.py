@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from ctfa._commands._fit_options import add_common
 from ctfa._commands._results import load_run
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import print_json, say
 
-ABOUT = """\
-Say why a task is in its region: the merges that brought it there, what each was predicted to gain,
-and the nearest merge that was refused."""
-EXAMPLES = """\
-examples:
-  ctfa why run 2080012345
-  ctfa why run basin_017 basin_018
-  ctfa why run 40.25,-3.75               a cell of a grid
-  ctfa why run -- -33.5,151.2            after -- where the first number is negative
-"""
 
-
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "why",
-        help="why a task is in its region, and what was refused",
-        description=ABOUT,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
-    parser.add_argument("labels", nargs="+", metavar="LABEL", help="a task, as the data names it")
-    add_common(parser, quiet=False)
-    parser.set_defaults(run=guarded("why", run))
-
-
+@guarded("why")
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     fitted = load_run(options.fitted)
@@ -79,13 +52,5 @@ def _typed(text: str, like: Any) -> Any:
 def _document(name: str, answer: Any) -> dict[str, Any]:
     fields = {key: value for key, value in vars(answer).items() if not key.startswith("_")}
     return {"task": name, "words": str(answer)} | {
-        key: _plain(value) for key, value in fields.items() if key not in ("terms",)
+        key: value for key, value in fields.items() if key != "terms"
     }
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "_asdict"):
-        return {key: _plain(item) for key, item in value._asdict().items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value

@@ -11,9 +11,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ctfa.core.types import FloatArray
-from ctfa_study.baselines._numbers import read_at_least_zero, read_count, read_positive
 from ctfa_study.baselines._smooth import Done, descend
-from ctfa_study.baselines._tasks import LinearTasks, TaskData, TaskMoments
+from ctfa_study.baselines._tasks import (
+    LinearTasks,
+    TaskData,
+    TaskMoments,
+    read_at_least_zero,
+    read_count,
+    read_positive,
+)
 
 #: Eigenvalues below this part of the largest count as zero.
 RANK = 1e-12

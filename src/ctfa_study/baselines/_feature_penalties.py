@@ -12,9 +12,15 @@ from sklearn.isotonic import isotonic_regression
 
 from ctfa.core.libraries import imported
 from ctfa.core.types import FloatArray, IntArray
-from ctfa_study.baselines._numbers import read_at_least_zero, read_count
 from ctfa_study.baselines._proximal import duality_gap, least_squares, solve
-from ctfa_study.baselines._tasks import LinearTasks, TaskData, TaskMoments, TaskRows
+from ctfa_study.baselines._tasks import (
+    LinearTasks,
+    TaskData,
+    TaskMoments,
+    TaskRows,
+    read_at_least_zero,
+    read_count,
+)
 
 
 class SortedNorm:

@@ -12,8 +12,8 @@ from ctfa import _validation as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
 from ctfa.estimators.group_models import fit_regressor
-from ctfa_study.baselines._numbers import read_count_up_to
 from ctfa_study.baselines._shared import SharedRowsRegressor, contiguous_folds
+from ctfa_study.baselines._tasks import read_count_up_to
 
 #: Standard deviation on some rows, of targets that have 1 on all, below which they are constant.
 FLAT = 1e-8

@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ctfa.core.types import FloatArray
-from ctfa_study.baselines._numbers import read_at_least_zero, read_count, read_positive
 from ctfa_study.baselines._shared import SharedRowsRegressor
+from ctfa_study.baselines._tasks import read_at_least_zero, read_count, read_positive
 from ctfa_study.baselines._torch_training import (
     Course,
     first_layers,

@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.types import FloatArray
-from ctfa_study.baselines._numbers import read_at_least_zero, read_count
 from ctfa_study.baselines._proximal import Penalty, Solution, least_squares, solve
-from ctfa_study.baselines._tasks import LinearTasks, TaskData, TaskMoments
+from ctfa_study.baselines._tasks import (
+    LinearTasks,
+    TaskData,
+    TaskMoments,
+    read_at_least_zero,
+    read_count,
+)
 
 
 class TraceNorm:

@@ -8,9 +8,8 @@ import numpy as np
 from scipy import linalg
 
 from ctfa.core.types import FloatArray
-from ctfa_study.baselines._numbers import read_at_least_zero
 from ctfa_study.baselines._proximal import RANK_CUTOFF
-from ctfa_study.baselines._tasks import LinearTasks, TaskData, TaskMoments
+from ctfa_study.baselines._tasks import LinearTasks, TaskData, TaskMoments, read_at_least_zero
 
 
 class MeanRegularizedRegressor(LinearTasks):

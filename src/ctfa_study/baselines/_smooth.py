@@ -13,8 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ctfa import _validation as check
 from ctfa.core.types import AnyArray, FloatArray
-from ctfa_study.baselines._numbers import read_at_least_zero, read_count
-from ctfa_study.baselines._tasks import LinearTasks, TaskMoments
+from ctfa_study.baselines._tasks import LinearTasks, TaskMoments, read_at_least_zero, read_count
 
 #: Corrections that the quasi-Newton method remembers.
 MEMORY = 20

@@ -1,10 +1,11 @@
-"""What every baseline is given: tasks that share their rows, or that have rows of their own."""
+"""What every baseline is given: its numbers, and tasks that share rows or have their own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -14,6 +15,42 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray, IntArray
+
+
+def read_positive(value: Any, what: str) -> float:
+    """A finite number above zero."""
+    number = check.read_number(value, what, " above 0")
+    if not 0.0 < number < np.inf:
+        raise ValueError(f"{what}={value!r} must be finite and above 0: pass a positive number.")
+    return number
+
+
+def read_at_least_zero(value: Any, what: str, *, infinite: bool = False) -> float:
+    """A number that may be zero, and infinite where that means something."""
+    number = check.read_number(value, what, ", 0 or more")
+    if number < 0.0 or (np.isinf(number) and not infinite):
+        limits = "not negative" if infinite else "finite and not negative"
+        raise ValueError(f"{what}={value!r} must be {limits}: pass 0 or more.")
+    return number
+
+
+def read_count(value: Any, what: str) -> int:
+    """A whole number, 1 or more."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"{what}={value!r} is not a count: pass a whole number, 1 or more.")
+    return int(value)
+
+
+def read_count_up_to(value: Any, largest: int, what: str, of: str) -> int:
+    """A whole number from 1 to the largest there can be."""
+    number = check.read_number(value, what, " or 'cv'")
+    if number != int(number) or not 1 <= number <= largest:
+        raise ValueError(
+            f"{what}={value!r} is not possible with {largest} {of}: pass a whole number from 1 to "
+            f"{largest}, or 'cv' to choose it on folds."
+        )
+    return int(number)
+
 
 #: Eigenvalues of a correlation matrix below this part of the largest are rounding.
 COLLINEAR = 1e-12

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 
 #: Packages whose classes are what their version says.
-VERSIONED = ("builtins", "ctfa", "numpy", "scipy", "sklearn")
+VERSIONED = ("builtins", "ctfa", "ctfa_study", "numpy", "scipy", "sklearn")
 #: What a class says about itself and not about what it does.
 ABOUT = frozenset(
     ("__annotations__", "__dict__", "__doc__", "__firstlineno__", "__module__", "__qualname__",

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-import hashlib
-import platform
-import time
-import warnings
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy
-import sklearn
 
-from ctfa import __version__
 from ctfa._names import nearest
-from ctfa_study.comparison._asked import Setting, read_methods, read_setting
 from ctfa_study.comparison._data import read_data
 from ctfa_study.comparison._describe import describe
-from ctfa_study.comparison._methods import Method
+from ctfa_study.comparison._harness import (
+    Row,
+    Step,
+    Store,
+    attempt,
+    go_through,
+    key_of,
+    made_with,
+    versions,
+)
+from ctfa_study.comparison._methods import Method, as_method
 from ctfa_study.comparison._metrics import errors_of_tasks
 from ctfa_study.comparison._problem import Problem
-from ctfa_study.comparison._registry import REFERENCE
-from ctfa_study.comparison._resume import Step, go_through
-from ctfa_study.comparison._splits import make_split
-from ctfa_study.comparison._store import Row, Store, key_of
+from ctfa_study.comparison._registry import METHODS, REFERENCE
+from ctfa_study.comparison._splits import SPLITS, make_split
 from ctfa_study.comparison._summary import Comparison
 
 #: Part of the key of every stored run: raise it when splits, units or measures change.
 PROTOCOL = 3
 FILE = "runs.jsonl"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How rows are divided."""
+
+    split: str
+    test_size: float
+    gap: int
 
 
 class Run(NamedTuple):
@@ -176,23 +184,60 @@ def compare(
     return Comparison(rows, failed, reference=reference, left_out=left_out)
 
 
-def versions() -> dict[str, str]:
-    """What the figures may depend on besides the data."""
-    return {
-        "ctfa": f"{__version__} (source {_source()})",
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "scikit-learn": sklearn.__version__,
-    }
+def read_methods(
+    methods: Any, problem: Problem, *, quick: bool = False
+) -> tuple[dict[str, Method], dict[str, str]]:
+    """Methods by name, all of which can serve the problem; and why others were left out."""
+    if methods is None:
+        reasons = {
+            name: method.why_not(problem) or ("slow" if quick and method.slow else None)
+            for name, method in METHODS.items()
+        }
+        chosen = {name: METHODS[name] for name, reason in reasons.items() if reason is None}
+        return chosen, {name: reason for name, reason in reasons.items() if reason is not None}
+    if isinstance(methods, str):
+        methods = [methods]
+    asked: Mapping[str, Any] = (
+        methods if isinstance(methods, Mapping) else dict.fromkeys(_names(methods))
+    )
+    chosen = {}
+    for name, value in asked.items():
+        if value is None and name not in METHODS:
+            raise ValueError(f"there is no method {name!r}{nearest(name, METHODS)}.")
+        method = METHODS[name] if value is None else as_method(value, name)
+        reason = method.why_not(problem)
+        if reason is not None:
+            wrap = problem.kind != "shared" and value is not None
+            hint = "; SingleTaskRegressor(...) around it serves each task by itself" * wrap
+            raise ValueError(f"method {name!r} cannot serve {problem.name}: it {reason}{hint}.")
+        chosen[name] = method
+    if not chosen:
+        raise ValueError("methods is empty: give one or more.")
+    return chosen, {}
 
 
-@cache
-def _source() -> str:
-    """A short hash of this library's source: between two releases it has no version to go by."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:8]
+def read_setting(split: str, test_size: float, gap: int) -> Setting:
+    if split not in SPLITS:
+        raise ValueError(f"split={split!r} is not one of {', '.join(map(repr, SPLITS))}.")
+    if not 0.0 < test_size < 1.0:
+        raise ValueError(f"test_size={test_size!r}: give a share of the rows, between 0 and 1.")
+    if gap < 0 or (gap and split != "blocked"):
+        raise ValueError(
+            f"gap={gap!r} with split={split!r}: a gap is a number of rows beside the block of "
+            "split='blocked', zero or more; leave it out for other splits."
+        )
+    return Setting(split, float(test_size), int(gap))
+
+
+def _names(methods: Iterable[Any]) -> list[str]:
+    names = list(methods)
+    strangers = [name for name in names if not isinstance(name, str)]
+    if strangers:
+        raise TypeError(
+            f"methods holds {strangers[0]!r}, which is not a name: pass a mapping, such as "
+            f"{{'mine': {type(strangers[0]).__name__}()}}."
+        )
+    return names
 
 
 def run_one(run: Run) -> Row:
@@ -205,14 +250,10 @@ def run_one(run: Run) -> Row:
     }  # fmt: skip
     made = make_split(problem, setting.split, run.seed, setting.test_size, setting.gap)
     train, test = problem.take(made.train), problem.take(made.test)
-    start = time.perf_counter()
-    try:
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            predicted, model = run.method.predict(train, test, run.seed)
-    except Exception as error:
-        return row | {"error": f"{type(error).__name__}: {error}"}
-    seconds = time.perf_counter() - start
+    done = attempt(lambda: run.method.predict(train, test, run.seed))
+    if done.error is not None:
+        return row | {"error": done.why}
+    predicted, model = done.result
     lost = int(np.count_nonzero(~np.isfinite(predicted[test.judged])))
     if lost:
         return row | {"error": f"predicted NaN or infinity for {lost} of the rows judged"}
@@ -223,11 +264,11 @@ def run_one(run: Run) -> Row:
         "quick": problem.quick,
         "tasks": problem.task_names,
         "errors": {k: v.tolist() for k, v in errors_of_tasks(train, test, predicted).items()},
-        "seconds": seconds,
+        "seconds": done.seconds,
         "notes": _notes(model),
-        "warnings": sorted({f"{w.category.__name__}: {w.message}" for w in said}),
+        "warnings": done.warnings,
         "recipe": run.recipe,
-        "versions": versions() | {"python": platform.python_version()},
+        "versions": made_with(),
     }
 
 

@@ -106,11 +106,17 @@ def _random(n_rows: int, seed: int, test_size: float) -> Split:
 def _block(n_rows: int, seed: int, test_size: float, gap: int) -> Split:
     n_test = min(max(round(test_size * n_rows), 1), n_rows - 1)
     first = round((seed * GOLDEN) % 1.0 * (n_rows - n_test))
-    rows = np.arange(n_rows)
-    near = (rows >= first - gap) & (rows < first + n_test + gap)
-    if near.all():
+    made = block_at(first, n_rows, n_test, gap)
+    if not made.train.size:
         raise ValueError(
             f"a gap of {gap} rows on each side of a block of {n_test} leaves none of the "
             f"{n_rows} rows to learn from: use a smaller gap or test_size."
         )
+    return made
+
+
+def block_at(first: int, n_rows: int, n_test: int, gap: int) -> Split:
+    """A block of rows to be judged by; ``gap`` rows on each side of it are not used."""
+    rows = np.arange(n_rows)
+    near = (rows >= first - gap) & (rows < first + n_test + gap)
     return Split(rows[~near], rows[first : first + n_test])

@@ -14,8 +14,8 @@ from ctfa import _validation as check
 from ctfa._names import visible
 from ctfa.core.types import FloatArray
 from ctfa_study.comparison._data import DATA
+from ctfa_study.comparison._harness import Row
 from ctfa_study.comparison._metrics import METRICS, known_mean
-from ctfa_study.comparison._store import Row
 
 #: Share of a bound interval.
 CONFIDENCE = 0.95

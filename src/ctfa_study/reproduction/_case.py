@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ctfa_study.comparison._store import key_of
+from ctfa_study.comparison._harness import key_of
 
 if TYPE_CHECKING:
     from ctfa_study.reproduction._results import Results

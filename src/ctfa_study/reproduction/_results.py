@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 from ctfa.core.types import FloatArray
-from ctfa_study.comparison._store import Row
+from ctfa_study.comparison._harness import Row
 
 #: What a figure is of, besides its seed.
 PLACE = ("protocol", "setting", "method")

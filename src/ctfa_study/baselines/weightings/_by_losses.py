@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from ctfa_study.baselines.weightings._adam import Learned
-from ctfa_study.baselines.weightings._step import Step, Told, Weighting, on_losses, require
+from ctfa_study.baselines.weightings._step import Learned, Step, Told, Weighting, on_losses, require
 
 #: Losses below this count as this much: a task that is learnt exactly divides nothing by zero.
 LEAST_LOSS = 1e-12

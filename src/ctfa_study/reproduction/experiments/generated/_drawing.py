@@ -17,7 +17,9 @@ from ctfa.plotting import plot_data_flow, plot_groups_map
 from ctfa_study.reproduction._case import HONEST
 from ctfa_study.reproduction._results import Figure, Results
 from ctfa_study.reproduction.experiments.generated._repetition import (
+    BASE,
     BOTH,
+    BY_NAME,
     PHASE_1,
     RIDGE,
     RISK_1,
@@ -26,8 +28,8 @@ from ctfa_study.reproduction.experiments.generated._repetition import (
     SINGLE,
     SINGLE_RIDGE,
     Setting,
+    Sweep,
 )
-from ctfa_study.reproduction.experiments.generated._sweeps import BASE, BY_NAME, Sweep
 
 DPI = 110
 #: Basins of the map, in a quick run and else, and the limit at which neighbours are merged.

@@ -9,10 +9,10 @@ from ctfa_study.reproduction._case import HONEST, Finding
 from ctfa_study.reproduction._results import Results
 from ctfa_study.reproduction.experiments.generated._repetition import (
     BOTH,
+    BY_NAME,
     PHASE_1,
     SINGLE,
 )
-from ctfa_study.reproduction.experiments.generated._sweeps import BY_NAME
 
 #: Errors that differ by less than this share are called the same.
 SAME = 0.03

@@ -8,7 +8,7 @@ from ctfa_study.reproduction._case import HONEST, Case, Experiment, Plan
 from ctfa_study.reproduction.experiments.generated import _repetition as generated
 from ctfa_study.reproduction.experiments.generated._drawing import draw
 from ctfa_study.reproduction.experiments.generated._findings import CHECKS
-from ctfa_study.reproduction.experiments.generated._sweeps import points
+from ctfa_study.reproduction.experiments.generated._repetition import points
 
 NAME = "figures"
 N_REPETITIONS, N_QUICK = 20, 1

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +14,10 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multioutput import MultiOutputRegressor, RegressorChain
 from sklearn.neural_network import MLPRegressor
 
-import ctfa
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator, nonlinctfa
 from ctfa_study.baselines import CurdsAndWheyRegressor, GroupMeansRegressor, WardGroupsRegressor
-from evidence.problem import Case, Problem
+from ctfa_study.comparison._harness import source
+from ctfa_study.evidence.problem import Case, Problem
 
 REFERENCE = "single"
 #: Penalties tried by ridge regression, for inputs in standard deviations.
@@ -48,17 +45,7 @@ class Method:
 
     def version(self, limit: Any) -> str:
         """What a stored result stands for: the library's source and the limit, where used."""
-        return f"{library_version()} {limit}" if self.ours else ""
-
-
-@cache
-def library_version() -> str:
-    """A short hash of the library's source."""
-    folder = Path(ctfa.__file__).parent
-    digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:10]
+        return f"{source()} {limit}" if self.ours else ""
 
 
 def ridge() -> RidgeCV:

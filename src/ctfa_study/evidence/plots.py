@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from evidence import tables
+from ctfa_study.evidence import tables
 
 #: Okabe and Ito's colours, told apart by all; each with its own marker as well.
 STYLES = {
@@ -78,7 +78,13 @@ def ratio_plot(cases: pd.DataFrame, title: str, borders: tuple[float, float], pa
         # A little apart, so that methods of equal figures are all seen.
         places = np.arange(len(wide)) + 0.09 * (len(shown) / 2 - 0.5 - shown.index(name))
         size = 46 if name.startswith("ours") else 30
-        look = {"color": colour, "marker": marker, "s": size, "edgecolor": "white", "lw": 0.6}
+        look: dict[str, Any] = {
+            "color": colour,
+            "marker": marker,
+            "s": size,
+            "edgecolor": "white",
+            "lw": 0.6,
+        }
         depth = 4 if name.startswith("ours") else 3
         axes.scatter(np.clip(values, low, high), places, label=label, zorder=depth, **look)
     _beyond(axes, wide, borders)

@@ -7,9 +7,10 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from ctfa._commands import _reading as read
+from ctfa._commands import _options as read
 from ctfa._commands._terminal import note, say
 from ctfa._names import csv_text
+from ctfa._whole_file import write_whole
 from ctfa.core.libraries import imported
 from ctfa_study.comparison import (
     DATA,
@@ -32,16 +33,8 @@ Finished runs are stored as they end: the same command again goes on where it wa
 """
 
 
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "baselines",
-        help="methods side by side on the same splits of a data set",
-        description="Compare methods on the same splits: a table and a plot with intervals and a "
-        "paired test.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
     parser.add_argument("--data", action="append", metavar="NAME", help="may be given again")
     parser.add_argument("--methods", metavar="A,B,...", help="names from --list (default: all)")
     parser.add_argument("--seeds", type=read.count, metavar="N", help="splits (default 5)")
@@ -65,7 +58,13 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("--rerun", action="store_true", help="also what is stored from before")
     parser.add_argument("--list", action="store_true", help="print methods and data sets, and stop")
-    parser.set_defaults(run=run)
+
+
+COMMAND = read.Command(
+    add_options,
+    "Compare methods on the same splits: a table and a plot with intervals and a paired test.",
+    EXAMPLES,
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -135,11 +134,9 @@ def write(result: Comparison, folder: Path, metric: str) -> list[Path]:
         f"{metric}.csv": csv_text(MethodSummary._fields, result.summary(metric)),
         "tasks.csv": csv_text(columns, zip(*columns.values(), strict=True)),
     }
-    written = []
     for name, text in texts.items():
-        draft = folder / f".{name}"
-        draft.write_text(text, encoding="utf-8", newline="")
-        written.append(draft.replace(folder / name))
+        write_whole(text.encode(), folder / name)
+    written = [folder / name for name in texts]
     try:
         matplotlib = imported("matplotlib", "pip install 'ctfa[plot]'")
     except ImportError as error:

@@ -14,7 +14,8 @@ from ctfa.datasets import (
     load_sarcos,
     load_tecator,
 )
-from evidence.problem import Case, Problem, is_final, stream
+from ctfa_study.comparison._splits import Split, block_at
+from ctfa_study.evidence.problem import Case, Problem, is_final, stream
 
 N_SPLITS = 8
 #: Sets of Mulan.
@@ -33,7 +34,8 @@ def table(name: str) -> tuple[np.ndarray, np.ndarray]:
     """Inputs and targets; gaps are NaN."""
     loaders = {"sarcos": load_sarcos, "tecator": load_tecator}
     load = loaders.get(name) or partial(load_mulan, name)
-    return load(return_X_y=True, download_if_missing=False)
+    X, Y = load(return_X_y=True, download_if_missing=False)
+    return X, Y
 
 
 @cache
@@ -80,13 +82,11 @@ def shuffled_split(n_rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return np.sort(rows[:cut]), np.sort(rows[cut:])
 
 
-def blocked_split(n_rows: int, gap: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def blocked_split(n_rows: int, gap: int, seed: int) -> Split:
     """A test block of 30 % whose place moves with the seed; ``gap`` rows on each side unused."""
     length = round(0.3 * n_rows)
     start = round(seed * (n_rows - length) / (N_SPLITS - 1))
-    rows = np.arange(n_rows)
-    near = (rows >= start - gap) & (rows < start + length + gap)
-    return rows[~near], rows[start : start + length]
+    return block_at(start, n_rows, length, gap)
 
 
 def sarcos(seed: int, *, n_samples: int) -> Problem:

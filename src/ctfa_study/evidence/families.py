@@ -6,11 +6,12 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from ctfa.datasets import make_paper_synthetic
-from evidence.problem import Case, Problem, stream
+from ctfa_study.evidence.problem import Case, Problem, stream
 
 N_TEST = 2000
 #: Correlation of neighbouring inputs.
@@ -57,7 +58,7 @@ def maps(rng: np.random.Generator, n_inputs: int, n_maps: int) -> np.ndarray:
     B = rng.normal(size=(n_inputs, n_maps))
     lag = np.abs(np.subtract.outer(np.arange(n_inputs), np.arange(n_inputs)))
     covariance = INPUT_CORRELATION**lag
-    return B / np.sqrt(np.einsum("ij,ik,kj->j", B, covariance, B))
+    return np.asarray(B / np.sqrt(np.einsum("ij,ik,kj->j", B, covariance, B)))
 
 
 def balanced(rng: np.random.Generator, n_targets: int, n_groups: int) -> np.ndarray:
@@ -73,12 +74,13 @@ def white(rng: np.random.Generator, n_samples: int, n_targets: int) -> np.ndarra
 def common(rng: np.random.Generator, n_samples: int, n_targets: int) -> np.ndarray:
     """Noise of which 80 % is the same for all targets."""
     shared = rng.normal(size=(n_samples, 1))
-    return np.sqrt(0.8) * shared + np.sqrt(0.2) * rng.normal(size=(n_samples, n_targets))
+    own = rng.normal(size=(n_samples, n_targets))
+    return np.asarray(np.sqrt(0.8) * shared + np.sqrt(0.2) * own)
 
 
 def student(rng: np.random.Generator, n_samples: int, n_targets: int) -> np.ndarray:
     """Noise of three degrees of freedom, scaled to variance one."""
-    return rng.standard_t(3, size=(n_samples, n_targets)) / np.sqrt(3.0)
+    return np.asarray(rng.standard_t(3, size=(n_samples, n_targets)) / np.sqrt(3.0))
 
 
 def persistent(rng: np.random.Generator, n_samples: int, n_columns: int) -> np.ndarray:
@@ -114,7 +116,7 @@ def assemble(
 # --------------------------------------------------------------------------------------- families
 
 
-def grouped(rng: np.random.Generator, size: Size, **how: Callable[..., np.ndarray]) -> Problem:
+def grouped(rng: np.random.Generator, size: Size, **how: Any) -> Problem:
     """Groups of targets with one map each."""
     labels = balanced(rng, size.n_targets, size.n_groups)
     B = maps(rng, size.n_inputs, size.n_groups)[:, labels]
@@ -129,7 +131,7 @@ def heterogeneous(rng: np.random.Generator, size: Size) -> Problem:
     return assemble(rng, size, lambda X: X @ B, labels)
 
 
-def independent(rng: np.random.Generator, size: Size, **how: Callable[..., np.ndarray]) -> Problem:
+def independent(rng: np.random.Generator, size: Size, **how: Any) -> Problem:
     """A map for each target: nothing to share."""
     B = maps(rng, size.n_inputs, size.n_targets)
     return assemble(rng, size, lambda X: X @ B, np.arange(size.n_targets), **how)

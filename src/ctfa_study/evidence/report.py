@@ -11,8 +11,9 @@ import numpy as np
 import pandas as pd
 import sklearn
 
-from evidence import PROTOCOL, bars, plots, tables
-from evidence.methods import all_methods, library_version
+from ctfa_study.comparison._harness import source
+from ctfa_study.evidence import PROTOCOL, plots, tables
+from ctfa_study.evidence.methods import all_methods
 
 #: Columns of the two wide tables: enough to judge by, few enough to read.
 SHOWN = (
@@ -29,7 +30,7 @@ def write_report(
     """Write everything; give the path of each file."""
     table = tables.frame(rows, seeds)
     cases = tables.ratios(table)
-    demands = bars.all_bars(table, cases)
+    demands = tables.all_bars(table, cases)
     features = tables.phase_two(table)
     mean_head = "ours" if "ours" in set(table["method"]) else "ours 1.5"
     points = tables.gains(table, mean_head)
@@ -78,10 +79,10 @@ def heading(rows: list[dict[str, Any]], table: pd.DataFrame, seeds: str, absent:
     lines = [
         "# Evidence",
         "",
-        f"Protocol {PROTOCOL} (`benchmarks/evidence/README.md`), {seeds} seeds: {len(problems)} "
-        f"problems, {len(table)} results. The fits of all seeds took {minutes:.1f} minutes of one "
-        f"core. Library source {library_version()}, numpy {np.__version__}, scikit-learn "
-        f"{sklearn.__version__}, Python {platform.python_version()}.",
+        f"Protocol {PROTOCOL} (`src/ctfa_study/evidence/README.md`), {seeds} seeds: "
+        f"{len(problems)} problems, {len(table)} results. The fits of all seeds took "
+        f"{minutes:.1f} minutes of one core. Library source {source()}, numpy {np.__version__}, "
+        f"scikit-learn {sklearn.__version__}, Python {platform.python_version()}.",
         "",
         "Ratios are to single-task least squares on the same data: below one is better. On "
         "synthetic families and the paper's data they are of excess risk (prediction against the "

@@ -1,20 +1,17 @@
-"""python -m evidence (from benchmarks/), or python benchmarks/evidence."""
+"""python -m ctfa_study.evidence: run what is missing, then write tables and plots."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from functools import partial
 from pathlib import Path
 
-if not __package__:  # run as a folder: let the package be found under its name
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-    sys.path.remove(str(Path(__file__).resolve().parent))
+from ctfa_study.evidence.report import write_report
+from ctfa_study.evidence.study import full_plan, open_store, quick_plan, run
 
-from evidence.report import write_report
-from evidence.store import Store
-from evidence.study import full_plan, quick_plan, results_folder, run
+#: Where results go, in the folder one is in: ``make evidence`` runs in the project's own.
+RESULTS = Path("results", "evidence")
 
 
 def main() -> None:
@@ -27,8 +24,8 @@ def main() -> None:
     )
     for word in absent:
         print(f"skipped: {word}")
-    folder = options.output or results_folder() / ("quick" if options.quick else "")
-    store = Store(folder / "rows.jsonl")
+    folder = options.output or RESULTS / ("quick" if options.quick else "")
+    store = open_store(folder)
     if not options.report_only:
         run(plan, store, n_jobs=options.jobs, say=partial(print, flush=True))
     seeds = "final" if plan.seeds == "all" else plan.seeds

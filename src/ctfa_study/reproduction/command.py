@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ctfa._commands import _reading as read
+from ctfa._commands import _options as read
 from ctfa._commands._terminal import note, say
 from ctfa.core.libraries import imported
 from ctfa_study.reproduction import EXPERIMENTS, Reproduction, Step, reproduce, write_page
@@ -23,15 +23,8 @@ Finished cases are stored as they end: the same command again goes on where it w
 """
 
 
-def add_to(commands: Any) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "reproduce",
-        help="the paper's numbers, ours, and why they differ",
-        description="Run the paper's experiments: its number, ours, the difference and a verdict.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what the command takes."""
     parser.add_argument(
         "what", choices=[*EXPERIMENTS, "all", "page"], metavar="what",
         help=f"which part of the paper: {', '.join(EXPERIMENTS)} or all; page: no run, only the "
@@ -50,7 +43,13 @@ def add_to(commands: Any) -> None:
         "--page", type=Path, metavar="FILE",
         help="also write the page of all that is stored (default of page: page.md in FOLDER)",
     )  # fmt: skip
-    parser.set_defaults(run=run)
+
+
+COMMAND = read.Command(
+    add_options,
+    "Run the paper's experiments: its number, ours, the difference and a verdict.",
+    EXAMPLES,
+)
 
 
 def run(options: argparse.Namespace) -> int:

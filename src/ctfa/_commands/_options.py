@@ -1,0 +1,411 @@
+"""Everything the command line takes: each command's options, read with errors in words.
+
+Nothing here imports what a command runs, so that help is there at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Command(NamedTuple):
+    """What adds a command's options to a parser, and what help says of it."""
+
+    add_options: Callable[[argparse.ArgumentParser], None]
+    about: str
+    examples: str | None = None
+    usage: str | None = None
+
+
+# ------------------------------------------------------------------------------ values of options
+
+
+def seed(text: str) -> int:
+    """A seed of a random generator."""
+    return _whole(text, 0, 2**32 - 1)
+
+
+def count(text: str) -> int:
+    """How many of something: one or more."""
+    return _whole(text, 1, 10**6)
+
+
+def zero_or_more(text: str) -> int:
+    """How many of something, or none."""
+    return _whole(text, 0, 10**9)
+
+
+def share(text: str) -> float:
+    """A number between 0 and 1."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0.0 < value < 1.0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
+    return value
+
+
+def _whole(text: str, low: int, high: int) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = low - 1
+    if not low <= value <= high:
+        bound = "2**32 - 1" if high == 2**32 - 1 else str(high)
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {bound}")
+    return value
+
+
+def names(text: str) -> list[str]:
+    """Names with commas between them."""
+    found = [name.strip() for name in text.split(",")]
+    if not all(found):
+        raise argparse.ArgumentTypeError(f"{text!r} has an empty name")
+    return found
+
+
+def neighbours(text: str) -> str | Path:
+    """A file, or a way to be a neighbour that needs none."""
+    way, _, number = text.partition(":")
+    if text in ("rook", "queen", "border", "touch"):
+        return text
+    if way == "nearest":
+        _whole(number, 1, 10**6)
+        return text
+    if not Path(text).suffix and not Path(text).exists():
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is neither a file nor one of rook, queen, border, touch, nearest:K"
+        )
+    return Path(text)
+
+
+def max_loss(text: str) -> str | float:
+    """A limit, or "auto"."""
+    if text == "auto":
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if math.isnan(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number, and not auto")
+    return value
+
+
+def held_out(text: str) -> str | int:
+    """A number of blocks, "auto" or "none"."""
+    return text if text in ("auto", "none") else _whole(text, 2, 1000)
+
+
+def blocks(text: str) -> int:
+    """A number of blocks of rows."""
+    return _whole(text, 2, 1000)
+
+
+# ------------------------------------------------------- options that commands have in common
+
+
+def _add_fit(parser: argparse.ArgumentParser) -> None:
+    """Every option of a fit."""
+    _add_data(parser)
+    _add_treatment(parser)
+    _add_method(parser)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Options that say what is in the data."""
+    group = parser.add_argument_group("what is in the data")
+    group.add_argument(
+        "-t", "--target", action="append", type=names, metavar="NAME",
+        help="the variable to predict; for a table with one column a task, all of them",
+    )  # fmt: skip
+    group.add_argument(
+        "-f", "--features", action="append", type=names, metavar="A,B,...",
+        help="the variables to predict from; may be given again (default: all others)",
+    )  # fmt: skip
+    group.add_argument(
+        "--sample", metavar="NAME",
+        help="the dimension or column of the rows (default: time, where there is one)",
+    )  # fmt: skip
+    group.add_argument(
+        "--task", type=names, metavar="NAME",
+        help="the dimension or column of the tasks, such as basin; lat,lon for a grid",
+    )  # fmt: skip
+    group.add_argument(
+        "--neighbours", type=neighbours, metavar="FILE|WAY",
+        help="who may share a model: polygons (.gpkg, .geojson, .shp, .parquet), pairs of labels "
+        "(.csv), or rook, queen, border, touch, nearest:K (default: anybody)",
+    )  # fmt: skip
+    group.add_argument(
+        "--places", type=Path, metavar="FILE",
+        help="polygons for the map, where --neighbours is not that file",
+    )  # fmt: skip
+    group.add_argument("--layer", metavar="NAME", help="the layer of a polygon file with several")
+
+
+def _add_treatment(parser: argparse.ArgumentParser) -> None:
+    """Options that say what is done to the data before anything is fitted."""
+    group = parser.add_argument_group("what is done to it first")
+    group.add_argument(
+        "--anomalies", choices=["month", "season", "dayofyear", "hour"],
+        help="take off the mean of each month, season, ...",
+    )  # fmt: skip
+    _switch(group, "--detrend", "take off a straight line in time")
+    _switch(group, "--standardise", "compare tasks in units of their own variance (default: yes)")
+    group.add_argument(
+        "--weights", metavar="area|NAME",
+        help="how much a task counts in its region: by area, or by a coordinate or column",
+    )  # fmt: skip
+    group.add_argument(
+        "--masked", choices=["auto", "leave", "error"],
+        help="tasks without a single value: left out, or an error (default: left out of grids)",
+    )  # fmt: skip
+
+
+def _add_method(parser: argparse.ArgumentParser) -> None:
+    """Options that say how tasks are merged and regions fitted."""
+    group = parser.add_argument_group("how tasks are merged and fitted")
+    group.add_argument(
+        "--max-loss", type=max_loss, metavar="NUMBER|auto",
+        help="how far a merge may go: 1 is break-even, larger merges more (default: chosen on "
+        "held-out rows)",
+    )  # fmt: skip
+    group.add_argument(
+        "--aggregate", choices=["auto", "mean", "pool"],
+        help="a region is predicted from its mean features, or its tasks keep their own and share "
+        "coefficients; auto: what does better on held-out rows (default: auto)",
+    )  # fmt: skip
+    group.add_argument(
+        "--head", choices=["mean", "shrink"],
+        help="a task is served by its region alone, or mixed with its own model (default: mean)",
+    )  # fmt: skip
+    group.add_argument("--regressor", choices=["linear", "ridge"], help="a region's own model")
+    group.add_argument(
+        "--solver", choices=["ols", "ridge"],
+        help="the regressions that merges are judged by; ridge for many features and few rows",
+    )  # fmt: skip
+    _switch(
+        group, "--merge-features",
+        "also merge features of a region (default: only those that all tasks share)",
+    )  # fmt: skip
+    group.add_argument(
+        "--cv", type=blocks, metavar="K",
+        help="blocks of rows that --max-loss auto is chosen on (default: 10)",
+    )  # fmt: skip
+    group.add_argument(
+        "--held-out", type=held_out, metavar="K|none",
+        help="blocks of rows held out in turn to judge the result (default: 5; 1 for many tasks)",
+    )  # fmt: skip
+    group.add_argument("--title", help="what the report is headed by")
+
+
+def _add_common(parser: argparse.ArgumentParser, *, quiet: bool = True) -> None:
+    """Options that every command has."""
+    group = parser.add_argument_group("what is printed")
+    group.add_argument("--json", action="store_true", help="one JSON document, nothing else")
+    if quiet:
+        group.add_argument("-q", "--quiet", action="store_true", help="no progress and no notes")
+    group.add_argument("--debug", action="store_true", help="where an error happened, for a report")
+
+
+def _switch(group: Any, name: str, words: str) -> None:
+    group.add_argument(name, action=argparse.BooleanOptionalAction, default=None, help=words)
+
+
+# ---------------------------------------------------------------------------- command by command
+
+DOCTOR = """\
+Read a file and say what is in it, what is wrong with it and what to do about that, how long a fit
+will take, and the command that would do it. Nothing is written."""
+DOCTOR_EXAMPLES = """\
+examples:
+  ctfa doctor basins.nc
+  ctfa doctor basins.nc -t vhi -f t2m,tp --neighbours basins.gpkg
+
+What is not given is guessed, and said to be. The exit code is 1 where something stops a fit.
+"""
+
+
+def _doctor(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", metavar="FILE", help="NetCDF, Zarr, CSV, Parquet or GeoPackage")
+    _add_fit(parser)
+    parser.add_argument(
+        "--no-timing", dest="timing", action="store_false", help="do not fit a few tasks to time it"
+    )
+    _add_common(parser)
+
+
+FIT = """\
+Find regions of tasks that are predicted better together, fit one model for each, and write maps,
+coefficients, the evidence of every merge and a report page into a folder."""
+FIT_EXAMPLES = """\
+examples:
+  ctfa fit basins.nc -t vhi -f t2m,tp --sample time --task basin --neighbours basins.gpkg -o run
+  ctfa fit era5.nc -t swvl1 -f t2m,tp --task lat,lon --neighbours queen --anomalies month -o run
+  ctfa fit gauges.csv -t flow -f rain,temp --sample date --task gauge --neighbours nearest:6 -o run
+  ctfa fit run/run.toml -o again          the same run again, exactly
+
+what is written:
+  report.html       the page to look at first        model.ctfa        for ctfa predict, why, path
+  regions.nc .csv   the region of each task          regions.gpkg      the same as a map
+  coefficients.*    one row a region                 merges.csv        the evidence of every merge
+  errors.csv        held-out errors of each task     run.toml          every option, to run it again
+
+Not sure what your file holds? ctfa doctor basins.nc
+"""
+
+
+def _fit(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "data", nargs="?", metavar="FILE",
+        help="NetCDF, Zarr, CSV, Parquet or GeoPackage; or the run.toml of an earlier run",
+    )  # fmt: skip
+    _add_fit(parser)
+    group = parser.add_argument_group("where it goes, and again")
+    group.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FOLDER",
+        help="written whole or not at all",
+    )  # fmt: skip
+    group.add_argument("--force", action="store_true", help="replace the run that is there")
+    group.add_argument(
+        "--from", dest="run_file", type=Path, metavar="run.toml", help="repeat an earlier run"
+    )
+    group.add_argument(
+        "--changed", action="store_true",
+        help="repeat it although a file is no longer what it was",
+    )  # fmt: skip
+    group.add_argument("--jobs", type=count, metavar="N", help="processes (default 1)")
+    _add_common(parser)
+
+
+PREDICT = """\
+Predict the target from other data, with the models of a run. The data must name the features as
+they were named in fit; tasks are matched by label, and may be some of those of fit."""
+PREDICT_EXAMPLES = """\
+examples:
+  ctfa predict run future.nc -o predicted.nc
+  ctfa predict run gauges_2025.csv -o predicted.csv      the ending decides the format
+"""
+
+
+def _predict(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
+    parser.add_argument("data", type=Path, metavar="FILE", help="data with the features")
+    parser.add_argument(
+        "-o", "--output", type=Path, required=True, metavar="FILE",
+        help="where predictions go: .nc, .zarr, .csv or .parquet",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace the file that is there")
+    parser.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")
+    _add_common(parser)
+
+
+REPORT = """\
+Write the report page of a run: one HTML file with the map, the errors, the models and the evidence
+of every merge. It needs no network and can be sent by mail."""
+REPORT_EXAMPLES = """\
+examples:
+  ctfa report run --open             look at it
+  ctfa report run -o drought.html    write it somewhere else
+"""
+
+
+def _report(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="FILE",
+        help="the page (default: report.html in the folder of the run)",
+    )  # fmt: skip
+    parser.add_argument("--force", action="store_true", help="replace the file that is there")
+    parser.add_argument("--open", action="store_true", help="show it in a browser")
+    _add_common(parser)
+
+
+PATH = """\
+For every limit that was tried: how many regions it gives, and the error on held-out rows with its
+standard error. The limit that was chosen is marked."""
+PATH_EXAMPLES = """\
+examples:
+  ctfa path run
+  ctfa path run --csv path.csv
+  ctfa path basins.nc -t vhi -f t2m,tp --task basin --neighbours basins.gpkg
+
+The table of a file of data is that of ctfa fit with the same options; nothing is written.
+"""
+
+
+def _path(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "data", metavar="RUN|FILE", help="the folder of a run, or data with the options of ctfa fit"
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="also write the table there")
+    parser.add_argument("--force", action="store_true", help="replace that file")
+    _add_fit(parser)
+    parser.add_argument("--jobs", type=count, metavar="N", help="processes (default 1)")
+    _add_common(parser)
+
+
+WHY = """\
+Say why a task is in its region: the merges that brought it there, what each was predicted to gain,
+and the nearest merge that was refused."""
+WHY_EXAMPLES = """\
+examples:
+  ctfa why run 2080012345
+  ctfa why run basin_017 basin_018
+  ctfa why run 40.25,-3.75               a cell of a grid
+  ctfa why run -- -33.5,151.2            after -- where the first number is negative
+"""
+
+
+def _why(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
+    parser.add_argument("labels", nargs="+", metavar="LABEL", help="a task, as the data names it")
+    _add_common(parser, quiet=False)
+
+
+def _demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-o", "--output", type=Path, default=Path("demo_output"), metavar="FOLDER")
+    parser.add_argument("--seed", type=seed, default=0, help="seed of the example (default 0)")
+
+
+def _datasets(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", help="the data set to describe")
+    parser.add_argument(
+        "--data-home", type=Path, metavar="FOLDER", help="where to look (default: CTFA_DATA)"
+    )
+    parser.add_argument(
+        "--export",
+        type=Path,
+        metavar="FILE",
+        help="write a set of places with series of their own to a file for ctfa fit (.nc, .zarr)",
+    )
+
+
+#: The commands of the library, by their names.
+COMMANDS = {
+    "doctor": Command(_doctor, DOCTOR, DOCTOR_EXAMPLES, "ctfa doctor FILE [options of ctfa fit]"),
+    "fit": Command(
+        _fit, FIT, FIT_EXAMPLES,
+        "ctfa fit FILE -t NAME [-f A,B,...] [--task NAME] [--neighbours FILE|WAY] [...] "
+        "-o FOLDER",
+    ),
+    "predict": Command(_predict, PREDICT, PREDICT_EXAMPLES),
+    "report": Command(_report, REPORT, REPORT_EXAMPLES),
+    "path": Command(
+        _path, PATH, PATH_EXAMPLES, "ctfa path RUN|FILE [--csv FILE] [options of ctfa fit]"
+    ),
+    "why": Command(_why, WHY, WHY_EXAMPLES),
+    "demo": Command(
+        _demo,
+        "Run both phases on generated river gauges and write the result to a folder; then group "
+        "the basins of a generated map and write a report page on them.",
+    ),
+    "datasets": Command(
+        _datasets, "List the data sets, or describe one: what it is, its licence, its source."
+    ),
+}  # fmt: skip
