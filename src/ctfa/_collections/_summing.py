@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from ctfa._collections._devices import (
 from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+Added = TypeVar("Added", Summary, Moments)
 
 
 class Trouble(NamedTuple):
@@ -43,6 +45,11 @@ class Sums:
     digests: tuple[bytes, ...] = ()  # of each chunk's bytes, where they were wanted
 
     @property
+    def n_samples(self) -> int:
+        """Rows that count."""
+        return sum(summary.n_samples for summary in self.classes.values())
+
+    @property
     def are_moments(self) -> bool:
         """Whether rows of some class are gone, and only their sums are left."""
         return any(summary.rows is None for summary in self.classes.values())
@@ -53,17 +60,22 @@ class Sums:
         return add_up(summary.moments for summary in self.classes.values())
 
     def __add__(self, other: Sums) -> Sums:
-        classes = dict(self.classes)
-        for number, summary in other.classes.items():
-            mine = classes.get(number)
-            classes[number] = summary if mine is None else mine + summary
         trouble = tuple(
             min(filter(None, found), default=None)
             for found in zip(self.trouble, other.trouble, strict=True)
         )
         gaps = self.has_gaps or other.has_gaps
+        classes = joined(self.classes, other.classes)
         digests = self.digests + other.digests
         return Sums(self.n_rows + other.n_rows, classes, trouble, gaps, digests)
+
+
+def joined(classes: Mapping[Any, Added], more: Mapping[Any, Added]) -> dict[Any, Added]:
+    """What both have of each class, added where both have something."""
+    both = dict(classes)
+    for key, part in more.items():
+        both[key] = both[key] + part if key in both else part
+    return both
 
 
 class Parted(Protocol):

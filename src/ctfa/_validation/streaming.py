@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from ctfa._validation.data import Targets, require_same_targets
 from ctfa._validation.target_weight import read_target_weight
+from ctfa._validation.tasks import is_column
 from ctfa.core.types import FloatArray
 
 #: Squares of a column that remain, as a share of the most there have been, to be trusted.
@@ -29,8 +30,6 @@ NOT_ADDED = (
 PIECES = (
     "(X, y), (X, y, sample_weight), or a dictionary of these and of what else partial_fit takes"
 )
-
-
 PIECES_OF_TASKS = (
     "(X, y, tasks), (X, y, tasks, sample_weight), or a dictionary of these (X with a column of "
     "tasks: (X, y) and tasks= beside the iterable)"
@@ -162,24 +161,24 @@ def require_same_target_weight(target_weight: Any, seen: Targets) -> None:
         )
 
 
-def require_pieces(X: Any, like: str = PIECES, **others: Any) -> None:
+def require_pieces(given: Any, names: Sequence[str]) -> None:
     """Refuse what is no iterable of pieces, and arguments that belong into them."""
+    X = given.X
     is_table = hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, (str, bytes, Mapping))
     if is_table or not hasattr(X, "__iter__"):
         raise ValueError(
             f"this estimator requires y to be passed, but the target y is None (X is a "
             f"{type(X).__name__}): pass one row of targets for each row of X, or, for many pieces, "
-            f"an iterable of {like}."
+            f"an iterable of {_pieces_like(names)}."
         )
-    for name, value in others.items():
-        if value is not None:
+    for name in ("sample_weight", "baseline", "tasks"):
+        value = getattr(given, name)
+        if value is not None and not (name == "tasks" and is_column(value)):
             raise ValueError(f"{name} was given beside an iterable of pieces: put it into each.")
 
 
-def read_piece_names(
-    piece: Any, names: Sequence[str], longest: int = 3, like: str = PIECES
-) -> dict[str, Any]:
-    """Arguments of one piece, by name; tuples have two to so many."""
+def read_piece_names(piece: Any, names: Sequence[str]) -> dict[str, Any]:
+    """Arguments of one piece, by name; tuples have two of them, or go on up to the weights."""
     if isinstance(piece, Mapping):
         unknown = [name for name in piece if name not in names]
         if unknown or any(piece.get(name) is None for name in names[:2]):
@@ -188,10 +187,14 @@ def read_piece_names(
                 f"{names[0]!r} and {names[1]!r}, and may have {', '.join(map(repr, names[2:]))}."
             )
         return dict(piece)
-    if isinstance(piece, tuple) and 2 <= len(piece) <= longest:
+    if isinstance(piece, tuple) and 2 <= len(piece) <= names.index("sample_weight") + 1:
         return dict(zip(names, piece, strict=False))
     size = f" of {len(piece)}" if isinstance(piece, (tuple, list)) else ""
-    raise ValueError(f"a {type(piece).__name__}{size} was given: a piece is {like}.")
+    raise ValueError(f"a {type(piece).__name__}{size} was given: a piece is {_pieces_like(names)}.")
+
+
+def _pieces_like(names: Sequence[str]) -> str:
+    return PIECES_OF_TASKS if "tasks" in names else PIECES
 
 
 def require_any_piece(n_pieces: int) -> None:
