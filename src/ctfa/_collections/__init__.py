@@ -6,7 +6,7 @@ fits, regressors that are no least squares) is asked of the rows themselves, whi
 to ``ROWS_LIMIT``.
 """
 
-from ctfa._collections._blocks import TEST, TRAIN
+from ctfa._collections._answers import answers_lazily, r2_of_collection
 from ctfa._collections._collection import (
     OF_SUMS,
     ROWS_LIMIT,
@@ -21,9 +21,7 @@ from ctfa._collections._collection import (
 )
 from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._devices import is_foreign, to_numpy
-from ctfa._collections._folds import Classes, Wanted, positive
-from ctfa._collections._lazy import answers_lazily
-from ctfa._collections._scores import r2_of_collection
+from ctfa._collections._folds import TEST, TRAIN, Classes, Wanted, positive
 from ctfa._collections._summing import Sums, joined
 from ctfa._collections._tasks import (
     TaskCollection,
