@@ -19,6 +19,7 @@ from ctfa._collections import _dask
 from ctfa._collections._collection import Collection, read_table
 from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._summing import as_column, first_of
+from ctfa._validation import chunks
 from ctfa.core.types import FloatArray
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -196,7 +197,7 @@ def r2_of_chunks(
     else:
         found = judge(0, *tables)
     check.require_rows(np.empty((found.n_rows, 0)), 2)
-    check.require_some_weight(has_weight=found.has_weight)
+    chunks.require_some_weight(has_weight=found.has_weight)
     return found.r2
 
 

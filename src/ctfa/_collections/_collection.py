@@ -17,6 +17,7 @@ from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted, positive
 from ctfa._collections._summing import Digits, Sums, magnitude, sum_up
 from ctfa._threads import one_thread
+from ctfa._validation import chunks
 from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import FloatArray, IntArray
 
@@ -104,12 +105,12 @@ class Collection:
         named = (baseline, X, Y)
         names = ("baseline", "X", "y")
         tables = tuple(map(read_table, named, names))
-        check.require_two_dimensions(tables[1], "X")
+        chunks.require_two_dimensions(tables[1], "X")
         for position in (1, 2, 0):
             if tables[position] is not None and tables[position].ndim == 2:
-                check.require_some_columns(int(tables[position].shape[1]), names[position])
+                chunks.require_some_columns(int(tables[position].shape[1]), names[position])
         for data, name in zip(named, names, strict=True):
-            check.require_unique_labels(_names(data), name)
+            chunks.require_unique_labels(_names(data), name)
         if not any(map(_dask.is_dask, (*named, sample_weight))):
             n_rows = tables[1].shape[0]
             for table, name in zip(tables, names, strict=True):
@@ -124,7 +125,7 @@ class Collection:
         """Sum up all rows by their classes, in one pass; refuse numbers that are none."""
         sums, classes = self.look(wanted, groups)
         self.refuse(sums)
-        check.require_some_rows(sums.n_samples)
+        chunks.require_some_rows(sums.n_samples)
         return sums, classes
 
     def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
@@ -145,7 +146,7 @@ class Collection:
                 parts = classes.parts(self.n_rows)
                 return sum_up(self.tables, self.weights, 0, parts, digested=digested)
         sums = _dask.sum_chunks(self.tables, self.weights, classes, digested=digested)
-        check.require_all_rows(sums.n_rows, classes.n_rows)
+        chunks.require_all_rows(sums.n_rows, classes.n_rows)
         return sums
 
     def read_or_gather(
@@ -173,7 +174,7 @@ class Collection:
                 needs_rows = "a table of columns that nearly depend on each other"
             else:
                 found = self.stand_in(sums, classes, together)
-                check.tell_input_names(estimator, self.widths[1], self.input_names)
+                chunks.tell_input_names(estimator, self.widths[1], self.input_names)
                 return Read(found, None)
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
@@ -270,7 +271,7 @@ class Collection:
             n_rows = int(self.tables[1].shape[0]) if _dask.is_counted(self.tables[1]) else None
         if n_rows is None or not wanted:
             return Classes.one(n_rows)
-        check.require_some_rows(n_rows)
+        chunks.require_some_rows(n_rows)
         used = positive(self.weights_in_memory())
         return Classes.of(wanted, n_rows, used, _labels(groups))
 
@@ -286,7 +287,7 @@ class Collection:
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
         for part, what, labels in zip(size, whats, names, strict=True):
-            check.require_moderate(part, what, labels)
+            chunks.require_moderate(part, what, labels)
 
     def _has_gaps(self, sums: Sums) -> bool:
         return sums.has_gaps or (self.gaps and sums.trouble[1] is not None)
@@ -294,15 +295,15 @@ class Collection:
     def _is_wide(self, wanted: Sequence[Wanted]) -> bool:
         """Whether sums do not fit where the rows do."""
         n_columns = sum(self.widths)
-        if check.size_of_sums(n_columns, _n_classes(wanted)) <= SUMS_LIMIT:
+        if chunks.size_of_sums(n_columns, _n_classes(wanted)) <= SUMS_LIMIT:
             return False
         return self.n_rows <= n_columns and self.has_room_for(n_columns)
 
     def _require_small(self, wanted: Sequence[Wanted]) -> None:
-        check.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
+        chunks.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
 
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
-        check.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
+        chunks.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
 
 
 def stand_in(
@@ -321,7 +322,7 @@ def stand_in(
     if sums.are_moments:
         digits = Digits.of(sums.total, widths, together)
         if digits.are_doubtful:
-            check.warn_if_sums_are_doubtful(digits.inputs, digits.targets, digits.offset)
+            chunks.warn_if_sums_are_doubtful(digits.inputs, digits.targets, digits.offset)
     numbers = np.array(sorted(sums.classes), dtype=np.intp)
     parts = [sums.classes[number] for number in numbers.tolist()]
     sample, values, of_row = stand_ins_of(parts, widths, weighed=weighed)
@@ -430,14 +431,14 @@ def read_table(data: Any, what: str) -> Any:
     if _dask.is_dask(data):
         return _dask.as_array(data, what)
     if is_foreign(data):
-        check.refuse_kind(data.dtype, what)
+        chunks.refuse_kind(data.dtype, what)
         if "int64" in str(data.dtype):
             check.refuse_rounded(to_numpy(data), what)
         table = data
     else:
         check.require_plain_numbers(data, what)
         check.refuse_mask(data, what)
-        check.refuse_kind(getattr(data, "dtype", None), what)
+        chunks.refuse_kind(getattr(data, "dtype", None), what)
         table = check.read_numbers(data, what)
     if table.ndim not in (1, 2):
         raise ValueError(
@@ -457,5 +458,5 @@ def _lazy_weights(sample_weight: Any) -> Any:
         weights = np.asarray(check.read_weights(to_numpy(sample_weight), None))
         if weights.ndim == 0:
             return None
-    check.require_one_weight_each(weights.shape)
+    chunks.require_one_weight_each(weights.shape)
     return weights

@@ -18,6 +18,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections._folds import Classes
 from ctfa._collections._summing import Sums, sum_up
+from ctfa._validation import chunks
 from ctfa.core.types import AnyArray, FloatArray
 
 #: Sums that are added by one task.
@@ -98,7 +99,7 @@ def _guarded(array: Any, what: str) -> Any:
 
     What an array says of itself is refused at once; what a chunk is instead, when it is there.
     """
-    check.refuse_kind(array.dtype, what)
+    chunks.refuse_kind(array.dtype, what)
     meta = array._meta
     kind = np.dtype(np.float64) if array.dtype.kind in "OSU" else array.dtype
     if isinstance(meta, np.ndarray):  # a mask is refused, and not handed on
@@ -110,7 +111,7 @@ def _read_block(block: Any, what: str) -> Any:
     """A chunk of a table as numbers where it lies; masks, dates and text are refused."""
     with refusals():
         check.refuse_mask(block, what)
-        check.refuse_kind(getattr(block, "dtype", None), what)
+        chunks.refuse_kind(getattr(block, "dtype", None), what)
         if not isinstance(block, np.ndarray):
             return block  # of another library, perhaps on a device
         values = np.asarray(block)

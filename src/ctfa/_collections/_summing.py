@@ -17,6 +17,7 @@ from ctfa._collections._devices import (
     namespace,
     to_numpy,
 )
+from ctfa._validation import chunks
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -96,7 +97,7 @@ def sum_up(
     """
     named = zip(("baseline", "X", "y", "sample_weight"), (*tables, weights), strict=True)
     heights = {name: int(table.shape[0]) for name, table in named if table is not None}
-    check.require_same_heights(heights)
+    chunks.require_same_heights(heights)
     rows = _side_by_side([as_column(table) for table in tables if table is not None])
     each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
     if each is not None:

@@ -19,6 +19,7 @@ from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
 from ctfa._collections._summing import Sums, as_column, joined, sum_up
 from ctfa._threads import one_thread
+from ctfa._validation import chunks
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import AnyArray, FloatArray, IntArray
@@ -44,7 +45,7 @@ class TaskCollection:
     def of(cls, X: Any, y: Any, ids: Any, sample_weight: Any = None) -> TaskCollection:
         """Put tables and ids in the same chunks."""
         data = Collection.of(X, y, sample_weight)
-        check.require_one_target(data.widths[2])
+        chunks.require_one_target(data.widths[2])
         return cls(data, _aligned_ids(data.tables[1], ids))
 
     @classmethod
@@ -68,8 +69,8 @@ class TaskCollection:
             n_dealt, wanted = check.read_fold_count(cv, int(cv)), ()
         classes = self.data.classes(wanted, groups)
         sums = self._sum_by(classes, n_dealt, {})
-        check.require_some_rows(sums.n_samples)
-        check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
+        chunks.require_some_rows(sums.n_samples)
+        chunks.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
         weighed = self.data.weights is not None
         return stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
 
@@ -107,13 +108,13 @@ class TaskCollection:
         # Without classes of which no row counts.
         counted = {key: part for key, part in sums.classes.items() if part.n_samples}
         sums = replace(sums, classes=counted)
-        check.require_all_rows(sums.n_rows, classes.n_rows)
+        chunks.require_all_rows(sums.n_rows, classes.n_rows)
         trouble = sums.trouble[2]
         if trouble is not None:
             check.refuse_number(*trouble, "y", None)
         data.refuse(sums)
         n_summed = sum(part.sums is not None for part in sums.classes.values())
-        check.require_room_for_sums(sum(data.widths), n_summed, SUMS_LIMIT)
+        chunks.require_room_for_sums(sum(data.widths), n_summed, SUMS_LIMIT)
         return sums
 
 
@@ -150,7 +151,7 @@ def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
         moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
         weakest = moments.weakest(n_inputs)
         if weakest < DOUBTFUL_SQUARE:
-            check.warn_if_sums_are_doubtful(weakest, 1.0)
+            chunks.warn_if_sums_are_doubtful(weakest, 1.0)
 
 
 def apart(X: Any, tasks: Any) -> tuple[Any, Any]:
@@ -246,7 +247,7 @@ def _sum_chunk(
     ]
     width = inputs.shape[1] + 1
     n_summed = sum(rows.size > width + 1 for _, rows in parts)
-    check.require_room_for_sums(width, n_summed, SUMS_LIMIT)
+    chunks.require_room_for_sums(width, n_summed, SUMS_LIMIT)
     sums = sum_up((None, inputs, target), weights, start, parts, digested=digested)
     if not digested:
         return sums

@@ -23,6 +23,7 @@ from ctfa._collections import (
 )
 from ctfa._streaming._sums import RunningSums, TaskSums, name_of
 from ctfa._threads import one_thread
+from ctfa._validation import chunks
 from ctfa.core.types import IntArray
 
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
@@ -80,12 +81,12 @@ class Streaming:
     def _require_stream(self) -> None:
         """Refuse to go on from a model that was made by ``fit``."""
         if hasattr(self, "partition_") and getattr(self, "_sums", None) is None:
-            check.refuse_to_go_on(type(self).__name__)
+            chunks.refuse_to_go_on(type(self).__name__)
 
     def _stream(self, given: Piece, *, adding: bool) -> Self:
         """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""
         if not adding:
-            check.require_rows_to_forget(type(self).__name__, getattr(self, "_sums", None))
+            chunks.require_rows_to_forget(type(self).__name__, getattr(self, "_sums", None))
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
         n_pieces = 0
@@ -102,7 +103,7 @@ class Streaming:
             except Exception as error:  # of those who read it: a disk, a worker
                 error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
                 raise
-        check.require_any_piece(n_pieces)
+        chunks.require_any_piece(n_pieces)
         try:
             if not adding:
                 trial._require_known()
@@ -134,17 +135,17 @@ class Streaming:
             targets = check.read_target_weight(piece.target_weight, targets)
             known = RunningSums.begin(data.widths, targets, wanted)
             n_classes = 1 + sum(number - 1 for number in known.folds.values())
-            check.require_room_for_sums(sum(data.widths), n_classes, SUMS_LIMIT)
-        check.require_same_piece(targets, data.widths[0], known.targets, known.widths[0])
-        check.require_same_target_weight(piece.target_weight, known.targets)
-        check.require_same_folds(known.folds, {want.purpose: want.cv for want in wanted})
+            chunks.require_room_for_sums(sum(data.widths), n_classes, SUMS_LIMIT)
+        chunks.require_same_piece(targets, data.widths[0], known.targets, known.widths[0])
+        chunks.require_same_target_weight(piece.target_weight, known.targets)
+        chunks.require_same_folds(known.folds, {want.purpose: want.cv for want in wanted})
         used = None if data.weights is None else positive(data.weights_in_memory())
         dealt = known.deal(data, used)
         sums = data.sum_by(dealt.classes, digested=bool(known.folds))
         _require_complete(sums, data, targets)
         if known.folds and not adding:
             added = known.pieces.get(name_of(sums), ())
-            check.require_known_piece(bool(added))
+            chunks.require_known_piece(bool(added))
             if dealt.starts not in added:
                 dealt = known.deal(data, used, added[-1])
                 sums = data.sum_by(dealt.classes, digested=True)
@@ -156,7 +157,7 @@ class Streaming:
         check.require_given(y, "y")
         if is_collection(X, y, sample_weight, baseline):
             data = Collection.of(X, y, sample_weight, baseline, gaps=self._input_gaps)
-            check.read_columns(self, data.widths[1], data.input_names, reset=reset)
+            chunks.read_columns(self, data.widths[1], data.input_names, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
@@ -172,7 +173,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
     if piece.y is not None:
         yield "", piece
         return
-    check.require_pieces(piece, names)
+    chunks.require_pieces(piece, names)
     common = {"target_weight": piece.target_weight, "tasks": piece.tasks}
     following = iter(piece.X)
     for number in count():
@@ -184,7 +185,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
             error.add_note(f"Piece {number} could not be had; {NOTHING_CHANGED}")
             raise
         try:
-            known = check.read_piece_names(one, names)
+            known = chunks.read_piece_names(one, names)
         except ValueError as error:
             raise ValueError(f"piece {number}: {error}") from error
         yield f"piece {number}", Piece(**{**common, **known})
@@ -195,11 +196,11 @@ def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> N
     if first is not None:
         names = data.input_names
         name = str(first.column) if names is None else repr(str(names[first.column]))
-        check.refuse_streamed_gaps("X", first.row, f"column {name}")
+        chunks.refuse_streamed_gaps("X", first.row, f"column {name}")
     first = sums.trouble[-1]
     if first is not None:
-        check.refuse_streamed_gaps("y", first.row, f"target {targets.names[first.column]!r}")
-    check.require_rows_in_piece(sums.n_samples)
+        chunks.refuse_streamed_gaps("y", first.row, f"target {targets.names[first.column]!r}")
+    chunks.require_rows_in_piece(sums.n_samples)
 
 
 class StreamingTargets(Streaming):
@@ -414,9 +415,9 @@ class StreamingTasks(Streaming):
         folds = {want.purpose: want.cv for want in self._asks_of_stream()}
         if known is None:
             known = TaskSums.begin(sum(data.data.widths), folds)
-        check.require_same_folds(known.folds, folds)
+        chunks.require_same_folds(known.folds, folds)
         sums = known.sums_of(data) if adding else known.sums_of_known(data)
-        check.require_rows_in_piece(sums.n_samples)
+        chunks.require_rows_in_piece(sums.n_samples)
         self._sums = known.plus(sums) if adding else known.minus(sums)
 
     def _read_rows(self, piece: Piece, *, reset: bool) -> TaskCollection:
@@ -433,7 +434,7 @@ class StreamingTasks(Streaming):
             check.require_not_one_id(features, tasks, self.n_features_in_)
         if is_lazy(features, y, ids, sample_weight):
             data = TaskCollection.of(features, y, ids, sample_weight)
-            check.read_columns(self, data.data.widths[1], data.data.input_names, reset=reset)
+            chunks.read_columns(self, data.data.widths[1], data.data.input_names, reset=reset)
             return data
         features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
         inputs = check.read_inputs(self, features, reset=reset, n_least=1)

@@ -31,6 +31,7 @@ from ctfa._streaming._remainders import (
     squares_of,
     without_rounding,
 )
+from ctfa._validation import chunks
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -79,7 +80,7 @@ class RunningSums:
     ) -> RunningSums:
         """No rows yet."""
         for want in wanted:
-            check.require_fold_number(want.cv, want.purpose)
+            chunks.require_fold_number(want.cv, want.purpose)
         folds = {want.purpose: int(want.cv) for want in wanted}
         nothing = np.zeros(sum(widths))
         targets = targets._replace(values=np.empty((0, widths[2])))
@@ -136,7 +137,7 @@ class RunningSums:
 
     def minus(self, sums: Sums, dealt: Dealt) -> RunningSums:
         """Without the rows of a piece that was added before."""
-        check.require_more_rows_than(sums.n_samples, self.n_rows)
+        chunks.require_more_rows_than(sums.n_samples, self.n_rows)
         pieces = _without_piece(self.pieces, sums, dealt.starts if self.folds else None)
         left = dict(self.classes)
         for number, summary in sums.classes.items():
@@ -144,7 +145,7 @@ class RunningSums:
             rest = require_remainder(left.pop(key, None), summary)
             if rest is not None:
                 left[key] = rest
-        check.require_digits_left(squares_of(left.values()), self.largest, self._column_names())
+        chunks.require_digits_left(squares_of(left.values()), self.largest, self._column_names())
         return replace(self, classes=left, pieces=pieces)
 
     def require_known(self, together: Sequence[IntArray] | None = None) -> None:
@@ -166,7 +167,7 @@ class RunningSums:
 
         ``together`` are the inputs of each fit, where these are not all.
         """
-        check.require_some_rows(self.n_rows)
+        chunks.require_some_rows(self.n_rows)
         classes = Classes(None, None, None, self._roles())
         sums = Sums(self.n_rows, dict(self.classes), ())
         return stand_in(sums, classes, self.widths, self.targets, weighed=True, together=together)
@@ -183,7 +184,7 @@ class RunningSums:
             fold = np.arange(n_keys) // slower % number
             together = _joined(np.bincount(fold, weights=held, minlength=number))
             n_folds = int(together.max()) + 1
-            check.require_folds_held(n_folds, number, self.n_rows, purpose)
+            chunks.require_folds_held(n_folds, number, self.n_rows, purpose)
             roles[purpose] = np.where(together[fold] == np.arange(n_folds)[:, None], TEST, TRAIN)
         return roles
 
@@ -218,7 +219,7 @@ class TaskSums:
     def begin(cls, n_columns: int, folds: Mapping[str, Any]) -> TaskSums:
         """No rows yet."""
         for purpose, cv in folds.items():
-            check.require_fold_number(cv, purpose)
+            chunks.require_fold_number(cv, purpose)
         return cls(n_columns, int(folds.get("limit", 0)), {}, {}, np.zeros(n_columns))
 
     @property
@@ -238,11 +239,11 @@ class TaskSums:
     def sums_of_known(self, data: TaskCollection) -> Sums:
         """Sums of a piece, its rows dealt as when it came last; without folds of any rows."""
         sums = self.sums_of(data)
-        check.require_more_rows_than(sums.n_samples, self.n_rows)
+        chunks.require_more_rows_than(sums.n_samples, self.n_rows)
         if not self.n_dealt:
             return sums
         times = (self.pieces or {}).get(name_of(sums), ())
-        check.require_known_piece(bool(times))
+        chunks.require_known_piece(bool(times))
         before = dict(zip(_tasks_of(sums), times[-1], strict=True))
         return data.sums(self.n_dealt, {**self.arrived, **before}, digested=True)
 
@@ -253,7 +254,7 @@ class TaskSums:
             squares = np.maximum(np.diagonal(classes[key].moments.cross), 0.0)
             most[key] = np.maximum(most[key], squares) if key in most else squares
         n_summed = sum(summary.rows is None for summary in classes.values())
-        check.require_room_for_sums(self.n_columns, n_summed, SUMS_LIMIT)
+        chunks.require_room_for_sums(self.n_columns, n_summed, SUMS_LIMIT)
         before, arrived = None, dict(self.arrived)
         if self.n_dealt:
             before = tuple(arrived.get(task, 0) for task in _tasks_of(sums))
@@ -280,7 +281,7 @@ class TaskSums:
                 del most[key]
                 continue
             classes[key] = without_rounding(rest, most[key], self._names(key[0]))
-        check.require_digits_left(squares_of(classes.values()), self.largest, self._names())
+        chunks.require_digits_left(squares_of(classes.values()), self.largest, self._names())
         return replace(self, classes=classes, most=most, pieces=pieces)
 
     def require_known(self) -> None:
@@ -289,7 +290,7 @@ class TaskSums:
 
     def stand_in(self) -> TaskSample:
         """Rows that stand in for all that came, with their tasks and folds."""
-        check.require_some_rows(self.n_rows)
+        chunks.require_some_rows(self.n_rows)
         parts = {key: of_possible_rank(summary) for key, summary in self.classes.items()}
         return stand_in_tasks(parts, Classes.one(), self.n_dealt, weighed=True)
 
@@ -353,7 +354,7 @@ def _without_piece(known: Pieces, sums: Sums, dealt: tuple[int, ...] | None) -> 
         return pieces | ({name: tuple(left)} if left else {})
     name = _name_by_sums(sums)
     times = known.get(name)
-    check.require_not_forgotten(times != () and SLICE + name not in known)
+    chunks.require_not_forgotten(times != () and SLICE + name not in known)
     if times is None:
         return _youngest({**known, SLICE + name: ()})
     return {**known, name: times[1:]}
