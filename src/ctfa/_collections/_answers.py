@@ -197,7 +197,7 @@ def r2_of_chunks(
     else:
         found = judge(0, *tables)
     check.require_rows(np.empty((found.n_rows, 0)), 2)
-    chunks.require_some_weight(has_weight=found.has_weight)
+    chunks.refuse_unless(found.has_weight, chunks.NO_WEIGHT)
     return found.r2
 
 

@@ -121,16 +121,9 @@ class Collection:
         placed, weights = _dask.aligned(tables, _lazy_weights(sample_weight), names)
         return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
 
-    def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
-        """Sum up all rows by their classes, in one pass; refuse numbers that are none."""
-        sums, classes = self.look(wanted, groups)
-        self.refuse(sums)
-        chunks.require_some_rows(sums.n_samples)
-        return sums, classes
-
     def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
         """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
-        self._require_small(wanted)
+        chunks.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
         classes = self.classes(wanted, groups)
         return self._summed(classes), classes
 
@@ -167,7 +160,9 @@ class Collection:
         if needs_rows is None and self._is_wide(wanted):
             needs_rows = "a table of more columns than rows"
         if needs_rows is None:
-            sums, classes = self.sums(wanted, groups)
+            sums, classes = self.look(wanted, groups)
+            self.refuse(sums)
+            chunks.require_some_rows(sums.n_samples)
             if self._has_gaps(sums):
                 needs_rows = f"a {'table' if self.gaps else 'target'} with missing values"
             elif self._is_better_by_rows(sums, together):
@@ -241,11 +236,7 @@ class Collection:
 
     def has_room_for_sums(self, wanted: Sequence[Wanted]) -> bool:
         """Whether the sums in these folds stay small."""
-        try:
-            self._require_small(wanted)
-        except ValueError:
-            return False
-        return True
+        return chunks.size_of_sums(sum(self.widths), _n_classes(wanted)) <= SUMS_LIMIT
 
     def weights_in_memory(self) -> FloatArray | None:
         """Weights of all rows."""
@@ -295,12 +286,11 @@ class Collection:
     def _is_wide(self, wanted: Sequence[Wanted]) -> bool:
         """Whether sums do not fit where the rows do."""
         n_columns = sum(self.widths)
-        if chunks.size_of_sums(n_columns, _n_classes(wanted)) <= SUMS_LIMIT:
-            return False
-        return self.n_rows <= n_columns and self.has_room_for(n_columns)
-
-    def _require_small(self, wanted: Sequence[Wanted]) -> None:
-        chunks.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
+        return (
+            not self.has_room_for_sums(wanted)
+            and self.n_rows <= n_columns
+            and self.has_room_for(n_columns)
+        )
 
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
         chunks.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)

@@ -148,7 +148,7 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
     if others or len({(array.numblocks[0], is_counted(array)) for array in dasked}) > 1:
         dasked = [count_rows(array) for array in dasked]
     first = dasked[0]
-    chunks = first.chunks[0]
+    heights = first.chunks[0]
     named = list(zip((*tables, weights), (*names, "sample_weight"), strict=True))
     known = [
         (int(table.shape[0]), name)
@@ -158,19 +158,15 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
     # Others are compared with the inputs, where these are counted.
     known.sort(key=lambda one: one[1] != "X")
     for n_rows, name in known[1:]:
-        if n_rows != known[0][0]:
-            raise ValueError(
-                f"{known[0][1]} has {known[0][0]} rows and {name} has {n_rows}: pass the same "
-                "samples in both."
-            )
+        check.require_same_rows(n_rows, known[0][0], name, first=known[0][1])
 
     def place(table: Any) -> Any:
         if table is None:
             return None
         if not is_dask(table):
-            return da.from_array(np.asarray(table), chunks=(chunks, *np.shape(table)[1:]))
-        same = not is_counted(table) or table.chunks[0] == chunks
-        return table if same else table.rechunk({0: chunks})
+            return da.from_array(np.asarray(table), chunks=(heights, *np.shape(table)[1:]))
+        same = not is_counted(table) or table.chunks[0] == heights
+        return table if same else table.rechunk({0: heights})
 
     return [place(table) for table in tables], place(weights)
 

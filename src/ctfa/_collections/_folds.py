@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa._validation import chunks
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 Split = tuple[IntArray, IntArray]
@@ -159,10 +160,20 @@ class Classes:
                 role[train] = TRAIN
                 role[test] += TEST
                 ids = np.unique(ids * (TRAIN + TEST + 1) + role, return_inverse=True)[1]
-                _require_few(int(ids.max()) + 1, want.cv)
+                if ids.max() >= MOST_CLASSES:
+                    raise ValueError(
+                        f"the folds of cv={want.cv!r} divide the rows into more than "
+                        f"{MOST_CLASSES} classes that would be summed up one by one: use fewer "
+                        "folds."
+                    )
         first = np.unique(ids, return_index=True)[1]
         roles = {
-            purpose: np.array([_roles(train, test, first) for train, test in folds])
+            purpose: np.array(
+                [
+                    np.isin(first, train) * TRAIN + np.isin(first, test) * TEST
+                    for train, test in folds
+                ]
+            )
             for purpose, folds in splits.items()
         }
         if used is not None:
@@ -219,10 +230,7 @@ def _number(want: Wanted, n_rows: int) -> int:
     if want.lowered:
         number = min(number, max(2, n_rows // 2))
     if not 2 <= number <= n_rows // 2:
-        raise ValueError(
-            f"cv={want.cv!r} cannot split {n_rows} rows: two folds or more are needed, of two rows "
-            "or more each."
-        )
+        chunks.refuse_folds(want.cv, n_rows)
     return number
 
 
@@ -241,18 +249,6 @@ def _blocks_of(want: Wanted, n_rows: int) -> dict[str, Blocks]:
         )
         for fold, (first, behind) in enumerate(outer.stretches)
     }
-
-
-def _roles(train: IntArray, test: IntArray, rows: IntArray) -> IntArray:
-    return np.asarray(np.isin(rows, train) * TRAIN + np.isin(rows, test) * TEST)
-
-
-def _require_few(n_classes: int, cv: Any) -> None:
-    if n_classes > MOST_CLASSES:
-        raise ValueError(
-            f"the folds of cv={cv!r} divide the rows into more than {MOST_CLASSES} classes that "
-            "would be summed up one by one: use fewer folds."
-        )
 
 
 def positive(weights: FloatArray | None) -> BoolArray | None:

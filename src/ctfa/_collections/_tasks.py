@@ -46,7 +46,7 @@ class TaskCollection:
         """Put tables and ids in the same chunks."""
         data = Collection.of(X, y, sample_weight)
         chunks.require_one_target(data.widths[2])
-        return cls(data, _aligned_ids(data.tables[1], ids))
+        return cls(data, _with_ids(data.tables[1], ids)[1])
 
     @classmethod
     def of_rows(
@@ -98,7 +98,7 @@ class TaskCollection:
             before = None
             if n_dealt:
                 whose = (self.ids, data.weights)
-                before = _dask.in_turn(_arrivals_of, whose, told, arrived, _with_arrivals)
+                before = _dask.in_turn(_arrivals_of, whose, told, arrived, joined)
             tables = (self.ids, *data.tables[1:], data.weights, before)
             sums: Sums = _dask.add_chunks(ask, tables, told)
         else:
@@ -285,11 +285,6 @@ def _arrivals_of(told: tuple[int | None, Classes], ids: Any, weights: Any) -> Ar
     return dict(zip(names, counts, strict=True))
 
 
-def _with_arrivals(before: Arrived, more: Arrived) -> Arrived:
-    """All rows of each task that have come."""
-    return {**before, **{task: before.get(task, 0) + count for task, count in more.items()}}
-
-
 def read_codes(ids: Any, n_rows: int, start: int = 0) -> tuple[list[Any], IntArray]:
     """Distinct ids of a chunk, and which of them each row has."""
     check.refuse_mask(ids, "tasks")
@@ -361,18 +356,14 @@ def splits_of(fold: IntArray) -> list[Split]:
 def _aligned(X: Any, ids: Any) -> tuple[Any, Any, Any]:
     """Features and ids as Dask arrays in the same chunks, and the names of the features."""
     columns = X.columns if hasattr(X, "columns") else None
-    if _dask.is_dask(X):
-        array = _dask.as_array(X, "X")
-        return array, _aligned_ids(array, ids), columns
-    ids = _as_ids(ids)
-    (array, ids), _ = _dask.aligned((np.asarray(X), ids), None, ("X", "tasks"))
-    return array, ids, columns
+    array = _dask.as_array(X, "X") if _dask.is_dask(X) else np.asarray(X)
+    return *_with_ids(array, ids), columns
 
 
-def _aligned_ids(inputs: Any, ids: Any) -> Any:
-    """Ids of rows as a Dask array in the chunks of these."""
-    (_, placed), _ = _dask.aligned((inputs, _as_ids(ids)), None, ("X", "tasks"))
-    return placed
+def _with_ids(inputs: Any, ids: Any) -> tuple[Any, Any]:
+    """Inputs, and the ids of their rows, as Dask arrays in the same chunks."""
+    (placed, whose), _ = _dask.aligned((inputs, _as_ids(ids)), None, ("X", "tasks"))
+    return placed, whose
 
 
 def _as_ids(ids: Any) -> Any:

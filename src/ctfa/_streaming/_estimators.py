@@ -103,7 +103,7 @@ class Streaming:
             except Exception as error:  # of those who read it: a disk, a worker
                 error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
                 raise
-        chunks.require_any_piece(n_pieces)
+        chunks.refuse_unless(n_pieces, chunks.NO_PIECES)
         try:
             if not adding:
                 trial._require_known()
@@ -145,7 +145,7 @@ class Streaming:
         _require_complete(sums, data, targets)
         if known.folds and not adding:
             added = known.pieces.get(name_of(sums), ())
-            chunks.require_known_piece(bool(added))
+            chunks.refuse_unless(added, chunks.NOT_ONE_PIECE)
             if dealt.starts not in added:
                 dealt = known.deal(data, used, added[-1])
                 sums = data.sum_by(dealt.classes, digested=True)
@@ -200,7 +200,7 @@ def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> N
     first = sums.trouble[-1]
     if first is not None:
         chunks.refuse_streamed_gaps("y", first.row, f"target {targets.names[first.column]!r}")
-    chunks.require_rows_in_piece(sums.n_samples)
+    chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
 
 
 class StreamingTargets(Streaming):
@@ -417,7 +417,7 @@ class StreamingTasks(Streaming):
             known = TaskSums.begin(sum(data.data.widths), folds)
         chunks.require_same_folds(known.folds, folds)
         sums = known.sums_of(data) if adding else known.sums_of_known(data)
-        chunks.require_rows_in_piece(sums.n_samples)
+        chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
         self._sums = known.plus(sums) if adding else known.minus(sums)
 
     def _read_rows(self, piece: Piece, *, reset: bool) -> TaskCollection:

@@ -52,11 +52,10 @@ def _require_possible(before: Moments, gone: Moments, after: Moments) -> None:
         rest = (before.cross - gone.cross) / np.outer(scale, scale)
         shift = np.sqrt(before.weight) * (before.mean - gone.mean)
         same = (np.abs(rest) <= np.maximum(slack[:, None], slack)).all()
-        if not same or (np.abs(shift) > 1e-6 * np.maximum(length, floor)).any():
-            raise ValueError(chunks.NOT_ADDED)
+        near = (np.abs(shift) <= 1e-6 * np.maximum(length, floor)).all()
+        chunks.refuse_unless(same and near, chunks.NOT_ADDED)
         return
-    if after.weight <= ROUNDING * before.weight:
-        raise ValueError(chunks.NOT_ADDED)
+    chunks.refuse_unless(after.weight > ROUNDING * before.weight, chunks.NOT_ADDED)
     rest[np.diag_indices_from(rest)] += slack
     try:
         np.linalg.cholesky(rest)

@@ -184,7 +184,9 @@ class RunningSums:
             fold = np.arange(n_keys) // slower % number
             together = _joined(np.bincount(fold, weights=held, minlength=number))
             n_folds = int(together.max()) + 1
-            chunks.require_folds_held(n_folds, number, self.n_rows, purpose)
+            # Folds that choose a limit may be joined, as long as there are two.
+            if n_folds < 2 or (purpose != "limit" and n_folds < number):
+                chunks.refuse_folds(number, self.n_rows)
             roles[purpose] = np.where(together[fold] == np.arange(n_folds)[:, None], TEST, TRAIN)
         return roles
 
@@ -243,7 +245,7 @@ class TaskSums:
         if not self.n_dealt:
             return sums
         times = (self.pieces or {}).get(name_of(sums), ())
-        chunks.require_known_piece(bool(times))
+        chunks.refuse_unless(times, chunks.NOT_ONE_PIECE)
         before = dict(zip(_tasks_of(sums), times[-1], strict=True))
         return data.sums(self.n_dealt, {**self.arrived, **before}, digested=True)
 
@@ -354,7 +356,8 @@ def _without_piece(known: Pieces, sums: Sums, dealt: tuple[int, ...] | None) -> 
         return pieces | ({name: tuple(left)} if left else {})
     name = _name_by_sums(sums)
     times = known.get(name)
-    chunks.require_not_forgotten(times != () and SLICE + name not in known)
+    is_there = times != () and SLICE + name not in known
+    chunks.refuse_unless(is_there, chunks.GONE_ALREADY)
     if times is None:
         return _youngest({**known, SLICE + name: ()})
     return {**known, name: times[1:]}

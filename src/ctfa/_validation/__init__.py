@@ -38,7 +38,6 @@ from ctfa._validation.data import (
     read_vector,
     read_weights,
     refuse_for_target_weight,
-    refuse_weighed_gaps,
     require_finite_own,
     require_finite_prediction,
     require_given,

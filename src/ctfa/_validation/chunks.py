@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import validate_data
 
 from ctfa._validation.data import Targets, read_target_weight, require_same_targets
-from ctfa._validation.numbers import are_moderate, column_name, require_plain_numbers
+from ctfa._validation.numbers import are_moderate, column_name, require_plain_numbers, reshape
 from ctfa._validation.own import is_column
 from ctfa.core.moments import DOUBTFUL_SQUARE
 from ctfa.core.types import FloatArray
@@ -28,6 +28,22 @@ NOT_ADDED = (
     "the rows to forget are not among those that were added: without them sums of squares would "
     "be those of no data. Give rows as they were added, with the same weights and baseline."
 )
+NO_PIECES = "the iterable of pieces gave none: an iterator can be used once; make it anew."
+NO_ROWS = "it has no rows that count: leave it out."
+NOT_ONE_PIECE = (
+    "these rows were not added as one piece, so it is not known which fold each of them is in: "
+    "forget pieces as they came (the same rows in the same order, with the same weights and "
+    "baseline; a Dask collection in the same chunks), or use a number for max_loss (no folds) from "
+    "the start."
+)
+GONE_ALREADY = (
+    "these rows were forgotten already and not added again since. If they came again in other "
+    "pieces, forget them in those."
+)
+NO_WEIGHT = (
+    "sample_weight is zero for every row, so nothing is left to judge: give the rows that count a "
+    "positive weight."
+)
 #: What a piece may be called by.
 PIECES = (
     "(X, y), (X, y, sample_weight), or a dictionary of these and of what else partial_fit takes"
@@ -36,6 +52,12 @@ PIECES_OF_TASKS = (
     "(X, y, tasks), (X, y, tasks, sample_weight), or a dictionary of these (X with a column of "
     "tasks: (X, y) and tasks= beside the iterable)"
 )
+
+
+def refuse_unless(holds: Any, fault: str) -> None:
+    """Refuse data in the words of the fault."""
+    if not holds:
+        raise ValueError(fault)
 
 
 def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
@@ -65,9 +87,7 @@ def require_two_dimensions(table: Any, what: str) -> None:
     if table.ndim != 2:
         # The first words are scikit-learn's, which its users may look for.
         raise ValueError(
-            f"Expected 2D array, got 1D array instead: {what} has one dimension. Reshape your data "
-            f"with {what}.reshape(-1, 1) if it is a single feature, {what}.reshape(1, -1) if it is "
-            "a single row."
+            f"Expected 2D array, got 1D array instead: {what} has one dimension. {reshape(what)}"
         )
 
 
@@ -132,15 +152,6 @@ def require_all_rows(n_read: int, n_known: int | None) -> None:
         raise RuntimeError(
             f"X has {n_known} rows and {n_read} were read: a chunk did not hold what the "
             "collection says, or changed meanwhile. Nothing was fitted; mend the chunks' sizes."
-        )
-
-
-def require_some_weight(*, has_weight: bool) -> None:
-    """Refuse a score of rows that all have weight zero."""
-    if not has_weight:
-        raise ValueError(
-            "sample_weight is zero for every row, so nothing is left to judge: give the rows that "
-            "count a positive weight."
         )
 
 
@@ -292,13 +303,12 @@ def require_same_folds(folds: Mapping[str, int], wanted: Mapping[str, Any]) -> N
             )
 
 
-def require_folds_held(n_folds: int, number: int, n_rows: int, purpose: str) -> None:
-    """Refuse folds of less than two rows; those that choose a limit may be joined."""
-    if n_folds < 2 or (purpose != "limit" and n_folds < number):
-        raise ValueError(
-            f"cv={number} cannot split {n_rows} rows: two folds or more are needed, of two rows "
-            "or more each."
-        )
+def refuse_folds(cv: Any, n_rows: int) -> NoReturn:
+    """Refuse folds of less than two rows."""
+    raise ValueError(
+        f"cv={cv!r} cannot split {n_rows} rows: two folds or more are needed, of two rows or more "
+        "each."
+    )
 
 
 def read_columns(estimator: Any, width: int, labels: Any, *, reset: bool) -> None:
@@ -373,40 +383,6 @@ def read_piece_names(piece: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def _pieces_like(names: Sequence[str]) -> str:
     return PIECES_OF_TASKS if "tasks" in names else PIECES
-
-
-def require_any_piece(n_pieces: int) -> None:
-    """Refuse an iterable that gave nothing."""
-    if not n_pieces:
-        raise ValueError(
-            "the iterable of pieces gave none: an iterator can be used once; make it anew."
-        )
-
-
-def require_rows_in_piece(n_rows: int) -> None:
-    """Refuse a piece without rows that count."""
-    if n_rows < 1:
-        raise ValueError("it has no rows that count: leave it out.")
-
-
-def require_known_piece(is_known: bool) -> None:
-    """Refuse rows that folds cannot be freed of."""
-    if not is_known:
-        raise ValueError(
-            "these rows were not added as one piece, so it is not known which fold each of them "
-            "is in: forget pieces as they came (the same rows in the same order, with the same "
-            "weights and baseline; a Dask collection in the same chunks), or use a number for "
-            "max_loss (no folds) from the start."
-        )
-
-
-def require_not_forgotten(is_there: bool) -> None:
-    """Refuse rows that went already."""
-    if not is_there:
-        raise ValueError(
-            "these rows were forgotten already and not added again since. If they came again in "
-            "other pieces, forget them in those."
-        )
 
 
 def require_more_rows_than(n_rows: int, n_held: int) -> None:

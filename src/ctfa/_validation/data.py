@@ -375,11 +375,11 @@ def require_given(y: Any, what: str) -> None:
         )
 
 
-def require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
+def require_same_rows(n_rows: int, n_samples: int | None, what: str, *, first: str = "X") -> None:
     """Refuse tables of different numbers of rows."""
     if n_samples is not None and n_rows != n_samples:
         raise ValueError(
-            f"X has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
+            f"{first} has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
         )
 
 
@@ -409,34 +409,32 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
     return targets._replace(weights=None if is_same else relative / relative.mean())
 
 
-def refuse_for_target_weight(targets: Targets, aggregator: Any, aggregate: str = "mean") -> None:
-    """Refuse options that would not honour weights, where there are any."""
+def refuse_for_target_weight(
+    targets: Targets, aggregator: Any, aggregate: str | None = None
+) -> None:
+    """Refuse options that would not honour weights, where there are any.
+
+    ``aggregate`` is how targets with inputs of their own are; None where they share them.
+    """
     if targets.weights is None:
         return
+    is_correlation = isinstance(aggregator.order, str) and aggregator.order == "correlation"
     for is_given, option, instead in (
         (
-            aggregate != "mean" and aggregator.solver == "ridge",
+            aggregate not in (None, "mean") and aggregator.solver == "ridge",
             f"aggregate={aggregate!r} with solver='ridge'",
             "aggregate='mean' or solver='ols'",
         ),
         (aggregator.flip, "flip=True", "flip=False"),
         (aggregator.guard is not None, f"guard={aggregator.guard!r}", "guard=None"),
-        (
-            isinstance(aggregator.order, str) and aggregator.order == "correlation",
-            "order='correlation'",
-            "order='given'",
-        ),
+        (is_correlation, "order='correlation'", "order='given'"),
     ):
         if is_given:
             raise ValueError(
                 f"target_weight was given but {option} counts every target alike: use {instead}, "
                 "or leave the weights out."
             )
-
-
-def refuse_weighed_gaps(targets: Targets) -> None:
-    """Refuse gaps in weighed targets that share their inputs."""
-    if targets.weights is not None and np.isnan(targets.values).any():
+    if aggregate is None and np.isnan(targets.values).any():
         raise ValueError(
             "target_weight was given but y contains missing values, and groups of targets with "
             "shared inputs and gaps count every target alike: fill the gaps, leave the weights "

@@ -15,6 +15,8 @@ from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 #: What to do about missing values.
 FILL = "fill the gaps or drop those rows or columns first"
+#: What to do about whole numbers that float64 would round.
+ROUNDED = "subtract a constant first, or use other units; leave it out if it is a label"
 #: Numbers beyond these overflow or vanish when products of sums of squares are taken.
 LARGEST, SMALLEST = 1e70, 1e-70
 #: Up to here float64 has every whole number.
@@ -49,11 +51,7 @@ def explained(
     message = str(error)
     if message.startswith("Expected 2D array"):
         first_words = message.partition(":")[0]  # without the numbers that follow
-        return kind(
-            f"{first_words}: {what} has shape {np.shape(data)}. Reshape your data with "
-            f"{what}.reshape(-1, 1) if it is a single feature, {what}.reshape(1, -1) if it is a "
-            "single row."
-        )
+        return kind(f"{first_words}: {what} has shape {np.shape(data)}. {reshape(what)}")
     if has_layout and "dim 3" in message:
         return kind(
             f"{what} has shape {np.shape(data)}, and a table is needed: X, layout = "
@@ -68,6 +66,14 @@ def explained(
         if clue in message:
             return kind(f"{what} cannot be used ({message.rstrip('.')}): {advice}.")
     return kind(message)
+
+
+def reshape(what: str) -> str:
+    """How a vector becomes a table."""
+    return (
+        f"Reshape your data with {what}.reshape(-1, 1) if it is a single feature, "
+        f"{what}.reshape(1, -1) if it is a single row."
+    )
 
 
 def column_name(column: int, names: Sequence[Any] | None) -> str:
@@ -164,7 +170,7 @@ def require_plain_numbers(
     what: str,
     *,
     dates: str = "such as the year, the month or the hours since a start",
-    rounded: str = "subtract a constant first, or use other units; leave it out if it is a label",
+    rounded: str = ROUNDED,
 ) -> None:
     """Refuse what would silently become other numbers, with advice on each.
 
@@ -178,11 +184,7 @@ def require_plain_numbers(
     refuse_rounded(data, what, rounded)
 
 
-def refuse_rounded(
-    data: Any,
-    what: str,
-    advice: str = "subtract a constant first, or use other units; leave it out if it is a label",
-) -> None:
+def refuse_rounded(data: Any, what: str, advice: str = ROUNDED) -> None:
     """Refuse whole numbers of data in memory that float64 would round."""
     for values in _whole_numbers(data):
         far = values[(values > EXACT) | (values < -EXACT)].tolist()

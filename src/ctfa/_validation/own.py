@@ -33,15 +33,12 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
             "layout has rows of different lengths: give every target as many slots, with -1 for "
             "one that it does not have."
         ) from error
-    if table.ndim == 0:
-        raise ValueError(
-            f"layout is of type {type(layout).__name__}: give a table of columns, one row for each "
-            "target and one column for each slot (ctfa.multi_input_layout makes one from an array)."
-        )
     if table.ndim != 2 or not table.size:
+        kind = f"is of type {type(layout).__name__}" if table.ndim == 0 else ""
         raise ValueError(
-            f"layout has shape {table.shape}: give a table of columns, one row for each target and "
-            "one column for each slot (ctfa.multi_input_layout makes one from an array)."
+            f"layout {kind or f'has shape {table.shape}'}: give a table of columns, one row for "
+            "each target and one column for each slot (ctfa.multi_input_layout makes one from an "
+            "array)."
         )
     if table.shape[0] != n_targets:
         raise ValueError(
