@@ -6,6 +6,7 @@ And how good they are: R2 of predictions, chunk by chunk.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import warnings
 from collections.abc import Callable
@@ -66,7 +67,8 @@ def _lazily(
         }
     if _dask.is_frame(data) and not known:
         # What is made up has marks of missing values in columns that may hold any.
-        trial = _try(method, data._meta_nonempty.ffill(), {})
+        utils = importlib.import_module("dask.dataframe.utils")
+        trial = _try(method, utils.meta_nonempty(utils.make_meta(data)).ffill(), {})
         if hasattr(trial, "iloc"):
             empty = trial.iloc[:0]
             return data.map_partitions(_of_partition, method, empty, meta=empty)

@@ -100,7 +100,7 @@ def _guarded(array: Any, what: str) -> Any:
     What an array says of itself is refused at once; what a chunk is instead, when it is there.
     """
     chunks.refuse_kind(array.dtype, what)
-    meta = array._meta
+    meta = importlib.import_module("dask.array.utils").meta_from_array(array)
     kind = np.dtype(np.float64) if array.dtype.kind in "OSU" else array.dtype
     if isinstance(meta, np.ndarray):  # a mask is refused, and not handed on
         meta = np.empty((0,) * array.ndim, dtype=kind)

@@ -24,6 +24,7 @@ from ctfa._collections import (
 from ctfa._streaming._sums import RunningSums, TaskSums, name_of
 from ctfa._threads import one_thread
 from ctfa._validation import chunks
+from ctfa._validation.numbers import column_name
 from ctfa.core.types import IntArray
 
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
@@ -194,8 +195,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
 def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> None:
     first = sums.trouble[1]
     if first is not None:
-        names = data.input_names
-        name = str(first.column) if names is None else repr(str(names[first.column]))
+        name = column_name(first.column, data.input_names)
         chunks.refuse_streamed_gaps("X", first.row, f"column {name}")
     first = sums.trouble[-1]
     if first is not None:

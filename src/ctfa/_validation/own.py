@@ -110,12 +110,22 @@ def require_series(
 
     ``where`` names the rows if they are not all: "the training rows of fold 2 of cv".
     """
-    rows = _count(series)
     inputs = series.has.sum(axis=1)
-    _require_inputs(inputs, names)
-    _require_any_value(series, names, where)
-    spent = _spent_on_baseline(series)
-    needed = np.full(rows.size, 2 + spent) if fewest is None else inputs + fewest + spent
+    none = np.flatnonzero(inputs == 0)
+    if none.size:
+        raise ValueError(
+            f"target {names[int(none[0])]!r} has no input with a single value: every target needs "
+            "one."
+        )
+    place = f"in {where} " if where else ""
+    unseen = np.flatnonzero(np.isnan(series.values[:, -1]).all(axis=1))
+    if unseen.size:
+        folds = "use another cv, or " if where else ""
+        raise ValueError(
+            f"{place}target {first_of(unseen, names)} is never observed (all NaN), and there is "
+            f"nothing to learn from: {folds}leave it out, of y and of the layout."
+        )
+    rows, needed = _rows_of(series, fewest)
     short = np.flatnonzero(rows < needed)
     if not short.size:
         return
@@ -128,7 +138,7 @@ def require_series(
     folds = "another cv, " if where else ""
     count = "1 row" if rows[task] == 1 else f"{rows[task]} rows"
     raise ValueError(
-        f"{_in(where)}target {first_of(short, names)} has {count} in which it and its "
+        f"{place}target {first_of(short, names)} has {count} in which it and its "
         f"{inputs[task]} inputs are all observed, and {needed[task]} are needed: use {folds}"
         f"{way_out}, or leave it out."
     )
@@ -154,15 +164,8 @@ def warn_if_own_inputs_are_doubtful(series: Series, names: Sequence[str]) -> Non
 
 def enough_rows(series: Series, fewest: int | None) -> bool:
     """Whether every task has as many complete rows as its fit needs."""
-    rows = _count(series)
-    needed = 2 if fewest is None else series.has.sum(axis=1) + fewest
-    return bool((rows >= needed + _spent_on_baseline(series)).all())
-
-
-def _spent_on_baseline(series: Series) -> int:
-    """Rows that a baseline uses up: with gaps, too, where fits do not count them."""
-    factored = series.factored_baseline
-    return 0 if factored is None else factored.rank
+    rows, needed = _rows_of(series, fewest)
+    return bool((rows >= needed).all())
 
 
 def complete_rows(series: Series) -> BoolArray:
@@ -175,11 +178,17 @@ def complete_rows(series: Series) -> BoolArray:
     return complete
 
 
-def _count(series: Series) -> IntArray:
-    """Complete rows of each task, or how many they stand for."""
-    complete = complete_rows(series)
+def _rows_of(series: Series, fewest: int | None) -> tuple[IntArray, IntArray]:
+    """Complete rows of each task, or how many they stand for, and how many its fit needs.
+
+    These are ``fewest`` more than inputs, None for penalised fits; and what a baseline uses up,
+    with gaps, too, where fits do not count it.
+    """
     each = np.ones(series.n_rows) if series.counts is None else series.counts
-    return np.asarray(np.round(complete @ each), dtype=np.intp)
+    rows = np.asarray(np.round(complete_rows(series) @ each), dtype=np.intp)
+    needed = np.full(rows.size, 2) if fewest is None else series.has.sum(axis=1) + fewest
+    factored = series.factored_baseline
+    return rows, needed + (0 if factored is None else factored.rank)
 
 
 def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
@@ -198,11 +207,11 @@ def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
 
 def warn_if_series_are_short(series: Series, names: Sequence[str], fewest: int) -> None:
     """Say that some target has too few rows for least squares, and what is used in its place."""
-    rows, inputs = _count(series), series.has.sum(axis=1)
-    short = np.flatnonzero(rows < inputs + fewest + _spent_on_baseline(series))
-    task = int(short[0])
+    rows, needed = _rows_of(series, fewest)
+    short = np.flatnonzero(rows < needed)
+    task, n_inputs = int(short[0]), int(series.has[short[0]].sum())
     warnings.warn(
-        f"target {first_of(short, names)} has {rows[task]} rows in which it and its {inputs[task]} "
+        f"target {first_of(short, names)} has {rows[task]} rows in which it and its {n_inputs} "
         "inputs are all observed: least squares leaves too few degrees of freedom for the noise. "
         "Ridge regression is used in its place, with penalties by generalised cross-validation.",
         RuntimeWarning,
@@ -255,29 +264,6 @@ def _named(table: Any, names: Any) -> Any:
             raise ValueError(f"layout names column {name!r}, which X does not have.")
         found[place] = position[key]
     return found
-
-
-def _in(where: str) -> str:
-    return f"in {where} " if where else ""
-
-
-def _require_any_value(series: Series, names: Sequence[str], where: str) -> None:
-    unseen = np.flatnonzero(np.isnan(series.values[:, -1]).all(axis=1))
-    if unseen.size:
-        folds = "use another cv, or " if where else ""
-        raise ValueError(
-            f"{_in(where)}target {first_of(unseen, names)} is never observed (all NaN), and "
-            f"there is nothing to learn from: {folds}leave it out, of y and of the layout."
-        )
-
-
-def _require_inputs(inputs: IntArray, names: Sequence[str]) -> None:
-    none = np.flatnonzero(inputs == 0)
-    if none.size:
-        raise ValueError(
-            f"target {names[int(none[0])]!r} has no input with a single value: every target needs "
-            "one."
-        )
 
 
 class Tasks(NamedTuple):
