@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
 from ctfa._collections import _collection
-from ctfa._streaming import RunningSums, _known
+from ctfa._streaming import RunningSums, _sums
 from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
 from ctfa.datasets import make_paper_synthetic
@@ -449,7 +449,7 @@ def test_without_folds_no_piece_goes_twice(tmp_path):
 
 
 def test_the_oldest_pieces_are_let_go(monkeypatch):
-    monkeypatch.setattr(_known, "MOST_KNOWN", 3)
+    monkeypatch.setattr(_sums, "MOST_KNOWN", 3)
     model = CTFARegressor(targets=FIXED).partial_fit(pieces(cut(600, range(0, 500, 100)), X, Y))
     assert len(model._sums.pieces) == 3
     model.forget(X[501:], Y[501:])

@@ -6,7 +6,7 @@ fits, regressors that are no least squares) is asked of the rows themselves, whi
 to ``ROWS_LIMIT``.
 """
 
-from ctfa._collections._blocks import TEST, TRAIN
+from ctfa._collections._answers import answers_lazily, r2_of_collection
 from ctfa._collections._collection import (
     OF_SUMS,
     ROWS_LIMIT,
@@ -21,10 +21,8 @@ from ctfa._collections._collection import (
 )
 from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._devices import is_foreign, to_numpy
-from ctfa._collections._folds import Classes, Wanted, positive
-from ctfa._collections._lazy import answers_lazily
-from ctfa._collections._scores import r2_of_collection
-from ctfa._collections._summing import Sums
+from ctfa._collections._folds import TEST, TRAIN, Classes, Wanted, positive
+from ctfa._collections._summing import Sums, joined
 from ctfa._collections._tasks import (
     TaskCollection,
     TaskSample,
@@ -38,39 +36,3 @@ from ctfa._collections._tasks import (
     splits_of,
     stand_in_tasks,
 )
-
-__all__ = [
-    "OF_SUMS",
-    "ROWS_LIMIT",
-    "SUMS_LIMIT",
-    "TEST",
-    "TRAIN",
-    "Classes",
-    "Collection",
-    "Read",
-    "Rows",
-    "Sums",
-    "TaskCollection",
-    "TaskSample",
-    "Wanted",
-    "answers_lazily",
-    "apart",
-    "as_array_of",
-    "compute",
-    "deal_tasks",
-    "few_for_many",
-    "is_collection",
-    "is_dask",
-    "is_foreign",
-    "is_lazy",
-    "learns_from_sums",
-    "means_of_strangers",
-    "positive",
-    "predict_tasks",
-    "r2_of_collection",
-    "r2_of_tasks",
-    "splits_of",
-    "stand_in",
-    "stand_in_tasks",
-    "to_numpy",
-]

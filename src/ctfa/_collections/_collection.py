@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import reduce
+from dataclasses import dataclass, replace
 from operator import add
 from typing import Any, NamedTuple
 
@@ -14,12 +14,11 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
-from ctfa._collections._digits import Digits
 from ctfa._collections._folds import Classes, Wanted, positive
-from ctfa._collections._summing import Sums, magnitude, sum_up
-from ctfa._collections._tables import read_lazy_weights, read_table, require_tables
+from ctfa._collections._summing import Digits, Sums, magnitude, sum_up
 from ctfa._threads import one_thread
-from ctfa.core.stand_ins import stacked
+from ctfa._validation import chunks
+from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import FloatArray, IntArray
 
 #: Bytes of rows that are gathered into memory for what sums cannot answer.
@@ -45,7 +44,10 @@ OF_SUMS = (LinearRegression, Ridge, Lasso, ElasticNet)
 
 def is_collection(*data: Any) -> bool:
     """Whether any of these is Dask's, or an array of another library than numpy."""
-    return any(_dask.is_dask(one) or is_foreign(one) for one in data)
+    return any(
+        type(one) is not np.ndarray and one is not None and (_dask.is_dask(one) or is_foreign(one))
+        for one in data
+    )
 
 
 def learns_from_sums(regressor: Any) -> bool:
@@ -103,7 +105,12 @@ class Collection:
         named = (baseline, X, Y)
         names = ("baseline", "X", "y")
         tables = tuple(map(read_table, named, names))
-        require_tables(tables, names, tuple(map(_names, named)))
+        chunks.require_two_dimensions(tables[1], "X")
+        for position in (1, 2, 0):
+            if tables[position] is not None and tables[position].ndim == 2:
+                chunks.require_some_columns(int(tables[position].shape[1]), names[position])
+        for data, name in zip(named, names, strict=True):
+            chunks.require_unique_labels(_names(data), name)
         if not any(map(_dask.is_dask, (*named, sample_weight))):
             n_rows = tables[1].shape[0]
             for table, name in zip(tables, names, strict=True):
@@ -111,19 +118,12 @@ class Collection:
                     check.require_same_rows(table.shape[0], n_rows, name)
             weights = check.read_weights(to_numpy(sample_weight), n_rows)
             return cls(tables, weights, given, is_lazy=False, gaps=gaps)
-        placed, weights = _dask.aligned(tables, read_lazy_weights(sample_weight), names)
+        placed, weights = _dask.aligned(tables, _lazy_weights(sample_weight), names)
         return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
-
-    def sums(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
-        """Sum up all rows by their classes, in one pass; refuse numbers that are none."""
-        sums, classes = self.look(wanted, groups)
-        self.refuse(sums)
-        check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
-        return sums, classes
 
     def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
         """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
-        self._require_small(wanted)
+        chunks.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
         classes = self.classes(wanted, groups)
         return self._summed(classes), classes
 
@@ -136,9 +136,10 @@ class Collection:
     def _summed(self, classes: Classes, *, digested: bool = False) -> Sums:
         if not self.is_lazy:
             with one_thread(*(table.shape for table in self.tables if table is not None)):
-                return sum_up(self.tables, self.weights, 0, classes, digested=digested)
+                parts = classes.parts(self.n_rows)
+                return sum_up(self.tables, self.weights, 0, parts, digested=digested)
         sums = _dask.sum_chunks(self.tables, self.weights, classes, digested=digested)
-        check.require_all_rows(sums.n_rows, classes.n_rows)
+        chunks.require_all_rows(sums.n_rows, classes.n_rows)
         return sums
 
     def read_or_gather(
@@ -159,14 +160,16 @@ class Collection:
         if needs_rows is None and self._is_wide(wanted):
             needs_rows = "a table of more columns than rows"
         if needs_rows is None:
-            sums, classes = self.sums(wanted, groups)
+            sums, classes = self.look(wanted, groups)
+            self.refuse(sums)
+            chunks.require_some_rows(sums.n_samples)
             if self._has_gaps(sums):
                 needs_rows = f"a {'table' if self.gaps else 'target'} with missing values"
             elif self._is_better_by_rows(sums, together):
                 needs_rows = "a table of columns that nearly depend on each other"
             else:
                 found = self.stand_in(sums, classes, together)
-                check.tell_input_names(estimator, self.widths[1], self.input_names)
+                chunks.tell_input_names(estimator, self.widths[1], self.input_names)
                 return Read(found, None)
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
@@ -215,7 +218,7 @@ class Collection:
         self._require_room(n_columns, why, instead)
         if not self.is_lazy:
             return Rows(*map(to_numpy, self.given))
-        return Rows(*_dask.gather(self.given))
+        return Rows(*_dask.compute(*self.given))
 
     def rows_of(
         self, function: Callable[..., FloatArray], width: int, why: str, instead: str
@@ -224,7 +227,8 @@ class Collection:
         self._require_room(width, why, instead)
         if not self.is_lazy:
             return function(*(None if t is None else np.asarray(to_numpy(t)) for t in self.tables))
-        return np.asarray(_dask.compute(_dask.chunkwise(function, self.tables, width)))
+        ask = functools.partial(_dask.refusing, function)
+        return np.asarray(_dask.compute(_dask.of_chunks(ask, self.tables, np.empty((0, width)))))
 
     def has_room_for(self, n_columns: int) -> bool:
         """Whether so many columns of all rows are gathered without being asked."""
@@ -232,11 +236,7 @@ class Collection:
 
     def has_room_for_sums(self, wanted: Sequence[Wanted]) -> bool:
         """Whether the sums in these folds stay small."""
-        try:
-            self._require_small(wanted)
-        except ValueError:
-            return False
-        return True
+        return chunks.size_of_sums(sum(self.widths), _n_classes(wanted)) <= SUMS_LIMIT
 
     def weights_in_memory(self) -> FloatArray | None:
         """Weights of all rows."""
@@ -262,7 +262,7 @@ class Collection:
             n_rows = int(self.tables[1].shape[0]) if _dask.is_counted(self.tables[1]) else None
         if n_rows is None or not wanted:
             return Classes.one(n_rows)
-        check.require_some_rows(n_rows)
+        chunks.require_some_rows(n_rows)
         used = positive(self.weights_in_memory())
         return Classes.of(wanted, n_rows, used, _labels(groups))
 
@@ -278,7 +278,7 @@ class Collection:
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
         for part, what, labels in zip(size, whats, names, strict=True):
-            check.require_moderate(part, what, labels)
+            chunks.require_moderate(part, what, labels)
 
     def _has_gaps(self, sums: Sums) -> bool:
         return sums.has_gaps or (self.gaps and sums.trouble[1] is not None)
@@ -286,15 +286,14 @@ class Collection:
     def _is_wide(self, wanted: Sequence[Wanted]) -> bool:
         """Whether sums do not fit where the rows do."""
         n_columns = sum(self.widths)
-        if check.size_of_sums(n_columns, _n_classes(wanted)) <= SUMS_LIMIT:
-            return False
-        return self.n_rows <= n_columns and self.has_room_for(n_columns)
-
-    def _require_small(self, wanted: Sequence[Wanted]) -> None:
-        check.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
+        return (
+            not self.has_room_for_sums(wanted)
+            and self.n_rows <= n_columns
+            and self.has_room_for(n_columns)
+        )
 
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
-        check.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
+        chunks.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
 
 
 def stand_in(
@@ -310,14 +309,23 @@ def stand_in(
 
     That is asked of all inputs, or of those that are in fits ``together``.
     """
-    numbers = sorted(sums.classes)
     if sums.are_moments:
         digits = Digits.of(sums.total, widths, together)
         if digits.are_doubtful:
-            check.warn_if_sums_are_doubtful(digits.inputs, digits.targets, digits.offset)
-    parts = [sums.classes[number].stand_ins() for number in numbers]
-    rows, counts, weights = stacked(parts)
-    of_row = np.repeat(numbers, [len(part.rows) for part in parts])
+            chunks.warn_if_sums_are_doubtful(digits.inputs, digits.targets, digits.offset)
+    numbers = np.array(sorted(sums.classes), dtype=np.intp)
+    parts = [sums.classes[number] for number in numbers.tolist()]
+    sample, values, of_row = stand_ins_of(parts, widths, weighed=weighed)
+    folds = classes.folds(numbers[of_row])
+    return replace(sample, folds=folds), targets._replace(values=values)
+
+
+def stand_ins_of(
+    parts: Sequence[Summary], widths: tuple[int, int, int], *, weighed: bool
+) -> tuple[check.Sample, FloatArray, IntArray]:
+    """Rows that stand in for those of each part: inputs, targets, and which part each is of."""
+    each = [part.stand_ins() for part in parts]
+    rows, counts, weights = stacked(each)
     n_baseline, n_inputs, _ = widths
     baseline, inputs, values = np.split(rows, [n_baseline, n_baseline + n_inputs], axis=1)
     plain = bool((counts == 1.0).all())
@@ -327,20 +335,33 @@ def stand_in(
         None,
         np.ascontiguousarray(baseline) if n_baseline else None,
         None if plain else counts,
-        classes.folds(of_row),
     )
-    return sample, targets._replace(values=np.ascontiguousarray(values))
+    of_row = np.repeat(np.arange(len(each)), [len(part.rows) for part in each])
+    return sample, np.ascontiguousarray(values), of_row
 
 
 def few_for_many(
     sample: check.Sample, targets: check.Targets, sample_weight: Any, wanted: Sequence[Wanted]
 ) -> tuple[check.Sample, check.Targets]:
     """Rows of a fit in memory; where they are many, few that stand in for them and decide alike."""
-    with one_thread(sample.inputs.shape, targets.values.shape):
-        found = _sums_of_many(sample, targets, sample_weight, wanted)
-    if found is None:
+    n_rows, n_inputs = sample.inputs.shape
+    n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
+    widths = (n_baseline, n_inputs, targets.values.shape[1])
+    # What folds divide rows into at least: few rows are told by that alone.
+    n_folds = max((want.cv for want in wanted if isinstance(want.cv, int)), default=1)
+    if n_rows < MANY * n_folds * (sum(widths) + 1):
         return sample, targets
-    sums, classes, widths = found
+    # Folds that cannot be are the fit's to refuse.
+    if not all(want.can_be(n_rows) for want in wanted):
+        return sample, targets
+    classes = Classes.of(wanted, n_rows, None, None)
+    size = 8 * classes.n_classes * sum(widths) ** 2
+    if n_rows < MANY * classes.n_classes * (sum(widths) + 1) or size > FEW_LIMIT:
+        return sample, targets
+    with one_thread(sample.inputs.shape, targets.values.shape):
+        sums = _sums_of_many(sample, targets, sample_weight, classes)
+    if any(sums.trouble):
+        return sample, targets
     with one_thread((sum(widths), sum(widths))):
         digits = Digits.of(sums.total, widths, None)
         if min(digits.inputs, digits.targets) <= CLEAR or digits.offset >= NEAR:
@@ -349,33 +370,20 @@ def few_for_many(
 
 
 def _sums_of_many(
-    sample: check.Sample, targets: check.Targets, sample_weight: Any, wanted: Sequence[Wanted]
-) -> tuple[Sums, Classes, tuple[int, int, int]] | None:
-    """Sums of rows in memory, and of how many columns; None where these are few, or have gaps."""
-    n_rows, n_inputs = sample.inputs.shape
-    n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
-    widths = (n_baseline, n_inputs, targets.values.shape[1])
-    # Folds that cannot be are the fit's to refuse.
-    if not all(want.can_be(n_rows) for want in wanted):
-        return None
-    classes = Classes.of(wanted, n_rows, None, None)
-    n_columns = sum(widths)
-    if n_rows < MANY * classes.n_classes * (n_columns + 1):
-        return None
-    if 8 * classes.n_classes * n_columns**2 > FEW_LIMIT:
-        return None
+    sample: check.Sample, targets: check.Targets, sample_weight: Any, classes: Classes
+) -> Sums:
+    """Sums of rows in memory, some at once."""
     weights = check.read_weights(sample_weight, sample.n_given)
     if weights is not None and sample.used is not None:
         weights = weights[sample.used]
-    tables = (sample.baseline, sample.inputs, targets.values)
+    tables = (sample.baseline, sample.inputs, targets.values, weights)
     parts = []
-    for start in range(0, n_rows, ROWS_AT_ONCE):
+    for start in range(0, len(sample.inputs), ROWS_AT_ONCE):
         here = slice(start, start + ROWS_AT_ONCE)
-        rows = [None if table is None else table[here] for table in tables]
-        own = classes.of_rows(start, len(sample.inputs[here]))
-        parts.append(sum_up(rows, None if weights is None else weights[here], start, own))
-    sums = reduce(add, parts)
-    return None if any(sums.trouble) else (sums, classes, widths)
+        *rows, own = (None if table is None else table[here] for table in tables)
+        n_rows = len(sample.inputs[here])
+        parts.append(sum_up(rows, own, start, classes.of_rows(start, n_rows).parts(n_rows)))
+    return functools.reduce(add, parts)
 
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:
@@ -403,4 +411,42 @@ def _labels(groups: Any) -> Any:
     """Labels of the rows, in memory."""
     if groups is None:
         return None
-    return np.asarray(_dask.gather([groups])[0] if _dask.is_dask(groups) else to_numpy(groups))
+    return np.asarray(_dask.compute(groups) if _dask.is_dask(groups) else to_numpy(groups))
+
+
+def read_table(data: Any, what: str) -> Any:
+    """An array of numbers, in chunks or where it lies; None stays None."""
+    if data is None:
+        return None
+    if _dask.is_dask(data):
+        return _dask.as_array(data, what)
+    if is_foreign(data):
+        chunks.refuse_kind(data.dtype, what)
+        if "int64" in str(data.dtype):
+            check.refuse_rounded(to_numpy(data), what)
+        table = data
+    else:
+        check.require_plain_numbers(data, what)
+        check.refuse_mask(data, what)
+        chunks.refuse_kind(getattr(data, "dtype", None), what)
+        table = check.read_numbers(data, what)
+    if table.ndim not in (1, 2):
+        raise ValueError(
+            f"expected a table of rows and columns, got an array of shape {tuple(table.shape)} as "
+            f"{what}: reshape it to two dimensions."
+        )
+    return table
+
+
+def _lazy_weights(sample_weight: Any) -> Any:
+    """Weights that go with rows in chunks; None where all are equal."""
+    if sample_weight is None:
+        return None
+    if _dask.is_dask(sample_weight):
+        weights = _dask.as_array(sample_weight, "sample_weight")
+    else:
+        weights = np.asarray(check.read_weights(to_numpy(sample_weight), None))
+        if weights.ndim == 0:
+            return None
+    chunks.require_one_weight_each(weights.shape)
+    return weights

@@ -1,22 +1,57 @@
-"""Dask's arrays and frames: chunks of rows summed up where they are, and lazy answers."""
+"""Dask's arrays and frames: chunks of rows summed up where they are, and lazy answers.
+
+Chunks are refused before they count, and errors told apart: of the data, or of a chunk.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._collections._folds import Classes
-from ctfa._collections._guards import guarded, reading, refusals
 from ctfa._collections._summing import Sums, sum_up
-from ctfa.core.types import FloatArray
+from ctfa._validation import chunks
+from ctfa.core.types import AnyArray, FloatArray
 
 #: Sums that are added by one task.
 SPLIT_EVERY = 8
+
+
+class BadData(ValueError):
+    """What our own code says of the data of a chunk; other errors are the chunk's."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """Mark what is refused in here as said by us."""
+    try:
+        yield
+    except BadData:
+        raise
+    except ValueError as error:
+        raise BadData(str(error)) from error
+
+
+@contextmanager
+def reading() -> Iterator[None]:
+    """Let refusals of data through; one clear error for whatever else fails in a chunk."""
+    try:
+        yield
+    except BadData as error:
+        raise ValueError(str(error)) from error
+    except Exception as error:
+        raise RuntimeError(
+            f"the data could not be read in chunks ({type(error).__name__}: {error}). Nothing was "
+            "fitted: mend the chunk or the cluster it was computed on, and fit again."
+        ) from error
 
 
 def is_dask(data: Any) -> bool:
@@ -36,8 +71,14 @@ def as_array(data: Any, what: str) -> Any:
     It is a new one, so that its rows can be counted without changing what was given.
     """
     if is_frame(data):
-        _require_numbers(data, what)
-        if not all(isinstance(kind, np.dtype) for _, kind in _kinds(data)):
+        kinds = list(data.dtypes.items()) if data.ndim == 2 else [(data.name, data.dtype)]
+        for name, kind in kinds:
+            if getattr(kind, "kind", "O") not in "biuf":
+                raise ValueError(
+                    f"column {name!r} of {what} holds {kind}, which is not numbers: encode it or "
+                    "leave it out."
+                )
+        if not all(isinstance(kind, np.dtype) for _, kind in kinds):
             data = data.astype("float64")  # what is missing by a mark of its own becomes NaN
         array = data.to_dask_array()
     elif hasattr(data, "coords") and hasattr(data, "data"):  # xarray
@@ -49,22 +90,33 @@ def as_array(data: Any, what: str) -> Any:
             f"{what} is a {type(data).__name__} that is not a table: pass an array of rows and "
             "columns, or use ctfa.labelled.fit for data with more dimensions."
         )
-    array = guarded(array, what)
+    array = _guarded(array, what)
     return array if array.ndim == 1 or array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
-def _kinds(data: Any) -> list[tuple[Any, Any]]:
-    """Name and dtype of every column of a frame."""
-    return list(data.dtypes.items()) if data.ndim == 2 else [(data.name, data.dtype)]
+def _guarded(array: Any, what: str) -> Any:
+    """A Dask array of ours whose chunks are plain numbers, or are refused when they are read.
+
+    What an array says of itself is refused at once; what a chunk is instead, when it is there.
+    """
+    chunks.refuse_kind(array.dtype, what)
+    meta = importlib.import_module("dask.array.utils").meta_from_array(array)
+    kind = np.dtype(np.float64) if array.dtype.kind in "OSU" else array.dtype
+    if isinstance(meta, np.ndarray):  # a mask is refused, and not handed on
+        meta = np.empty((0,) * array.ndim, dtype=kind)
+    return array.map_blocks(_read_block, what, dtype=kind, meta=meta)
 
 
-def _require_numbers(data: Any, what: str) -> None:
-    for name, kind in _kinds(data):
-        if getattr(kind, "kind", "O") not in "biuf":
-            raise ValueError(
-                f"column {name!r} of {what} holds {kind}, which is not numbers: encode it or leave "
-                "it out."
-            )
+def _read_block(block: Any, what: str) -> Any:
+    """A chunk of a table as numbers where it lies; masks, dates and text are refused."""
+    with refusals():
+        check.refuse_mask(block, what)
+        chunks.refuse_kind(getattr(block, "dtype", None), what)
+        if not isinstance(block, np.ndarray):
+            return block  # of another library, perhaps on a device
+        values = np.asarray(block)
+        check.refuse_rounded(values, what)
+        return check.read_numbers(values, what) if values.dtype.kind in "OSU" else values
 
 
 def count_rows(array: Any) -> Any:
@@ -96,7 +148,7 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
     if others or len({(array.numblocks[0], is_counted(array)) for array in dasked}) > 1:
         dasked = [count_rows(array) for array in dasked]
     first = dasked[0]
-    chunks = first.chunks[0]
+    heights = first.chunks[0]
     named = list(zip((*tables, weights), (*names, "sample_weight"), strict=True))
     known = [
         (int(table.shape[0]), name)
@@ -106,45 +158,40 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
     # Others are compared with the inputs, where these are counted.
     known.sort(key=lambda one: one[1] != "X")
     for n_rows, name in known[1:]:
-        if n_rows != known[0][0]:
-            raise ValueError(
-                f"{known[0][1]} has {known[0][0]} rows and {name} has {n_rows}: pass the same "
-                "samples in both."
-            )
+        check.require_same_rows(n_rows, known[0][0], name, first=known[0][1])
 
     def place(table: Any) -> Any:
         if table is None:
             return None
         if not is_dask(table):
-            return da.from_array(np.asarray(table), chunks=(chunks, *np.shape(table)[1:]))
-        same = not is_counted(table) or table.chunks[0] == chunks
-        return table if same else table.rechunk({0: chunks})
+            return da.from_array(np.asarray(table), chunks=(heights, *np.shape(table)[1:]))
+        same = not is_counted(table) or table.chunks[0] == heights
+        return table if same else table.rechunk({0: heights})
 
     return [place(table) for table in tables], place(weights)
+
+
+def classes_of_chunks(array: Any, classes: Classes) -> list[tuple[int | None, Classes]]:
+    """First row of every chunk and the classes of its rows; None where nobody has counted."""
+    return [
+        (start, classes if start is None else classes.of_rows(start, int(size)))
+        for start, size in zip(starts_of(array), array.chunks[0], strict=True)
+    ]
 
 
 def sum_chunks(
     tables: Sequence[Any], weights: Any, classes: Classes, *, digested: bool = False
 ) -> Sums:
     """Sum up all chunks in one pass, and add the sums in a tree."""
-    first = next(table for table in tables if table is not None)
-    told = [
-        (start, classes if start is None else classes.of_rows(start, int(size)))
-        for start, size in zip(starts_of(first), first.chunks[0], strict=True)
-    ]
-    function = _sum_known_chunk if digested else _sum_chunk
-    total: Sums = add_chunks(function, (*tables, weights), told)
+    told = classes_of_chunks(tables[1], classes)
+    total: Sums = add_chunks(functools.partial(_sum_chunk, digested), (*tables, weights), told)
     return total
 
 
-def _sum_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
+def _sum_chunk(digested: bool, told: tuple[int | None, Classes], *tables: Any) -> Sums:
     start, classes = told
-    return sum_up(tables[:-1], tables[-1], start, classes)
-
-
-def _sum_known_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
-    start, classes = told
-    return sum_up(tables[:-1], tables[-1], start, classes, digested=True)
+    parts = classes.parts(int(tables[1].shape[0]))
+    return sum_up(tables[:-1], tables[-1], start, parts, digested=digested)
 
 
 def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequence[Any]) -> Any:
@@ -202,27 +249,19 @@ def _answers(function: Callable[..., Any], tables: Sequence[Any], told: Sequence
     da = importlib.import_module("dask.array")
     each = np.empty(len(told), dtype=object)
     each[:] = told
-    arguments: list[Any] = [da.from_array(each, chunks=1), "i"]
-    for number, table in enumerate(tables):
-        if table is not None:
-            arguments += [table, "i" if table.ndim == 1 else ("i", f"k{number}")]
-    return da.blockwise(
-        _boxed_answer,
-        "i",
-        *arguments,
-        function=function,
-        given=[table is not None for table in tables],
-        dtype=object,
-        align_arrays=False,
-        concatenate=True,
-        meta=np.empty(0, dtype=object),
-    )
+    boxes = (da.from_array(each, chunks=1), *tables)
+    ask = functools.partial(_boxed_answer, function)
+    return of_chunks(ask, boxes, np.empty(0, dtype=object))
 
 
-def _boxed_answer(told: Any, *blocks: Any, function: Any, given: Sequence[bool]) -> Any:
-    left = iter(blocks)
+def _boxed_answer(function: Callable[..., Any], told: Any, *tables: Any) -> Any:
+    return _boxed(refusing(function, told[0], *tables))
+
+
+def refusing(function: Callable[..., Any], *tables: Any) -> Any:
+    """What a function makes of a chunk; what it refuses is said by us."""
     with refusals():
-        return _boxed(function(told[0], *(next(left) if there else None for there in given)))
+        return function(*tables)
 
 
 def _boxed(answer: Any) -> Any:
@@ -251,55 +290,51 @@ def _added(parts: Any, axis: Any, keepdims: Any) -> Any:
 
 
 def compute(*lazy: Any) -> Any:
-    """Compute by whatever scheduler is active; one clear error where that fails."""
+    """Compute by whatever scheduler is active, in one pass; one clear error where that fails.
+
+    What is not lazy stays as it is.
+    """
     dask = importlib.import_module("dask")
     with reading(), warnings.catch_warnings():
         # Frames together with arrays are rows that belong together, and read once.
         warnings.filterwarnings("ignore", "Computing mixed collections", UserWarning)
-        found = dask.compute(*lazy)
+        found = dask.compute(*lazy, traverse=False)
     return found[0] if len(found) == 1 else found
 
 
-def chunkwise(function: Callable[..., Any], tables: Sequence[Any], width: int) -> Any:
-    """What a function makes of every chunk of rows, ``width`` columns, when it is asked for."""
+def of_chunks(function: Callable[..., Any], tables: Sequence[Any], none: AnyArray) -> Any:
+    """What a function makes of every chunk of rows, when it is asked for.
+
+    It is called with the chunk's part of each table, None where there is no such table. ``none`` is
+    its answer where there are no rows, about which it is not asked.
+    """
     da = importlib.import_module("dask.array")
     arguments: list[Any] = []
     for number, table in enumerate(tables):
         if table is not None:
             arguments += [table, "i" if table.ndim == 1 else ("i", f"k{number}")]
     return da.blockwise(
-        _of_tables,
-        "io",
+        _of_chunk,
+        "i" if none.ndim == 1 else "io",
         *arguments,
         function=function,
         given=[table is not None for table in tables],
-        width=width,
-        new_axes={"o": width},
-        dtype=np.float64,
+        none=none,
+        new_axes={} if none.ndim == 1 else {"o": none.shape[1]},
+        dtype=none.dtype,
         align_arrays=False,
         concatenate=True,
-        meta=np.empty((0, 0)),
+        meta=np.empty((0,) * none.ndim, dtype=none.dtype),
     )
 
 
-def _of_tables(
-    *blocks: Any, function: Callable[..., Any], given: Sequence[bool], width: int
+def _of_chunk(
+    *blocks: Any, function: Callable[..., Any], given: Sequence[bool], none: AnyArray
 ) -> Any:
     if not blocks[0].shape[0]:
-        return np.empty((0, width))
+        return none
     left = iter(blocks)
-    with refusals():
-        return function(*(next(left) if there else None for there in given))
-
-
-def gather(arrays: Sequence[Any]) -> list[Any]:
-    """Compute collections in one pass; what is none stays as it is."""
-    lazy = [array for array in arrays if is_dask(array)]
-    if not lazy:
-        return list(arrays)
-    found = compute(*lazy)
-    values = iter(found if len(lazy) > 1 else [found])
-    return [next(values) if is_dask(array) else array for array in arrays]
+    return function(*(next(left) if there else None for there in given))
 
 
 def as_frame(block: FloatArray, columns: Any) -> Any:

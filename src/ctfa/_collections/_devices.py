@@ -90,50 +90,44 @@ def moments_on_device(rows: Any, where: Any, weights: FloatArray | None) -> Summ
 
 def _piece(space: Any, rows: Any, weights: FloatArray | None, device: Any) -> Moments:
     n_rows = int(rows.shape[0])
-    if weights is None:
-        total = float(n_rows)
-        mean = space.mean(rows, axis=0)
-        centred = rows - mean[None, :]
-        shift = space.mean(centred, axis=0)  # the mean's own rounding
-        centred = centred - shift[None, :]
-    else:
-        total = float(weights.sum())
-        each = space.asarray(weights, device=device)[None, :]
-        mean = space.squeeze(space.matmul(each, rows), axis=0) / total
-        centred = rows - mean[None, :]
-        shift = space.squeeze(space.matmul(each, centred), axis=0) / total
-        centred = (centred - shift[None, :]) * space.sqrt(each).T
-    cross = space.matmul(centred.T, centred)
-    return Moments(n_rows, total, _host(mean + shift), _host(cross))
+    each = None if weights is None else space.asarray(weights, device=device)[None, :]
+    total = float(n_rows if weights is None else weights.sum())
 
+    def mean_of(table: Any) -> Any:
+        if each is None:
+            return space.mean(table, axis=0)
+        return space.squeeze(space.matmul(each, table), axis=0) / total
 
-def _host(values: Any) -> FloatArray:
-    return np.asarray(to_numpy(values), dtype=np.float64)
+    mean = mean_of(rows)
+    centred = rows - mean[None, :]
+    shift = mean_of(centred)  # the mean's own rounding
+    centred = centred - shift[None, :]
+    if each is not None:
+        centred = centred * space.sqrt(each).T
+    sums = (mean + shift, space.matmul(centred.T, centred))
+    return Moments(n_rows, total, *(np.asarray(to_numpy(s), dtype=np.float64) for s in sums))
 
 
 def _in_double(space: Any, table: Any) -> Any:
     if table.dtype == space.float64:
         return table
+    cause = None
     try:
         table = space.astype(table, space.float64)
     except Exception as error:
-        raise ValueError(_no_double(table)) from error
-    if table.dtype != space.float64:
-        raise ValueError(_no_double(table))
-    return table
-
-
-def _no_double(table: Any) -> str:
+        cause = error
+    if table.dtype == space.float64:
+        return table
     library = type(table).__module__.split(".")[0]
     advice = (
         "set jax.config.update('jax_enable_x64', True) before arrays are made"
         if library.startswith("jax")
         else "move the array to a device that has them, or to the CPU"
     )
-    return (
+    raise ValueError(
         f"an array of {library} with numbers of {table.dtype} cannot be turned into 64-bit floats "
         f"where it lies, and sums of squares need them: {advice}."
-    )
+    ) from cause
 
 
 def _compat(data: Any) -> Any:

@@ -15,11 +15,13 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._collections._blocks import TEST, TRAIN, Blocks
+from ctfa._validation import chunks
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 Split = tuple[IntArray, IntArray]
 
+#: A row is none of a fold's, one it learns from, or one it is judged by.
+TRAIN, TEST = 1, 2
 #: More classes than this are no folds any more.
 MOST_CLASSES = 1_000
 
@@ -51,6 +53,53 @@ class Wanted:
         if self.within is None:
             return number
         return (number + 1) * (1 if self.within.is_last_alone else self.within.n_parts)
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of consecutive rows, each tested in turn; perhaps of the rows outside one stretch.
+
+    That stretch is what another fold is judged by: its own folds know nothing of it, and go on
+    behind it as if it were not there.
+    """
+
+    ends: IntArray  # first row of each block, among the rows that are divided, and their number
+    tested: IntArray  # blocks that are tested
+    left_out: tuple[int, int] = (0, 0)  # first row of the stretch, and first row behind it
+
+    @classmethod
+    def of(
+        cls, n_folds: int, n_rows: int, *, is_last_alone: bool, left_out: tuple[int, int] = (0, 0)
+    ) -> Blocks:
+        """Divide rows into blocks that differ by a row at most."""
+        n_divided = n_rows - (left_out[1] - left_out[0])
+        sizes = np.full(n_folds, n_divided // n_folds)
+        sizes[: n_divided % n_folds] += 1
+        tested = np.arange(n_folds)[-1:] if is_last_alone else np.arange(n_folds)
+        return cls(np.concatenate(([0], np.cumsum(sizes))), tested, left_out)
+
+    @property
+    def stretches(self) -> list[tuple[int, int]]:
+        """First row of each tested block, and first row behind it."""
+        return [(int(self.ends[k]), int(self.ends[k + 1])) for k in self.tested]
+
+    @property
+    def starts(self) -> IntArray:
+        """Rows at which the role of rows changes in some fold, sorted or not."""
+        first, behind = self.left_out
+        own = self.ends[:-1]
+        n_rows = int(self.ends[-1]) + behind - first
+        placed = np.where(own >= first, own + (behind - first), own)
+        cuts = np.concatenate((placed, [first, behind]))
+        return np.asarray(cuts[cuts < n_rows], dtype=np.intp)
+
+    def roles(self, rows: IntArray) -> IntArray:
+        """Role of some rows in each fold, ``(folds, rows)``; zero for those left out."""
+        first, behind = self.left_out
+        place = np.where(rows >= behind, rows - (behind - first), rows)
+        block = np.searchsorted(self.ends, place, side="right") - 1
+        role = np.where(block == self.tested[:, None], TEST, TRAIN)
+        return np.asarray(np.where((rows >= first) & (rows < behind), 0, role))
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,10 +160,20 @@ class Classes:
                 role[train] = TRAIN
                 role[test] += TEST
                 ids = np.unique(ids * (TRAIN + TEST + 1) + role, return_inverse=True)[1]
-                _require_few(int(ids.max()) + 1, want.cv)
+                if ids.max() >= MOST_CLASSES:
+                    raise ValueError(
+                        f"the folds of cv={want.cv!r} divide the rows into more than "
+                        f"{MOST_CLASSES} classes that would be summed up one by one: use fewer "
+                        "folds."
+                    )
         first = np.unique(ids, return_index=True)[1]
         roles = {
-            purpose: np.array([_roles(train, test, first) for train, test in folds])
+            purpose: np.array(
+                [
+                    np.isin(first, train) * TRAIN + np.isin(first, test) * TEST
+                    for train, test in folds
+                ]
+            )
             for purpose, folds in splits.items()
         }
         if used is not None:
@@ -171,10 +230,7 @@ def _number(want: Wanted, n_rows: int) -> int:
     if want.lowered:
         number = min(number, max(2, n_rows // 2))
     if not 2 <= number <= n_rows // 2:
-        raise ValueError(
-            f"cv={want.cv!r} cannot split {n_rows} rows: two folds or more are needed, of two rows "
-            "or more each."
-        )
+        chunks.refuse_folds(want.cv, n_rows)
     return number
 
 
@@ -193,18 +249,6 @@ def _blocks_of(want: Wanted, n_rows: int) -> dict[str, Blocks]:
         )
         for fold, (first, behind) in enumerate(outer.stretches)
     }
-
-
-def _roles(train: IntArray, test: IntArray, rows: IntArray) -> IntArray:
-    return np.asarray(np.isin(rows, train) * TRAIN + np.isin(rows, test) * TEST)
-
-
-def _require_few(n_classes: int, cv: Any) -> None:
-    if n_classes > MOST_CLASSES:
-        raise ValueError(
-            f"the folds of cv={cv!r} divide the rows into more than {MOST_CLASSES} classes that "
-            "would be summed up one by one: use fewer folds."
-        )
 
 
 def positive(weights: FloatArray | None) -> BoolArray | None:

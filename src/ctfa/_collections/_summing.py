@@ -1,11 +1,11 @@
-"""Sums of one chunk of rows, of any array library, and their addition."""
+"""Sums of a chunk of rows, of any array library; their addition, and the digits they have left."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,15 @@ from ctfa._collections._devices import (
     namespace,
     to_numpy,
 )
-from ctfa.core.moments import Moments, add_up
+from ctfa._validation import chunks
+from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Columns of a baseline that depend on each other by construction leave no more than this.
+DEPENDENT = 1e-12
+#: Rows that stand in for others carry their means, in whose digits deviations are written.
+FAR = 1e9
 
 
 class Trouble(NamedTuple):
@@ -43,6 +49,11 @@ class Sums:
     digests: tuple[bytes, ...] = ()  # of each chunk's bytes, where they were wanted
 
     @property
+    def n_samples(self) -> int:
+        """Rows that count."""
+        return sum(summary.n_samples for summary in self.classes.values())
+
+    @property
     def are_moments(self) -> bool:
         """Whether rows of some class are gone, and only their sums are left."""
         return any(summary.rows is None for summary in self.classes.values())
@@ -53,55 +64,59 @@ class Sums:
         return add_up(summary.moments for summary in self.classes.values())
 
     def __add__(self, other: Sums) -> Sums:
-        classes = dict(self.classes)
-        for number, summary in other.classes.items():
-            mine = classes.get(number)
-            classes[number] = summary if mine is None else mine + summary
         trouble = tuple(
             min(filter(None, found), default=None)
             for found in zip(self.trouble, other.trouble, strict=True)
         )
         gaps = self.has_gaps or other.has_gaps
+        classes = joined(self.classes, other.classes)
         digests = self.digests + other.digests
         return Sums(self.n_rows + other.n_rows, classes, trouble, gaps, digests)
 
 
-class Parted(Protocol):
-    """Whoever knows the classes of the rows of a chunk."""
-
-    def parts(self, n_rows: int) -> Iterable[tuple[Any, slice | IntArray]]:
-        """Classes, and which rows these are."""
+def joined(classes: Mapping[Any, Any], more: Mapping[Any, Any]) -> dict[Any, Any]:
+    """What both have of each class, added where both have something."""
+    both = dict(classes)
+    for key, part in more.items():
+        both[key] = both[key] + part if key in both else part
+    return both
 
 
 def sum_up(
     tables: Sequence[Any],
     weights: Any,
     start: int | None,
-    classes: Parted,
+    parts: Iterable[tuple[Any, slice | IntArray]],
     *,
     digested: bool = False,
 ) -> Sums:
     """Sums of a chunk: baseline (or None), inputs and targets, and weights or None.
 
     ``start`` is the row of the data set that the chunk begins with, None where nobody knows, and
-    ``classes`` are those of the chunk's own rows.
+    ``parts`` are the classes of the chunk's own rows, and which rows these are.
     """
-    given = [table for table in tables if table is not None]
-    n_rows = _same_height(tables, weights)
-    columns = [as_column(table) for table in given]
-    rows = _side_by_side(columns)
+    named = zip(("baseline", "X", "y", "sample_weight"), (*tables, weights), strict=True)
+    heights = {name: int(table.shape[0]) for name, table in named if table is not None}
+    chunks.require_same_heights(heights)
+    rows = _side_by_side([as_column(table) for table in tables if table is not None])
     each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
     if each is not None:
         check.require_weights(each)
     found: dict[Any, Summary] = {}
     with np.errstate(invalid="ignore", over="ignore"):
-        for number, where in classes.parts(n_rows):
-            part = None if each is None else each[where]
-            found[number] = _summary(rows, where, part)
+        for number, where in parts:
+            own = None if each is None else each[where]
+            found[number] = (
+                moments_on_device(rows, where, own)
+                if is_foreign(rows)
+                else Summary.of(rows[where], own)
+            )
+    trouble: tuple[Trouble | None, ...] = (None,) * len(tables)
+    gaps = False
+    if not all(map(_is_finite, found.values())):
+        trouble, gaps = _trouble(tables, start)
     digests = (_digest(rows, each),) if digested else ()
-    if all(_is_finite(summary) for summary in found.values()):
-        return Sums(n_rows, found, (None,) * len(tables), digests=digests)
-    return _with_trouble(Sums(n_rows, found, (), digests=digests), tables, start)
+    return Sums(heights["X"], found, trouble, gaps, digests)
 
 
 def as_column(table: Any) -> Any:
@@ -121,12 +136,6 @@ def _digest(rows: Any, weights: FloatArray | None) -> bytes:
     return digest.digest()
 
 
-def _summary(rows: Any, where: Any, weights: Any) -> Summary:
-    if is_foreign(rows):
-        return moments_on_device(rows, where, weights)
-    return Summary.of(rows[where], weights)
-
-
 def _side_by_side(columns: Sequence[Any]) -> Any:
     """All columns of a chunk in one float64 array, where they lie."""
     first = next((table for table in columns if is_foreign(table)), None)
@@ -139,13 +148,6 @@ def _side_by_side(columns: Sequence[Any]) -> Any:
     return rows
 
 
-def _same_height(tables: Sequence[Any], weights: Any) -> int:
-    named = zip(("baseline", "X", "y", "sample_weight"), (*tables, weights), strict=True)
-    heights = {name: int(table.shape[0]) for name, table in named if table is not None}
-    check.require_same_heights(heights)
-    return heights["X"]
-
-
 def _is_finite(summary: Summary) -> bool:
     if summary.rows is not None:
         return bool(np.isfinite(summary.rows).all())
@@ -153,21 +155,19 @@ def _is_finite(summary: Summary) -> bool:
     return bool(np.isfinite(sums.mean).all() and np.isfinite(np.diagonal(sums.cross)).all())
 
 
-def _with_trouble(sums: Sums, tables: Sequence[Any], start: int | None) -> Sums:
-    """Say where the first number is that is not finite, table by table."""
-    values = [None if table is None else _in_memory(table) for table in tables]
-    trouble = [None if v is None else first_of(~np.isfinite(v), v, start) for v in values]
-    gaps = False
+def _trouble(tables: Sequence[Any], start: int | None) -> tuple[tuple[Trouble | None, ...], bool]:
+    """Where the first number is that is not finite, table by table; whether a target is missing."""
+    values = [
+        None if table is None else as_column(np.asarray(to_numpy(table), dtype=np.float64))
+        for table in tables
+    ]
+    first = [None if v is None else first_of(~np.isfinite(v), v, start) for v in values]
     last = values[-1]
-    if trouble[-1] is not None and last is not None:
-        gaps = bool(np.isnan(last).any())
-        # Infinity is refused even where missing values are not.
-        trouble[-1] = first_of(np.isinf(last), last, start) or trouble[-1]
-    return Sums(sums.n_rows, sums.classes, tuple(trouble), gaps, sums.digests)
-
-
-def _in_memory(table: Any) -> FloatArray:
-    return np.asarray(as_column(np.asarray(to_numpy(table), dtype=np.float64)))
+    if last is None or first[-1] is None:
+        return tuple(first), False
+    # Infinity is refused even where missing values are not.
+    first[-1] = first_of(np.isinf(last), last, start) or first[-1]
+    return tuple(first), bool(np.isnan(last).any())
 
 
 def first_of(bad: BoolArray, values: FloatArray, start: int | None) -> Trouble | None:
@@ -188,3 +188,52 @@ def magnitude(classes: Sequence[Summary]) -> FloatArray:
         total = total + np.diagonal(sums.cross) + sums.weight * sums.mean**2
         weight += sums.weight
     return np.asarray(np.sqrt(total / max(weight, np.finfo(float).tiny)))
+
+
+class Digits(NamedTuple):
+    """Smallest eigenvalues of cross-products at unit length, of which rounding is about 1e-16."""
+
+    inputs: float  # of the inputs of a fit
+    targets: float  # of targets among each other, and of what inputs leave of them
+    offset: float  # largest mean of a column in units of its spread
+
+    @classmethod
+    def of(
+        cls, total: Moments, widths: tuple[int, int, int], together: Sequence[IntArray] | None
+    ) -> Digits:
+        """Of the sums of all rows; ``together`` are the inputs of each fit, where not all are."""
+        n_baseline, n_inputs, n_targets = widths
+        # Indicators of all months are one together, which is known of them: inputs are asked alone.
+        is_dependent = n_baseline > 0 and total.weakest(n_baseline) < DEPENDENT
+        known = np.arange(0 if is_dependent else n_baseline)
+        inputs = n_baseline + np.arange(n_inputs)
+        targets = n_baseline + n_inputs + np.arange(n_targets)
+        every = [inputs] if together is None else [n_baseline + own for own in together]
+        asked = [np.concatenate((known, own)) for own in every]
+        if together is None:
+            judged = [np.concatenate((inputs, targets))]
+        else:
+            pairs = zip(every, targets, strict=True)
+            judged = [targets, *(np.append(own, target) for own, target in pairs)]
+        spread = np.sqrt(np.maximum(np.diagonal(total.cross), 0.0) / max(total.weight, 1.0))
+        varies = spread > 0.0
+        offset = np.abs(total.mean[varies]) / spread[varies]
+        return cls(_weakest(total, asked), _weakest(total, judged), float(offset.max(initial=0.0)))
+
+    @property
+    def are_doubtful(self) -> bool:
+        """Whether rows could decide otherwise."""
+        return min(self.inputs, self.targets) < DOUBTFUL_SQUARE or self.offset > FAR
+
+
+def _weakest(total: Moments, sets: Iterable[IntArray]) -> float:
+    return min(
+        (
+            Moments(
+                total.n_samples, total.weight, total.mean[at], total.cross[np.ix_(at, at)]
+            ).weakest(at.size)
+            for at in sets
+            if total.n_samples > at.size + 1
+        ),
+        default=1.0,
+    )

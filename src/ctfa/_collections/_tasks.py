@@ -4,47 +4,32 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import _dask
-from ctfa._collections._collection import SUMS_LIMIT, Collection, Rows
+from ctfa._collections._answers import r2_of_chunks
+from ctfa._collections._collection import SUMS_LIMIT, Collection, Rows, stand_ins_of
 from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
-from ctfa._collections._scores import Errors, read_true, require_judged
-from ctfa._collections._summing import Sums, as_column, sum_up
+from ctfa._collections._summing import Sums, as_column, joined, sum_up
 from ctfa._threads import one_thread
+from ctfa._validation import chunks
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
-from ctfa.core.stand_ins import Summary, stacked
+from ctfa.core.stand_ins import Summary
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 
 #: Where the numbers begin by which folds are put in another order each time.
 SEED = np.uint64(0x9E3779B97F4A7C15)
 
 
-class TaskSample(NamedTuple):
-    """Rows that stand in for those of tasks, their target, and whose they are."""
-
-    sample: check.Sample
-    target: FloatArray
-    tasks: check.Tasks
-
-
-class _Cut(NamedTuple):
-    """How the rows of a chunk are told apart, beside their tasks."""
-
-    start: int | None  # first row; None where nobody has counted
-    classes: Classes  # by the folds of a splitter
-    n_dealt: int  # folds that the rows of each task are dealt to in turn; 0 for none
-    digested: bool = False  # whether the rows are to be known again
-
-
+#: Rows that stand in for those of tasks, their target, and whose they are.
+TaskSample = tuple[check.Sample, FloatArray, check.Tasks]
 #: Rows of each task that have come, the tasks in the order in which they came first.
 Arrived = Mapping[Any, int]
 
@@ -60,8 +45,8 @@ class TaskCollection:
     def of(cls, X: Any, y: Any, ids: Any, sample_weight: Any = None) -> TaskCollection:
         """Put tables and ids in the same chunks."""
         data = Collection.of(X, y, sample_weight)
-        check.require_one_target(data.widths[2])
-        return cls(data, _aligned_ids(data.tables[1], ids))
+        chunks.require_one_target(data.widths[2])
+        return cls(data, _with_ids(data.tables[1], ids)[1])
 
     @classmethod
     def of_rows(
@@ -83,9 +68,9 @@ class TaskCollection:
             cv = wanted[0].cv
             n_dealt, wanted = check.read_fold_count(cv, int(cv)), ()
         classes = self.data.classes(wanted, groups)
-        sums = self._sum_by(_Cut(0, classes, n_dealt), {})
-        check.require_some_rows(sum(part.n_samples for part in sums.classes.values()))
-        check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
+        sums = self._sum_by(classes, n_dealt, {})
+        chunks.require_some_rows(sums.n_samples)
+        chunks.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
         weighed = self.data.weights is not None
         return stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
 
@@ -95,48 +80,42 @@ class TaskCollection:
         ``arrived`` are rows that came before. Where there are folds, the tasks of the sums are in
         the order in which they came.
         """
-        return self._sum_by(_Cut(0, self.data.classes(), n_dealt, digested), arrived or {})
-
-    def _sum_by(self, cut: _Cut, arrived: Arrived) -> Sums:
-        sums = self._sums(cut, arrived)
-        check.require_all_rows(sums.n_rows, cut.classes.n_rows)
-        self._refuse(sums)
-        return sums
+        return self._sum_by(self.data.classes(), n_dealt, arrived or {}, digested=digested)
 
     def gathered(self, why: str) -> tuple[Rows, Any]:
         """All rows in memory, and their ids."""
         instead = "Use LinearRegression, Ridge, Lasso or ElasticNet and no folds for features"
         rows = self.data.gathered(why, instead)
-        return rows, _dask.gather([self.ids])[0]
+        return rows, _dask.compute(self.ids)
 
-    def _sums(self, cut: _Cut, arrived: Arrived) -> Sums:
-        if not self.data.is_lazy:
-            _, inputs, target = self.data.tables
+    def _sum_by(
+        self, classes: Classes, n_dealt: int, arrived: Arrived, *, digested: bool = False
+    ) -> Sums:
+        """Sum up all rows by task and class, or the fold dealt to; refuse numbers that are none."""
+        data, ask = self.data, functools.partial(_sum_chunk, n_dealt, digested)
+        if data.is_lazy:
+            told = _dask.classes_of_chunks(data.tables[1], classes)
+            before = None
+            if n_dealt:
+                whose = (self.ids, data.weights)
+                before = _dask.in_turn(_arrivals_of, whose, told, arrived, joined)
+            tables = (self.ids, *data.tables[1:], data.weights, before)
+            sums: Sums = _dask.add_chunks(ask, tables, told)
+        else:
+            _, inputs, target = data.tables
             with one_thread(inputs.shape):
-                return _counted(
-                    _sum_chunk(cut, self.ids, inputs, target, self.data.weights, arrived)
-                )
-        first, classes = self.data.tables[1], cut.classes
-        cuts = [
-            cut._replace(
-                start=start, classes=classes if start is None else classes.of_rows(start, int(size))
-            )
-            for start, size in zip(_dask.starts_of(first), first.chunks[0], strict=True)
-        ]
-        before = None
-        if cut.n_dealt:
-            whose = (self.ids, self.data.weights)
-            before = _dask.in_turn(_arrivals_of, whose, cuts, arrived, _with_arrivals)
-        tables = (self.ids, *self.data.tables[1:], self.data.weights, before)
-        return _counted(_dask.add_chunks(_sum_chunk, tables, cuts))
-
-    def _refuse(self, sums: Sums) -> None:
+                sums = ask((0, classes), self.ids, inputs, target, data.weights, arrived)
+        # Without classes of which no row counts.
+        counted = {key: part for key, part in sums.classes.items() if part.n_samples}
+        sums = replace(sums, classes=counted)
+        chunks.require_all_rows(sums.n_rows, classes.n_rows)
         trouble = sums.trouble[2]
         if trouble is not None:
             check.refuse_number(*trouble, "y", None)
-        self.data.refuse(sums)
+        data.refuse(sums)
         n_summed = sum(part.sums is not None for part in sums.classes.values())
-        check.require_room_for_sums(sum(self.data.widths), n_summed, SUMS_LIMIT)
+        chunks.require_room_for_sums(sum(data.widths), n_summed, SUMS_LIMIT)
+        return sums
 
 
 def stand_in_tasks(
@@ -147,33 +126,24 @@ def stand_in_tasks(
     _warn_if_doubtful(parts)
     position = {task: number for number, task in enumerate(known)}
     keys = sorted(parts, key=lambda key: (position[key[0]], key[1]))
-    each = [parts[key].stand_ins() for key in keys]
-    rows, counts, weights = stacked(each)
-    heights = [len(part.rows) for part in each]
-    task = np.repeat([position[key[0]] for key in keys], heights)
-    own = np.repeat([key[1] for key in keys], heights)
+    n_inputs = parts[keys[0]].n_columns - 1
+    sample, target, of_row = stand_ins_of(
+        [parts[key] for key in keys], (0, n_inputs, 1), weighed=weighed
+    )
+    task = np.array([position[key[0]] for key in keys], dtype=np.intp)[of_row]
+    own = np.array([key[1] for key in keys], dtype=np.intp)[of_row]
     folds = classes.folds(own)
     if n_dealt:
-        check.read_fold_count(n_dealt, int(np.bincount(task, counts).max()))
+        check.read_fold_count(n_dealt, int(np.bincount(task, sample.counts).max()))
         folds = {"limit": splits_of(own)}
-    plain = bool((counts == 1.0).all())
-    sample = check.Sample(
-        np.ascontiguousarray(rows[:, :-1]),
-        None if plain and not weighed else check.normalised(weights, None if plain else counts),
-        None,
-        None,
-        None if plain else counts,
-        folds,
-    )
-    return TaskSample(sample, rows[:, -1].copy(), check.Tasks(known, task))
+    return replace(sample, folds=folds), target[:, 0], check.Tasks(known, task)
 
 
 def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
     """Say when sums have lost digits of what inputs do within tasks."""
     tasks: dict[Any, Moments] = {}
     for (task, _), part in parts.items():
-        mine = tasks.get(task)
-        tasks[task] = part.moments if mine is None else mine + part.moments
+        tasks = joined(tasks, {task: part.moments})
     whole = add_up(list(tasks.values()))
     n_inputs = whole.mean.size - 1
     within = sum(task.cross for task in tasks.values())
@@ -181,13 +151,7 @@ def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
         moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
         weakest = moments.weakest(n_inputs)
         if weakest < DOUBTFUL_SQUARE:
-            check.warn_if_sums_are_doubtful(weakest, 1.0)
-
-
-def _counted(sums: Sums) -> Sums:
-    """Without classes of which no row counts."""
-    counted = {key: part for key, part in sums.classes.items() if part.n_samples}
-    return replace(sums, classes=counted)
+            chunks.warn_if_sums_are_doubtful(weakest, 1.0)
 
 
 def apart(X: Any, tasks: Any) -> tuple[Any, Any]:
@@ -222,23 +186,10 @@ def predict_tasks(
     ``predict`` is asked about a chunk of features and the ids of its rows; ``read`` about a row
     that is made up, to say at once what is wrong with the columns.
     """
-    da: Any = importlib.import_module("dask.array")
     array, ids, columns = _aligned(X, ids)
     read(_dask.as_frame(np.ones((1, int(array.shape[1]))), columns))
-    return da.blockwise(
-        _predict_chunk,
-        "i",
-        array,
-        "ij",
-        ids,
-        "i",
-        predict=predict,
-        columns=columns,
-        dtype=np.float64,
-        concatenate=True,
-        align_arrays=False,
-        meta=np.empty(0),
-    )
+    ask = functools.partial(_predict_chunk, predict, columns)
+    return _dask.of_chunks(ask, (array, ids), np.empty(0))
 
 
 def r2_of_tasks(
@@ -246,11 +197,8 @@ def r2_of_tasks(
 ) -> float:
     """R2 over all rows, in one pass over the chunks."""
     tasks = TaskCollection.of(X, y, ids, sample_weight)
-    ask = functools.partial(_judge_chunk, predict, tasks.data.input_names)
-    tables = (*tasks.data.tables[1:], tasks.ids, tasks.data.weights)
-    found: Errors = _dask.add_chunks(ask, tables, _dask.starts_of(tables[0]))
-    require_judged(found)
-    return float(found.r2[0])
+    columns = tasks.data.input_names
+    return float(r2_of_chunks(predict, tasks.data, tasks.ids, columns, None, gaps=False)[0])
 
 
 def means_of_strangers(X: Any, ids: Any, known: frozenset[Any]) -> Mapping[Any, FloatArray]:
@@ -258,55 +206,50 @@ def means_of_strangers(X: Any, ids: Any, known: frozenset[Any]) -> Mapping[Any, 
     array, ids, _ = _aligned(X, ids)
     ask = functools.partial(_strangers_of, known)
     found: _Means = _dask.add_chunks(ask, (array, ids), [None] * array.numblocks[0])
-    return {task: total / count for task, (count, total) in found.sums.items()}
+    return {task: total[1:] / total[0] for task, total in found.sums.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class _Means:
-    """Numbers of rows and sums of inputs, task by task; ``a + b`` has those of both."""
+    """Number of rows and sums of inputs, task by task; ``a + b`` has those of both."""
 
-    sums: dict[Any, tuple[int, FloatArray]]
+    sums: dict[Any, FloatArray]
 
     def __add__(self, other: _Means) -> _Means:
-        sums = dict(self.sums)
-        for task, (count, total) in other.sums.items():
-            mine = sums.get(task)
-            sums[task] = (count, total) if mine is None else (count + mine[0], total + mine[1])
-        return _Means(sums)
+        return _Means(joined(self.sums, other.sums))
 
 
-class _Parts(NamedTuple):
-    """Classes of the rows of one chunk."""
-
-    rows: Sequence[tuple[Hashable, IntArray]]
-
-    def parts(self, n_rows: int) -> Iterator[tuple[Hashable, IntArray]]:
-        """Each of them, and its rows."""
-        yield from self.rows
-
-
-def _sum_chunk(told: _Cut, ids: Any, inputs: Any, target: Any, weights: Any, arrived: Any) -> Sums:
+def _sum_chunk(
+    n_dealt: int,
+    digested: bool,
+    told: tuple[int | None, Classes],
+    ids: Any,
+    inputs: Any,
+    target: Any,
+    weights: Any,
+    arrived: Any,
+) -> Sums:
+    start, classes = told
     inputs = np.asarray(to_numpy(inputs), dtype=np.float64)
     target = as_column(np.asarray(to_numpy(target), dtype=np.float64))
-    names, code = read_codes(ids, len(inputs), told.start or 0)
+    names, code = read_codes(ids, len(inputs), start or 0)
     fold = np.full(len(inputs), -1, dtype=np.intp)
-    for number, where in told.classes.parts(len(inputs)):
-        fold[where] = number
-    if told.n_dealt:
+    if n_dealt:
         names, code = _in_order(names, code, weights)
         before = arrived.item() if isinstance(arrived, np.ndarray) else arrived
         here = code >= 0
-        fold = np.full(len(inputs), -1, dtype=np.intp)
-        fold[here] = deal_rows(code[here], told.n_dealt, *_places(names, before))
+        fold[here] = deal_rows(code[here], n_dealt, *_places(names, before))
+    else:
+        for number, where in classes.parts(len(inputs)):
+            fold[where] = number
     parts = [
         ((names[task], number), rows) for task, number, rows in _grouped(code, fold) if number >= 0
     ]
     width = inputs.shape[1] + 1
     n_summed = sum(rows.size > width + 1 for _, rows in parts)
-    check.require_room_for_sums(width, n_summed, SUMS_LIMIT)
-    tables = (None, inputs, target)
-    sums = sum_up(tables, weights, told.start, _Parts(parts), digested=told.digested)
-    if not told.digested:
+    chunks.require_room_for_sums(width, n_summed, SUMS_LIMIT)
+    sums = sum_up((None, inputs, target), weights, start, parts, digested=digested)
+    if not digested:
         return sums
     digest = hashlib.blake2b(sums.digests[0] + repr(names).encode(), digest_size=16)
     digest.update(code.tobytes())
@@ -335,16 +278,11 @@ def _places(names: Sequence[Any], arrived: Arrived) -> tuple[IntArray, IntArray]
     return places, np.array([arrived.get(task, 0) for task in names], dtype=np.intp)
 
 
-def _arrivals_of(told: _Cut, ids: Any, weights: Any) -> Arrived:
+def _arrivals_of(told: tuple[int | None, Classes], ids: Any, weights: Any) -> Arrived:
     """Rows of each task in a chunk."""
-    names, code = _in_order(*read_codes(ids, int(ids.shape[0]), told.start or 0), weights)
+    names, code = _in_order(*read_codes(ids, int(ids.shape[0]), told[0] or 0), weights)
     counts = np.bincount(code[code >= 0], minlength=len(names)).tolist()
     return dict(zip(names, counts, strict=True))
-
-
-def _with_arrivals(before: Arrived, more: Arrived) -> Arrived:
-    """All rows of each task that have come."""
-    return {**before, **{task: before.get(task, 0) + count for task, count in more.items()}}
 
 
 def read_codes(ids: Any, n_rows: int, start: int = 0) -> tuple[list[Any], IntArray]:
@@ -418,18 +356,14 @@ def splits_of(fold: IntArray) -> list[Split]:
 def _aligned(X: Any, ids: Any) -> tuple[Any, Any, Any]:
     """Features and ids as Dask arrays in the same chunks, and the names of the features."""
     columns = X.columns if hasattr(X, "columns") else None
-    if _dask.is_dask(X):
-        array = _dask.as_array(X, "X")
-        return array, _aligned_ids(array, ids), columns
-    ids = _as_ids(ids)
-    (array, ids), _ = _dask.aligned((np.asarray(X), ids), None, ("X", "tasks"))
-    return array, ids, columns
+    array = _dask.as_array(X, "X") if _dask.is_dask(X) else np.asarray(X)
+    return *_with_ids(array, ids), columns
 
 
-def _aligned_ids(inputs: Any, ids: Any) -> Any:
-    """Ids of rows as a Dask array in the chunks of these."""
-    (_, placed), _ = _dask.aligned((inputs, _as_ids(ids)), None, ("X", "tasks"))
-    return placed
+def _with_ids(inputs: Any, ids: Any) -> tuple[Any, Any]:
+    """Inputs, and the ids of their rows, as Dask arrays in the same chunks."""
+    (placed, whose), _ = _dask.aligned((inputs, _as_ids(ids)), None, ("X", "tasks"))
+    return placed, whose
 
 
 def _as_ids(ids: Any) -> Any:
@@ -447,19 +381,9 @@ def _as_ids(ids: Any) -> Any:
     return array[:, 0] if array.ndim == 2 and array.shape[1] == 1 else array
 
 
-def _predict_chunk(inputs: Any, ids: Any, predict: Any, columns: Any) -> FloatArray:
-    if not inputs.shape[0]:
-        return np.empty(0)
+def _predict_chunk(predict: Any, columns: Any, inputs: Any, ids: Any) -> FloatArray:
     rows = _dask.as_frame(np.asarray(to_numpy(inputs)), columns)
     return np.asarray(predict(rows, np.asarray(to_numpy(ids))))
-
-
-def _judge_chunk(
-    predict: Any, columns: Any, start: Any, inputs: Any, target: Any, ids: Any, weights: Any
-) -> Errors:
-    true = read_true(target, start, None, gaps=False)
-    predicted = _predict_chunk(inputs, ids, predict, columns)
-    return Errors.of(true, predicted[:, None], weights)
 
 
 def _strangers_of(known: frozenset[Any], told: Any, inputs: Any, ids: Any) -> _Means:
@@ -469,5 +393,5 @@ def _strangers_of(known: frozenset[Any], told: Any, inputs: Any, ids: Any) -> _M
     for number, task in enumerate(names):
         if task not in known:
             at = code == number
-            found[task] = int(np.count_nonzero(at)), rows[at].sum(axis=0)
+            found[task] = np.append(np.count_nonzero(at), rows[at].sum(axis=0))
     return _Means(found)

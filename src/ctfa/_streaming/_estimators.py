@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from types import MethodType
 from typing import Any, NamedTuple, Self
@@ -14,12 +13,18 @@ from ctfa._collections import (
     Collection,
     Rows,
     Sums,
+    TaskCollection,
     Wanted,
+    apart,
     is_collection,
+    is_lazy,
     positive,
+    to_numpy,
 )
-from ctfa._streaming._sums import RunningSums, name_of
+from ctfa._streaming._sums import RunningSums, TaskSums, name_of
 from ctfa._threads import one_thread
+from ctfa._validation import chunks
+from ctfa._validation.numbers import column_name
 from ctfa.core.types import IntArray
 
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
@@ -33,6 +38,7 @@ class Piece(NamedTuple):
     sample_weight: Any = None
     baseline: Any = None
     target_weight: Any = None
+    tasks: Any = None
 
 
 class going_on:  # a decorator
@@ -57,6 +63,7 @@ class Streaming:
     that stand in for them (``_fit_stand_ins``).
     """
 
+    _arguments: tuple[str, ...]  # of partial_fit, those of a tuple up to the weights
     _sums: Any  # RunningSums, or TaskSums; None after fit, which keeps nothing
     _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
@@ -75,20 +82,19 @@ class Streaming:
     def _require_stream(self) -> None:
         """Refuse to go on from a model that was made by ``fit``."""
         if hasattr(self, "partition_") and getattr(self, "_sums", None) is None:
-            check.refuse_to_go_on(type(self).__name__)
+            chunks.refuse_to_go_on(type(self).__name__)
 
-    def _stream(self, pieces: Iterable[tuple[str, Any]], *, adding: bool) -> Self:
+    def _stream(self, given: Piece, *, adding: bool) -> Self:
         """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""
         if not adding:
-            check.require_rows_to_forget(type(self).__name__, getattr(self, "_sums", None))
+            chunks.require_rows_to_forget(type(self).__name__, getattr(self, "_sums", None))
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
-        take = trial._add if adding else trial._subtract
         n_pieces = 0
-        for name, piece in pieces:
+        for name, piece in _pieces_of(given, self._arguments):
             n_pieces += 1
             try:
-                take(piece)
+                trial._take(piece, adding=adding)
             except (TypeError, ValueError) as error:
                 if not name:
                     raise
@@ -98,7 +104,7 @@ class Streaming:
             except Exception as error:  # of those who read it: a disk, a worker
                 error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
                 raise
-        check.require_any_piece(n_pieces)
+        chunks.refuse_unless(n_pieces, chunks.NO_PIECES)
         try:
             if not adding:
                 trial._require_known()
@@ -116,48 +122,43 @@ class Streaming:
     def _solve(self) -> None:
         """Fit to rows that stand in for all that came."""
         together = self._fitted_together(self._sums.widths)
-        with _few_threads(self._sums):
+        n_columns = sum(self._sums.widths)
+        with one_thread((n_columns, n_columns)):
             rows = self._sums.stand_in(together)
         self._fit_stand_ins(*rows)
 
-    def _add(self, piece: Any) -> None:
-        known = getattr(self, "_sums", None)
+    def _take(self, piece: Piece, *, adding: bool) -> None:
+        """Add the rows of a piece to the sums, or subtract them."""
+        known: RunningSums | None = getattr(self, "_sums", None)
         data, targets = self._read_piece(piece, reset=known is None)
         wanted = self._asks_of_stream(data.widths[2])
         if known is None:
             targets = check.read_target_weight(piece.target_weight, targets)
             known = RunningSums.begin(data.widths, targets, wanted)
             n_classes = 1 + sum(number - 1 for number in known.folds.values())
-            check.require_room_for_sums(sum(data.widths), n_classes, SUMS_LIMIT)
-        self._require_same(known, data, targets, wanted, piece)
-        dealt = known.deal(data, _used(data))
-        sums = data.sum_by(dealt.classes, digested=bool(known.folds))
-        _require_complete(sums, data, targets)
-        self._sums = known.plus(sums, dealt)
-
-    def _subtract(self, piece: Any) -> None:
-        known = self._sums
-        data, targets = self._read_piece(piece, reset=False)
-        self._require_same(known, data, targets, self._asks_of_stream(data.widths[2]), piece)
-        used = _used(data)
+            chunks.require_room_for_sums(sum(data.widths), n_classes, SUMS_LIMIT)
+        chunks.require_same_piece(targets, data.widths[0], known.targets, known.widths[0])
+        chunks.require_same_target_weight(piece.target_weight, known.targets)
+        chunks.require_same_folds(known.folds, {want.purpose: want.cv for want in wanted})
+        used = None if data.weights is None else positive(data.weights_in_memory())
         dealt = known.deal(data, used)
         sums = data.sum_by(dealt.classes, digested=bool(known.folds))
         _require_complete(sums, data, targets)
-        if known.folds:
+        if known.folds and not adding:
             added = known.pieces.get(name_of(sums), ())
-            check.require_known_piece(bool(added))
+            chunks.refuse_unless(added, chunks.NOT_ONE_PIECE)
             if dealt.starts not in added:
                 dealt = known.deal(data, used, added[-1])
                 sums = data.sum_by(dealt.classes, digested=True)
-        self._sums = known.minus(sums, dealt)
+        self._sums = known.plus(sums, dealt) if adding else known.minus(sums, dealt)
 
     def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
         """Tables of a piece with the same features as all others, and what its targets are."""
-        X, y, sample_weight, baseline, _ = piece
+        X, y, sample_weight, baseline, *_ = piece
         check.require_given(y, "y")
         if is_collection(X, y, sample_weight, baseline):
             data = Collection.of(X, y, sample_weight, baseline, gaps=self._input_gaps)
-            check.read_columns(self, data.widths[1], data.input_names, reset=reset)
+            chunks.read_columns(self, data.widths[1], data.input_names, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
@@ -167,69 +168,39 @@ class Streaming:
         given = Rows(X, y, sample_weight, baseline)
         return Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps), targets
 
-    @staticmethod
-    def _require_same(
-        known: RunningSums,
-        data: Collection,
-        targets: check.Targets,
-        wanted: Sequence[Wanted],
-        piece: Piece,
-    ) -> None:
-        check.require_same_piece(targets, data.widths[0], known.targets, known.widths[0])
-        check.require_same_target_weight(piece.target_weight, known.targets)
-        check.require_same_folds(known.folds, {want.purpose: want.cv for want in wanted})
 
-
-def pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
+def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
     """One piece, or those of an iterable with what to call each; ``names`` are the arguments."""
     if piece.y is not None:
         yield "", piece
         return
-    others = {"sample_weight": piece.sample_weight, "baseline": piece.baseline}
-    check.require_pieces(piece.X, **others)
-    for number, one in numbered(piece.X):
-        try:
-            known = check.read_piece_names(one, names)
-        except ValueError as error:
-            raise ValueError(f"piece {number}: {error}") from error
-        yield f"piece {number}", Piece(**{"target_weight": piece.target_weight, **known})
-
-
-def numbered(pieces: Iterable[Any]) -> Iterator[tuple[int, Any]]:
-    """Pieces with their numbers; an error of whoever makes them is told which one it was."""
-    following = iter(pieces)
+    chunks.require_pieces(piece, names)
+    common = {"target_weight": piece.target_weight, "tasks": piece.tasks}
+    following = iter(piece.X)
     for number in count():
         try:
             one = next(following)
         except StopIteration:
             return
-        except Exception as error:
+        except Exception as error:  # of whoever makes them
             error.add_note(f"Piece {number} could not be had; {NOTHING_CHANGED}")
             raise
-        yield number, one
-
-
-def _few_threads(sums: RunningSums) -> AbstractContextManager[None]:
-    """One thread to factor the products of all columns, unless they are very many."""
-    n_columns = sum(sums.widths)
-    return one_thread((n_columns, n_columns))
-
-
-def _used(data: Collection) -> Any:
-    """Rows that count, where somebody must know; None for all."""
-    return None if data.weights is None else positive(data.weights_in_memory())
+        try:
+            known = chunks.read_piece_names(one, names)
+        except ValueError as error:
+            raise ValueError(f"piece {number}: {error}") from error
+        yield f"piece {number}", Piece(**{**common, **known})
 
 
 def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> None:
     first = sums.trouble[1]
     if first is not None:
-        names = data.input_names
-        name = str(first.column) if names is None else repr(str(names[first.column]))
-        check.refuse_streamed_gaps("X", first.row, f"column {name}")
+        name = column_name(first.column, data.input_names)
+        chunks.refuse_streamed_gaps("X", first.row, f"column {name}")
     first = sums.trouble[-1]
     if first is not None:
-        check.refuse_streamed_gaps("y", first.row, f"target {targets.names[first.column]!r}")
-    check.require_rows_in_piece(sum(part.n_samples for part in sums.classes.values()))
+        chunks.refuse_streamed_gaps("y", first.row, f"target {targets.names[first.column]!r}")
+    chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
 
 
 class StreamingTargets(Streaming):
@@ -291,7 +262,7 @@ class StreamingTargets(Streaming):
         2
         """
         piece = Piece(X, y, sample_weight, baseline, target_weight)
-        return self._stream(pieces_of(piece, self._arguments), adding=True)
+        return self._stream(piece, adding=True)
 
     @going_on
     def forget(
@@ -330,4 +301,144 @@ class StreamingTargets(Streaming):
         True
         """
         piece = Piece(X, y, sample_weight, baseline, target_weight)
-        return self._stream(pieces_of(piece, self._arguments), adding=False)
+        return self._stream(piece, adding=False)
+
+
+class StreamingTasks(Streaming):
+    """Sums by task of rows that are added and subtracted, and a solution found from all of them.
+
+    An estimator says what it asks of its rows (``_asks_of_stream``) and how it is fitted to rows
+    that stand in for them (``_fit_read``).
+    """
+
+    _arguments = ("X", "y", "tasks", "sample_weight")
+    _column: Any
+
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+        raise NotImplementedError
+
+    def _fit_read(self, sample: Any, target: Any, known: Any, groups: Any) -> Any:
+        raise NotImplementedError
+
+    @going_on
+    def partial_fit(
+        self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Add rows to those seen before, and solve again: as ``fit`` on all of them, stacked.
+
+        What is kept of the rows are sums by task, so that no row is read twice. A piece may bring
+        rows of tasks that are known, and tasks that are new. A call that is refused changes
+        nothing.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features), or an iterable
+            Rows, also in a Dask collection or an array of another library. Without ``y`` an
+            iterable of pieces, each ``(X, y, tasks)``, ``(X, y, tasks, sample_weight)`` or a
+            dictionary of arguments: all are added, then one solution is found.
+        y : array of shape (n_samples,)
+        tasks : array of shape (n_samples,), or a column of X
+            As in ``fit``. A column may be given beside an iterable, for every piece.
+        sample_weight : array of shape (n_samples,), default=None
+            As in ``fit``, comparable from piece to piece; rows without weights weigh one.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Where folds choose ``max_loss="auto"`` their number is given, and the rows of each task are
+        dealt to them as they come: whatever pieces they come in, the folds are those of ``fit`` on
+        all rows in the same order. Regressors are those that learn from sums: LinearRegression,
+        Ridge, Lasso and ElasticNet. A model made by ``fit`` keeps no sums and cannot be gone on
+        with: start with ``partial_fit``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ctfa import PooledCTFARegressor
+        >>> rng = np.random.default_rng(0)
+        >>> school = np.repeat(["a", "b", "c"], [60, 40, 80])
+        >>> X = rng.normal(size=(180, 2))
+        >>> y = X[:, 0] * np.where(school == "c", -1.0, 1.0) + rng.normal(size=180)
+        >>> model = PooledCTFARegressor().partial_fit(X[:100], y[:100], school[:100])
+        >>> model.partial_fit(X[100:], y[100:], school[100:]).labels_
+        array([0, 0, 1])
+        """
+        return self._stream(Piece(X, y, sample_weight, tasks=tasks), adding=True)
+
+    @going_on
+    def forget(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
+        """Subtract rows that were added before, and solve again: as if they had never come.
+
+        Where there are folds, pieces are forgotten as they were added, and the rows that stay keep
+        their folds; elsewhere any rows can be, in any pieces. A task of which all rows are
+        forgotten is none any more. Rows that cannot have been among those added are refused, and so
+        is what would leave nothing but the rounding of sums.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight
+            As in ``partial_fit``.
+
+        Returns
+        -------
+        self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ctfa import PooledCTFARegressor
+        >>> rng = np.random.default_rng(0)
+        >>> school = np.repeat(["a", "b", "c"], [60, 40, 80])
+        >>> X, y = rng.normal(size=(180, 2)), rng.normal(size=180)
+        >>> model = PooledCTFARegressor().partial_fit(X[:100], y[:100], school[:100])
+        >>> model.partial_fit(X[100:], y[100:], school[100:]).tasks_.tolist()
+        ['a', 'b', 'c']
+        >>> model.forget(X[100:], y[100:], school[100:]).tasks_.tolist()
+        ['a', 'b']
+        """
+        return self._stream(Piece(X, y, sample_weight, tasks=tasks), adding=False)
+
+    def _require_known(self) -> None:
+        self._sums.require_known()
+
+    def _solve(self) -> None:
+        with one_thread():
+            sample, target, known = self._sums.stand_in()
+        self._fit_read(sample, target, known, None)
+
+    def _take(self, piece: Piece, *, adding: bool) -> None:
+        known: TaskSums | None = getattr(self, "_sums", None)
+        data = self._read_rows(piece, reset=known is None)
+        folds = {want.purpose: want.cv for want in self._asks_of_stream()}
+        if known is None:
+            known = TaskSums.begin(sum(data.data.widths), folds)
+        chunks.require_same_folds(known.folds, folds)
+        sums = known.sums_of(data) if adding else known.sums_of_known(data)
+        chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
+        self._sums = known.plus(sums) if adding else known.minus(sums)
+
+    def _read_rows(self, piece: Piece, *, reset: bool) -> TaskCollection:
+        """Rows of a piece with the same features as all others, and whose they are."""
+        X, y, sample_weight = piece.X, piece.y, piece.sample_weight
+        tasks = getattr(self, "_column", None) if piece.tasks is None else piece.tasks
+        if reset or check.is_column(tasks):
+            self._column = tasks if check.is_column(tasks) else None
+        check.require_given(y, "y")
+        features, ids = apart(X, tasks)
+        if ids is None:
+            check.read_ids(ids, None)
+        if not reset:
+            check.require_not_one_id(features, tasks, self.n_features_in_)
+        if is_lazy(features, y, ids, sample_weight):
+            data = TaskCollection.of(features, y, ids, sample_weight)
+            chunks.read_columns(self, data.data.widths[1], data.data.input_names, reset=reset)
+            return data
+        features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
+        inputs = check.read_inputs(self, features, reset=reset, n_least=1)
+        target = check.read_vector(y, check.Sample(inputs, None, None))
+        weights = check.read_weights(sample_weight, inputs.shape[0])
+        listed = check.as_ids(check.read_ids(ids, inputs.shape[0]))
+        return TaskCollection.of_rows(inputs, target, listed, weights)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ctfa import _validation as check
+from ctfa._validation import chunks
 from ctfa.core.moments import CONSTANT_CUTOFF, SQUARED_CUTOFF, Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import FloatArray, IntArray
@@ -28,11 +28,11 @@ def require_remainder(before: Summary | None, gone: Summary) -> Summary | None:
     if gone.n_samples == 0:
         return before
     if before is None or gone.n_samples > before.n_samples:
-        raise ValueError(check.NOT_ADDED)
+        raise ValueError(chunks.NOT_ADDED)
     try:
         after = before - gone
     except ValueError as error:
-        raise ValueError(check.NOT_ADDED) from error
+        raise ValueError(chunks.NOT_ADDED) from error
     if before.rows is None or gone.rows is None:
         _require_possible(before.moments, gone.moments, after.moments)
     return after if after.n_samples else None
@@ -52,16 +52,15 @@ def _require_possible(before: Moments, gone: Moments, after: Moments) -> None:
         rest = (before.cross - gone.cross) / np.outer(scale, scale)
         shift = np.sqrt(before.weight) * (before.mean - gone.mean)
         same = (np.abs(rest) <= np.maximum(slack[:, None], slack)).all()
-        if not same or (np.abs(shift) > 1e-6 * np.maximum(length, floor)).any():
-            raise ValueError(check.NOT_ADDED)
+        near = (np.abs(shift) <= 1e-6 * np.maximum(length, floor)).all()
+        chunks.refuse_unless(same and near, chunks.NOT_ADDED)
         return
-    if after.weight <= ROUNDING * before.weight:
-        raise ValueError(check.NOT_ADDED)
+    chunks.refuse_unless(after.weight > ROUNDING * before.weight, chunks.NOT_ADDED)
     rest[np.diag_indices_from(rest)] += slack
     try:
         np.linalg.cholesky(rest)
     except np.linalg.LinAlgError as error:
-        raise ValueError(check.NOT_ADDED) from error
+        raise ValueError(chunks.NOT_ADDED) from error
 
 
 def without_rounding(left: Summary, most: FloatArray, names: Sequence[str]) -> Summary:
@@ -74,7 +73,7 @@ def without_rounding(left: Summary, most: FloatArray, names: Sequence[str]) -> S
         return left
     squares = np.maximum(np.diagonal(left.moments.cross), 0.0)
     flat = (squares <= NOTHING * most) | (left.n_samples == 1)
-    check.require_digits_left(np.where(flat, most, squares), most, names)
+    chunks.require_digits_left(np.where(flat, most, squares), most, names)
     cross = np.where(flat[:, None] | flat, 0.0, left.moments.cross)
     return Summary.of_moments(replace(left.moments, cross=cross))
 
@@ -110,7 +109,7 @@ def require_directions(
         if own.size:
             worst = int(np.argmin(digits))
             mixed = own[np.argsort(-np.abs(vectors[:, worst]))[:2]]
-            check.require_digits_of_direction(digits[worst], [names[i] for i in mixed])
+            chunks.require_digits_of_direction(digits[worst], [names[i] for i in mixed])
 
 
 def of_possible_rank(summary: Summary) -> Summary:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._validation.containers import first_rounded, holds_dates
+from ctfa._validation.numbers import first_of, read_numbers, require_plain_numbers
 from ctfa.core.types import BoolArray, FloatArray
 
 
@@ -15,24 +15,14 @@ def read_baseline(baseline: Any, n_samples: int) -> FloatArray | None:
     """Columns of a baseline as finite numbers ``(n_samples, p)``; None without one."""
     if baseline is None:
         return None
-    if holds_dates(baseline):
-        raise ValueError(
-            "baseline contains dates or durations: turn them into numbers first, such as the year "
-            "for a trend and an indicator for each month."
-        )
-    number = first_rounded(baseline)
-    if number is not None:
-        raise ValueError(
-            f"baseline contains the whole number {number}, beyond 2^53, where floating-point "
-            "numbers no longer tell neighbours apart: count time from a later start."
-        )
-    try:
-        columns = np.asarray(baseline, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"baseline holds something that is not a number ({error}): pass seasons as indicators "
-            "or harmonics, and time as a number."
-        ) from error
+    require_plain_numbers(
+        baseline,
+        "baseline",
+        dates="such as the year for a trend and an indicator for each month",
+        rounded="count time from a later start",
+    )
+    advice = "pass seasons as indicators or harmonics, and time as a number"
+    columns = read_numbers(baseline, "baseline", advice)
     if columns.ndim == 1:
         columns = columns[:, None]
     if columns.ndim != 2 or columns.shape[0] != n_samples:
@@ -108,9 +98,8 @@ def require_more_than_baseline(left: BoolArray, names: Sequence[str]) -> None:
     """Refuse targets of which the baseline leaves nothing but rounding."""
     told = np.flatnonzero(~left)
     if told.size:
-        more = f" (and {told.size - 1} more)" if told.size > 1 else ""
         raise ValueError(
-            f"target {names[int(told[0])]!r}{more} is told by the baseline alone: nothing is left "
+            f"target {first_of(told, names)} is told by the baseline alone: nothing is left "
             "to predict. Leave it out, or use fewer columns in the baseline."
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,17 +13,21 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from ctfa._threads import one_thread
 from ctfa._validation.baseline import read_baseline
-from ctfa._validation.containers import container_of, first_rounded, holds_dates
-from ctfa._validation.explained import explained
+from ctfa._validation.containers import container_of
 from ctfa._validation.fills import warn_of_fills
-from ctfa._validation.sufficiency import is_short, warn_if_doubtful
+from ctfa._validation.numbers import (
+    FILL,
+    LARGEST,
+    SMALLEST,
+    explained,
+    read_numbers,
+    refuse_gaps,
+    refuse_mask,
+    require_plain_numbers,
+)
+from ctfa._validation.sufficiency import SPARE, warn_if_doubtful
 from ctfa.core.design import Design, is_single
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-
-#: What to do about missing values.
-FILL = "fill the gaps or drop those rows or columns first"
-#: Numbers beyond these overflow or vanish when products of sums of squares are taken.
-LARGEST, SMALLEST = 1e70, 1e-70
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +47,7 @@ class Sample:
     @property
     def n_samples(self) -> int:
         """Rows that count."""
-        return count_rows(self.inputs, self.counts)
+        return len(self.inputs) if self.counts is None else round(float(self.counts.sum()))
 
     @property
     def n_given(self) -> int:
@@ -72,7 +77,17 @@ class Sample:
     @cached_property
     def is_short(self) -> bool:
         """Whether least squares cannot be judged on these rows; warns, once, where it cannot."""
-        return is_short(self.design)
+        design = self.design
+        if design.n_samples > design.rank + SPARE:
+            return False
+        warnings.warn(
+            f"X has {design.n_samples} rows to learn from and {design.n_inputs} features: least "
+            "squares leaves too few degrees of freedom for the noise. Ridge regression is used in "
+            "its place, with penalties by generalised cross-validation.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+        return True
 
     def warn_if_short(self) -> None:
         """Say that ridge regression serves in place of least squares, unless it has been said."""
@@ -104,8 +119,8 @@ def read_sample(
     ``advice`` is what to do about missing features, where these are refused.
     """
     inputs = read_inputs(estimator, X, reset=True, gaps=gaps, advice=advice)
-    weights = read_weights(sample_weight, inputs.shape[0])
-    columns = read_baseline(baseline, inputs.shape[0])
+    weights = None if sample_weight is None else read_weights(sample_weight, inputs.shape[0])
+    columns = None if baseline is None else read_baseline(baseline, inputs.shape[0])
     if weights is None:
         return Sample(inputs, None, None, columns)
     used = weights > 0.0
@@ -129,12 +144,13 @@ def read_inputs(
     With ``gaps`` NaN is a missing value; otherwise it is refused. ``n_least`` rows are needed on
     reset.
     """
-    values = _as_it_is(X)
-    if values is None:
+    is_plain = type(X) is np.ndarray and X.dtype == np.float64
+    if not is_plain:
         refuse_mask(X, "X")
         require_plain_numbers(X, "X")
-    if reset and values is not None and values.ndim == 2 and min(values.shape) > 1:
+    if reset and is_plain and X.ndim == 2 and min(X.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
+        values: FloatArray = X
         estimator.n_features_in_ = values.shape[1]
         if hasattr(estimator, "feature_names_in_"):
             del estimator.feature_names_in_
@@ -151,20 +167,10 @@ def read_inputs(
         except (TypeError, ValueError) as error:
             raise explained(error, "X", X, has_layout=hasattr(estimator, "layout")) from error
     names = getattr(estimator, "feature_names_in_", None)
-    if not gaps:
-        _refuse_gaps(values, "X", names, advice=advice)
-    elif values.size and not _is_moderate(values):
-        _refuse_gaps(np.where(np.isnan(values), 0.0, values), "X", names, gaps=True)
+    refuse_gaps(values, "X", names, gaps=gaps, advice=advice)
     if reset:
         warn_of_fills(values, "X", names)
     return values
-
-
-def _is_moderate(values: FloatArray) -> bool:
-    """Whether all that is observed can be squared; without a copy of what may be most of memory."""
-    largest = np.fmax(np.fmax.reduce(values, axis=0), -np.fmin.reduce(values, axis=0))
-    largest = largest[~np.isnan(largest)]
-    return bool(np.all((largest < LARGEST) & ((largest > SMALLEST) | (largest == 0.0))))
 
 
 def copy_input_names(source: Any, estimator: Any) -> None:
@@ -204,12 +210,16 @@ def read_targets(
 
     With ``gaps`` NaN is a missing value; otherwise it is refused.
     """
-    require_given(Y, what)
-    refuse_mask(Y, what)
-    require_plain_numbers(Y, what)
-    library, labels = container_of(Y)
-    values = _as_it_is(Y)
-    if values is None or values.size == 0 or values.ndim not in (1, 2):
+    library, labels = None, None
+    is_plain = type(Y) is np.ndarray and Y.dtype == np.float64
+    if not is_plain:
+        require_given(Y, what)
+        refuse_mask(Y, what)
+        require_plain_numbers(Y, what)
+        library, labels = container_of(Y)
+    if is_plain and Y.size and Y.ndim in (1, 2):
+        values: FloatArray = Y
+    else:
         try:
             values = check_array(
                 Y, dtype=np.float64, ensure_2d=False, ensure_all_finite=False, input_name=what
@@ -221,8 +231,7 @@ def read_targets(
         values = values.reshape(-1, 1)
     require_same_rows(values.shape[0], n_samples, what)
     targets = name_targets(values, labels, library, is_vector=is_vector, what=what)
-    known = np.where(np.isnan(values), 0.0, values) if gaps else values
-    _refuse_gaps(known, what, targets.names, gaps=gaps)
+    refuse_gaps(values, what, targets.names, gaps=gaps)
     if n_samples is not None:
         warn_of_fills(values, what, targets.names)
     return targets if used is None else targets._replace(values=values[used])
@@ -249,7 +258,7 @@ def read_vector(y: Any, sample: Sample) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise explained(error, "y") from error
     require_same_rows(vector.size, sample.n_given, "y")
-    _refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
+    refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
     warn_of_fills(vector.reshape(-1, 1), "y", ["y"])
     return vector if sample.used is None else vector[sample.used]
 
@@ -260,13 +269,7 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
         return None
     refuse_mask(sample_weight, "sample_weight")
     require_plain_numbers(sample_weight, "sample_weight")
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"sample_weight holds something that is not a number ({error}): pass one number for "
-            "each row of X."
-        ) from error
+    weights = read_numbers(sample_weight, "sample_weight", "pass one number for each row of X")
     if weights.ndim == 0 and n_samples is not None:
         weights = np.full(n_samples, float(weights))
     if n_samples is not None and weights.shape != (n_samples,):
@@ -354,16 +357,6 @@ def require_finite_own(values: FloatArray, names: Sequence[str]) -> None:
         )
 
 
-def _as_it_is(data: Any) -> FloatArray | None:
-    """A plain array of float64, which needs no conversion; None for anything else."""
-    return data if type(data) is np.ndarray and data.dtype == np.float64 else None
-
-
-def count_rows(rows: FloatArray, counts: FloatArray | None) -> int:
-    """How many rows there are, or how many they stand for."""
-    return int(rows.shape[0]) if counts is None else round(float(counts.sum()))
-
-
 def normalised(weights: FloatArray, counts: FloatArray | None = None) -> FloatArray | None:
     """Weights of sum n, or None where all are equal."""
     relative = weights / weights.max()
@@ -382,83 +375,68 @@ def require_given(y: Any, what: str) -> None:
         )
 
 
-def require_same_rows(n_rows: int, n_samples: int | None, what: str) -> None:
+def require_same_rows(n_rows: int, n_samples: int | None, what: str, *, first: str = "X") -> None:
     """Refuse tables of different numbers of rows."""
     if n_samples is not None and n_rows != n_samples:
         raise ValueError(
-            f"X has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
+            f"{first} has {n_samples} rows and {what} has {n_rows}: pass the same samples in both."
         )
 
 
-def _refuse_gaps(
-    values: FloatArray,
-    what: str,
-    names: Sequence[str] | None,
-    *,
-    gaps: bool = False,
-    advice: str = FILL,
+def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
+    """Targets with a weight for each, of mean one; None where all are equal."""
+    if target_weight is None:
+        return targets
+    require_plain_numbers(target_weight, "target_weight")
+    n_targets = targets.values.shape[1]
+    advice = "pass one number for each target, such as the area it stands for"
+    weights = read_numbers(target_weight, "target_weight", advice)
+    if weights.shape != (n_targets,):
+        raise ValueError(
+            f"target_weight has shape {weights.shape} but y has {n_targets} columns: pass one "
+            "weight for each target."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0.0)))
+    if bad.size:
+        first = int(bad[0])
+        raise ValueError(
+            f"target_weight of target {targets.names[first]!r} is {weights[first]:g}: weights must "
+            "be positive and finite; leave out a target that is to count for nothing."
+        )
+    refuse_extreme_weights(weights, "target_weight")
+    relative = weights / weights.max()
+    is_same = bool((relative == 1.0).all())
+    return targets._replace(weights=None if is_same else relative / relative.mean())
+
+
+def refuse_for_target_weight(
+    targets: Targets, aggregator: Any, aggregate: str | None = None
 ) -> None:
-    """Refuse what cannot be squared; ``gaps``: NaN would have been a missing value."""
-    if values.size == 0:
-        return
-    largest = np.maximum(values.max(axis=0), -values.min(axis=0))
-    # NaN is on neither side of anything; a column of zeros is constant and not small.
-    if np.all((largest < LARGEST) & ((largest > SMALLEST) | (largest == 0.0))):
-        return
+    """Refuse options that would not honour weights, where there are any.
 
-    def name(column: int) -> str:
-        return str(column) if names is None else repr(str(names[column]))
-
-    bad = np.argwhere(~(np.abs(values) < LARGEST))
-    if not bad.size:
-        small = int(np.flatnonzero((largest <= SMALLEST) & (largest > 0.0))[0])
-        raise ValueError(
-            f"Input {what} holds nothing above {largest[small]:g} in column {name(small)}: its "
-            "square is too small to compute with; use other units."
-        )
-    row, column = map(int, bad[0])
-    where, worst = f"row {row}, column {name(column)}", values[row, column]
-    if np.isfinite(worst):
-        raise ValueError(
-            f"Input {what} contains {worst:g} at {where}: its square is too large to compute "
-            "with; use other units."
-        )
-    if gaps:
-        raise ValueError(f"Input {what} contains infinity at {where}: use NaN for missing values.")
-    kind = "NaN" if np.isnan(worst) else "infinity"
-    raise ValueError(f"Input {what} contains NaN or infinity (first {kind} at {where}): {advice}.")
-
-
-def require_plain_numbers(data: Any, what: str) -> None:
-    """Refuse what would silently become other numbers.
-
-    Dates would be taken for the numbers that encode them, in whatever unit they have; whole numbers
-    beyond 2^53 for the nearest ones that float64 knows.
+    ``aggregate`` is how targets with inputs of their own are; None where they share them.
     """
-    if holds_dates(data):
+    if targets.weights is None:
+        return
+    is_correlation = isinstance(aggregator.order, str) and aggregator.order == "correlation"
+    for is_given, option, instead in (
+        (
+            aggregate not in (None, "mean") and aggregator.solver == "ridge",
+            f"aggregate={aggregate!r} with solver='ridge'",
+            "aggregate='mean' or solver='ols'",
+        ),
+        (aggregator.flip, "flip=True", "flip=False"),
+        (aggregator.guard is not None, f"guard={aggregator.guard!r}", "guard=None"),
+        (is_correlation, "order='correlation'", "order='given'"),
+    ):
+        if is_given:
+            raise ValueError(
+                f"target_weight was given but {option} counts every target alike: use {instead}, "
+                "or leave the weights out."
+            )
+    if aggregate is None and np.isnan(targets.values).any():
         raise ValueError(
-            f"{what} contains dates or durations: turn them into numbers first, such as the year, "
-            "the month or the hours since a start."
-        )
-    refuse_rounded(data, what)
-
-
-def refuse_rounded(data: Any, what: str) -> None:
-    """Refuse whole numbers that float64 would round."""
-    number = first_rounded(data)
-    if number is not None:
-        raise ValueError(
-            f"{what} contains the whole number {number}, beyond 2^53, where floating-point numbers "
-            "no longer tell neighbours apart: subtract a constant first, or use other units; leave "
-            "it out if it is a label."
-        )
-
-
-def refuse_mask(data: Any, what: str) -> None:
-    """A mask would be dropped silently, and what it hides would count."""
-    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
-        masked = int(np.ma.getmaskarray(data).sum())
-        raise ValueError(
-            f"{what} is an array with {masked} masked values: fill them, or drop those rows or "
-            "columns first."
+            "target_weight was given but y contains missing values, and groups of targets with "
+            "shared inputs and gaps count every target alike: fill the gaps, leave the weights "
+            "out, or use MultiInputCTFARegressor with the same columns for every target."
         )

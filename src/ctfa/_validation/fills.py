@@ -23,6 +23,8 @@ PERHAPS = tuple(sorted({
     *(sign * float(f"{digit * whole}.{digit * decimals}") for sign in (-1, 1) for digit in "89"
       for decimals in range(3) for whole in range(2, 7 - decimals)),
 }))  # fmt: skip
+#: No fill is nearer to zero.
+SMALLEST = min(map(abs, PERHAPS))
 #: How often, and which share of the values, such a number comes at least.
 OFTEN, OFTEN_SHARE = 3, 0.0005
 #: It lies beyond the others by so many times their range.
@@ -59,6 +61,8 @@ def fills_in(values: FloatArray) -> Iterator[Fill]:
         return
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
     # Few data reach as far as any of them: nothing is searched there.
+    if max(abs(low), abs(high)) < SMALLEST * (1.0 - ROUNDED):
+        return
     near = [f for f in FILLS if low - abs(f) * ROUNDED <= f <= high + abs(f) * ROUNDED]
     found = [fill for fill in (_fill(values, f) for f in near) if fill.where.any()]
     if not found and _perhaps(low) is None and _perhaps(high) is None:

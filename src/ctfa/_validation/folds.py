@@ -36,7 +36,7 @@ def read_folds(
     """
     if sample.folds is not None:
         return sample.folds[purpose]
-    labels = read_labels(groups, sample)
+    labels = None if groups is None else read_labels(groups, sample)
     if labels is not None and isinstance(cv, Integral):
         cv = GroupKFold(int(cv))
     try:
@@ -51,7 +51,8 @@ def read_folds(
         raise ValueError(
             f"cv={cv!r} cannot split {sample.n_samples} rows: {error}{hint}"
         ) from error
-    if _names_rows(cv):
+    # Lists count the rows given, a splitter divides those used.
+    if isinstance(cv, PredefinedSplit) or not (isinstance(cv, Integral) or hasattr(cv, "split")):
         splits = [(_rows_used(train, sample), _rows_used(test, sample)) for train, test in splits]
     if not splits:
         raise ValueError(f"cv={cv!r} gives no folds: use two or more.")
@@ -171,12 +172,6 @@ def _limits(at: Sequence[int], params: Sequence[Mapping[str, Any]]) -> str:
         return "all limits"
     first = ", ".join(f"{name}={value:g}" for name, value in params[at[0]].items())
     return first if len(at) == 1 else f"{first} and {len(at) - 1} more"
-
-
-def _names_rows(cv: Any) -> bool:
-    """Whether folds are lists of rows: they count the rows given, a splitter divides those used."""
-    is_splitter = isinstance(cv, Integral) or hasattr(cv, "split")
-    return isinstance(cv, PredefinedSplit) or not is_splitter
 
 
 def _rows_used(rows: Any, sample: Sample) -> IntArray:

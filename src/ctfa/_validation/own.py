@@ -1,18 +1,20 @@
-"""Layouts: which columns of X belong to which target, and whether that is enough to go by."""
+"""Tasks of their own: columns by a layout, rows by ids, and whether that is enough to go by."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from numbers import Real
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa._validation.sufficiency import may_be_doubtful, warn_if_doubtful
+from ctfa._validation.data import Sample, read_sample
+from ctfa._validation.numbers import first_of
+from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
 from ctfa.core.design import Design
 from ctfa.core.series import NO_COLUMN, Series
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 #: Tasks whose inputs are looked at together.
 TASKS_AT_ONCE = 1000
@@ -31,15 +33,12 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
             "layout has rows of different lengths: give every target as many slots, with -1 for "
             "one that it does not have."
         ) from error
-    if table.ndim == 0:
-        raise ValueError(
-            f"layout is of type {type(layout).__name__}: give a table of columns, one row for each "
-            "target and one column for each slot (ctfa.multi_input_layout makes one from an array)."
-        )
     if table.ndim != 2 or not table.size:
+        kind = f"is of type {type(layout).__name__}" if table.ndim == 0 else ""
         raise ValueError(
-            f"layout has shape {table.shape}: give a table of columns, one row for each target and "
-            "one column for each slot (ctfa.multi_input_layout makes one from an array)."
+            f"layout {kind or f'has shape {table.shape}'}: give a table of columns, one row for "
+            "each target and one column for each slot (ctfa.multi_input_layout makes one from an "
+            "array)."
         )
     if table.shape[0] != n_targets:
         raise ValueError(
@@ -111,17 +110,26 @@ def require_series(
 
     ``where`` names the rows if they are not all: "the training rows of fold 2 of cv".
     """
-    rows = _count(series)
     inputs = series.has.sum(axis=1)
-    _require_inputs(inputs, names)
-    _require_any_value(series, names, where)
-    spent = _spent_on_baseline(series)
-    needed = np.full(rows.size, 2 + spent) if fewest is None else inputs + fewest + spent
+    none = np.flatnonzero(inputs == 0)
+    if none.size:
+        raise ValueError(
+            f"target {names[int(none[0])]!r} has no input with a single value: every target needs "
+            "one."
+        )
+    place = f"in {where} " if where else ""
+    unseen = np.flatnonzero(np.isnan(series.values[:, -1]).all(axis=1))
+    if unseen.size:
+        folds = "use another cv, or " if where else ""
+        raise ValueError(
+            f"{place}target {first_of(unseen, names)} is never observed (all NaN), and there is "
+            f"nothing to learn from: {folds}leave it out, of y and of the layout."
+        )
+    rows, needed = _rows_of(series, fewest)
     short = np.flatnonzero(rows < needed)
     if not short.size:
         return
     task = int(short[0])
-    others = "" if short.size == 1 else f" (and {short.size - 1} more)"
     way_out = "longer series"
     if fewest is not None:
         # Two rows are what ridge regression needs, too.
@@ -130,7 +138,7 @@ def require_series(
     folds = "another cv, " if where else ""
     count = "1 row" if rows[task] == 1 else f"{rows[task]} rows"
     raise ValueError(
-        f"{_in(where)}target {names[task]!r}{others} has {count} in which it and its "
+        f"{place}target {first_of(short, names)} has {count} in which it and its "
         f"{inputs[task]} inputs are all observed, and {needed[task]} are needed: use {folds}"
         f"{way_out}, or leave it out."
     )
@@ -156,15 +164,8 @@ def warn_if_own_inputs_are_doubtful(series: Series, names: Sequence[str]) -> Non
 
 def enough_rows(series: Series, fewest: int | None) -> bool:
     """Whether every task has as many complete rows as its fit needs."""
-    rows = _count(series)
-    needed = 2 if fewest is None else series.has.sum(axis=1) + fewest
-    return bool((rows >= needed + _spent_on_baseline(series)).all())
-
-
-def _spent_on_baseline(series: Series) -> int:
-    """Rows that a baseline uses up: with gaps, too, where fits do not count them."""
-    factored = series.factored_baseline
-    return 0 if factored is None else factored.rank
+    rows, needed = _rows_of(series, fewest)
+    return bool((rows >= needed).all())
 
 
 def complete_rows(series: Series) -> BoolArray:
@@ -177,11 +178,17 @@ def complete_rows(series: Series) -> BoolArray:
     return complete
 
 
-def _count(series: Series) -> IntArray:
-    """Complete rows of each task, or how many they stand for."""
-    complete = complete_rows(series)
+def _rows_of(series: Series, fewest: int | None) -> tuple[IntArray, IntArray]:
+    """Complete rows of each task, or how many they stand for, and how many its fit needs.
+
+    These are ``fewest`` more than inputs, None for penalised fits; and what a baseline uses up,
+    with gaps, too, where fits do not count it.
+    """
     each = np.ones(series.n_rows) if series.counts is None else series.counts
-    return np.asarray(np.round(complete @ each), dtype=np.intp)
+    rows = np.asarray(np.round(complete_rows(series) @ each), dtype=np.intp)
+    needed = np.full(rows.size, 2) if fewest is None else series.has.sum(axis=1) + fewest
+    factored = series.factored_baseline
+    return rows, needed + (0 if factored is None else factored.rank)
 
 
 def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
@@ -200,11 +207,11 @@ def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
 
 def warn_if_series_are_short(series: Series, names: Sequence[str], fewest: int) -> None:
     """Say that some target has too few rows for least squares, and what is used in its place."""
-    rows, inputs = _count(series), series.has.sum(axis=1)
-    short = np.flatnonzero(rows < inputs + fewest + _spent_on_baseline(series))
-    task, more = int(short[0]), "" if short.size == 1 else f" (and {short.size - 1} more)"
+    rows, needed = _rows_of(series, fewest)
+    short = np.flatnonzero(rows < needed)
+    task, n_inputs = int(short[0]), int(series.has[short[0]].sum())
     warnings.warn(
-        f"target {names[task]!r}{more} has {rows[task]} rows in which it and its {inputs[task]} "
+        f"target {first_of(short, names)} has {rows[task]} rows in which it and its {n_inputs} "
         "inputs are all observed: least squares leaves too few degrees of freedom for the noise. "
         "Ridge regression is used in its place, with penalties by generalised cross-validation.",
         RuntimeWarning,
@@ -259,25 +266,217 @@ def _named(table: Any, names: Any) -> Any:
     return found
 
 
-def _in(where: str) -> str:
-    return f"in {where} " if where else ""
+class Tasks(NamedTuple):
+    """Ids in order, and the position of each row's task among them."""
+
+    ids: list[Any]
+    of_row: IntArray
 
 
-def _require_any_value(series: Series, names: Sequence[str], where: str) -> None:
-    unseen = np.flatnonzero(np.isnan(series.values[:, -1]).all(axis=1))
-    if unseen.size:
-        more = f" (and {unseen.size - 1} more)" if unseen.size > 1 else ""
-        folds = "use another cv, or " if where else ""
+def is_column(tasks: Any) -> bool:
+    """Whether the tasks are a column of X, by name or by position."""
+    return isinstance(tasks, (str, Integral)) and not isinstance(tasks, bool)
+
+
+def take_column(X: Any, tasks: Any) -> tuple[Any, Any]:
+    """Tell the ids apart from the features of one table."""
+    labels = getattr(X, "columns", None)
+    if labels is not None:
+        if tasks in list(labels):
+            return X.drop(columns=[tasks]) if hasattr(X, "iloc") else X.drop(tasks), X[tasks]
+    elif isinstance(tasks, Integral):
+        table = np.asarray(X)
+        if table.ndim == 2 and -table.shape[1] <= int(tasks) < table.shape[1]:
+            return np.delete(table, int(tasks), axis=1), table[:, int(tasks)]
+    raise ValueError(
+        f"tasks={tasks!r} is no column of X: pass one id for each row of X (tasks=[{tasks!r}] for "
+        "a single row), the name of a column of a data frame, or the position of a column of an "
+        "array."
+    )
+
+
+def require_not_one_id(X: Any, tasks: Any, n_features: int) -> None:
+    """Refuse the id of a single row, taken for a column: X has then lost one of its features."""
+    if is_column(tasks) and X.shape[1] == n_features - 1:
         raise ValueError(
-            f"{_in(where)}target {names[int(unseen[0])]!r}{more} is never observed (all NaN), and "
-            f"there is nothing to learn from: {folds}leave it out, of y and of the layout."
+            f"tasks={tasks!r} is taken for a column of X, which leaves {n_features - 1} features "
+            f"where fit has seen {n_features}: pass one id for each row, tasks=[{tasks!r}] for a "
+            "single row."
         )
 
 
-def _require_inputs(inputs: IntArray, names: Sequence[str]) -> None:
-    none = np.flatnonzero(inputs == 0)
-    if none.size:
+def read_task_sample(estimator: Any, X: Any, tasks: Any, sample_weight: Any) -> Sample:
+    """Features and weights of a fit; ids that were left among the features are pointed out."""
+    try:
+        return read_sample(estimator, X, sample_weight)
+    except (TypeError, ValueError) as error:
+        name = _column_of_ids(X, tasks)
+        if name is None:
+            raise
         raise ValueError(
-            f"target {names[int(none[0])]!r} has no input with a single value: every target needs "
-            "one."
+            f"column {name!r} of X holds the ids of the tasks, which are not numbers: pass "
+            f"tasks={name!r}, or drop it from X."
+        ) from error
+
+
+def _column_of_ids(X: Any, tasks: Any) -> Any:
+    """Name of a column of text that holds the ids themselves; None without one."""
+    as_list = getattr(tasks, "tolist", None) or getattr(tasks, "to_list", None)
+    ids = as_list() if as_list is not None else tasks
+    if not hasattr(X, "columns") or not isinstance(ids, list):
+        return None
+    if not any(isinstance(task, str) for task in ids):
+        return None
+    return next((name for name in X.columns if X[name].to_list() == ids), None)
+
+
+def read_ids(tasks: Any, n_rows: int | None, start: int = 0) -> list[Any]:
+    """One id for each row, of any hashable kind; of a chunk that starts with a row of all."""
+    if tasks is None:
+        raise TypeError(
+            "PooledCTFARegressor needs to know whose row is whose: pass tasks=, one id for each "
+            "row of X, or the name of a column of X that holds them (in a search: "
+            "set_fit_request(tasks=True), set_score_request(tasks=True) and so on, with "
+            "sklearn.set_config(enable_metadata_routing=True))."
         )
+    if isinstance(tasks, bytes) or not isinstance(tasks, Iterable):
+        raise TypeError(f"tasks={tasks!r} is not a list of ids: pass one id for each row of X.")
+    shape = getattr(tasks, "shape", None)
+    if shape is not None and len(shape) == 2 and shape[1] == 1:
+        tasks = np.asarray(tasks).reshape(-1)
+    elif shape is not None and len(shape) != 1:
+        raise ValueError(
+            f"tasks has shape {tuple(shape)}: pass one id for each row of X, in one dimension."
+        )
+    as_list = getattr(tasks, "tolist", None) or getattr(tasks, "to_list", None)
+    ids = list(tasks) if as_list is None else as_list()
+    if n_rows is not None and len(ids) != n_rows:
+        raise ValueError(
+            f"tasks has {len(ids)} ids but X has {n_rows} rows: pass one id for each row."
+        )
+    for row, task in enumerate(ids, start):
+        if not isinstance(task, Hashable):
+            raise TypeError(
+                f"the task of row {row}, {task!r}, cannot be used as an id: pass numbers, strings "
+                "or other values that can be compared for equality."
+            )
+        if _is_missing(task):
+            raise ValueError(
+                f"the task of row {row} is missing ({task!r}): give every row an id, or drop those "
+                "rows."
+            )
+    return ids
+
+
+def read_tasks(tasks: Any, n_rows: int, used: BoolArray | None, *, least: int = 2) -> Tasks:
+    """Tasks of a fit, of the rows used, in the order of their ids."""
+    ids = read_ids(tasks, n_rows)
+    if used is not None:
+        ids = [task for task, counts in zip(ids, used.tolist(), strict=True) if counts]
+    known = order_ids(set(ids), least=least)
+    position = {task: number for number, task in enumerate(known)}
+    return Tasks(known, np.array([position[task] for task in ids], dtype=np.intp))
+
+
+def order_ids(ids: Iterable[Any], *, least: int = 2) -> list[Any]:
+    """Ids of tasks in order; refused where they are too few to merge."""
+    known = _sorted(ids)
+    if len(known) < least:
+        raise ValueError(
+            f"tasks holds a single id ({known[0]!r}), and there is nothing to merge: pass the ids "
+            "of two tasks or more, or fit the regressor by itself."
+        )
+    return known
+
+
+def as_ids(ids: Sequence[Any]) -> AnyArray:
+    """Ids as an array, of objects unless they are all numbers or all strings."""
+    kinds = {type(task) for task in ids}
+    if len(kinds) == 1 and kinds <= {int, float, str, bool}:
+        return np.array(ids)
+    # Filled, not converted: ids that are tuples would become a table.
+    array = np.empty(len(ids), dtype=object)
+    array[:] = list(ids)
+    return array
+
+
+def require_seen(unseen: Sequence[Any], ids: Sequence[Any]) -> None:
+    """Refuse tasks that fit has not seen."""
+    if not unseen:
+        return
+    shown = ", ".join(map(repr, unseen[:6])) + (
+        f" and {len(unseen) - 6} more" if len(unseen) > 6 else ""
+    )
+    # The number 1 is not the text '1': those that look the same are shown first.
+    looks = set(map(str, unseen))
+    known = sorted(ids, key=lambda task: str(task) not in looks)
+    such_as = ", ".join(map(repr, known[:3]))
+    raise ValueError(
+        f"tasks that fit has not seen: {shown} (it has seen {len(ids)}, such as {such_as}). "
+        "Use unseen='global' for a model of all tasks together or unseen='nearest' for the group "
+        "with the most similar inputs, or fit again with rows of these tasks."
+    )
+
+
+def require_varying_within(within: FloatArray, target: FloatArray) -> None:
+    """Refuse a target that does not vary within any task, up to rounding."""
+    if np.abs(within).max() <= FLAT * np.abs(target).max():
+        raise ValueError(
+            "y is constant within every task, so there are no slopes to learn: pass tasks of two "
+            "rows or more whose targets vary, or use one model without tasks."
+        )
+
+
+def warn_if_slopes_are_doubtful(
+    inputs: FloatArray, within: FloatArray, weights: FloatArray | None
+) -> None:
+    """Say when rounding of inputs could decide; ``within`` they are about the means of tasks."""
+    if may_be_doubtful(within[None]).any():
+        # Back where they were: numbers are as exact as they were given.
+        design = Design.of(within + inputs.mean(axis=0), weights)
+        warn_if_doubtful([design], "X within tasks")
+
+
+def read_task(task: Any, ids: Sequence[Any]) -> int:
+    """Position of a task given by its id."""
+    for position, known in enumerate(ids):
+        if known == task or str(known) == task:
+            return position
+    shown = ", ".join(map(repr, ids[:6])) + (", ..." if len(ids) > 6 else "")
+    raise ValueError(f"task {task!r} is not one of the {len(ids)} of fit: use one of {shown}.")
+
+
+def refuse_option(option: str, given: Any, why: str, instead: str) -> None:
+    """Refuse an option of Phase I that means nothing for tasks with rows of their own."""
+    raise ValueError(f"{option}={given!r} {why} in PooledCTFARegressor: {instead}.")
+
+
+def read_fold_count(cv: Any, longest: int) -> int:
+    """Into how many folds the rows of each task are dealt; some task must have two of them."""
+    if isinstance(cv, bool) or int(cv) < 2:
+        raise ValueError(f"cv={cv!r} gives no folds: use two or more.")
+    if longest < 2:
+        raise ValueError(
+            "max_loss='auto' needs rows to judge by, and no task has two: give max_loss as a "
+            "number (1.5 suits most data)."
+        )
+    return int(cv)
+
+
+def require_judged(n_judged: int, cv: Any) -> None:
+    """Refuse folds in which no task has rows on both sides."""
+    if not n_judged:
+        raise ValueError(
+            f"cv={cv!r} leaves no task with rows both to train on and to judge by: use folds that "
+            "divide the rows of each task, such as an integer, and not ones that leave out whole "
+            "tasks; or give max_loss as a number."
+        )
+
+
+def _sorted(ids: Iterable[Any]) -> list[Any]:
+    """In their own order, where they have one."""
+    listed = list(ids)
+    try:
+        return sorted(listed)
+    except TypeError:
+        return sorted(listed, key=lambda task: (type(task).__name__, repr(task)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._validation.numbers import first_of
 from ctfa.core.design import Design
 from ctfa.core.spaces.joint import pivots
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -42,20 +43,6 @@ def require_freedom(design: Design, way_out: str, n_spent: int = 0) -> None:
         "least squares leaves too few degrees of freedom for the noise; "
         f"{needed + n_spent + 3} rows or more are needed. Use {way_out}, or fewer features."
     )
-
-
-def is_short(design: Design) -> bool:
-    """Whether least squares leaves too few degrees of freedom to judge the noise; warns if so."""
-    if design.n_samples > design.rank + SPARE:
-        return False
-    warnings.warn(
-        f"X has {design.n_samples} rows to learn from and {design.n_inputs} features: least "
-        "squares leaves too few degrees of freedom for the noise. Ridge regression is used in its "
-        "place, with penalties by generalised cross-validation.",
-        RuntimeWarning,
-        stacklevel=6,
-    )
-    return True
 
 
 def keep_apart(n_rows: int, n_features: int, rank: int, n_tasks: int, *, chosen: bool) -> None:
@@ -113,9 +100,8 @@ def require_varying(values: FloatArray, names: Sequence[str]) -> None:
     """Refuse constant targets: there is nothing to explain, and R2 is not defined."""
     flat = np.flatnonzero(~is_varying(values))
     if flat.size:
-        more = f" (and {flat.size - 1} more)" if flat.size > 1 else ""
         raise ValueError(
-            f"target {names[flat[0]]!r}{more} is constant over the rows used: there is nothing to "
+            f"target {first_of(flat, names)} is constant over the rows used: there is nothing to "
             "predict. Leave it out."
         )
 
@@ -151,8 +137,7 @@ def _too_short(values: FloatArray, names: Sequence[str], needed: int) -> str:
     short = np.flatnonzero(counts < needed)
     if not short.size:
         return ""
-    more = f" (and {short.size - 1} more)" if short.size > 1 else ""
-    return f"target {names[short[0]]!r}{more} is observed in {counts[short[0]]}"
+    return f"target {first_of(short, names)} is observed in {counts[short[0]]}"
 
 
 def require_any_score(scores: Sequence[float]) -> None:

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
-from ctfa._streaming import Piece, Streaming, going_on, pieces_of
+from ctfa._streaming import Piece, Streaming, going_on
 from ctfa._threads import one_thread
 from ctfa._whole_fit import whole
 from ctfa.core.criteria import FEATURE_CRITERIA
@@ -34,8 +34,6 @@ from ctfa.estimators.merging import (
     settle_history,
 )
 
-#: What is given of every piece of rows.
-ARGUMENTS = ("X", "y", "sample_weight")
 #: The way out of too few rows.
 RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
 
@@ -96,6 +94,8 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
     >>> FeatureAggregator().fit(X, y).get_feature_names_out()
     array(['mean(x0, x1, x2)', 'x3'], dtype=object)
     """
+
+    _arguments = ("X", "y", "sample_weight")
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         >>> FeatureAggregator().partial_fit(pieces).get_feature_names_out()
         array(['mean(x0, x1, x2)', 'x3'], dtype=object)
         """
-        return self._stream(pieces_of(Piece(X, y, sample_weight), ARGUMENTS), adding=True)
+        return self._stream(Piece(X, y, sample_weight), adding=True)
 
     @going_on
     def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -227,7 +227,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         >>> round(float(np.exp(model.max_loss_)))  # "auto" is the logarithm of the rows
         60
         """
-        return self._stream(pieces_of(Piece(X, y, sample_weight), ARGUMENTS), adding=False)
+        return self._stream(Piece(X, y, sample_weight), adding=False)
 
     @answers_lazily
     def transform(self, X: Any) -> FloatArray:

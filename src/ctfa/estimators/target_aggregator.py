@@ -357,7 +357,6 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         if self.solver == "ridge":
             check.require_risk(self.criterion, "solver='ridge'")
         check.refuse_for_target_weight(targets, self)
-        check.refuse_weighed_gaps(targets)
         return TargetRule(
             criterion,
             self.scan,

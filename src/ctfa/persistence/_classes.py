@@ -33,7 +33,7 @@ OURS = {
     "MergeSummary": "ctfa.estimators.merge_evidence:MergeSummary",
     "Terms": "ctfa.estimators.merge_evidence:Terms",
     "RunningSums": "ctfa._streaming._sums:RunningSums",
-    "TaskSums": "ctfa._streaming._task_sums:TaskSums",
+    "TaskSums": "ctfa._streaming._sums:TaskSums",
     "Targets": "ctfa._validation.data:Targets",
     "Summary": "ctfa.core.stand_ins:Summary",
     "Moments": "ctfa.core.moments:Moments",

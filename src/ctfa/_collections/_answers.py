@@ -1,0 +1,228 @@
+"""Answers of fitted models about collections: lazy for Dask, on their own device for arrays.
+
+And how good they are: R2 of predictions, chunk by chunk.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ctfa import _validation as check
+from ctfa._collections import _dask
+from ctfa._collections._collection import Collection, read_table
+from ctfa._collections._devices import is_foreign, like, to_numpy
+from ctfa._collections._summing import as_column, first_of
+from ctfa._validation import chunks
+from ctfa.core.types import FloatArray
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def answers_lazily(method: Method) -> Method:
+    """Let a method that answers row by row be asked about rows in chunks, or on a device.
+
+    Of a Dask collection it makes one that is computed when somebody wants it; arrays of another
+    library come back as such, on the device where they were.
+    """
+    what = next(name for name in inspect.signature(method).parameters if name != "self")
+
+    @functools.wraps(method)
+    def ask(self: Any, *others: Any, **known: Any) -> Any:
+        if not others and what in known:
+            others = (known.pop(what),)
+        if not others:
+            return method(self, **known)  # which says what is missing
+        data, others = others[0], others[1:]
+        if _dask.is_dask(data) or any(map(_dask.is_dask, known.values())):
+            return _lazily(functools.partial(method, self), data, others, known, what)
+        if is_foreign(data):
+            known = {name: to_numpy(value) for name, value in known.items()}
+            answer = method(self, to_numpy(data), *map(to_numpy, others), **known)
+            return like(np.asarray(answer), data)
+        return method(self, data, *others, **known)
+
+    return ask  # type: ignore[return-value]
+
+
+def _lazily(
+    method: Callable[..., Any],
+    data: Any,
+    others: tuple[Any, ...],
+    known: dict[str, Any],
+    what: str,
+) -> Any:
+    known = {name: value for name, value in known.items() if value is not None}
+    if others and any(other is not None for other in others):
+        names = list(inspect.signature(method).parameters)[1:]
+        known |= {
+            name: value for name, value in zip(names, others, strict=False) if value is not None
+        }
+    if _dask.is_frame(data) and not known:
+        # What is made up has marks of missing values in columns that may hold any.
+        utils = importlib.import_module("dask.dataframe.utils")
+        trial = _try(method, utils.meta_nonempty(utils.make_meta(data)).ffill(), {})
+        if hasattr(trial, "iloc"):
+            empty = trial.iloc[:0]
+            return data.map_partitions(_of_partition, method, empty, meta=empty)
+    columns = getattr(data, "columns", None)
+    array = read_table(data, what)
+    extra = {name: read_table(value, name) for name, value in known.items()}
+    row = _dask.as_frame(
+        np.ones((1,) * array.ndim if array.ndim == 1 else (1, array.shape[1])), columns
+    )
+    made_up = {name: np.ones((1, *value.shape[1:])) for name, value in extra.items()}
+    trial = np.asarray(_try(method, row, made_up))
+    tables, _ = _dask.aligned((array, *extra.values()), None, (what, *extra))
+    ask = functools.partial(_of_block, method, columns, list(extra))
+    return _dask.of_chunks(ask, tables, trial[:0])
+
+
+def _of_partition(part: Any, method: Any, empty: Any) -> Any:
+    """Answer about a part of a frame; nothing where it is empty, which no model is asked about."""
+    return method(part) if len(part) else empty.set_axis(part.index, axis=0)
+
+
+def _of_block(method: Any, columns: Any, names: list[str], block: Any, *others: Any) -> Any:
+    known = dict(zip(names, others, strict=True))
+    return np.asarray(method(_dask.as_frame(np.asarray(to_numpy(block)), columns), **known))
+
+
+def _try(method: Callable[..., Any], row: Any, known: dict[str, Any]) -> Any:
+    """Ask about a made-up row, which says what is wrong with the columns and how answers look."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return method(row, **known)
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Squared errors of targets, and their squares about the mean; ``a + b`` has both."""
+
+    count: FloatArray  # rows where it is observed and predicted
+    weight: FloatArray
+    mean: FloatArray
+    spread: FloatArray
+    squared: FloatArray
+    n_rows: int  # rows given
+    has_weight: bool  # whether one of them counts
+
+    @classmethod
+    def of(cls, true: FloatArray, predicted: FloatArray, weights: Any) -> Errors:
+        """Judge a chunk of rows."""
+        each = np.ones(len(true))
+        if weights is not None:
+            each = np.asarray(to_numpy(weights), dtype=np.float64)
+            check.require_weights(each)
+        known = ~(np.isnan(true) | np.isnan(predicted))
+        weight = np.where(known, each[:, None], 0.0)
+        total = weight.sum(axis=0)
+        seen = np.where(total > 0.0, total, 1.0)
+        true = np.where(known, true, 0.0)
+        mean = (weight * true).sum(axis=0) / seen
+        gap = np.where(known, true - predicted, 0.0)
+        spread = (weight * (true - mean) ** 2).sum(axis=0)
+        squared = (weight * gap**2).sum(axis=0)
+        count = np.count_nonzero(weight, axis=0).astype(float)
+        has_weight = bool((each > 0.0).any())
+        return cls(count, total, mean, spread, squared, len(true), has_weight)
+
+    def __add__(self, other: Errors) -> Errors:
+        weight = self.weight + other.weight
+        share = other.weight / np.where(weight > 0.0, weight, 1.0)
+        gap = other.mean - self.mean
+        return Errors(
+            self.count + other.count,
+            weight,
+            self.mean + gap * share,
+            self.spread + other.spread + self.weight * share * gap**2,
+            self.squared + other.squared,
+            self.n_rows + other.n_rows,
+            self.has_weight or other.has_weight,
+        )
+
+    @property
+    def r2(self) -> FloatArray:
+        """R2 of each target, as scikit-learn has it; NaN where fewer than two rows are judged."""
+        varies = self.spread > 0.0
+        r2 = 1.0 - self.squared / np.where(varies, self.spread, 1.0)
+        r2 = np.where(varies, r2, np.where(self.squared == 0.0, 1.0, 0.0))
+        return np.where(self.count >= 2.0, r2, np.nan)
+
+
+def r2_of_collection(
+    predict: Callable[..., Any],
+    X: Any,
+    Y: Any,
+    sample_weight: Any = None,
+    baseline: Any = None,
+    *,
+    require_same: Callable[[check.Targets], None],
+) -> FloatArray:
+    """R2 of each target, in one pass over the chunks; ``require_same`` refuses other targets."""
+    data = Collection.of(X, Y, sample_weight, baseline)
+    require_same(data.targets_like)
+    columns = X.columns if hasattr(X, "columns") else None
+    names = data.targets_like.names
+    ask = functools.partial(_with_baseline, predict)
+    return r2_of_chunks(ask, data, data.tables[0], columns, names, gaps=True)
+
+
+def _with_baseline(predict: Callable[..., Any], rows: Any, baseline: Any) -> Any:
+    return predict(rows) if baseline is None else predict(rows, baseline=baseline)
+
+
+def r2_of_chunks(
+    predict: Callable[..., Any],
+    data: Collection,
+    beside: Any,
+    columns: Any,
+    names: Any,
+    *,
+    gaps: bool,
+) -> FloatArray:
+    """R2 of each target; ``predict`` is asked about rows of a chunk, and what is given beside them.
+
+    ``columns`` are the names of inputs that a frame has, ``names`` those of the targets.
+    """
+    judge = functools.partial(_judge, predict, columns, names, gaps)
+    tables = (*data.tables[1:], beside, data.weights)
+    if data.is_lazy:
+        found: Errors = _dask.add_chunks(judge, tables, _dask.starts_of(data.tables[1]))
+    else:
+        found = judge(0, *tables)
+    check.require_rows(np.empty((found.n_rows, 0)), 2)
+    chunks.refuse_unless(found.has_weight, chunks.NO_WEIGHT)
+    return found.r2
+
+
+def _judge(
+    predict: Callable[..., Any],
+    columns: Any,
+    names: Any,
+    gaps: bool,
+    start: int | None,
+    inputs: Any,
+    targets: Any,
+    beside: Any,
+    weights: Any,
+) -> Errors:
+    rows = np.asarray(to_numpy(inputs))
+    true = np.asarray(as_column(np.asarray(to_numpy(targets), dtype=np.float64)))
+    # Infinity is refused, and NaN without gaps.
+    trouble = first_of(np.isinf(true) if gaps else ~np.isfinite(true), true, start)
+    if trouble is not None:
+        check.refuse_number(*trouble, "y", names, gaps=gaps)
+    predicted = np.empty(true.shape)
+    if len(rows):  # a chunk may be empty, and no model is asked about nothing
+        beside = None if beside is None else np.asarray(to_numpy(beside))
+        answer = np.asarray(predict(_dask.as_frame(rows, columns), beside))
+        predicted[:] = answer.reshape(true.shape)
+    return Errors.of(true, predicted, weights)

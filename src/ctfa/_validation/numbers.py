@@ -1,0 +1,261 @@
+"""What can be taken for numbers, and what is refused: dates, masks, text, gaps, and overflows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import narwhals.stable.v1 as nw
+import numpy as np
+
+from ctfa._validation.containers import container_of
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
+
+#: What to do about missing values.
+FILL = "fill the gaps or drop those rows or columns first"
+#: What to do about whole numbers that float64 would round.
+ROUNDED = "subtract a constant first, or use other units; leave it out if it is a label"
+#: Numbers beyond these overflow or vanish when products of sums of squares are taken.
+LARGEST, SMALLEST = 1e70, 1e-70
+#: Up to here float64 has every whole number.
+EXACT = 2**53
+#: Kinds of dates and durations that a table of objects may hold.
+DATES = (date, timedelta, np.datetime64, np.timedelta64)
+#: Parts of scikit-learn's messages about the form of data, and what they leave out: what to do.
+ADVICE = {
+    "could not convert string": "encode or drop columns that are not numbers",
+    "Cannot cast": "encode or drop columns that are not numbers",
+    "must be a string or a real number": "pass an array or data frame of numbers",
+    "at least one array or dtype": "pass at least one column",
+    "setting an array element with a sequence": "pass a table of numbers, collected and complete",
+    "inhomogeneous": "pass rows of equal length",
+    "sample(s)": "pass more rows",
+    "feature(s)": "pass at least one column",
+    "should be a 1d array": "pass one target, or use CTFARegressor for several",
+}
+#: What it says of too few rows: how many there are, and how many are needed.
+TOO_FEW = re.compile(r"Found array with (\d+) sample\(s\).* minimum of (\d+) is required")
+
+
+def explained(
+    error: TypeError | ValueError,
+    what: str,
+    data: Any = None,
+    *,
+    has_layout: bool = False,
+) -> TypeError | ValueError:
+    """An error of scikit-learn about data, with what to do."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    message = str(error)
+    if message.startswith("Expected 2D array"):
+        first_words = message.partition(":")[0]  # without the numbers that follow
+        return kind(f"{first_words}: {what} has shape {np.shape(data)}. {reshape(what)}")
+    if has_layout and "dim 3" in message:
+        return kind(
+            f"{what} has shape {np.shape(data)}, and a table is needed: X, layout = "
+            "ctfa.multi_input_layout(X) makes one of (n_samples, n_targets, n_slots), and the "
+            "layout that goes with it."
+        )
+    few = TOO_FEW.match(message)
+    if few is not None:
+        rows = f"{few[1]} row{'' if few[1] == '1' else 's'} (n_samples={few[1]})"
+        return kind(f"{what} has {rows}, and {few[2]} or more are needed: pass more rows.")
+    for clue, advice in ADVICE.items():
+        if clue in message:
+            return kind(f"{what} cannot be used ({message.rstrip('.')}): {advice}.")
+    return kind(message)
+
+
+def reshape(what: str) -> str:
+    """How a vector becomes a table."""
+    return (
+        f"Reshape your data with {what}.reshape(-1, 1) if it is a single feature, "
+        f"{what}.reshape(1, -1) if it is a single row."
+    )
+
+
+def column_name(column: int, names: Sequence[Any] | None) -> str:
+    """A column by its name, or by its number where it has none."""
+    return str(column) if names is None else repr(str(names[column]))
+
+
+def first_of(found: IntArray, names: Sequence[str]) -> str:
+    """The first of those found by its name, and how many more there are."""
+    more = f" (and {found.size - 1} more)" if found.size > 1 else ""
+    return f"{names[int(found[0])]!r}{more}"
+
+
+def read_numbers(
+    data: Any, what: str, advice: str = "encode or drop columns that are not numbers"
+) -> FloatArray:
+    """Objects or text as float64."""
+    try:
+        return np.asarray(data, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{what} holds something that is not a number ({error}): {advice}."
+        ) from error
+
+
+def refuse_number(
+    row: int,
+    column: int,
+    value: float,
+    is_local: bool,
+    what: str,
+    names: Any,
+    *,
+    gaps: bool = False,
+    advice: str = FILL,
+) -> None:
+    """Refuse a number that is not finite, and say where it is, in all rows or in its chunk.
+
+    With ``gaps`` NaN would have been a missing value.
+    """
+    place = f"row {row}{' of a chunk' if is_local else ''}, column {column_name(column, names)}"
+    if gaps:
+        raise ValueError(f"Input {what} contains infinity at {place}: use NaN for missing values.")
+    kind = "NaN" if np.isnan(value) else "infinity"
+    raise ValueError(f"Input {what} contains NaN or infinity (first {kind} at {place}): {advice}.")
+
+
+def are_moderate(largest: FloatArray) -> BoolArray:
+    """Which columns can be squared, by the largest size in each; constant zeros can."""
+    # NaN is on neither side of anything.
+    return np.asarray((largest < LARGEST) & ((largest > SMALLEST) | (largest == 0.0)))
+
+
+def refuse_gaps(
+    values: FloatArray,
+    what: str,
+    names: Sequence[str] | None,
+    *,
+    gaps: bool = False,
+    advice: str = FILL,
+) -> None:
+    """Refuse what cannot be squared; with ``gaps`` NaN is a missing value, and is not refused."""
+    if values.size == 0:
+        return
+    if gaps:
+        # Without a copy of what may be most of memory.
+        largest = np.fmax(np.fmax.reduce(values, axis=0), -np.fmin.reduce(values, axis=0))
+        largest = np.where(np.isnan(largest), 0.0, largest)
+    else:
+        largest = np.maximum(values.max(axis=0), -values.min(axis=0))
+    if are_moderate(largest).all():
+        return
+    known = np.where(np.isnan(values), 0.0, values) if gaps else values
+    bad = np.argwhere(~(np.abs(known) < LARGEST))
+    if not bad.size:
+        small = int(np.flatnonzero((largest <= SMALLEST) & (largest > 0.0))[0])
+        raise ValueError(
+            f"Input {what} holds nothing above {largest[small]:g} in column "
+            f"{column_name(small, names)}: its square is too small to compute with; use other "
+            "units."
+        )
+    row, column = map(int, bad[0])
+    worst = values[row, column]
+    if np.isfinite(worst):
+        raise ValueError(
+            f"Input {what} contains {worst:g} at row {row}, column {column_name(column, names)}: "
+            "its square is too large to compute with; use other units."
+        )
+    refuse_number(row, column, worst, False, what, names, gaps=gaps, advice=advice)
+
+
+def require_plain_numbers(
+    data: Any,
+    what: str,
+    *,
+    dates: str = "such as the year, the month or the hours since a start",
+    rounded: str = ROUNDED,
+) -> None:
+    """Refuse what would silently become other numbers, with advice on each.
+
+    Dates would be taken for the numbers that encode them, in whatever unit they have; whole numbers
+    beyond 2^53 for the nearest ones that float64 knows.
+    """
+    if holds_dates(data):
+        raise ValueError(
+            f"{what} contains dates or durations: turn them into numbers first, {dates}."
+        )
+    refuse_rounded(data, what, rounded)
+
+
+def refuse_rounded(data: Any, what: str, advice: str = ROUNDED) -> None:
+    """Refuse whole numbers of data in memory that float64 would round."""
+    for values in _whole_numbers(data):
+        far = values[(values > EXACT) | (values < -EXACT)].tolist()
+        # Python compares a whole number with a floating-point one exactly.
+        for number in far:
+            if number != float(number):
+                raise ValueError(
+                    f"{what} contains the whole number {number}, beyond 2^53, where floating-point "
+                    f"numbers no longer tell neighbours apart: {advice}."
+                )
+
+
+def refuse_mask(data: Any, what: str) -> None:
+    """A mask would be dropped silently, and what it hides would count."""
+    if isinstance(data, np.ma.MaskedArray) and np.ma.is_masked(data):
+        masked = int(np.ma.getmaskarray(data).sum())
+        raise ValueError(
+            f"{what} is an array with {masked} masked values: fill them, or drop those rows or "
+            "columns first."
+        )
+
+
+def holds_dates(data: Any) -> bool:
+    """Whether some values are dates or durations, which numpy would read as numbers."""
+    kinds = list(data.dtypes) if hasattr(data, "columns") else [getattr(data, "dtype", None)]
+    # pandas and numpy say it by a letter, polars by a question.
+    if any(
+        getattr(kind, "kind", "") in ("m", "M") or getattr(kind, "is_temporal", bool)()
+        for kind in kinds
+    ):
+        return True
+    # Lists and tables of objects do not say, and are looked through where they are in memory.
+    in_memory = isinstance(data, (np.ndarray, list, tuple)) or container_of(data)[0] == "pandas"
+    if not in_memory or all(getattr(kind, "kind", "O") != "O" for kind in kinds):
+        return False
+    try:
+        values = np.asarray(data)
+    except (TypeError, ValueError):  # rows of different lengths, which are refused elsewhere
+        return False
+    # A missing date is what a missing number may look like.
+    return values.dtype.kind in "mM" or (
+        values.dtype.kind == "O"
+        and any(isinstance(value, DATES) and str(value) != "NaT" for value in values.flat)
+    )
+
+
+def _column(frame: Any, position: int) -> Any:
+    """A column of pandas or polars by its position: names may come twice."""
+    return frame.iloc[:, position] if hasattr(frame, "iloc") else frame.to_series(position)
+
+
+def _whole_numbers(data: Any) -> Iterator[AnyArray]:
+    """Arrays of the whole numbers of 64 bits, or of any size, that a container holds."""
+    if container_of(data)[0] is not None:
+        kinds = list(data.dtypes) if hasattr(data, "columns") else [data.dtype]
+        for position, kind in enumerate(kinds):
+            letter = getattr(kind, "kind", "")
+            if letter not in ("i", "u", "O") and not getattr(kind, "is_integer", bool)():
+                continue
+            column = data if not hasattr(data, "columns") else _column(data, position)
+            known = nw.from_native(column, series_only=True).drop_nulls().to_numpy()
+            yield from [known] if letter != "O" else _whole_numbers(known)
+        return
+    if not (hasattr(data, "dtype") or isinstance(data, (list, tuple))):
+        return
+    try:
+        values = np.asarray(data)
+    except (TypeError, ValueError):  # rows of different lengths, which are refused elsewhere
+        return
+    if values.dtype.kind in "iu" and values.dtype.itemsize == 8:
+        yield values
+    elif values.dtype.kind == "O":
+        whole = [value for value in values.flat if isinstance(value, (int, np.integer))]
+        yield np.array(whole, dtype=object)
