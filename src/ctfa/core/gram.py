@@ -224,21 +224,6 @@ class FactoredGram:
         return np.stack([(part @ ((1.0 / scale) @ part)) / scale for part in self.vectors])
 
 
-def correlation(gram: Gram, block: int | IntArray, others: IntArray) -> FloatArray:
-    """Correlation of block means, which is that of their sums; zero where one is constant."""
-    length = gram.diagonal.sum(axis=0)
-    scale = np.sqrt(length[block] * length[others])
-    products = gram.products(block, others).sum(axis=0)
-    return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
-
-
-def mean_correlation(gram: Gram) -> FloatArray:
-    """Average correlation of each variable with all of them."""
-    scale = np.sqrt(gram.diagonal.sum(axis=0))
-    sums = gram.row_sums(np.where(scale > 0.0, scale, np.inf)).sum(axis=0)
-    return np.asarray(sums / sums.size)
-
-
 def differences(
     gram: Gram, members: IntArray, size: FloatArray, others: IntArray, their_size: FloatArray
 ) -> FloatArray:

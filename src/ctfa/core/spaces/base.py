@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+import numpy as np
+
 from ctfa.core.fit import Evidence
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -14,16 +16,17 @@ class MergeSpace(Protocol):
     A block is known by the index of one of its members, its slot. Three laws hold, and
     ``ctfa.testing.check_space`` tests them: asking changes nothing; asking about many equals
     asking one by one; merging then asking equals building a new space from the merged means and
-    their sizes, then asking.
+    their sizes, then asking. A space that derives from this one has nothing to prepare ahead and
+    nothing to release, unless it says otherwise.
     """
 
     n_variables: int
     #: Whether a merge leaves every answer that does not involve the merged block as it was.
-    merge_is_local: bool
+    merge_is_local: bool = True
     #: Whether this is a ``ForeseeingSpace``.
-    foresees: bool
+    foresees: bool = False
     #: Whether this is a ``GuardedSpace``.
-    is_guarded: bool
+    is_guarded: bool = False
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits before and after merging the block with each of the others, or pair by pair."""
@@ -36,9 +39,11 @@ class MergeSpace(Protocol):
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Be told which blocks will be asked about next, against whom. Changes no answer."""
+        return
 
     def retire(self, block: int) -> None:
         """Be told that a block is finished and will not be asked about again."""
+        return
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each variable with all of them, before any merge."""
@@ -59,3 +64,9 @@ class GuardedSpace(MergeSpace, Protocol):
 
     def allows(self, block: int, others: IntArray) -> BoolArray:
         """Whether the block may merge with each of the others."""
+
+
+def correlations(products: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """Correlation by inner products and squared lengths; zero where one of the two is constant."""
+    scale = np.sqrt(first * second)
+    return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)

@@ -12,6 +12,7 @@ from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, FactoredGram, Gram, differences
 from ctfa.core.guard import MemberGuard
 from ctfa.core.members import MemberRisk
+from ctfa.core.spaces.base import MergeSpace, correlations
 from ctfa.core.spaces.readings import InSample, Reading
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -28,7 +29,7 @@ class TargetStart(NamedTuple):
     reading: InSample
 
 
-class TargetSpace:
+class TargetSpace(MergeSpace):
     """Targets to merge by their mean, all regressed on the same inputs.
 
     Fitted values and residuals are linear in the target, so those of a mean are the means of its
@@ -38,8 +39,6 @@ class TargetSpace:
     With ``flip``, two blocks whose explained parts point against each other are compared with one
     of them turned round, and merge that way: ``signs`` says which members were turned.
     """
-
-    merge_is_local = True
 
     def __init__(
         self, gram: Gram, sizes: FloatArray, reading: Reading, *, flip: bool = False
@@ -54,7 +53,6 @@ class TargetSpace:
         self.n_variables = int(sizes.size)
         self.n_samples, self.rank = reading.n_samples, reading.rank
         self.signs = np.ones(self.n_variables) if flip else None
-        self.is_guarded = False
         self._guard: MemberGuard | None = None
 
     @classmethod
@@ -155,10 +153,9 @@ class TargetSpace:
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the mean targets; of a pair that would be flipped, without its sign."""
         length = self._reading.total(self._gram.diagonal)
-        scale = np.sqrt(length[block] * length[others])
         both = self._gram.products(block, others)
         products = self._reading.total(both) * self._turn(both)
-        return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
+        return correlations(products, length[block], length[others])
 
     def merge(self, block: int, other: int) -> None:
         """Average two blocks, each member with the same weight."""
@@ -195,9 +192,6 @@ class TargetSpace:
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Prepare inner products ahead, where they are not all held."""
         self._gram.expect(blocks, others)
-
-    def retire(self, block: int) -> None:
-        """Nothing to release: a block is a row of what others need."""
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each target with all of them."""
