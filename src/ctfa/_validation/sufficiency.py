@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.design import Design
-from ctfa.core.spaces.joint import pivots
+from ctfa.core.spaces.paired import pivots
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Relative spread below which a target is constant and its variation rounding.

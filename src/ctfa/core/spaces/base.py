@@ -70,3 +70,9 @@ def correlations(products: FloatArray, first: FloatArray, second: FloatArray) ->
     """Correlation by inner products and squared lengths; zero where one of the two is constant."""
     scale = np.sqrt(first * second)
     return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
+
+
+def unit_vectors(vectors: FloatArray, squares: FloatArray) -> FloatArray:
+    """Vectors of these squared lengths at unit length; zero where they are zero."""
+    length = np.sqrt(squares)
+    return np.asarray(vectors / np.where(length > 0.0, length, np.inf)[..., None])
