@@ -100,11 +100,26 @@ class Fold:
 
     @classmethod
     def of(
-        cls, X: FloatArray, train: IntArray, test: IntArray, weights: FloatArray | None = None
+        cls,
+        X: FloatArray,
+        train: IntArray,
+        test: IntArray,
+        weights: FloatArray | None = None,
+        design: Design | None = None,
     ) -> Fold:
-        """Factor the training rows and see what their coefficients do to the test rows."""
-        design = Design.of(X[train], None if weights is None else weights[train])
-        return cls._judged_by(design, X, train, test, weights)
+        """Factor the training rows, unless they are, and see what their fits do to test rows."""
+        if design is None:
+            design = Design.of(X[train], None if weights is None else weights[train])
+        if weights is not None:
+            test = test[weights[test] > 0.0]
+        row_scale = np.ones(test.size) if weights is None else np.sqrt(weights[test])
+        judged = (X[test] - design.mean) * row_scale[:, None]
+        rotation, compressed = None, judged
+        if judged.shape[0] > MANY_ROWS * judged.shape[1]:
+            # As many as there are inputs: inner products of what they judge stay.
+            rotation, compressed = np.linalg.qr(judged)
+        roots = Roots.of(design, compressed)
+        return cls(design, train, test, row_scale, judged, rotation, roots)
 
     @classmethod
     def each(
@@ -122,31 +137,8 @@ class Fold:
             if times.max() == 1:  # a row that is there twice cannot be left out of the total
                 left = np.flatnonzero(times == 0)
                 design = TrainingDesign.downdated(everything, train, left)
-            if design is None:
-                folds.append(cls.of(X, train, test, weights))
-            else:
-                folds.append(cls._judged_by(design, X, train, test, weights))
+            folds.append(cls.of(X, train, test, weights, design))
         return folds
-
-    @classmethod
-    def _judged_by(
-        cls,
-        design: Design,
-        X: FloatArray,
-        train: IntArray,
-        test: IntArray,
-        weights: FloatArray | None,
-    ) -> Fold:
-        if weights is not None:
-            test = test[weights[test] > 0.0]
-        row_scale = np.ones(test.size) if weights is None else np.sqrt(weights[test])
-        judged = (X[test] - design.mean) * row_scale[:, None]
-        rotation, compressed = None, judged
-        if judged.shape[0] > MANY_ROWS * judged.shape[1]:
-            # As many as there are inputs: inner products of what they judge stay.
-            rotation, compressed = np.linalg.qr(judged)
-        roots = Roots.of(design, compressed)
-        return cls(design, train, test, row_scale, judged, rotation, roots)
 
     def fit(self, y: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
         """Coefficients, (compressed) test errors, their sum of squares and the test total."""
