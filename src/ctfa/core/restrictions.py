@@ -92,15 +92,6 @@ class Run(NamedTuple):
         return Answer(step * step, judged_rise, np.zeros(step.shape, dtype=bool))
 
 
-class Start(NamedTuple):
-    """Fits without restrictions, one a fold."""
-
-    root: FloatArray  # (fits, D, rank): columns of B
-    response: FloatArray  # (fits, D, m): what they do to held-out predictions
-    coef: FloatArray  # (fits, D)
-    error: FloatArray  # (fits, m)
-
-
 class Restrictions:
     """The current restricted fits, one column a block."""
 
@@ -130,12 +121,12 @@ class Restrictions:
         self._foreseen: tuple[Run, FloatArray] | None = None
         self._settle()
 
-    def start(self) -> Start | None:
+    def start(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
         """Copies of what a compiled scan starts from; None after a merge."""
         if not self._alive.all() or self._slots.size < self._position.size:
             return None
-        parts = (self._root, self._response, self._own[3], self._error)
-        return Start(*(part.copy() for part in parts))
+        own = self._own[3].copy()
+        return self._root.copy(), self._response.copy(), own, self._error.copy()
 
     def ask(self, block: int | IntArray, others: IntArray) -> Answer:
         """Answer for one block against others, or for blocks and others in pairs."""
@@ -210,8 +201,9 @@ class Restrictions:
 
     def _restore_gaps(self) -> None:
         """Take differences explicitly where expanding the square has lost the digits."""
-        lost = _lost(self._gaps[0], self._scale, self._alive)
-        lost = lost[lost != self._active]
+        doubtful = (self._gaps[0] < CANCELLATION * self._scale).any(axis=0) & self._alive
+        doubtful[self._active] = False
+        lost = np.flatnonzero(doubtful)
         if lost.size:
             self._gaps[:, :, lost] = self._explicit(np.array([self._active]), lost)
             self._scale[:, lost] = self._gaps[0][:, lost]
@@ -306,7 +298,8 @@ class Restrictions:
             self._settle()
             return
         # Columns may have shrunk so much that updating what is kept of them lost the digits.
-        lost = _lost(self._own[0], self._own_scale, self._alive)
+        doubtful = (self._own[0] < CANCELLATION * self._own_scale).any(axis=0) & self._alive
+        lost = np.flatnonzero(doubtful)
         if lost.size:
             self._own[:3, :, lost] = _kept(*self._now(lost), self._error)
             self._own_scale[:, lost] = self._own[0][:, lost]
@@ -473,10 +466,6 @@ def _moves(run: Run, products: FloatArray, responses: FloatArray, out: FloatArra
     np.multiply(products, products * run.reach - 2.0 * responses, out=out[1])
     np.subtract(run.step * responses, run.pull * products, out=out[2])
     np.multiply(products, -run.step, out=out[3])
-
-
-def _lost(squares: FloatArray, scale: FloatArray, alive: BoolArray) -> IntArray:
-    return np.flatnonzero((squares < CANCELLATION * scale).any(axis=0) & alive)
 
 
 def _kept(d: FloatArray, e: FloatArray, error: FloatArray) -> FloatArray:

@@ -23,9 +23,9 @@ class MergeSpace(Protocol):
     n_variables: int
     #: Whether a merge leaves every answer that does not involve the merged block as it was.
     merge_is_local: bool = True
-    #: Whether this is a ``ForeseeingSpace``.
+    #: Whether it can also say what it would answer after merges that are only predicted.
     foresees: bool = False
-    #: Whether this is a ``GuardedSpace``.
+    #: Whether it refuses some merges whatever they cost.
     is_guarded: bool = False
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
@@ -48,22 +48,18 @@ class MergeSpace(Protocol):
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each variable with all of them, before any merge."""
 
-
-class ForeseeingSpace(MergeSpace, Protocol):
-    """A space that can also say what it would answer after merges that are only predicted."""
+    def absorb(self, block: int, others: IntArray) -> None:
+        """Merge several into one block at once: the same as one after the other."""
+        for other in others.tolist():
+            self.merge(block, other)
 
     def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
         """Evidence against the others, row k after the block absorbed the first k of a sequence."""
-
-    def absorb(self, block: int, others: IntArray) -> None:
-        """Merge several into one block at once: the same as one after the other."""
-
-
-class GuardedSpace(MergeSpace, Protocol):
-    """A space that refuses some merges whatever they cost."""
+        raise TypeError(f"{type(self).__name__} foresees nothing: ask it after the merges.")
 
     def allows(self, block: int, others: IntArray) -> BoolArray:
         """Whether the block may merge with each of the others."""
+        return np.ones(others.size, dtype=bool)
 
 
 def correlations(products: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:

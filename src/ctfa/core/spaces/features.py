@@ -10,16 +10,19 @@ import numpy as np
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram
-from ctfa.core.restrictions import Answer, DeficientRestrictions, Restrictions, Roots, Start
+from ctfa.core.restrictions import Answer, DeficientRestrictions, Restrictions, Roots
 from ctfa.core.ridge import Ridge
 from ctfa.core.spaces.base import MergeSpace, correlations
 from ctfa.core.types import FloatArray, IntArray, Number
 
 
 class FeatureStart(NamedTuple):
-    """Features before any merge: the fits, and the model in which they are judged."""
+    """Features before any merge: the fits, one a fold, and the model in which they are judged."""
 
-    fits: Start
+    root: FloatArray  # (fits, D, rank): columns of B
+    response: FloatArray  # (fits, D, m): what they do to held-out predictions
+    coef: FloatArray  # (fits, D)
+    error: FloatArray  # (fits, m)
     share: FloatArray  # what a squared error of each fit counts
     total: float
     residual: float
@@ -161,7 +164,7 @@ class FeatureSpace(FeatureBlocks):
         if fits is None or self._full_dof <= 0.0:
             return None
         dof, noise = self.n_samples - self._rank - 1.0, self._full_residual / self._full_dof
-        return FeatureStart(fits, np.ones(1), self._total, self._residual, dof, noise)
+        return FeatureStart(*fits, np.ones(1), self._total, self._residual, dof, noise)
 
     def _rise(self, answer: Answer) -> FloatArray:
         return np.asarray(answer.rise[0])

@@ -183,7 +183,7 @@ class FoldedFeatureSpace(FeatureBlocks):
         if fits is None:
             return None
         # The R2 of held-out rows knows no degrees of freedom.
-        return FeatureStart(fits, self._share, 1.0, self._residual, np.nan, np.nan)
+        return FeatureStart(*fits, self._share, 1.0, self._residual, np.nan, np.nan)
 
     def _rise(self, answer: Answer) -> FloatArray:
         rise = answer.judged_rise

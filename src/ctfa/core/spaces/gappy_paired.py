@@ -122,14 +122,10 @@ class GappyPairedSpace(MergeSpace):
         kind = np.min_scalar_type(int(members.sum()))  # a group of everybody must fit
         if (members != np.round(members)).any():
             kind = np.dtype(float)
-        if counts is None:
-            tally = np.empty(sums.shape, dtype=kind)
-            for task, rows in enumerate(sums):
-                np.copyto(tally[task], ~np.isnan(rows))
-        else:
-            tally = np.where(np.isnan(sums), 0, counts).astype(kind)
-        for task in range(series.n_tasks):
-            sums[task][tally[task] == 0] = 0.0
+        tally = np.empty(sums.shape, dtype=kind)
+        for task, rows in enumerate(sums):
+            tally[task] = np.where(np.isnan(rows), 0, 1 if counts is None else counts[task])
+            rows[tally[task] == 0] = 0.0
             if counts is not None:
                 sums[task] *= tally[task]
         row_scale = None if series.weights is None else row_scales(series.n_rows, series.weights)[1]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from ctfa.core.design import EPS, column_lengths
+from ctfa.core.design import EPS
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.series import Series, centre
 from ctfa.core.small_fits import chunks
@@ -87,20 +87,9 @@ class PairedSpace(MergeSpace):
 
         With ``sizes``, each is the mean of so many tasks already.
         """
-        n_tasks, n_samples, n_inputs = inputs.shape
-        rows = np.empty((n_tasks, n_inputs + 1, n_samples))
-        rows[:, :-1], rows[:, -1] = inputs.swapaxes(1, 2), targets.T
-        mean = rows.mean(axis=2, keepdims=True)
-        rows -= mean
-        shift = rows.mean(axis=2, keepdims=True)  # the mean's own rounding
-        rows -= shift
-        flat = rows.reshape(-1, n_samples)
-        flat[column_lengths((mean + shift).ravel(), flat.T) == 0.0] = 0.0
-        # An input that varies nowhere would only send every question the slow way.
-        varies = np.asarray(rows.any(axis=(0, 2)))
-        varies[-1] = True
-        members = np.ones(n_tasks) if sizes is None else np.asarray(sizes, dtype=float)
-        return cls(rows[:, varies] * members[:, None, None], members, n_inputs)
+        rows = np.concatenate((inputs.swapaxes(1, 2), targets.T[:, None]), axis=1)
+        series = Series(rows, np.ones(rows[:, :-1, 0].shape, dtype=bool))
+        return cls.of_series(series, sizes=sizes, overwrite=True)
 
     @classmethod
     def of_series(

@@ -191,15 +191,8 @@ class PooledSpace(MergeSpace):
         )
 
     def _fit(self, pool: Pool) -> Fit:
-        return Fit(
-            pool.explained,
-            pool.residual,
-            pool.n_samples,
-            self.n_inputs,
-            pool.rank,
-            pool.dof,
-            pool.n_tasks,
-        )
+        explained, residual, rank, n_samples, n_tasks, _ = pool
+        return Fit(explained, residual, n_samples, self.n_inputs, rank, pool.dof, n_tasks)
 
     def _difference(
         self, first: Pool, second: Pool, both: Pool, rise: FloatArray, lost: FloatArray
