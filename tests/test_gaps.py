@@ -15,7 +15,7 @@ from ctfa.core.design import Design
 from ctfa.core.graph import ORDERS
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces import GappyTargetSpace, TargetSpace, gappy
-from ctfa.core.subsets import RowSubsets
+from ctfa.core.spaces.gappy import RowSubsets
 from gap_problems import (
     GAPS,
     common,
@@ -382,7 +382,7 @@ def test_subsets_are_solved_in_batches_of_any_size(monkeypatch):
     kept[5:8, 2:] = False
     inputs = RowSubsets(X)
     whole = inputs.squares(series, kept)
-    monkeypatch.setattr("ctfa.core.subsets.BATCH", 1)
+    monkeypatch.setattr("ctfa.core.spaces.gappy.BATCH", 1)
     for one, other in zip(whole, inputs.squares(series, kept), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
     for k in np.flatnonzero(kept.sum(axis=1) > 2):

@@ -11,10 +11,10 @@ import oracle_own
 from ctfa import testing
 from ctfa.core.criteria import cross_validated_risk, target_risk
 from ctfa.core.graph import Neighbours
-from ctfa.core.penalised_fits import judge, judge_columns, residual_as_if_left_out
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
+from ctfa.core.small_fits import judge, judge_columns, residual_as_if_left_out
 from ctfa.core.spaces import PenalisedPairedSpace, PenalisedPooledSpace, PooledSpace, TargetSpace
 from ctfa.core.spaces.readings import CrossValidated
 from ctfa.core.spaces.targets import gram_of

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +20,7 @@ from ctfa.core.fit import Evidence, Fit
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import Scan
-from ctfa.core.spaces.base import ForeseeingSpace, MergeSpace
+from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
 Groups = Sequence[Sequence[int]]
@@ -220,14 +220,14 @@ def _foreseeing_equals_merging(space: MergeSpace, block: int, slots: IntArray, r
         return
     rest = slots[slots != block]
     sequence, others = rest[:2], rest[2:]
-    foreseen = cast("ForeseeingSpace", space).foresee(block, sequence, others)
+    foreseen = space.foresee(block, sequence, others)
     stepwise = copy.deepcopy(space)
     for k in range(3):
         row = _map(foreseen, partial(_row, k=k))
         _same(row, stepwise.evidence(block, others), rtol, "foreseeing differs from merging")
         if k < 2:
             stepwise.merge(block, int(sequence[k]))
-    at_once = cast("ForeseeingSpace", copy.deepcopy(space))
+    at_once = copy.deepcopy(space)
     at_once.absorb(block, sequence)
     _same(
         at_once.evidence(block, others),

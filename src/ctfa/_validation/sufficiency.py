@@ -10,7 +10,7 @@ import numpy as np
 
 from ctfa._validation.numbers import first_of
 from ctfa.core.design import Design
-from ctfa.core.spaces.joint import pivots
+from ctfa.core.spaces.paired import pivots
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Relative spread below which a target is constant and its variation rounding.

@@ -19,7 +19,7 @@ from scipy import linalg
 
 from ctfa.core.design import EPS, column_lengths, reflected, row_scales, weighted_mean
 from ctfa.core.gaps import patterns
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import FloatArray, IntArray
 
 #: Singular values of unit columns below this share of the largest are rounding. Months, harmonics
 #: and trends are far from it; a tighter cut would take the rounding of a dependent column for one.
@@ -103,7 +103,10 @@ class Baseline:
         for kept, members in patterns(observed.T):
             if not self.row_scale[kept].any():
                 continue
-            part = self if kept.all() else self._of_rows(kept)
+            part = self
+            if not kept.all():
+                weights = None if self.weights is None else self.weights[kept]
+                part = Baseline.of(self.columns[kept], weights)
             some = rows[np.ix_(members, kept)]
             level, slope, spread[members] = part._take_off_whole(some)
             rows[np.ix_(members, kept)] = some
@@ -142,9 +145,6 @@ class Baseline:
         away: Reflectors = linalg.qr(taken, mode="raw")[0]  # type: ignore[assignment]
         towards: Reflectors = linalg.qr(np.ones((n_free, 1)), mode="raw")[0]  # type: ignore[assignment]
         return away, towards
-
-    def _of_rows(self, kept: BoolArray) -> Baseline:
-        return Baseline.of(self.columns[kept], None if self.weights is None else self.weights[kept])
 
     def _take_off_whole(self, rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         weight = self.row_scale**2

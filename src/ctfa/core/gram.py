@@ -9,7 +9,7 @@ kinds take part in it alike. A block is known by its slot, the index of one of i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -17,38 +17,6 @@ from ctfa.core.types import FloatArray, IntArray
 
 #: Rows computed ahead by one matrix product, at most.
 MAX_AHEAD = 128
-
-
-class Gram(Protocol):
-    """Inner products of block sums, one or several kinds of them."""
-
-    diagonal: FloatArray  # (kinds, n_variables)
-
-    def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Products ``(kinds, others)`` of a block with others, or of blocks and others in pairs."""
-
-    def merge(self, block: int, others: IntArray) -> None:
-        """Put the sum of them all in ``block``."""
-
-    def negate(self, block: int) -> None:
-        """Change the sign of a block's sum."""
-
-    def foresee(
-        self, block: int, sequence: IntArray, others: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Diagonal ``(kinds, K+1, 1)`` and products ``(kinds, K+1, others)`` of a growing block.
-
-        Row k is what ``merge`` of the first k of the sequence would leave.
-        """
-
-    def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Be told which blocks will be asked about next, against whom. Changes no answer."""
-
-    def sums(self, blocks: IntArray) -> list[FloatArray]:
-        """The block sums themselves, one row a block, of each kind."""
-
-    def row_sums(self, scale: FloatArray) -> FloatArray:
-        """Sum over all columns of ``product / (scale_i * scale_j)``, one row a kind."""
 
 
 class DenseGram:
@@ -78,13 +46,13 @@ class DenseGram:
         return None if self._has_merged or not self._vectors else self._vectors
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Look the products up."""
+        """Products ``(kinds, others)`` of a block with others, or of blocks and others in pairs."""
         if isinstance(block, np.ndarray):
             return np.asarray(self.matrices[:, block, others])
         return np.asarray(self.matrices[:, block].take(others, axis=1))
 
     def merge(self, block: int, others: IntArray) -> None:
-        """Add the others' rows and columns to those of ``block``."""
+        """Put the sum of them all in ``block``: add the others' rows and columns to its own."""
         added = self.matrices[:, others].sum(axis=1)
         length = self.diagonal[:, block] + 2.0 * added[:, block] + added[:, others].sum(axis=1)
         row = self.matrices[:, block]
@@ -97,7 +65,7 @@ class DenseGram:
             self._members[block] += self._members[other]
 
     def negate(self, block: int) -> None:
-        """Change the sign of a row, a column and the members' vectors."""
+        """Change the sign of a block's sum: of a row, a column and the members' vectors."""
         self.matrices[:, block] *= -1.0
         self.matrices[:, :, block] *= -1.0
         for part in self._vectors:
@@ -106,7 +74,10 @@ class DenseGram:
     def foresee(
         self, block: int, sequence: IntArray, others: IntArray
     ) -> tuple[FloatArray, FloatArray]:
-        """Accumulate rows of the sequence."""
+        """Diagonal ``(kinds, K+1, 1)`` and products ``(kinds, K+1, others)`` of a growing block.
+
+        Row k is what ``merge`` of the first k of the sequence would leave.
+        """
         grown = np.concatenate(([block], sequence))
         rows = self.matrices[:, grown]
         within = rows.take(sequence, axis=2).cumsum(axis=1)
@@ -115,15 +86,15 @@ class DenseGram:
         return steps.cumsum(axis=1)[:, :, None], rows.take(others, axis=2).cumsum(axis=1)
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Nothing to prepare."""
+        """Be told which blocks will be asked about next, against whom. Changes no answer."""
 
     def sums(self, blocks: IntArray) -> list[FloatArray]:
-        """Add up the members of each block."""
+        """The block sums themselves, one row a block, of each kind."""
         members = [self._members[block] for block in blocks.tolist()]
         return [np.stack([part[group].sum(axis=0) for group in members]) for part in self._vectors]
 
     def row_sums(self, scale: FloatArray) -> FloatArray:
-        """Sum scaled rows."""
+        """Sum over all columns of ``product / (scale_i * scale_j)``, one row a kind."""
         return np.asarray((self.matrices @ (1.0 / scale)) / scale)
 
 
@@ -135,20 +106,16 @@ class FactoredGram:
     while every prepared row is used, half as far when merges made some of them useless.
     """
 
-    def __init__(self, vectors: Sequence[FloatArray]) -> None:
-        self.vectors = tuple(vectors)  # a kind (n_variables, length); owned and changed
-        self.diagonal = np.stack([np.einsum("ij,ij->i", part, part) for part in vectors])
+    def __init__(self, columns: Sequence[FloatArray]) -> None:
+        # A kind (n_variables, length), copies that are changed.
+        self.vectors = tuple(np.array(part.T, order="C") for part in columns)
+        self.diagonal = np.stack([np.einsum("ij,ij->i", part, part) for part in self.vectors])
         self._ahead = 1
         self._row_of: dict[int, int] = {}
         self._panel = np.empty((len(self.vectors), 0, 0))
         self._panel_blocks = np.empty(0, dtype=np.intp)
         self._first = 0
         self._unused = 0
-
-    @classmethod
-    def of(cls, columns: Sequence[FloatArray]) -> FactoredGram:
-        """Keep the columns of each kind, one row a variable."""
-        return cls([np.array(part.T, order="C") for part in columns])
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Take the products from the prepared rows, or multiply."""
@@ -224,33 +191,5 @@ class FactoredGram:
         return np.stack([(part @ ((1.0 / scale) @ part)) / scale for part in self.vectors])
 
 
-def correlation(gram: Gram, block: int | IntArray, others: IntArray) -> FloatArray:
-    """Correlation of block means, which is that of their sums; zero where one is constant."""
-    length = gram.diagonal.sum(axis=0)
-    scale = np.sqrt(length[block] * length[others])
-    products = gram.products(block, others).sum(axis=0)
-    return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
-
-
-def mean_correlation(gram: Gram) -> FloatArray:
-    """Average correlation of each variable with all of them."""
-    scale = np.sqrt(gram.diagonal.sum(axis=0))
-    sums = gram.row_sums(np.where(scale > 0.0, scale, np.inf)).sum(axis=0)
-    return np.asarray(sums / sums.size)
-
-
-def differences(
-    gram: Gram, members: IntArray, size: FloatArray, others: IntArray, their_size: FloatArray
-) -> FloatArray:
-    """Squared lengths ``(kinds, others)`` of differences of means, taken explicitly.
-
-    The first mean is that of all the member blocks together: ``(blocks, 1)`` of them, or
-    ``(blocks, others)`` where it is another one for each of the others.
-    """
-    squares = []
-    grown, theirs = gram.sums(members.reshape(-1)), gram.sums(others)
-    for mine, other in zip(grown, theirs, strict=True):
-        total = mine.reshape(*members.shape, -1).sum(axis=0)
-        gap = total / size[:, None] - other / their_size[:, None]
-        squares.append(np.einsum("ij,ij->i", gap, gap))
-    return np.stack(squares)
+#: Of a few blocks or of many.
+Gram: TypeAlias = DenseGram | FactoredGram

@@ -13,7 +13,7 @@ from ctfa.core import backend, progress
 from ctfa.core.criteria import Criterion
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import Ledger, MergeHistory
-from ctfa.core.spaces.base import GuardedSpace, MergeSpace
+from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: The loss of a merge that no finite limit accepts.
@@ -104,13 +104,12 @@ class Judge:
         return np.flatnonzero(meets)
 
     def _allows(self, block: int | IntArray, others: IntArray) -> BoolArray:
-        space = cast("GuardedSpace", self.space)
         if not isinstance(block, np.ndarray):
-            return space.allows(block, others)
+            return self.space.allows(block, others)
         allowed = np.empty(others.size, dtype=bool)
         for one in np.unique(block).tolist():
             pairs = block == one
-            allowed[pairs] = space.allows(one, others[pairs])
+            allowed[pairs] = self.space.allows(one, others[pairs])
         return allowed
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:

@@ -12,7 +12,7 @@ This is the square-root form: ``B`` and not ``inv(X'X)`` is stored. Features tha
 merged are nearly collinear, and the inverse loses twice the digits that its root loses.
 
 Several fits (one a fold) run side by side on stacked arrays: one by one, the calls would cost more
-than the arithmetic. All have full rank; ``ctfa.core.deficient`` serves where one has not.
+than the arithmetic. ``Restrictions`` serves full rank, ``DeficientRestrictions`` any other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.design import Design
-from ctfa.core.stacked import dot, orthonormal, square, stack_padded, turned
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: A squared length that keeps less than this of what it was taken from is computed explicitly.
@@ -32,6 +31,8 @@ CANCELLATION = 1e-3
 MAX_PENDING = 48
 #: Blocks whose products are computed ahead by one matrix product, at most.
 MAX_AHEAD = 64
+#: A contrast with a larger part in the null space than this is not determined by the data.
+NULL_TOLERANCE = 1e-22
 
 
 class Roots(NamedTuple):
@@ -91,15 +92,6 @@ class Run(NamedTuple):
         return Answer(step * step, judged_rise, np.zeros(step.shape, dtype=bool))
 
 
-class Start(NamedTuple):
-    """Fits without restrictions, one a fold."""
-
-    root: FloatArray  # (fits, D, rank): columns of B
-    response: FloatArray  # (fits, D, m): what they do to held-out predictions
-    coef: FloatArray  # (fits, D)
-    error: FloatArray  # (fits, m)
-
-
 class Restrictions:
     """The current restricted fits, one column a block."""
 
@@ -109,10 +101,10 @@ class Restrictions:
         self, roots: Sequence[Roots], coef: Sequence[FloatArray], error: Sequence[FloatArray]
     ) -> None:
         n_blocks = coef[0].size
-        self._root = stack_padded([part.root for part in roots])
-        self._response = stack_padded([part.response for part in roots])
-        self._judged = stack_padded([part.judged.T for part in roots])
-        self._error = stack_padded([part[None, :] for part in error])[:, 0]
+        self._root = _stack_padded([part.root for part in roots])
+        self._response = _stack_padded([part.response for part in roots])
+        self._judged = _stack_padded([part.judged.T for part in roots])
+        self._error = _stack_padded([part[None, :] for part in error])[:, 0]
         # Of each block's column: |b|^2, |m|^2, m'error, and its coefficient.
         self._own = np.stack([np.stack(coef)] * 4)
         self._position = np.arange(n_blocks)
@@ -129,12 +121,12 @@ class Restrictions:
         self._foreseen: tuple[Run, FloatArray] | None = None
         self._settle()
 
-    def start(self) -> Start | None:
+    def start(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray] | None:
         """Copies of what a compiled scan starts from; None after a merge."""
         if not self._alive.all() or self._slots.size < self._position.size:
             return None
-        parts = (self._root, self._response, self._own[3], self._error)
-        return Start(*(part.copy() for part in parts))
+        own = self._own[3].copy()
+        return self._root.copy(), self._response.copy(), own, self._error.copy()
 
     def ask(self, block: int | IntArray, others: IntArray) -> Answer:
         """Answer for one block against others, or for blocks and others in pairs."""
@@ -157,9 +149,12 @@ class Restrictions:
     def absorb(self, block: int, sequence: IntArray) -> Answer:
         """Restrict blocks to one coefficient, in turn; ``block`` keeps it, the others go."""
         p, c = int(self._position[block]), self._position[sequence]
-        known = self._n_foreseen(p, c)
-        if self._foreseen is not None and known:
+        known = 0  # how many of them were the last to be foreseen
+        if self._foreseen is not None and self._foreseen[0].block == p:
             run, states = self._foreseen
+            same = run.sequence[: c.size] == c[: run.sequence.size]
+            known = same.size if same.all() else int(same.argmin())
+        if known:
             self._impose(run.first(known), states[:, :, known].copy())
         else:
             run, known = self._plan(p, c), c.size
@@ -169,14 +164,6 @@ class Restrictions:
             rest = self.absorb(block, sequence[known:])
             answer = Answer(*(np.hstack(pair) for pair in zip(answer, rest, strict=True)))
         return answer
-
-    def _n_foreseen(self, p: int, c: IntArray) -> int:
-        """How many of a run were the last to be foreseen."""
-        if self._foreseen is None or self._foreseen[0].block != p:
-            return 0
-        sequence = self._foreseen[0].sequence
-        same = sequence[: c.size] == c[: sequence.size]
-        return same.size if same.all() else int(same.argmin())
 
     def expect(self, blocks: IntArray) -> None:
         """Prepare the next blocks' products while nothing merges, twice as many each time."""
@@ -214,43 +201,51 @@ class Restrictions:
 
     def _restore_gaps(self) -> None:
         """Take differences explicitly where expanding the square has lost the digits."""
-        lost = _lost(self._gaps[0], self._scale, self._alive)
-        lost = lost[lost != self._active]
+        doubtful = (self._gaps[0] < CANCELLATION * self._scale).any(axis=0) & self._alive
+        doubtful[self._active] = False
+        lost = np.flatnonzero(doubtful)
         if lost.size:
             self._gaps[:, :, lost] = self._explicit(np.array([self._active]), lost)
             self._scale[:, lost] = self._gaps[0][:, lost]
 
     def _explicit(self, p: IntArray, c: IntArray) -> FloatArray:
         """Do the same from the columns' differences, in pairs."""
-        d, e = self._columns(p) - self._columns(c), self._responses(p) - self._responses(c)
+        d, e = (mine - theirs for mine, theirs in zip(self._now(p), self._now(c), strict=True))
         coef = self._own[3]
-        return np.stack((square(d), square(e), dot(e, self._error), coef[:, p] - coef[:, c]))
+        return np.stack((*_kept(d, e, self._error), coef[:, p] - coef[:, c]))
 
     def _products(self, p: IntArray) -> tuple[FloatArray, FloatArray]:
         """Inner products of blocks' columns, and responses, with everybody's."""
-        columns, responses = self._columns(p), self._responses(p)
-        near, far = columns @ turned(self._root), responses @ turned(self._response)
+        columns, responses = self._now(p)
+        near = columns @ self._root.swapaxes(1, 2)
+        far = responses @ self._response.swapaxes(1, 2)
         if self._directions.shape[1]:
-            near -= (columns @ turned(self._directions)) @ self._weights
-            far -= (responses @ turned(self._shifts)) @ self._weights
+            near -= (columns @ self._directions.swapaxes(1, 2)) @ self._weights
+            far -= (responses @ self._shifts.swapaxes(1, 2)) @ self._weights
         return near, far
 
     # ------------------------------------------------------------------ a run of restrictions
 
     def _plan(self, p: int, c: IntArray) -> Run:
         """Work out the directions of a run and what they do to everybody."""
-        columns = self._columns(np.concatenate(([p], c)))
-        differences = columns[:, :1] - columns[:, 1:]
+        columns, _ = self._now(np.concatenate(([p], c)))
+        differences = self._clear(columns[:, :1] - columns[:, 1:])
         # Twice: what rounding left of the pending directions is large beside a small d, and again
         # beside what the earlier directions of the run leave of it.
-        directions, triangle = orthonormal(self._clear(differences))
+        if c.size == 1:
+            triangle = np.sqrt(_square(differences))[..., None]
+            directions = differences / triangle
+        else:
+            directions, triangle = (
+                part.swapaxes(1, 2) for part in np.linalg.qr(differences.swapaxes(1, 2))
+            )
         directions = self._clear(directions)
         shifts = directions @ self._judged
-        products = directions @ turned(self._root)
-        responses = shifts @ turned(self._response)
+        products = directions @ self._root.swapaxes(1, 2)
+        responses = shifts @ self._response.swapaxes(1, 2)
         if self._directions.shape[1]:
-            responses -= (shifts @ turned(self._shifts)) @ self._weights
-        overlap = shifts @ turned(shifts)
+            responses -= (shifts @ self._shifts.swapaxes(1, 2)) @ self._weights
+        overlap = shifts @ shifts.swapaxes(1, 2)
         before, reach = np.tril(overlap), overlap.diagonal(axis1=1, axis2=2)[..., None]
         if c.size > 1:
             responses -= before @ products - reach * products
@@ -280,13 +275,12 @@ class Restrictions:
         for k in np.flatnonzero(doubtful.any(axis=1)).tolist():
             part, lost = run.first(k), np.flatnonzero(doubtful[k])
             pair = np.concatenate(([run.block], lost))
-            weights = turned(part.products[:, :, pair])
-            d, e = self._columns(pair), self._responses(pair)
-            weights, d, e = (each[:, :1] - each[:, 1:] for each in (weights, d, e))
+            weights = part.products[:, :, pair].swapaxes(1, 2)
+            weights, d, e = (each[:, :1] - each[:, 1:] for each in (weights, *self._now(pair)))
             d -= weights @ part.directions
             e -= weights @ part.shifts
             error = self._error + (part.step * part.shifts).sum(axis=1)
-            states[:3, :, k, lost] = np.stack((square(d), square(e), dot(e, error)))
+            states[:3, :, k, lost] = _kept(d, e, error)
 
     def _impose(self, run: Run, gaps: FloatArray | None) -> None:
         """Make a run of restrictions the current state, in which the gaps are known or not."""
@@ -303,41 +297,38 @@ class Restrictions:
         if self._directions.shape[1] >= MAX_PENDING:
             self._settle()
             return
-        self._restore_own()
+        # Columns may have shrunk so much that updating what is kept of them lost the digits.
+        doubtful = (self._own[0] < CANCELLATION * self._own_scale).any(axis=0) & self._alive
+        lost = np.flatnonzero(doubtful)
+        if lost.size:
+            self._own[:3, :, lost] = _kept(*self._now(lost), self._error)
+            self._own_scale[:, lost] = self._own[0][:, lost]
         if gaps is not None:
             self._active, self._gaps = run.block, gaps
             self._restore_gaps()
 
-    def _restore_own(self) -> None:
-        """Recompute what is kept of columns that shrank so much that updating lost the digits."""
-        lost = _lost(self._own[0], self._own_scale, self._alive)
-        if lost.size:
-            columns, responses = self._columns(lost), self._responses(lost)
-            self._own[0][:, lost] = self._own_scale[:, lost] = square(columns)
-            self._own[1][:, lost] = square(responses)
-            self._own[2][:, lost] = dot(responses, self._error)
-
     # ------------------------------------------------------------------ pending directions
 
-    def _columns(self, c: IntArray) -> FloatArray:
-        """Current columns of the root, ``(fits, len(c), rank)``."""
-        return _removed(self._root[:, c], self._weights[:, :, c], self._directions)
-
-    def _responses(self, c: IntArray) -> FloatArray:
-        """Current columns of the response, ``(fits, len(c), m)``."""
-        return _removed(self._response[:, c], self._weights[:, :, c], self._shifts)
+    def _now(self, c: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Current columns of the root and of the response, ``(fits, len(c), rank or m)``."""
+        columns, responses = self._root[:, c], self._response[:, c]
+        if self._directions.shape[1]:
+            weights = self._weights[:, :, c].swapaxes(1, 2)
+            columns -= weights @ self._directions
+            responses -= weights @ self._shifts
+        return columns, responses
 
     def _clear(self, vectors: FloatArray) -> FloatArray:
         """Take out of vectors what rounding left of the pending directions."""
         if not self._directions.shape[1]:
             return vectors
-        return vectors - (vectors @ turned(self._directions)) @ self._directions
+        return vectors - (vectors @ self._directions.swapaxes(1, 2)) @ self._directions
 
     def _settle(self) -> None:
         """Remove pending directions, drop dead columns, and compute what is kept of each afresh."""
         keep = np.flatnonzero(self._alive)
         if keep.size < self._alive.size:
-            self._root, self._response = self._columns(keep), self._responses(keep)
+            self._root, self._response = self._now(keep)
             self._own = self._own[:, :, keep]
             self._slots = self._slots[keep]
             self._position[:] = -1
@@ -347,8 +338,7 @@ class Restrictions:
         self._directions = np.empty((n_fits, 0, rank))
         self._shifts = np.empty((n_fits, 0, self._response.shape[2]))
         self._weights = np.empty((n_fits, 0, n_blocks))
-        self._own[0], self._own[1] = square(self._root), square(self._response)
-        self._own[2] = dot(self._response, self._error)
+        self._own[:3] = _kept(self._root, self._response, self._error)
         self._own_scale = self._own[0].copy()
         self._forget()
 
@@ -357,6 +347,109 @@ class Restrictions:
         self._active = -1
         self._prepared.clear()
         self._foreseen = None
+
+
+class DeficientRestrictions:
+    """The current restricted fits, one column a block, of any rank.
+
+    The same questions, one restriction at a time and from explicit differences. Coefficients are
+    the shortest that fit: a restriction that the data do not determine is absorbed by the null
+    space ``N`` and costs nothing on the training rows, though it moves the predictions of held-out
+    ones. With ``v = n_a - n_b`` the coefficients move by ``-t N'v``, ``t = (w_a - w_b) / |v|^2``.
+    """
+
+    foresees = False
+
+    def __init__(
+        self, roots: Sequence[Roots], coef: Sequence[FloatArray], error: Sequence[FloatArray]
+    ) -> None:
+        self._root = _stack_padded([part.root for part in roots])
+        self._null = _stack_padded([part.null for part in roots])
+        self._response = _stack_padded([part.response for part in roots])
+        self._null_response = _stack_padded([part.null_response for part in roots])
+        self._coef = np.stack(coef)
+        self._error = _stack_padded([part[None, :] for part in error])
+        self._position = np.arange(coef[0].size)
+        self._slots = np.arange(coef[0].size)
+        self._alive = np.ones(coef[0].size, dtype=bool)
+
+    def start(self) -> None:
+        """Nothing: compiled scans are for full rank."""
+
+    def ask(self, block: int | IntArray, others: IntArray) -> Answer:
+        """Answer for one block against others, or for blocks and others in pairs."""
+        p, c = np.atleast_1d(self._position[block]), self._position[others]
+        gap = self._coef[:, p] - self._coef[:, c]
+        length, free = (_square(part[:, p] - part[:, c]) for part in (self._root, self._null))
+        absorbed = free > NULL_TOLERANCE
+        step = gap / np.where(absorbed, free, np.where(length > 0.0, length, 1.0))
+        e = np.where(
+            absorbed[..., None],
+            self._null_response[:, p] - self._null_response[:, c],
+            self._response[:, p] - self._response[:, c],
+        )
+        judged_rise = step * ((2.0 * self._error[:, None, 0] + step[..., None] * e) * e).sum(axis=2)
+        return Answer(np.where(absorbed, 0.0, step * gap), judged_rise, absorbed)
+
+    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> tuple[Answer, Answer]:
+        """Not offered: a run has no orthonormal directions when some steps are absorbed."""
+        raise NotImplementedError
+
+    def absorb(self, block: int, sequence: IntArray) -> Answer:
+        """Restrict blocks to one coefficient, in turn; ``block`` keeps it, the others go."""
+        answers = [self._merge(block, other) for other in sequence]
+        self._drop_dead()
+        return Answer(*(np.hstack(part) for part in zip(*answers, strict=True)))
+
+    def expect(self, blocks: IntArray) -> None:
+        """Do nothing: answers come from explicit differences."""
+
+    def retire(self, block: int) -> None:
+        """Drop a finished block; the others' coefficients already allow for it."""
+        self._alive[self._position[block]] = False
+        self._drop_dead()
+
+    def _merge(self, block: int, other: int) -> Answer:
+        answer = self.ask(block, np.array([other]))
+        p, j = int(self._position[block]), int(self._position[other])
+        d, e = self._root[:, p] - self._root[:, j], self._response[:, p] - self._response[:, j]
+        v = self._null[:, p] - self._null[:, j]
+        free_e = self._null_response[:, p] - self._null_response[:, j]
+        length, free = (np.sum(part * part, axis=1, keepdims=True) for part in (d, v))
+        absorbed = answer.absorbed
+        free = np.where(absorbed, free, 1.0)
+        length_or_one = np.where(length > 0.0, length, 1.0)
+        h, q = (self._root @ d[..., None])[..., 0], (self._null @ v[..., None])[..., 0]
+        gap = self._coef[:, [p]] - self._coef[:, [j]]
+
+        step = gap / np.where(absorbed, free, length_or_one)
+        self._coef -= step * np.where(absorbed, q, h)
+        self._error[:, 0] += step * np.where(absorbed, free_e, e)
+        # First update: of everything, along the direction that gives way.
+        weight = np.where(absorbed, q / free, h / length_or_one)
+        shift = np.where(absorbed, e - free_e * (length / free), e)
+        self._root -= weight[..., None] * d[:, None]
+        self._response -= weight[..., None] * shift[:, None]
+        # Second: what an absorbed restriction does to held-out rows and to the null space itself.
+        weight = np.where(absorbed, h / free, 0.0)
+        self._response -= weight[..., None] * free_e[:, None]
+        weight = np.where(absorbed, q / free, 0.0)
+        self._null_response -= weight[..., None] * free_e[:, None]
+        self._null -= weight[..., None] * v[:, None]
+        self._alive[j] = False
+        return answer
+
+    def _drop_dead(self) -> None:
+        keep = np.flatnonzero(self._alive)
+        if keep.size > 0.75 * self._alive.size:
+            return
+        self._root, self._null = self._root[:, keep], self._null[:, keep]
+        self._response = self._response[:, keep]
+        self._null_response = self._null_response[:, keep]
+        self._coef = self._coef[:, keep]
+        self._slots = self._slots[keep]
+        self._position[self._slots] = np.arange(keep.size)
+        self._alive = np.ones(keep.size, dtype=bool)
 
 
 def _answer(gaps: FloatArray) -> Answer:
@@ -375,12 +468,20 @@ def _moves(run: Run, products: FloatArray, responses: FloatArray, out: FloatArra
     np.multiply(products, -run.step, out=out[3])
 
 
-def _lost(squares: FloatArray, scale: FloatArray, alive: BoolArray) -> IntArray:
-    return np.flatnonzero((squares < CANCELLATION * scale).any(axis=0) & alive)
+def _kept(d: FloatArray, e: FloatArray, error: FloatArray) -> FloatArray:
+    """``|d|^2``, ``|e|^2`` and ``e'error`` of each row."""
+    return np.stack((_square(d), _square(e), (e @ error[..., None])[..., 0]))
 
 
-def _removed(columns: FloatArray, weights: FloatArray, directions: FloatArray) -> FloatArray:
-    """Take the pending directions out of columns."""
-    if directions.shape[1]:
-        columns -= turned(weights) @ directions
-    return columns
+def _square(vectors: FloatArray) -> FloatArray:
+    """Squared length of each row."""
+    return np.asarray(np.einsum("fcm,fcm->fc", vectors, vectors))
+
+
+def _stack_padded(parts: list[FloatArray]) -> FloatArray:
+    """Stack arrays of unequal widths, padded with zeros, which no product notices."""
+    width = max(part.shape[1] for part in parts)
+    stacked = np.zeros((len(parts), parts[0].shape[0], width))
+    for target, part in zip(stacked, parts, strict=True):
+        target[:, : part.shape[1]] = part
+    return stacked

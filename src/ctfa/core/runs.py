@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ctfa.core.judge import FIRST_CHUNK, Judge
-from ctfa.core.spaces.base import ForeseeingSpace
+from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import IntArray
 
 #: Merges predicted at once: at first, and at most while predictions come true.
@@ -19,7 +19,7 @@ WIDEST_RUN = 256
 
 
 def grow_by_runs(
-    judge: Judge, space: ForeseeingSpace, block: int, queue: IntArray, *, restart: bool
+    judge: Judge, space: MergeSpace, block: int, queue: IntArray, *, restart: bool
 ) -> IntArray:
     """Grow one block from a queue of free variables; return those it took.
 
@@ -51,7 +51,7 @@ def grow_by_runs(
 
 def _verified_run(
     judge: Judge,
-    space: ForeseeingSpace,
+    space: MergeSpace,
     block: int,
     queue: IntArray,
     predicted: IntArray,

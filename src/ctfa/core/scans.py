@@ -30,7 +30,7 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, stoppable
 from ctfa.core.rows import RankedRows
 from ctfa.core.runs import grow_by_runs
-from ctfa.core.spaces.base import ForeseeingSpace, MergeSpace
+from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
@@ -160,8 +160,7 @@ def _grow_groups(
         queue = _queue(block, order[rank[block] + 1 :], free, rank, neighbours)
         space.expect(np.concatenate(([block], queue[:256])), queue)
         if by_runs:
-            foreseeing = cast("ForeseeingSpace", space)
-            free[grow_by_runs(judge, foreseeing, block, queue, restart=restart)] = False
+            free[grow_by_runs(judge, space, block, queue, restart=restart)] = False
         else:
             _grow_by_steps(judge, block, queue, (order, free, rank), neighbours, restart=restart)
         space.retire(block)

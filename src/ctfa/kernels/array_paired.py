@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa.core.spaces import PairedSpace
-from ctfa.core.spaces.joint import LEAST_NOISE, ROUNDING, TRUSTED_PIVOT
+from ctfa.core.spaces.paired import LEAST_NOISE, ROUNDING, TRUSTED_PIVOT
 from ctfa.core.types import FloatArray
 from ctfa.kernels.devices import Device
 

@@ -15,7 +15,6 @@ import numpy as np
 from ctfa.core.criteria import Criterion, feature_mse, feature_risk, r2
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
-from ctfa.core.restrictions import Start
 from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.kernels.compiling import compiled, reordered
@@ -51,7 +50,7 @@ def grow(
         LARGEST,
     )
     queue = np.array(order, dtype=np.int64)
-    return as_history(_grow(start.fits, start.share, queue, float(limit), restart, rule))
+    return as_history(_grow(start[:4], start.share, queue, float(limit), restart, rule))
 
 
 class Rule(NamedTuple):
@@ -81,7 +80,7 @@ class Fits(NamedTuple):
 
 @compiled
 def _grow(
-    start: Start,
+    start: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     share: FloatArray,
     queue: IntArray,
     limit: float,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ctfa.core.criteria import Criterion, corollary, mse, target_risk
 from ctfa.core.spaces import PairedSpace
-from ctfa.core.spaces.joint import (
+from ctfa.core.spaces.paired import (
     CANCELLED,
     LEAST_NOISE,
     NEARLY_EQUAL,

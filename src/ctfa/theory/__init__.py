@@ -18,32 +18,22 @@ inputs, leaves it out; add it to the noise for the exact value.
 
 from __future__ import annotations
 
-from ctfa.theory._decomposition import (
-    Change,
-    Decomposition,
-    decompose_mse,
-    mean_correlation,
-    mean_correlation_bound,
-    mean_noise_variance,
-    model_bias,
-    model_variance,
-    mse_change,
-    single_task_bias,
-)
-from ctfa.theory._gains import (
-    break_even_f,
-    feature_gain,
-    group_gain,
-    group_gain_from_f,
-    two_task_gain,
-)
-from ctfa.theory._moments import (
-    CoefficientMoments,
-    coefficient_moments,
-    explained_moments,
-    partial_correlations,
-    partial_variances,
-    r2_from_partial_correlations,
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ctfa.theory._inputs import (
+    ROUNDING,
+    Design,
+    FloatArray,
+    Numbers,
+    cross_covariance_of,
+    inverse_root,
+    member_covariance,
+    number,
+    precision_of,
+    sample,
 )
 
 __all__ = [
@@ -69,3 +59,450 @@ __all__ = [
     "single_task_bias",
     "two_task_gain",
 ]
+
+
+# -------------------------------------- a task predicted by the mean of its group: Theorems 1 and 2
+
+
+class Decomposition(NamedTuple):
+    """The three parts of the mean squared error of a task, ``mse = variance + bias + noise``."""
+
+    variance: Numbers
+    bias: Numbers
+    noise: Numbers
+
+    @property
+    def mse(self) -> Numbers:
+        """Sum of the three parts."""
+        return self.variance + self.bias + self.noise
+
+
+class Change(NamedTuple):
+    """What an aggregation does to a task, ``gain = variance_decrease - bias_increase``."""
+
+    variance_decrease: Numbers
+    bias_increase: Numbers
+
+    @property
+    def gain(self) -> Numbers:
+        """Decrease of the mean squared error."""
+        return self.variance_decrease - self.bias_increase
+
+
+def model_variance(
+    noise_variance: ArrayLike,
+    n_samples: ArrayLike,
+    n_inputs: ArrayLike,
+    *,
+    design: Design = "asymptotic",
+) -> Numbers:
+    """Variance of the model, ``s2 d/(n-1)`` (Theorem 1); s2 is that of the mean noise in a group.
+
+    With ``design="gaussian"`` it is ``s2 ((1 + 1/n) d/(n-d-2) + 1/n)``. The asymptotic form is
+    59 % of it at n = 250, d = 100.
+
+    Examples
+    --------
+    >>> float(model_variance(2.0, n_samples=101, n_inputs=10))
+    0.2
+    """
+    noise = number("noise_variance", noise_variance)
+    n, d, freedom = sample(n_samples, n_inputs, design)
+    if design == "gaussian":
+        return noise * ((1 + 1 / n) * d / freedom + 1 / n)
+    return noise * d / freedom
+
+
+@overload
+def mean_noise_variance(noise_covariance: ArrayLike, members: ArrayLike | None = None) -> float: ...
+@overload
+def mean_noise_variance(
+    noise_variance: ArrayLike, size: ArrayLike, mean_correlation: ArrayLike
+) -> Numbers: ...
+def mean_noise_variance(*args: Any, **kwargs: Any) -> Numbers:
+    """Variance of the mean of K noises, ``1' C 1 / K**2`` (Theorem 1).
+
+    For noises of one variance, ``s2/K (1 + (K-1) rho)`` with rho their mean correlation.
+
+    Parameters
+    ----------
+    noise_covariance, members : (L, L) array_like; indices or mask, all tasks by default
+        The first form.
+    noise_variance, size, mean_correlation : array_like
+        The second form, for noises of one variance.
+
+    Examples
+    --------
+    >>> mean_noise_variance([[2.0, 1.0], [1.0, 4.0]], members=[0, 1])
+    2.0
+    >>> float(mean_noise_variance(2.0, size=4, mean_correlation=0.5))
+    1.25
+    """
+    if len(args) + len(kwargs) < 3 and kwargs.keys() <= {"noise_covariance", "members"}:
+        return max(float(np.mean(member_covariance(*args, **kwargs))), 0.0)
+    return _equal_mean_noise_variance(*args, **kwargs)
+
+
+def _equal_mean_noise_variance(
+    noise_variance: ArrayLike, size: ArrayLike, mean_correlation: ArrayLike
+) -> Numbers:
+    noise = number("noise_variance", noise_variance)
+    k = number("size", size, 1)
+    rho = number("mean_correlation", mean_correlation, -1, 1)
+    spread = 1 + (k - 1) * rho
+    if np.any(spread < -ROUNDING):
+        raise ValueError(
+            f"mean_correlation is {rho}, below 1/(1-K) for size K = {k}: the mean "
+            f"noise would have a negative variance. Use at least mean_correlation_bound(size)."
+        )
+    return noise / k * np.maximum(spread, 0)
+
+
+def mean_correlation(noise_covariance: ArrayLike, members: ArrayLike | None = None) -> float:
+    """Average correlation of the members' noises, ``2/(K(K-1)) sum_{h<k} rho_hk`` (Appendix C).
+
+    Each pair counts once: the paper's normalisation with a sum over h != k would count it twice.
+
+    Examples
+    --------
+    >>> mean_correlation([[4.0, 1.0], [1.0, 1.0]])
+    0.5
+    """
+    covariance = member_covariance(noise_covariance, members)
+    deviation = np.sqrt(np.diag(covariance).clip(0))
+    if len(deviation) < 2 or np.any(deviation == 0):
+        raise ValueError(
+            f"The noises have standard deviations {deviation}, which leaves a correlation "
+            f"undefined: name at least two members, each with noise."
+        )
+    correlation = covariance / (deviation[:, None] * deviation)
+    return float(np.mean(correlation[np.triu_indices(len(deviation), k=1)]))
+
+
+def mean_correlation_bound(size: ArrayLike) -> Numbers:
+    """Least average correlation K noises can have, ``1/(1-K)`` (remarks on Theorem 1).
+
+    Examples
+    --------
+    >>> float(mean_correlation_bound(3))
+    -0.5
+    """
+    return 1 / (1 - number("size", size, 2))
+
+
+def model_bias(
+    signal_variance: ArrayLike, explained_variance: ArrayLike, explained_covariance: ArrayLike
+) -> Numbers:
+    """Bias of the model of psi for task i, Theorem 2 (Eq. 4; `explained_moments` for any Phi).
+
+    ``var(f_i) + var(psi) R2 - 2 (cov(f_i, psi) - cov(f_i, psi | Phi))``, which is the paper's
+    ``var(f_i) - var(psi) R2 + 2 (cov(psi, f_i - psi | Phi) - cov(psi, f_i - psi))``.
+
+    Examples
+    --------
+    >>> float(model_bias(2.0, explained_variance=1.0, explained_covariance=1.25))
+    0.5
+    """
+    signal = number("signal_variance", signal_variance)
+    explained = number("explained_variance", explained_variance)
+    shared = number("explained_covariance", explained_covariance, -np.inf)
+    return signal + explained - 2 * shared
+
+
+def single_task_bias(signal_variance: ArrayLike, r2: ArrayLike) -> Numbers:
+    """Bias of the model of one task, ``var(f_i) (1 - R2)`` (Corollary 1, Eq. 5).
+
+    R2 must be against the signal f_i: against y_i it is smaller by the share of the noise, and
+    the bias would look larger than it is.
+
+    Examples
+    --------
+    >>> float(single_task_bias(4.0, r2=0.75))
+    1.0
+    """
+    signal = number("signal_variance", signal_variance)
+    return signal * (1 - number("r2", r2, 0, 1))
+
+
+def decompose_mse(
+    *,
+    noise_variance: ArrayLike,
+    noise_variance_mean: ArrayLike,
+    n_samples: ArrayLike,
+    n_inputs: ArrayLike,
+    signal_variance: ArrayLike,
+    explained_variance: ArrayLike,
+    explained_covariance: ArrayLike,
+    design: Design = "asymptotic",
+) -> Decomposition:
+    """Variance (Theorem 1), bias (Theorem 2) and noise of task i, whose sum is its MSE (Eq. 8).
+
+    A single task has ``noise_variance_mean = noise_variance`` and two equal explained moments.
+
+    Examples
+    --------
+    >>> parts = decompose_mse(
+    ...     noise_variance=2.0, noise_variance_mean=1.0, n_samples=101, n_inputs=10,
+    ...     signal_variance=2.0, explained_variance=1.0, explained_covariance=1.25)
+    >>> [round(float(part), 3) for part in (*parts, parts.mse)]
+    [0.1, 0.5, 2.0, 2.6]
+    """
+    variance = model_variance(noise_variance_mean, n_samples, n_inputs, design=design)
+    bias = model_bias(signal_variance, explained_variance, explained_covariance)
+    return Decomposition(variance, bias, number("noise_variance", noise_variance))
+
+
+def mse_change(before: Decomposition, after: Decomposition) -> Change:
+    """Decrease of variance and increase of bias from one model of a task to another (Appendix C).
+
+    From single to multi task they are ``(s2_i - s2_mean) D/(n-1)`` and what the inputs explain of
+    f_i - psi, ``var(f_i) R2_i + var(psi) R2 - 2 explained_covariance``; from all to aggregated
+    features ``s2 (D-d)/(n-1)`` and ``var(f_i) (R2_D - R2_d)``.
+
+    Examples
+    --------
+    >>> change = mse_change(Decomposition(0.2, 0.5, 2.0), Decomposition(0.1, 0.53, 2.0))
+    >>> round(change.gain, 3)
+    0.07
+    """
+    return Change(before.variance - after.variance, after.bias - before.bias)
+
+
+# --------------------------------------------------------------- when a merge pays: the corollaries
+
+
+def two_task_gain(
+    noise_variance_i: ArrayLike,
+    noise_variance_j: ArrayLike,
+    noise_variance_mean: ArrayLike,
+    n_samples: ArrayLike,
+    n_inputs: ArrayLike,
+    explained_variance_i: ArrayLike,
+    explained_variance_j: ArrayLike,
+    explained_variance_mean: ArrayLike,
+    *,
+    design: Design = "asymptotic",
+) -> tuple[Numbers, Numbers]:
+    """Gains of tasks i and j from one model of their mean (Eq. 6: merge if neither is negative).
+
+    ``(s2_i - s2_mean) D/(n-1) + var(psi) R2 - (var(f_i) R2_i + var(f_j) R2_j) / 2``, and with s2_j.
+
+    Examples
+    --------
+    >>> gains = two_task_gain(2.0, 4.0, 1.5, 101, 10, 1.0, 1.0, 0.98)
+    >>> [round(float(gain), 3) for gain in gains]
+    [0.03, 0.23]
+    """
+    explained_i = number("explained_variance_i", explained_variance_i)
+    explained_j = number("explained_variance_j", explained_variance_j)
+    explained_mean = number("explained_variance_mean", explained_variance_mean)
+    merged = model_variance(noise_variance_mean, n_samples, n_inputs, design=design)
+    cost = merged + (explained_i + explained_j) / 2 - explained_mean
+    single_i = model_variance(noise_variance_i, n_samples, n_inputs, design=design)
+    single_j = model_variance(noise_variance_j, n_samples, n_inputs, design=design)
+    return single_i - cost, single_j - cost
+
+
+def group_gain(
+    size_a: ArrayLike,
+    size_b: ArrayLike,
+    difference_noise_variance: ArrayLike,
+    difference_explained_variance: ArrayLike,
+    n_samples: ArrayLike,
+    n_inputs: ArrayLike,
+    *,
+    design: Design = "asymptotic",
+) -> Numbers:
+    """Gain summed over all members of two groups that merge, exact for any sizes a and b.
+
+    ``ab/(a+b) (model variance of delta - explained variance of delta)``, delta the difference of
+    the two mean targets: Theorems 1 and 2 summed over members, by
+    ``a x_P**2 + b x_Q**2 - (a+b) xbar**2 = ab/(a+b) (x_P - x_Q)**2``. At 1 + 1 the two gains of
+    Eq. 6 add up to it. A member may still lose. The gaussian design has an intercept per group.
+
+    Examples
+    --------
+    >>> round(float(group_gain(3, 1, 2.0, 0.12, n_samples=101, n_inputs=10)), 3)
+    0.06
+    """
+    explained = number("difference_explained_variance", difference_explained_variance)
+    credit = model_variance(difference_noise_variance, n_samples, n_inputs, design=design)
+    return _merge_weight(size_a, size_b) * (credit - explained)
+
+
+def group_gain_from_f(
+    size_a: ArrayLike,
+    size_b: ArrayLike,
+    residual_variance: ArrayLike,
+    f_statistic: ArrayLike,
+    n_samples: ArrayLike,
+    n_inputs: ArrayLike,
+    *,
+    margin: ArrayLike = 1.0,
+) -> Numbers:
+    """`group_gain` estimated from data, ``ab/(a+b) D/(n-1) s (F_star - F)``.
+
+    F and s (on n-D-1 degrees of freedom) are those of the regression of delta with an intercept.
+    At margin 1 and for Gaussian inputs its mean, times 1 + 1/n, is the gain of merging when every
+    target keeps its own offset.
+
+    Examples
+    --------
+    >>> float(group_gain_from_f(1, 1, 2.0, f_statistic=1.5, n_samples=22, n_inputs=6))
+    0.2857142857142857
+    """
+    slack = break_even_f(n_samples, n_inputs, margin) - number("f_statistic", f_statistic)
+    unit = model_variance(residual_variance, n_samples, n_inputs)
+    return _merge_weight(size_a, size_b) * unit * slack
+
+
+def break_even_f(n_samples: ArrayLike, n_inputs: ArrayLike, margin: ArrayLike = 1.0) -> Numbers:
+    """F of the difference at which a merge breaks even, ``F_star = 1 + margin (n-1)/(n-D-2)``.
+
+    Examples
+    --------
+    >>> float(break_even_f(n_samples=22, n_inputs=6))
+    2.5
+    """
+    n, _, freedom = sample(n_samples, n_inputs, "gaussian")
+    return 1 + number("margin", margin, -np.inf) * (n - 1) / freedom
+
+
+def feature_gain(
+    noise_variance: ArrayLike,
+    signal_variance: ArrayLike,
+    r2_full: ArrayLike,
+    r2_reduced: ArrayLike,
+    n_samples: ArrayLike,
+    n_full: ArrayLike,
+    n_reduced: ArrayLike,
+    *,
+    design: Design = "asymptotic",
+) -> Numbers:
+    """Gain from aggregating D features into d, ``s2 (D-d)/(n-1) - var(f_i) (R2_D - R2_d)`` (Eq. 7).
+
+    Both R2 are against f_i, as in `single_task_bias`.
+
+    Examples
+    --------
+    >>> round(float(feature_gain(2.0, 1.0, 0.9, 0.85, n_samples=101, n_full=10, n_reduced=4)), 3)
+    0.07
+    """
+    before, after = number("n_full", n_full), number("n_reduced", n_reduced)
+    if np.any(after > before):
+        raise ValueError(
+            f"n_reduced is {after} and n_full {before}: aggregating leaves no more features than "
+            f"there were. Give the number before as n_full, the number after as n_reduced."
+        )
+    variance_full = model_variance(noise_variance, n_samples, before, design=design)
+    variance_reduced = model_variance(noise_variance, n_samples, after, design=design)
+    bias_full = single_task_bias(signal_variance, r2_full)
+    bias_reduced = single_task_bias(signal_variance, r2_reduced)
+    return variance_full - variance_reduced - (bias_reduced - bias_full)
+
+
+def _merge_weight(size_a: ArrayLike, size_b: ArrayLike) -> FloatArray:
+    a, b = number("size_a", size_a, 1), number("size_b", size_b, 1)
+    return a * b / (a + b)
+
+
+# ---------------------------------------- coefficients, partial correlations and R2: the two lemmas
+
+
+class CoefficientMoments(NamedTuple):
+    """Mean (d,) and covariance (d, d) of least-squares coefficients."""
+
+    mean: FloatArray
+    covariance: FloatArray
+
+
+def coefficient_moments(
+    input_covariance: ArrayLike,
+    signal_covariance: ArrayLike,
+    noise_variance: ArrayLike,
+    n_samples: ArrayLike,
+    *,
+    design: Design = "asymptotic",
+) -> CoefficientMoments:
+    """Mean ``P c`` and covariance ``s2 P/(n-1)`` of the coefficients, P the precision (Lemma 1).
+
+    ``signal_covariance`` is c = cov(Phi, f_i). With ``design="gaussian"`` n-d-2 replaces n-1.
+
+    Examples
+    --------
+    >>> moments = coefficient_moments([[1.0, 0.0], [0.0, 2.0]], [3.0, 4.0], 1.0, n_samples=11)
+    >>> print(moments.mean, moments.covariance.diagonal())
+    [3. 2.] [0.1  0.05]
+    """
+    precision = precision_of(input_covariance)
+    _, _, freedom = sample(n_samples, len(precision), design)
+    scale = number("noise_variance", noise_variance) / freedom
+    mean = precision @ cross_covariance_of(signal_covariance, len(precision))
+    return CoefficientMoments(mean, np.multiply.outer(scale, precision))
+
+
+def partial_variances(covariance: ArrayLike) -> FloatArray:
+    """Variance of each variable given all others, ``1 / P_kk`` with P the precision (Lemma 1).
+
+    Examples
+    --------
+    >>> print(partial_variances([[1.0, 0.5], [0.5, 1.0]]))
+    [0.75 0.75]
+    """
+    return 1 / np.diag(precision_of(covariance))
+
+
+def partial_correlations(covariance: ArrayLike) -> FloatArray:
+    """Correlation of each pair given all others, ``-P_hk / sqrt(P_hh P_kk)``, 1 on the diagonal.
+
+    The minus is Lemma 1's; the inverse covariance in the proof of Lemma 2 is printed without it.
+
+    Examples
+    --------
+    >>> print(partial_correlations([[1.0, 0.5], [0.5, 1.0]]).round(3))
+    [[1.  0.5]
+     [0.5 1. ]]
+    """
+    precision = precision_of(covariance)
+    root: FloatArray = np.sqrt(np.diag(precision))
+    correlations = -precision / (root[:, None] * root)
+    np.fill_diagonal(correlations, 1)
+    return correlations
+
+
+def r2_from_partial_correlations(
+    input_covariance: ArrayLike, target_covariance: ArrayLike, target_variance: ArrayLike
+) -> Numbers:
+    """R2 of a target on the inputs, ``c' S**-1 c / var(y)``, as Lemma 2 sums it.
+
+    ``sum_k {c_k**2/v_k - c_k sum_{h!=k} rho_hk c_h / sqrt(v_h v_k)} / var(y)`` with c = cov(x, y),
+    v the partial variances and rho the partial correlations of the inputs.
+
+    Examples
+    --------
+    >>> round(float(r2_from_partial_correlations([[1.0, 0.5], [0.5, 1.0]], [0.6, 0.6], 1.0)), 3)
+    0.48
+    """
+    variances = partial_variances(input_covariance)
+    scaled = cross_covariance_of(target_covariance, len(variances)) / np.sqrt(variances)
+    others = partial_correlations(input_covariance) - np.eye(len(variances))
+    total = number("target_variance", target_variance, np.finfo(np.float64).tiny)
+    return np.sum(scaled**2 - scaled * (others @ scaled)) / total
+
+
+def explained_moments(basis_covariance: ArrayLike, cross_covariance: ArrayLike) -> FloatArray:
+    """Variances and covariances that the inputs explain linearly, ``C' S**+ C`` (Theorem 2).
+
+    S is cov(Phi) for any zero-mean basis functions, collinear ones included, and the columns of C
+    (d, m) are cov(Phi, g) for m functions or targets g. Entry (g, h) of the (m, m) result is
+    ``cov(g, h) - cov(g, h | Phi)``, on the diagonal ``var(g) R2``; one column (d,) gives a number.
+
+    Examples
+    --------
+    >>> print(explained_moments([[2.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 1.0]]))
+    [[3.  2. ]
+     [2.  1.5]]
+    """
+    root = inverse_root(basis_covariance)
+    scores = root.T @ cross_covariance_of(cross_covariance, len(root))
+    return scores.T @ scores

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from ctfa.core.deficient import restrictions
 from ctfa.core.design import Design, Factors, weighted_mean
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram
-from ctfa.core.restrictions import Roots
-from ctfa.core.spaces.features import BlockColumns, FeatureStart, running_sums
+from ctfa.core.restrictions import Answer, Roots
+from ctfa.core.spaces.features import FeatureBlocks, FeatureStart
 from ctfa.core.types import FloatArray, IntArray, Number
 
 #: Training rows whose Gram matrix (of columns at unit length over all rows) is conditioned better
@@ -101,11 +100,26 @@ class Fold:
 
     @classmethod
     def of(
-        cls, X: FloatArray, train: IntArray, test: IntArray, weights: FloatArray | None = None
+        cls,
+        X: FloatArray,
+        train: IntArray,
+        test: IntArray,
+        weights: FloatArray | None = None,
+        design: Design | None = None,
     ) -> Fold:
-        """Factor the training rows and see what their coefficients do to the test rows."""
-        design = Design.of(X[train], None if weights is None else weights[train])
-        return cls._judged_by(design, X, train, test, weights)
+        """Factor the training rows, unless they are, and see what their fits do to test rows."""
+        if design is None:
+            design = Design.of(X[train], None if weights is None else weights[train])
+        if weights is not None:
+            test = test[weights[test] > 0.0]
+        row_scale = np.ones(test.size) if weights is None else np.sqrt(weights[test])
+        judged = (X[test] - design.mean) * row_scale[:, None]
+        rotation, compressed = None, judged
+        if judged.shape[0] > MANY_ROWS * judged.shape[1]:
+            # As many as there are inputs: inner products of what they judge stay.
+            rotation, compressed = np.linalg.qr(judged)
+        roots = Roots.of(design, compressed)
+        return cls(design, train, test, row_scale, judged, rotation, roots)
 
     @classmethod
     def each(
@@ -123,28 +137,8 @@ class Fold:
             if times.max() == 1:  # a row that is there twice cannot be left out of the total
                 left = np.flatnonzero(times == 0)
                 design = TrainingDesign.downdated(everything, train, left)
-            if design is None:
-                folds.append(cls.of(X, train, test, weights))
-            else:
-                folds.append(cls._judged_by(design, X, train, test, weights))
+            folds.append(cls.of(X, train, test, weights, design))
         return folds
-
-    @classmethod
-    def _judged_by(
-        cls,
-        design: Design,
-        X: FloatArray,
-        train: IntArray,
-        test: IntArray,
-        weights: FloatArray | None,
-    ) -> Fold:
-        if weights is not None:
-            test = test[weights[test] > 0.0]
-        row_scale = np.ones(test.size) if weights is None else np.sqrt(weights[test])
-        judged = (X[test] - design.mean) * row_scale[:, None]
-        rotation, compressed = _compress(judged)
-        roots = Roots.of(design, compressed)
-        return cls(design, train, test, row_scale, judged, rotation, roots)
 
     def fit(self, y: FloatArray) -> tuple[FloatArray, FloatArray, float, float]:
         """Coefficients, (compressed) test errors, their sum of squares and the test total."""
@@ -162,7 +156,7 @@ class Fold:
         return coef, error, squared, total
 
 
-class FoldedFeatureSpace:
+class FoldedFeatureSpace(FeatureBlocks):
     """Inputs to merge by their mean, judged by the mean R2 of held-out folds.
 
     Each fold's training rows give a restricted regression as in ``FeatureSpace``; moving its
@@ -170,18 +164,12 @@ class FoldedFeatureSpace:
     expression a candidate.
     """
 
-    merge_is_local = False
-    is_guarded = False
-
     def __init__(
         self, folds: Sequence[Fold], y: FloatArray, columns: DenseGram | None = None
     ) -> None:
         coefs, errors, squared, totals = zip(*(fold.fit(y) for fold in folds), strict=True)
-        self.n_variables = coefs[0].size
+        super().__init__([fold.roots for fold in folds], coefs, errors, columns)
         self.n_samples = sum(fold.test.size for fold in folds)
-        self._restrictions = restrictions([fold.roots for fold in folds], coefs, errors)
-        self.foresees = self._restrictions.foresees
-        self._columns = BlockColumns(self.n_variables, columns)
         # What a squared error counts in the mean R2. A fold whose test rows hold a constant target
         # has an R2 of zero whatever the features, as in scikit-learn: it decides nothing.
         total = np.array(totals)
@@ -189,70 +177,26 @@ class FoldedFeatureSpace:
         self._residual = float(self._share @ np.array(squared) + np.mean(total == 0.0))
         self._rank = min(fold.roots.root.shape[1] for fold in folds)
 
-    def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
-        """Mean R2 before and after: sums of squares in units of each fold's total."""
-        rise = self._share @ self._restrictions.ask(block, others).judged_rise
-        return self._evidence(
-            self._residual, rise, self._columns.n_blocks, self._columns.sizes(block, others)
-        )
-
-    def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
-        """Evidence against the others, row k after the block absorbed the first k of a sequence."""
-        answers, steps = self._restrictions.foresee(block, sequence, others)
-        rises = np.tensordot(self._share, answers.judged_rise, axes=1)
-        residual = self._residual + running_sums(self._share @ steps.judged_rise)
-        n_blocks = self._columns.n_blocks - np.arange(sequence.size + 1.0)[:, None]
-        sizes = self._columns.sizes_along(block, sequence, others)
-        return self._evidence(residual, rises, n_blocks, sizes)
-
     def start(self) -> FeatureStart | None:
         """What a compiled scan starts from; None where a fit has less than full rank."""
         fits = self._restrictions.start()
         if fits is None:
             return None
         # The R2 of held-out rows knows no degrees of freedom.
-        return FeatureStart(fits, self._share, 1.0, self._residual, np.nan, np.nan)
+        return FeatureStart(*fits, self._share, 1.0, self._residual, np.nan, np.nan)
 
-    def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
-        """Correlation of the blocks' mean columns, over all rows."""
-        return self._columns.correlation(block, others)
-
-    def merge(self, block: int, other: int) -> None:
-        """Give two blocks one coefficient in every fold."""
-        self.absorb(block, np.array([other]))
-
-    def absorb(self, block: int, others: IntArray) -> None:
-        """Give several blocks one coefficient in every fold."""
-        answer = self._restrictions.absorb(block, others)
-        self._residual += float((self._share @ answer.judged_rise).sum())
-        self._columns.absorb(block, others)
-
-    def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Prepare products for the next blocks."""
-        self._restrictions.expect(blocks)
-
-    def retire(self, block: int) -> None:
-        """Release a finished block's column."""
-        self._restrictions.retire(block)
-
-    def mean_correlation(self) -> FloatArray:
-        """Average correlation of each input with all of them."""
-        return self._columns.mean_correlation()
+    def _rise(self, answer: Answer) -> FloatArray:
+        rise = answer.judged_rise
+        return np.asarray((self._share @ rise.reshape(len(rise), -1)).reshape(rise.shape[1:]))
 
     def _evidence(
-        self, residual: Number, rise: FloatArray, n_blocks: Number, size: FloatArray
+        self, residual: Number, rise: FloatArray, n_absorbed: Number, size: FloatArray
     ) -> Evidence:
+        """Mean R2 before and after: sums of squares in units of each fold's total."""
         n, rank, dof = self.n_samples, self._rank, self.n_samples - self._rank - 1
+        n_blocks = self._n_blocks - n_absorbed
         return Evidence(
             before=(Fit(1.0 - residual, residual, n, n_blocks, rank, dof, 1.0),),
             after=Fit(1.0 - residual - rise, residual + rise, n, n_blocks, rank, dof, size),
             difference=Fit(rise, residual, n, 1, 1, dof, 1.0),
         )
-
-
-def _compress(judged: FloatArray) -> tuple[FloatArray | None, FloatArray]:
-    """Rotate many test rows into as many as there are inputs: their inner products stay."""
-    if judged.shape[0] <= MANY_ROWS * judged.shape[1]:
-        return None, judged
-    rotation, compressed = np.linalg.qr(judged)
-    return rotation, compressed

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gaps import ROUNDING
+from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.targets import CANCELLATION
-from ctfa.core.subsets import FEWEST_ROWS, RowSubsets, Squares
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray, Number
 
 #: So many candidates of one question with the same common rows have their inputs factored and
@@ -21,9 +22,24 @@ SHARED = 4
 KEPT_BYTES = 2**28
 #: Keeps the mean of no rows at zero instead of zero over zero.
 TINY = float(np.finfo(np.float64).tiny)
+#: Below this reciprocal condition of all rows each subset is factored by itself: normal equations
+#: would have to trust the weak directions that all rows gave.
+SAFE_RCOND = 1e-7
+#: Largest norm of the inverse that is trusted. It is at least one over the smallest eigenvalue, and
+#: that is one where all rows are kept: above it the rows kept hardly see some direction.
+LARGEST_INVERSE = 1e4
+#: Added to the diagonal, so that a subset of lower rank gives a huge inverse instead of an error.
+#: One more step with the explicit residual removes what it does to the others.
+RIDGE = 1e-12
+#: Numbers held at once by the batched solver.
+BATCH = 4_000_000
+#: Largest table of products of two basis columns; with more inputs each subset is factored.
+LARGEST_TABLE = 20_000_000
+#: With fewer rows there is nothing to regress: an intercept and a residual take two.
+FEWEST_ROWS = 3
 
 
-class GappyTargetSpace:
+class GappyTargetSpace(MergeSpace):
     """Targets to merge by the mean of those observed, regressed on the same complete inputs.
 
     The series of a block is, row by row, the mean of its observed members. Two blocks are compared
@@ -36,10 +52,6 @@ class GappyTargetSpace:
     Where many pairs have the same common rows, the inputs are factored once for these rows, and
     answers are inner products of coordinates; pairs with rows of their own are solved many at once.
     """
-
-    merge_is_local = True
-    foresees = False
-    is_guarded = False
 
     def __init__(
         self, inputs: RowSubsets, series: FloatArray, counts: FloatArray, sizes: FloatArray
@@ -55,7 +67,13 @@ class GappyTargetSpace:
         self._pattern_of: dict[bytes, int] = {}
         self._patterns: list[BoolArray] = []
         self._pattern = np.array([self._numbered(has) for has in self._has], dtype=np.intp)
-        self._kept = Recent()
+        # Common rows by their name, those asked about last at the end, and the bytes they hold.
+        self._kept: OrderedDict[bytes, CommonRows] = OrderedDict()
+        self._kept_bytes = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy starts with: nothing kept for later."""
+        return {**vars(self), "_kept": OrderedDict(), "_kept_bytes": 0}
 
     @classmethod
     def of(
@@ -124,12 +142,6 @@ class GappyTargetSpace:
         self._pattern[block] = self._numbered(self._has[block])
         self._changed[block] += 1
 
-    def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Nothing to prepare."""
-
-    def retire(self, block: int) -> None:
-        """Nothing to release."""
-
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each target with all of them, pair by pair on common rows."""
         everyone = np.arange(self.n_variables)
@@ -171,17 +183,21 @@ class GappyTargetSpace:
         shared = []
         alone = np.ones(others.size, dtype=bool)
         for name, number in number_of.items():
-            here = self._kept.get(name)
+            here = self._kept.pop(name, None)
             if here is None:
                 few = candidates[number] < SHARED and self._inputs.solves_batches
                 kept = common[first_of[name]]
                 if few or kept.sum() < FEWEST_ROWS:
                     continue
                 here = CommonRows(self._inputs, kept, self.n_variables)
-                self._kept.put(name, here)
+                self._kept_bytes += here.n_bytes
+            self._kept[name] = here
+            while self._kept_bytes > KEPT_BYTES and len(self._kept) > 1:
+                self._kept_bytes -= self._kept.popitem(last=False)[1].n_bytes
             where = np.flatnonzero(rows_of == number)
             alone[where] = False
-            here.refresh(self._series, self._changed, _blocks(block, others, where))
+            asked = np.append(others[where], _picked(block, where))
+            here.refresh(self._series, self._changed, np.unique(asked))
             shared.append((here, where))
         single = np.flatnonzero(alone)
         return Question(block, others, shared, single, common[which[single]])
@@ -304,40 +320,9 @@ class CommonRows:
         return np.asarray(products / scale[block] / scale[others])
 
 
-class Recent:
-    """What was asked for last, up to so many bytes; a copy starts with nothing."""
-
-    def __init__(self) -> None:
-        self._held: OrderedDict[bytes, CommonRows] = OrderedDict()
-        self._n_bytes = 0
-
-    def get(self, name: bytes) -> CommonRows | None:
-        """Return what is held under this name, and note that it was wanted."""
-        held = self._held.get(name)
-        if held is not None:
-            self._held.move_to_end(name)
-        return held
-
-    def put(self, name: bytes, rows: CommonRows) -> None:
-        """Hold this, and let go of what was wanted longest ago."""
-        self._held[name] = rows
-        self._n_bytes += rows.n_bytes
-        while self._n_bytes > KEPT_BYTES and len(self._held) > 1:
-            self._n_bytes -= self._held.popitem(last=False)[1].n_bytes
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Recent:
-        return Recent()
-
-
 def _picked(block: int | IntArray, where: IntArray) -> int | IntArray:
     """The block of each of these candidates: one for all, or one each."""
     return block[where] if isinstance(block, np.ndarray) else block
-
-
-def _blocks(block: int | IntArray, others: IntArray, where: IntArray) -> IntArray:
-    """Return everybody who takes part, once."""
-    mine = np.atleast_1d(_picked(block, where))
-    return np.unique(np.concatenate((mine, others[where])))
 
 
 def _products(vectors: FloatArray, block: int | IntArray, others: IntArray) -> FloatArray:
@@ -348,3 +333,98 @@ def _products(vectors: FloatArray, block: int | IntArray, others: IntArray) -> F
         return np.asarray(vectors[others] @ vectors[block])
     # All of them, because picking rows would copy them.
     return np.asarray((vectors @ vectors[block])[others])
+
+
+class Squares(NamedTuple):
+    """Sums of squares about the mean of the rows kept, one entry a series."""
+
+    explained: FloatArray
+    residual: FloatArray
+    n_samples: IntArray
+    rank: IntArray
+
+
+class RowSubsets:
+    """Inputs with an intercept, for least squares on any subset of their rows.
+
+    With ``B`` an orthonormal basis of the inputs and the intercept over all rows, the Gram matrix
+    of its kept rows, ``B'MB``, is close to a multiple of the identity as long as the rows dropped
+    are not special. Its entries are sums of products of two columns over the rows kept: for many
+    subsets at once, one matrix product of masks and products. Fitted values and residuals are
+    then formed row by row and squared, never subtracted from a total. Subsets that lose a
+    direction, or nearly, are factored by themselves.
+    """
+
+    def __init__(self, X: FloatArray, row_scale: FloatArray | None = None) -> None:
+        self._weights = None if row_scale is None else row_scale**2
+        design = Design.of(X, self._weights)
+        self._X = X
+        self.row_scale = design.row_scale
+        self.n_samples, self.n_inputs, self.rank = design.n_samples, design.n_inputs, design.rank
+        spanned = design.centre(X) @ design.root.T
+        self._basis = np.linalg.qr(np.column_stack((self.row_scale, spanned)))[0]
+        width = self._basis.shape[1]
+        n_products = width * (width + 1) // 2
+        self.solves_batches = (
+            design.factors.rcond > SAFE_RCOND
+            and width < self.n_samples
+            and self.n_samples * n_products <= LARGEST_TABLE
+        )
+        if self.solves_batches:
+            upper, lower = np.triu_indices(width)
+            self._products = self._basis[:, upper] * self._basis[:, lower]
+            self._place = np.empty((width, width), dtype=np.intp)
+            self._place[upper, lower] = self._place[lower, upper] = np.arange(n_products)
+
+    def design(self, kept: BoolArray) -> Design:
+        """Factor the inputs on the rows kept."""
+        return Design.of(self._X[kept], None if self._weights is None else self._weights[kept])
+
+    def squares(self, series: FloatArray, kept: BoolArray) -> Squares:
+        """Regress each series ``(m, n)`` on the inputs over its own rows ``kept`` ``(m, n)``.
+
+        What a series holds in other rows plays no part, but must be a number. Series with fewer
+        than ``FEWEST_ROWS`` rows get zeros.
+        """
+        n_kept = kept.sum(axis=1)
+        found = np.zeros((2, n_kept.size))
+        rank = np.zeros(n_kept.size, dtype=np.intp)
+        alone = n_kept >= FEWEST_ROWS
+        if self.solves_batches:
+            batched = np.flatnonzero(n_kept > self.rank + 2)
+            step = max(1, BATCH // (2 * self._place.size + 4 * self.n_samples))
+            for start in range(0, batched.size, step):
+                which = batched[start : start + step]
+                squares, trusted = self._solve(series[which], kept[which])
+                which = which[trusted]
+                found[:, which], rank[which], alone[which] = squares[:, trusted], self.rank, False
+        for k in np.flatnonzero(alone):
+            design = self.design(kept[k])
+            fitted, left = design.coordinates(design.centre(series[k, kept[k], None]))
+            found[:, k] = np.sum(fitted**2), np.sum(left**2)
+            rank[k] = design.rank
+        return Squares(found[0], found[1], n_kept, rank)
+
+    def _solve(self, series: FloatArray, kept: BoolArray) -> tuple[FloatArray, BoolArray]:
+        """Solve the normal equations of many subsets; also say which of them can be trusted."""
+        mask = kept.astype(float)
+        gram = (mask @ self._products)[:, self._place]
+        gram += RIDGE * np.eye(gram.shape[1])
+        # Inverted, because it is used twice and its norm is what tells whom to trust.
+        inverse = np.linalg.inv(gram)
+        trusted = np.einsum("kij,kij->k", inverse, inverse) < LARGEST_INVERSE**2
+        weight = mask * self.row_scale**2
+        total = weight.sum(axis=1, keepdims=True)
+        mask *= self.row_scale  # the intercept, from here on
+        mean = np.einsum("ki,ki->k", weight, series)[:, None] / total
+        left = (series - mean) * mask
+        coefficients = np.zeros((left.shape[0], self._basis.shape[1]))
+        for _ in range(2):  # twice: the second removes the rounding and the ridge of the first
+            step = np.einsum("kij,kj->ki", inverse, left @ self._basis)
+            coefficients += step
+            left -= (step @ self._basis.T) * kept
+        fitted = (coefficients[:, 1:] @ self._basis[:, 1:].T) * kept
+        fitted -= np.einsum("ki,ki->k", fitted, mask)[:, None] / total * mask
+        squares = np.stack([np.einsum("ki,ki->k", part, part) for part in (fitted, left)])
+        # Weights count as many as there are rows, as in a fit of these rows alone.
+        return squares * (kept.sum(axis=1) / total[:, 0]), trusted

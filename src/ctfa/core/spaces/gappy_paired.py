@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -10,26 +10,41 @@ import numpy as np
 from ctfa.core.design import EPS, row_scales
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.series import Series
-from ctfa.core.spaces.joint import (
+from ctfa.core.small_fits import chunks
+from ctfa.core.spaces.base import MergeSpace, unit_vectors
+from ctfa.core.spaces.paired import (
     NEARLY_EQUAL,
-    ROUNDING,
     Joint,
     difference,
     fits,
+    lost_by_alike,
     residual_of,
-    squares_left,
 )
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
-#: Numbers handled at once: one megabyte an array, of which there are several.
-CACHED_NUMBERS = 1 << 17
 #: Largest rounding of a value that was added up and centred, in units of its magnitude.
 CONSTANT = 8.0 * EPS
 #: Keeps the mean of no rows at zero instead of zero over zero.
 TINY = float(np.finfo(np.float64).tiny)
+#: Fewest rows that say anything: an intercept and a coefficient leave one to judge.
+FEWEST_ROWS = 3
+#: All series of a block, or its target alone.
+EVERY, TARGET = slice(None), slice(-1, None)
 
 
-class GappyPairedSpace:
+class Comparison(NamedTuple):
+    """Fits of both blocks and of what would replace them, on the rows common to both."""
+
+    numbers: FloatArray  # (fits, 3, pairs): total, residual and coefficients of each
+    n_inputs: FloatArray  # (fits, pairs)
+    sizes: FloatArray  # (fits, pairs)
+    total: FloatArray  # what a merge loses of all members' squares, over ab/(a+b)
+    lost: FloatArray  # and of their residuals' squares
+    n_samples: FloatArray  # enough where it does not matter, so that no division fails
+    refused: BoolArray  # too few rows to judge
+
+
+class GappyPairedSpace(MergeSpace):
     """Targets to merge by the mean of those observed, each with inputs of its own, averaged too.
 
     Row by row the series of a block, its target and each of its inputs, is the mean of the members
@@ -55,8 +70,6 @@ class GappyPairedSpace:
     the authors' decisions.
     """
 
-    merge_is_local = True
-    foresees = False
     is_guarded = True  # pairs of too few rows
 
     def __init__(
@@ -77,13 +90,11 @@ class GappyPairedSpace:
         self.n_inputs = n_rows - 1
         self._weights = None if row_scale is None else row_scale**2
         self._every_column = every_column
-        self._complete = np.empty((self.n_variables, self.n_samples), dtype=bool)
+        self._complete = np.stack([self._rows_of(block) for block in range(self.n_variables)])
         self._level = np.zeros(n_rows)
         self._magnitude = np.zeros((self.n_variables, n_rows))
         self._known = np.full((3, self.n_variables), np.nan)  # fits of blocks on all their rows
         self._take_level_off()
-        for block in range(self.n_variables):
-            self._complete[block] = self._rows_of(block)
 
     @classmethod
     def of_series(
@@ -111,14 +122,10 @@ class GappyPairedSpace:
         kind = np.min_scalar_type(int(members.sum()))  # a group of everybody must fit
         if (members != np.round(members)).any():
             kind = np.dtype(float)
-        if counts is None:
-            tally = np.empty(sums.shape, dtype=kind)
-            for task, rows in enumerate(sums):
-                np.copyto(tally[task], ~np.isnan(rows))
-        else:
-            tally = np.where(np.isnan(sums), 0, counts).astype(kind)
-        for task in range(series.n_tasks):
-            sums[task][tally[task] == 0] = 0.0
+        tally = np.empty(sums.shape, dtype=kind)
+        for task, rows in enumerate(sums):
+            tally[task] = np.where(np.isnan(rows), 0, 1 if counts is None else counts[task])
+            rows[tally[task] == 0] = 0.0
             if counts is not None:
                 sums[task] *= tally[task]
         row_scale = None if series.weights is None else row_scales(series.n_rows, series.weights)[1]
@@ -133,35 +140,12 @@ class GappyPairedSpace:
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits on common rows: of both means, of the mean of all observed members of both."""
-        known: list[Answer] = []
-
-        def answer() -> Answer:
-            if not known:
-                known.append(self._answer(block, others))
-            return known[0]
-
-        def before() -> tuple[Fit, Fit]:
-            found = answer()
-            a, b = found.sizes
-            return (
-                found.fitted[0].fit(found.n_samples, a),
-                found.fitted[1].fit(found.n_samples, b),
-            )
-
-        def after() -> Fit:
-            found = answer()
-            return found.fitted[2].fit(found.n_samples, found.sizes[0] + found.sizes[1])
-
-        def apart() -> Fit:
-            found = answer()
-            fit = difference(found.fitted, found.sizes, found.total, found.lost, found.n_samples)
-            # All explained and nothing left is an infinite F, whatever these rows would say.
-            return fit._replace(
-                explained=np.where(found.refused, 1.0, fit.explained),
-                residual=np.where(found.refused, 0.0, fit.residual),
-            )
-
-        return Evidence(before, after, apart)
+        found = cache(lambda: self._compare(block, others))
+        return Evidence(
+            lambda: (self._fit(found(), 0), self._fit(found(), 1)),
+            lambda: self._fit(found(), 2),
+            lambda: self._difference(found()),
+        )
 
     def allows(self, block: int | IntArray, others: IntArray) -> BoolArray:
         """Whether the two have rows enough in common to be judged."""
@@ -174,23 +158,21 @@ class GappyPairedSpace:
         doubtful = np.flatnonzero(enough & (n_rows <= columns + 2))
         if doubtful.size:  # the rank decides, and it takes the fits
             mine = np.broadcast_to(block, others.shape)[doubtful]
-            enough[doubtful] = ~self._answer(mine, others[doubtful]).refused
+            enough[doubtful] = ~self._compare(mine, others[doubtful]).refused
         return np.asarray(enough)
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation over the rows where both targets are observed; zero where one is constant."""
         found = np.empty(others.size)
         blocks = np.broadcast_to(block, others.shape)
-        for chunk in self._chunks(others.size, 1):
+        for chunk in chunks(others.size, 2 * self.n_samples):
             mine, theirs = blocks[chunk], others[chunk]
             common = (self._counts[mine, -1] > 0) & (self._counts[theirs, -1] > 0)
             unit = []
             for side in (mine, theirs):
-                rows = self._centred(self._mean(side, slice(-1, None)), common)
-                self._drop_rounding(rows, self._magnitude[side, -1:])
-                square = np.einsum("kij,kij->k", rows, rows)
-                unit.append(rows / np.sqrt(np.where(square > 0.0, square, np.inf))[:, None, None])
-            found[chunk] = np.einsum("kij,kij->k", *unit)
+                rows = self._series(side, common, TARGET)[:, 0]
+                unit.append(unit_vectors(rows, np.einsum("kj,kj->k", rows, rows)))
+            found[chunk] = np.einsum("kj,kj->k", *unit)
         return found
 
     def merge(self, block: int, other: int) -> None:
@@ -203,12 +185,6 @@ class GappyPairedSpace:
         self._complete[block] = self._rows_of(block)
         self._known[:, block] = np.nan
 
-    def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Nothing to prepare."""
-
-    def retire(self, block: int) -> None:
-        """Nothing to release."""
-
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each target with all of them, pair by pair on common rows."""
         everyone = np.arange(self.n_variables)
@@ -219,7 +195,7 @@ class GappyPairedSpace:
         """Mean variance of the targets as they stand, each over its own rows."""
         everyone = np.arange(self.n_variables)
         seen = self._counts[:, -1] > 0
-        rows = self._centred(self._mean(everyone, slice(-1, None)), seen)
+        rows = self._centred(self._mean(everyone, TARGET), seen)
         n_rows = np.maximum(seen.sum(axis=1) - 1, 1)
         return float((np.einsum("kij,kij->k", rows, rows) / n_rows).mean())
 
@@ -245,105 +221,127 @@ class GappyPairedSpace:
         seen = (counts[:-1] > 0) | ~self._has[block][:, None]
         return np.asarray(seen.all(axis=0) & (counts[-1] > 0))
 
-    def _answer(self, block: int | IntArray, others: IntArray) -> Answer:
+    def _compare(self, block: int | IntArray, others: IntArray) -> Comparison:
         """Everything that is asked about the block and each of the others."""
         blocks = np.broadcast_to(block, others.shape)
-        a, b = self._size[blocks], self._size[others]
-        n_samples = np.zeros(others.size)
-        numbers = np.zeros((3, 3, others.size))  # total, residual, rank of each of three fits
-        total, lost = np.zeros(others.size), np.zeros(others.size)
-        for chunk in self._chunks(others.size, self.n_inputs + 1):
+        numbers = np.zeros((3, 3, others.size))
+        n_rows, total, lost = (np.zeros(others.size) for _ in range(3))
+        for chunk in chunks(others.size, 2 * (self.n_inputs + 1) * self.n_samples):
             mine, theirs = blocks[chunk], others[chunk]
             common = self._complete[mine] & self._complete[theirs]
-            n_samples[chunk] = common.sum(axis=1)
-            views = self._views(mine, theirs, common)
+            n_rows[chunk] = common.sum(axis=1)
+            both = self._union(mine, theirs, common)
             for which, side in enumerate((mine, theirs)):
-                numbers[which][:, chunk] = self._alone(side, common, views[which])
-            numbers[2][:, chunk] = _solved(views[2])
+                numbers[which][:, chunk] = self._alone(side, common)
+            numbers[2][:, chunk] = self._solve(both, n_rows[chunk])
             total[chunk], lost[chunk] = self._losses(
-                mine, theirs, common, views, numbers[:, :, chunk]
+                mine, theirs, common, both, numbers[..., chunk]
             )
-        columns = (
-            self._has[blocks].sum(axis=1),
-            self._has[others].sum(axis=1),
-            (self._has[blocks] | self._has[others]).sum(axis=1),
-        )
-        most = numbers[:, 2].max(axis=0)
-        refused = n_samples <= most + 2.0
-        # Enough, where it does not matter: those are refused, and no division fails.
-        n_samples = np.where(refused, most + 4.0, n_samples)
-        first, second, both = (
-            Joint(part[0], part[1], part[2], np.minimum(given, n_samples - 2.0))
-            for part, given in zip(numbers, columns, strict=True)
-        )
-        return Answer((first, second, both), (a, b), total, lost, n_samples, refused)
+        has, theirs_have = self._has[blocks], self._has[others]
+        n_inputs = [part.sum(axis=1) for part in (has, theirs_have, has | theirs_have)]
+        a, b = self._size[blocks], self._size[others]
+        sizes = np.stack((a, b, a + b))
+        n_samples, refused = self._enough(n_rows, numbers[:, 2].max(axis=0))
+        return Comparison(numbers, np.stack(n_inputs), sizes, total, lost, n_samples, refused)
 
-    def _alone(self, blocks: IntArray, common: BoolArray, rows: FloatArray) -> FloatArray:
+    # ------------------------------------------------------------------ by least squares
+
+    def _enough(self, n_rows: FloatArray, rank: FloatArray) -> tuple[FloatArray, BoolArray]:
+        """Rows to count by, and where there are too few to judge fits of such a rank."""
+        refused = n_rows <= rank + 2.0
+        return np.where(refused, rank + 4.0, n_rows), refused
+
+    def _solve(self, rows: FloatArray, n_rows: FloatArray) -> FloatArray:
+        """Totals, residual sums of squares and coefficients of fits of blocks, ``(3, blocks)``."""
+        return fits(rows)
+
+    def _left(self, rows: FloatArray, n_rows: float) -> FloatArray:
+        """What the fit of one block leaves of its target, row by row."""
+        return residual_of(rows)[0]
+
+    def _joint(self, found: Comparison, which: int) -> Joint:
+        total, residual, rank = found.numbers[which]
+        columns = np.minimum(found.n_inputs[which], found.n_samples - 2.0)
+        return Joint(total, residual, rank, columns)
+
+    def _fit(self, found: Comparison, which: int) -> Fit:
+        """One of the three fits as a criterion is told."""
+        return self._joint(found, which).fit(found.n_samples, found.sizes[which])
+
+    def _difference(self, found: Comparison) -> Fit:
+        """What a merge gives up, read as a regression of the difference of the two means."""
+        fitted = self._joint(found, 0), self._joint(found, 1), self._joint(found, 2)
+        a, b, _ = found.sizes
+        fit = difference(fitted, (a, b), found.total, found.lost, found.n_samples)
+        # All explained and nothing left is an infinite F, whatever these rows would say.
+        return fit._replace(
+            explained=np.where(found.refused, 1.0, fit.explained),
+            residual=np.where(found.refused, 0.0, fit.residual),
+        )
+
+    # ------------------------------------------------------------------ fits and series of blocks
+
+    def _alone(self, blocks: IntArray, common: BoolArray) -> FloatArray:
         """Fits of the blocks on common rows; those on all rows of a block are remembered."""
+        on_all = (common == self._complete[blocks]).all(axis=1)
+        unknown = np.unique(blocks[on_all & np.isnan(self._known[0, blocks])])
+        if unknown.size:
+            rows = self._complete[unknown]
+            self._known[:, unknown] = self._solve(self._series(unknown, rows), rows.sum(axis=1))
         found = self._known[:, blocks]
-        known = ~np.isnan(found[0]) & (common == self._complete[blocks]).all(axis=1)
-        asked = np.flatnonzero(~known)
-        if asked.size:
-            found[:, asked] = _solved(rows[asked])
-            whole = asked[(common[asked] == self._complete[blocks[asked]]).all(axis=1)]
-            self._known[:, blocks[whole]] = found[:, whole]
+        partly = np.flatnonzero(~on_all)
+        if partly.size:
+            rows = common[partly]
+            found[:, partly] = self._solve(self._series(blocks[partly], rows), rows.sum(axis=1))
         return np.asarray(found)
 
-    def _views(self, mine: IntArray, theirs: IntArray, common: BoolArray) -> list[FloatArray]:
-        """Both blocks and their union in pairs, centred on common rows and zero elsewhere."""
-        every = slice(None)
-        same = bool((mine == mine[0]).all())
-        first = self._mean(mine[:1] if same else mine, every)
-        second = self._mean(theirs, every)
+    def _series(self, blocks: IntArray, rows: BoolArray, which: slice = EVERY) -> FloatArray:
+        """Series of blocks, centred on some rows and zero elsewhere."""
+        centred = self._centred(self._mean(blocks, which), rows)
+        self._drop_rounding(centred, self._magnitude[blocks, which])
+        return centred
+
+    def _union(self, mine: IntArray, theirs: IntArray, common: BoolArray) -> FloatArray:
+        """Series of two blocks in one."""
         sums = self._sums[theirs] + self._sums[mine]
         sums /= np.maximum(self._counts[theirs] + self._counts[mine].astype(float), 1.0)
-        magnitudes = (
-            self._magnitude[mine],
-            self._magnitude[theirs],
-            np.maximum(self._magnitude[mine], self._magnitude[theirs]),
-        )
-        views = []
-        for rows, magnitude in zip((first, second, sums), magnitudes, strict=True):
-            centred = self._centred(rows, common)
-            self._drop_rounding(centred, magnitude)
-            views.append(centred)
-        return views
+        centred = self._centred(sums, common)
+        self._drop_rounding(centred, np.maximum(self._magnitude[mine], self._magnitude[theirs]))
+        return centred
 
     def _losses(
         self,
         mine: IntArray,
         theirs: IntArray,
         common: BoolArray,
-        views: list[FloatArray],
+        both: FloatArray,
         numbers: FloatArray,
     ) -> tuple[FloatArray, FloatArray]:
         """What a merge loses of all members' total and residual squares, over ``ab/(a+b)``."""
         a, b = self._size[mine], self._size[theirs]
-        share = a * b / (a + b)
-        total = self._total_lost(mine, theirs, common, [rows[:, -1] for rows in views])
+        total = self._total_lost(mine, theirs, common, both[:, -1])
         residual = numbers[:, 1]
-        lost = (a * residual[0] + b * residual[1] - (a + b) * residual[2]) / share
+        lost = (a * residual[0] + b * residual[1] - (a + b) * residual[2]) / (a * b / (a + b))
         scale = numbers[0, 0] + numbers[1, 0]
-        for k in np.flatnonzero(np.abs(total) < NEARLY_EQUAL * scale):
-            left, right, joint = (residual_of(rows[k])[0] for rows in views)
-            middle, apart = (a[k] * left + b[k] * right) / (a[k] + b[k]), left - right
-            lost[k] = apart @ apart
-            lost[k] += (a[k] + b[k]) / share[k] * ((middle - joint) @ (middle + joint))
-            lost[k] = lost[k] if abs(lost[k]) > ROUNDING * scale[k] / share[k] else 0.0
-            total[k] = total[k] if abs(total[k]) > ROUNDING**2 * scale[k] else 0.0
+        near = (np.abs(total) < NEARLY_EQUAL * scale) & (common.sum(axis=1) >= FEWEST_ROWS)
+        for k in np.flatnonzero(near):
+            rows = common[k : k + 1]
+            series = (*(self._series(side[k : k + 1], rows)[0] for side in (mine, theirs)), both[k])
+            left = (self._left(each, float(rows.sum())) for each in series)
+            total[k], lost[k] = lost_by_alike((a[k], b[k]), left, total[k], scale[k])
         return total, lost
 
     def _total_lost(
-        self, mine: IntArray, theirs: IntArray, common: BoolArray, targets: list[FloatArray]
+        self, mine: IntArray, theirs: IntArray, common: BoolArray, both: FloatArray
     ) -> FloatArray:
         """What a merge loses of the squares of all members' targets, over ``ab/(a+b)``."""
         a, b = self._size[mine], self._size[theirs]
-        gap, both = targets[0] - targets[1], targets[2]
+        gap = (self._series(mine, common, TARGET) - self._series(theirs, common, TARGET))[:, 0]
         # The mean of those observed is not the mean by size: what it moves by, free of rounding.
         here, there = self._counts[mine, -1].astype(float), self._counts[theirs, -1].astype(float)
         moved = here * b[:, None] - there * a[:, None]
         moved /= np.maximum(here + there, 1.0) * (a + b)[:, None]
-        raw = self._mean(mine, slice(-1, None)) - self._mean(theirs, slice(-1, None))
+        raw = self._mean(mine, TARGET) - self._mean(theirs, TARGET)
         drift = self._centred(moved[:, None] * raw, common)[:, 0]
         total = np.einsum("ki,ki->k", gap, gap)
         total -= (a + b) ** 2 / (a * b) * np.einsum("ki,ki->k", drift, 2.0 * both - drift)
@@ -370,29 +368,3 @@ class GappyPairedSpace:
         """Make a series zero that is constant on its rows, or whose members cancel."""
         length = np.sqrt(np.einsum("kij,kij->ki", centred, centred))
         centred[length <= CONSTANT * np.sqrt(self.n_samples) * magnitude] = 0.0
-
-    def _chunks(self, count: int, n_rows: int) -> Iterator[slice]:
-        """As many blocks at once as stay in the cache."""
-        width = max(1, CACHED_NUMBERS // max(1, n_rows * self.n_samples))
-        for start in range(0, count, width):
-            yield slice(start, min(start + width, count))
-
-
-class Answer(NamedTuple):
-    """Fits of both blocks and of what would replace them, on the rows common to both."""
-
-    fitted: tuple[Joint, Joint, Joint]
-    sizes: tuple[FloatArray, FloatArray]
-    total: FloatArray  # what a merge loses of all members' squares, over ab/(a+b)
-    lost: FloatArray  # and of their residuals' squares
-    n_samples: FloatArray
-    refused: BoolArray  # too few rows to judge
-
-
-def _solved(rows: FloatArray) -> FloatArray:
-    """Total and residual sums of squares and ranks, ``(3, blocks)``."""
-    found = fits(rows)
-    weak = np.flatnonzero(~found.trusted)
-    if weak.size:
-        found.residual[weak], found.rank[weak] = squares_left(rows[weak])
-    return np.stack((found.total, found.residual, found.rank))

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
+from scipy import linalg
 
-from ctfa.core.design import column_lengths
+from ctfa.core.design import EPS
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.series import Series, centre
-from ctfa.core.spaces.joint import (
-    CANCELLED,
-    NEARLY_EQUAL,
-    ROUNDING,
-    Joint,
-    difference,
-    fits,
-    residual_of,
-    squares_left,
-)
+from ctfa.core.small_fits import chunks
+from ctfa.core.spaces.base import MergeSpace, correlations, unit_vectors
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray, Number
 
-#: Numbers handled at once: two megabytes.
-CACHED_NUMBERS = 1 << 18
+
+class Joint(NamedTuple):
+    """Regressions of blocks' mean targets on their mean inputs."""
+
+    total: FloatArray
+    residual: FloatArray
+    rank: FloatArray
+    n_inputs: Number  # columns given, as the `mse` criterion counts them
+
+    def fit(self, n_samples: Number, size: Number) -> Fit:
+        """Return the same as a criterion is told."""
+        explained, dof = self.total - self.residual, n_samples - self.rank - 1.0
+        return Fit(explained, self.residual, n_samples, self.n_inputs, self.rank, dof, size)
 
 
-class PairedSpace:
+class PairedSpace(MergeSpace):
     """Targets to merge by their mean, each regressed on inputs of its own, which are averaged too.
 
     Inputs go by name (the rain of its own basin, say), over the same samples. A block is the sum
@@ -50,10 +57,6 @@ class PairedSpace:
     variance, so that it loses both ways and no ``m`` pays for it.
     """
 
-    merge_is_local = True
-    foresees = False
-    is_guarded = False
-
     def __init__(
         self,
         sums: FloatArray,
@@ -73,8 +76,8 @@ class PairedSpace:
         self._total, self._residual, self._rank = (np.empty(self.n_variables) for _ in range(3))
         # What the inputs of a block leave of its target, kept where a difference once cancelled.
         self._left: dict[int, FloatArray] = {}
-        for chunk in self._chunks(self.n_variables):
-            self._store(np.arange(self.n_variables)[chunk], sums[chunk])
+        for chunk in chunks(self.n_variables, sums[0].size):
+            self._store(chunk)
 
     @classmethod
     def of(
@@ -84,20 +87,9 @@ class PairedSpace:
 
         With ``sizes``, each is the mean of so many tasks already.
         """
-        n_tasks, n_samples, n_inputs = inputs.shape
-        rows = np.empty((n_tasks, n_inputs + 1, n_samples))
-        rows[:, :-1], rows[:, -1] = inputs.swapaxes(1, 2), targets.T
-        mean = rows.mean(axis=2, keepdims=True)
-        rows -= mean
-        shift = rows.mean(axis=2, keepdims=True)  # the mean's own rounding
-        rows -= shift
-        flat = rows.reshape(-1, n_samples)
-        flat[column_lengths((mean + shift).ravel(), flat.T) == 0.0] = 0.0
-        # An input that varies nowhere would only send every question the slow way.
-        varies = np.asarray(rows.any(axis=(0, 2)))
-        varies[-1] = True
-        members = np.ones(n_tasks) if sizes is None else np.asarray(sizes, dtype=float)
-        return cls(rows[:, varies] * members[:, None, None], members, n_inputs)
+        rows = np.concatenate((inputs.swapaxes(1, 2), targets.T[:, None]), axis=1)
+        series = Series(rows, np.ones(rows[:, :-1, 0].shape, dtype=bool))
+        return cls.of_series(series, sizes=sizes, overwrite=True)
 
     @classmethod
     def of_series(
@@ -120,7 +112,7 @@ class PairedSpace:
         sums = series.values if overwrite else series.values.copy()
         each = np.ones(sums.shape[2]) if weights is None else weights
         members = np.ones(series.n_tasks) if sizes is None else np.array(sizes, dtype=float)
-        for chunk in _chunks(*sums.shape):
+        for chunk in chunks(len(sums), sums[0].size):
             rows = sums[chunk]
             rows[:, :-1][~series.has[chunk]] = 0.0
             if not series.is_centred:
@@ -137,13 +129,7 @@ class PairedSpace:
         at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
         a, b = self._size[at], self._size[others]
         first, second = self._joint(at), self._joint(others)
-        known: list[Joint] = []
-
-        def joint() -> Joint:
-            if not known:
-                known.append(self._joined(block, others))
-            return known[0]
-
+        joint = cache(lambda: self._joined(block, others))
         return Evidence(
             lambda: (first.fit(self.n_samples, a), second.fit(self.n_samples, b)),
             lambda: joint().fit(self.n_samples, a + b),
@@ -152,10 +138,8 @@ class PairedSpace:
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the mean targets."""
-        mine, theirs = self._sums[block, -1], self._sums[others, -1]
-        scale = np.sqrt(self._square[block, -1] * self._square[others, -1])
-        products = np.einsum("...j,...j->...", mine, theirs)
-        return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
+        products = np.einsum("...j,...j->...", self._sums[block, -1], self._sums[others, -1])
+        return correlations(products, self._square[block, -1], self._square[others, -1])
 
     def merge(self, block: int, other: int) -> None:
         """Average two blocks, targets and inputs, each member with the same weight."""
@@ -163,12 +147,11 @@ class PairedSpace:
         self._square[block] = np.einsum("ij,ij->i", self._sums[block], self._sums[block])
         self._size[block] += self._size[other]
         self.merged(block, other)
-        self._store(np.array([block]), self._sums[block : block + 1])
+        self._store(slice(block, block + 1))
 
     def directions(self, blocks: IntArray | slice) -> FloatArray:
         """Mean targets of unit length: their inner products are the correlations."""
-        length = np.sqrt(self._square[blocks, -1])
-        return np.asarray(self._sums[blocks, -1] / np.where(length > 0.0, length, np.inf)[:, None])
+        return unit_vectors(self._sums[blocks, -1], self._square[blocks, -1])
 
     @property
     def has_all_inputs(self) -> bool:
@@ -186,16 +169,9 @@ class PairedSpace:
         self._left.pop(block, None)
         self._left.pop(other, None)
 
-    def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Nothing to prepare."""
-
-    def retire(self, block: int) -> None:
-        """Nothing to release."""
-
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each target with all of them."""
-        length = np.sqrt(self._square[:, -1])
-        targets = self._sums[:, -1] / np.where(length > 0.0, length, np.inf)[:, None]
+        targets = self.directions(slice(None))
         return np.asarray(targets @ targets.mean(axis=0))
 
     @property
@@ -204,14 +180,10 @@ class PairedSpace:
         total = self._square[:, -1] / self._size**2
         return float(total.mean()) / (self.n_samples - 1)
 
-    def _store(self, blocks: IntArray, rows: FloatArray) -> None:
-        found = fits(rows)
-        weak = np.flatnonzero(~found.trusted)
-        if weak.size:
-            found.residual[weak], found.rank[weak] = squares_left(rows[weak])
+    def _store(self, blocks: slice) -> None:
+        total, residual, self._rank[blocks] = fits(self._sums[blocks])
         scale = self._size[blocks] ** 2
-        self._total[blocks], self._residual[blocks] = found.total / scale, found.residual / scale
-        self._rank[blocks] = found.rank
+        self._total[blocks], self._residual[blocks] = total / scale, residual / scale
 
     def _joint(self, at: IntArray | slice) -> Joint:
         columns: Number = self.n_inputs
@@ -224,31 +196,27 @@ class PairedSpace:
         columns: Number = self.n_inputs
         if self._has is not None:
             columns = (self._has[block] | self._has[others]).sum(axis=1).astype(float)
-        total, residual, rank = (np.empty(others.size) for _ in range(3))
-        answer = Joint(total, residual, rank, columns)
+        total, residual, rank = np.empty((3, others.size))
         blocks = np.broadcast_to(block, others.shape)
-        for chunk in self._chunks(others.size):
+        for chunk in chunks(others.size, self._sums[0].size):
             mine, theirs = blocks[chunk], others[chunk]
             shared = block if isinstance(block, int) else mine  # one row, not a copy for each
             rows = self._sums[theirs] + self._sums[shared]
-            found = fits(rows, self._square[mine] + self._square[theirs])
-            weak = np.flatnonzero(~found.trusted)
-            if weak.size:
-                added = np.stack([self._added(int(mine[k]), int(theirs[k])) for k in weak])
-                found.residual[weak], found.rank[weak] = squares_left(added)
             scale = (self._size[mine] + self._size[theirs]) ** 2
-            answer.total[chunk], answer.residual[chunk] = (
-                found.total / scale,
-                found.residual / scale,
-            )
-            answer.rank[chunk] = found.rank
-        return answer
+            square, left, rank[chunk] = self._solved(rows, mine, theirs)
+            total[chunk], residual[chunk] = square / scale, left / scale
+        return Joint(total, residual, rank, columns)
 
-    def _added(self, block: int, other: int) -> FloatArray:
-        """Sum two blocks; rows that cancelled are zero, not rounding."""
+    def _solved(self, rows: FloatArray, mine: IntArray, theirs: IntArray) -> FloatArray:
+        """Regressions of the sums of pairs of blocks."""
+        before = self._square[mine] + self._square[theirs]
+        return fits(rows, before, lambda weak: self._added(mine[weak], theirs[weak]))
+
+    def _added(self, block: int | IntArray, other: int | IntArray) -> FloatArray:
+        """Sum two blocks, or pairs of them; rows that cancelled are zero, not rounding."""
         rows = self._sums[block] + self._sums[other]
         before = self._square[block] + self._square[other]
-        rows[np.einsum("ij,ij->i", rows, rows) <= CANCELLED * before] = 0.0
+        rows[np.einsum("...ij,...ij->...i", rows, rows) <= CANCELLED * before] = 0.0
         return np.asarray(rows)
 
     def _difference(
@@ -264,30 +232,191 @@ class PairedSpace:
         lost = (a * first.residual + b * second.residual - (a + b) * both.residual) / share
         scale = first.total + second.total
         for k in np.flatnonzero(total < NEARLY_EQUAL * scale):
-            lost[k] = self._explicitly_lost(int(blocks[k]), int(others[k])) / share[k]
-            lost[k] = lost[k] if abs(lost[k]) > ROUNDING * scale[k] / share[k] else 0.0
-            total[k] = total[k] if total[k] > ROUNDING**2 * scale[k] else 0.0
+            left = self._all_left(int(blocks[k]), int(others[k]))
+            total[k], lost[k] = lost_by_alike((a[k], b[k]), left, total[k], scale[k])
         return difference(fitted, (a, b), total, lost, self.n_samples)
 
-    def _explicitly_lost(self, block: int, other: int) -> float:
-        """Residual sum of squares that a merge loses, from vectors: what is left of tasks alike."""
-        a, b = self._size[block], self._size[other]
-        mine, theirs = self._left_of(block) / a, self._left_of(other) / b
-        joint = residual_of(self._added(block, other))[0] / (a + b)
-        mean, gap = (a * mine + b * theirs) / (a + b), mine - theirs
-        return float(a * b / (a + b) * (gap @ gap) + (a + b) * ((mean - joint) @ (mean + joint)))
-
-    def _left_of(self, block: int) -> FloatArray:
-        if block not in self._left:
-            self._left[block] = residual_of(self._sums[block])[0]
-        return self._left[block]
-
-    def _chunks(self, count: int) -> Iterator[slice]:
-        return _chunks(count, *self._sums.shape[1:])
+    def _all_left(self, block: int, other: int) -> Iterator[FloatArray]:
+        """What fits leave of the mean targets of two blocks, and of the mean of all members."""
+        for each in (block, other):
+            if each not in self._left:
+                self._left[each] = residual_of(self._sums[each])[0]
+            yield self._left[each] / self._size[each]
+        both = residual_of(self._added(block, other))[0]
+        yield both / (self._size[block] + self._size[other])
 
 
-def _chunks(count: int, n_series: int, n_rows: int) -> Iterator[slice]:
-    """As many blocks at once as stay in the cache."""
-    width = max(1, CACHED_NUMBERS // (n_series * n_rows))
-    for start in range(0, count, width):
-        yield slice(start, min(start + width, count))
+def difference(
+    fitted: tuple[Joint, Joint, Joint],
+    sizes: tuple[FloatArray, FloatArray],
+    total: FloatArray,
+    lost: FloatArray,
+    n_samples: Number,
+) -> Fit:
+    """Put what a merge loses as a regression that it gives up.
+
+    ``fitted`` are both blocks and what would replace them, of ``sizes`` a and b. ``total`` is what
+    a merge loses of the members' total sums of squares, ``lost`` what it loses of the residual
+    ones, both over ``ab/(a+b)``: the squared difference of two means, split into what inputs
+    explain of it and the rest.
+    """
+    first, second, both = fitted
+    a, b = sizes
+    share = a * b / (a + b)
+    explained, residual = total - lost, lost
+    rank = np.maximum(both.rank, 1.0)
+    dof = n_samples - rank - 1.0
+    ranks = np.stack(np.broadcast_arrays(first.rank, second.rank, both.rank))
+    if (ranks != rank).any():
+        # Fits of different rank pay differently for their noise: count it in units of the
+        # merged fit's, so that the gain is the same.
+        weights = np.stack((a, b, -(a + b))) / share
+        noise = weights * np.stack(
+            np.broadcast_arrays(first.residual, second.residual, both.residual)
+        )
+        per_residual, unit = ranks / (n_samples - ranks - 1.0), credit(rank, n_samples)
+        reference = rank / dof
+        extra = (noise * (credit(ranks, n_samples) / unit - 1.0)).sum(axis=0)
+        explained = explained + reference * extra
+        explained -= (noise * (per_residual - reference)).sum(axis=0)
+        # Two blocks without inputs are told apart by nothing, which rounding must not decide.
+        empty = ~ranks.any(axis=0)
+        explained, residual = (
+            np.where(empty, 0.0, explained),
+            np.where(empty, total, residual + extra),
+        )
+    # Where a merge saves no noise variance no credit decides, only the gain itself: hold that
+    # at m = 1 and let the noise be the least there is, so that losses stay numbers in order.
+    least = LEAST_NOISE * np.maximum(total, ROUNDING * (first.total + second.total))
+    none_saved = (residual < least) & ((explained != 0.0) | (residual != 0.0))
+    if none_saved.any():
+        f_star = 1.0 + (n_samples - 1.0) / (dof - 1.0)
+        raised = np.where(none_saved, least - residual, 0.0)
+        explained = explained + rank / dof * f_star * raised
+        residual = np.where(none_saved, least, residual)
+    return Fit(explained, residual, n_samples, both.n_inputs, rank, dof, a + b)
+
+
+def credit(rank: FloatArray, n_samples: Number) -> FloatArray:
+    """Rise of the risk per residual sum of squares, ``r/(n-r-1) (n-1)/(n-r-2)``."""
+    spare = n_samples - rank - 1.0
+    return np.asarray(rank / spare * (n_samples - 1.0) / (spare - 1.0))
+
+
+def lost_by_alike(
+    sizes: tuple[float, float],
+    left: Iterable[FloatArray],
+    total: float,
+    scale: float,
+) -> tuple[float, float]:
+    """What a merge of tasks alike loses of total and residual squares, over ``ab/(a+b)``.
+
+    From vectors, what fits leave of both means and of the mean that would replace them: sums of
+    squares have lost the digits. Exactly zero where that is rounding of squares of this ``scale``.
+    """
+    a, b = sizes
+    share = a * b / (a + b)
+    mine, theirs, joint = left
+    mean, gap = (a * mine + b * theirs) / (a + b), mine - theirs
+    lost = float(gap @ gap + (a + b) / share * ((mean - joint) @ (mean + joint)))
+    return (
+        total if abs(total) > ROUNDING**2 * scale else 0.0,
+        lost if abs(lost) > ROUNDING * scale / share else 0.0,
+    )
+
+
+def fits(
+    rows: FloatArray,
+    before: FloatArray | None = None,
+    again: Callable[[IntArray], FloatArray] | None = None,
+) -> FloatArray:
+    """Regress the last row on the others, for each of ``(blocks, rows, samples)``.
+
+    Total and residual sums of squares and ranks, ``(3, blocks)``. By Gram matrices, and by singular
+    values of the rows where these lose too many digits. ``before`` are squared lengths of what was
+    added up: a row that cancelled is not trusted, and ``again`` gives the rows of such blocks with
+    zeros for rounding. A row of zeros, an input that a block lacks or that is constant, counts for
+    nothing and costs nothing: it is an orthogonal direction of its own, whose pivot is one.
+    """
+    gram = rows @ rows.swapaxes(1, 2)
+    diagonal = np.arange(rows.shape[1])
+    square = gram[:, diagonal, diagonal]
+    empty = square == 0.0
+    scale = np.sqrt(np.where(empty, 1.0, square))
+    gram /= scale[:, :, None] * scale[:, None, :]
+    gram[:, diagonal, diagonal] += empty
+    pivot = pivots(gram)
+    trusted = np.asarray((pivot > TRUSTED_PIVOT).all(axis=1))
+    if before is not None:
+        trusted &= ((square > CANCELLED * before) | empty).all(axis=1)
+    rank = np.count_nonzero(~empty[:, :-1], axis=1).astype(float)
+    total = square[:, -1]
+    found = np.stack((total, pivot[:, -1] * total, rank))
+    weak = np.flatnonzero(~trusted)
+    if weak.size:
+        found[1:, weak] = squares_left(rows[weak] if again is None else again(weak))
+    return found
+
+
+def pivots(unit: FloatArray) -> FloatArray:
+    """Pivots of the Cholesky factorizations of matrices of unit diagonal; zero where one fails."""
+    with suppress(np.linalg.LinAlgError):
+        return np.asarray(np.diagonal(np.linalg.cholesky(unit), axis1=1, axis2=2) ** 2)
+    # One failure fails the batch. Find the weak ones on matrices lifted out of reach of rounding.
+    found = np.zeros(unit.shape[:2])
+    lifted = np.linalg.cholesky(unit + LIFT * np.eye(unit.shape[1]))
+    firm = np.flatnonzero((np.diagonal(lifted, axis1=1, axis2=2) ** 2 > TRUSTED_PIVOT).all(axis=1))
+    # Should the lift have hidden one, all are left to singular values, slowly.
+    with suppress(np.linalg.LinAlgError):
+        found[firm] = np.diagonal(np.linalg.cholesky(unit[firm]), axis1=1, axis2=2) ** 2
+    return found
+
+
+def squares_left(rows: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Residual sums of squares and ranks by singular values, for many blocks at once.
+
+    Those of the triangles, which have as many rows as columns; the decisions of ``residual_of``.
+    """
+    inputs = rows[:, :-1]
+    length = np.sqrt(np.einsum("kij,kij->ki", inputs, inputs))
+    columns = rows.copy()
+    columns[:, :-1] /= np.where(length > 0.0, length, 1.0)[:, :, None]
+    triangle: FloatArray = np.asarray(np.linalg.qr(columns.swapaxes(1, 2), mode="r"))
+    left, values, _ = np.linalg.svd(triangle[:, :, :-1], full_matrices=False)
+    larger = np.maximum(rows.shape[2], np.count_nonzero(length, axis=1))
+    kept = values > EPS * larger[:, None] * values[:, :1]
+    basis, target = left * kept[:, None], triangle[:, :, -1:]
+    for _ in range(2):  # twice: the first sweep leaves rounding of the fit
+        target = target - basis @ (basis.swapaxes(1, 2) @ target)
+    residual = np.einsum("kij,kij->k", target, target)
+    return np.asarray(residual), kept.sum(axis=1).astype(float)
+
+
+def residual_of(rows: FloatArray) -> tuple[FloatArray, int]:
+    """What the other rows leave of the last one, by singular values, and their rank."""
+    inputs, target = rows[:-1], rows[-1]
+    length = np.sqrt(np.einsum("ij,ij->i", inputs, inputs))
+    columns = (inputs[length > 0.0] / length[length > 0.0, None]).T
+    if columns.shape[1] == 0:
+        return target, 0
+    left, values, _ = linalg.svd(columns, full_matrices=False, check_finite=False)
+    basis = left[:, values > max(columns.shape) * EPS * values[0]]
+    for _ in range(2):  # twice: the first sweep leaves rounding of the fit
+        target = target - basis @ (basis.T @ target)
+    return np.asarray(target), int(basis.shape[1])
+
+
+#: A pivot below this share of its diagonal, the target's too, and the Gram matrix has lost too many
+#: digits: singular values of the rows decide.
+TRUSTED_PIVOT = 1e-6
+#: Added to a unit diagonal to tell the singular ones in a batch; far below what is trusted.
+LIFT = 1e-9
+#: A squared length below this share of its parts' is rounding.
+CANCELLED = 1e-24
+#: Mean targets whose squared difference is below this share of their own squares: what a merge
+#: loses is then taken from vectors, not from sums of squares.
+NEARLY_EQUAL = 1e-6
+#: What rounding leaves of a difference taken from vectors, relative to the squares of the targets.
+ROUNDING = 1e-14
+#: Noise credited at least, relative to the squared difference of the two mean targets.
+LEAST_NOISE = 1e-12

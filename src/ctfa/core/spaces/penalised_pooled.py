@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
-from ctfa.core.design import about_means
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.penalised_fits import (
+from ctfa.core.small_fits import (
     Judged,
     about_mean,
+    chunks,
     coefficients,
-    judge_columns,
-    judge_moments,
+    judge_gram,
     moments_of,
     replace,
 )
+from ctfa.core.spaces.base import MergeSpace, unit_vectors
+from ctfa.core.spaces.pooled import pooled_rows
 from ctfa.core.types import FloatArray, IntArray
 
-#: Numbers handled at once: two megabytes.
-CACHED_NUMBERS = 1 << 18
 
-
-class PenalisedPooledSpace:
+class PenalisedPooledSpace(MergeSpace):
     """Tasks to merge by pooling their rows, as in ``PooledSpace``, fitted by ridge regression.
 
     Common slopes, one intercept for each task. Cross-products of ``[X, y]`` about each task's means
@@ -45,10 +44,6 @@ class PenalisedPooledSpace:
     pooling costs nobody anything, and its loss is zero.
     """
 
-    merge_is_local = True
-    foresees = False
-    is_guarded = False
-
     def __init__(
         self, triangles: FloatArray, n_rows: FloatArray, n_levels: FloatArray, n_inputs: int
     ) -> None:
@@ -57,7 +52,7 @@ class PenalisedPooledSpace:
         self._n_rows, self._n_levels = n_rows, n_levels
         self.n_variables, self.n_inputs = int(triangles.shape[0]), n_inputs
         everyone = np.arange(self.n_variables)
-        self._fitted = self._judge(self._gram, n_rows, n_levels, triangles)
+        self._fitted = self._judge(everyone)
         spare = np.maximum(n_rows - n_levels, 1.0)
         #: Mean variance of the targets as they stand, the scale of losses in target units.
         self.total_variance = float((self._gram[:, -1, -1] / spare).mean())
@@ -81,21 +76,16 @@ class PenalisedPooledSpace:
         ``groups`` of tasks are pooled from the start. ``row_weights`` are analytic: a row's noise
         has a variance that is so many times smaller; rows of weight zero do not count.
         """
-        n_tasks, n_inputs = len(inputs), inputs[0].shape[1]
-        groups = [[task] for task in range(n_tasks)] if groups is None else groups
+        n_inputs = inputs[0].shape[1]
+        groups = [[task] for task in range(len(inputs))] if groups is None else groups
         row_weights = [np.ones(len(y)) for y in targets] if row_weights is None else row_weights
         counts = np.array([float(np.count_nonzero(weight)) for weight in row_weights])
-        centred = [
-            _centred(np.column_stack((rows, target)), weight)
-            for rows, target, weight in zip(inputs, targets, row_weights, strict=True)
-        ]
-        length = np.sqrt(sum(np.einsum("ij,ij->j", rows, rows) for rows in centred))
+        pooled, length = pooled_rows(inputs, targets, groups, row_weights)
         scale = np.where(length > 0.0, length, 1.0)
         scale[-1] = 1.0
         triangles = np.zeros((len(groups), n_inputs + 1, n_inputs + 1))
-        for slot, group in enumerate(groups):
-            rows = np.concatenate([centred[task] for task in group]) / scale
-            triangle = np.asarray(np.linalg.qr(rows, mode="r"))
+        for slot, rows in enumerate(pooled):
+            triangle = np.asarray(np.linalg.qr(rows / scale, mode="r"))
             triangles[slot, : triangle.shape[0]] = triangle
         n_rows = np.array([counts[list(group)].sum() for group in groups])
         n_levels = np.array([float(len(group)) for group in groups])
@@ -104,17 +94,11 @@ class PenalisedPooledSpace:
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Both pooled fits, the one of all rows, and what separate slopes explain."""
         blocks = np.broadcast_to(block, others.shape)
-        known: list[Judged] = []
-
-        def both() -> Judged:
-            if not known:
-                known.append(self._joined(blocks, others))
-            return known[0]
+        both = cache(lambda: self._joined(blocks, others))
 
         def after() -> Fit:
             square = self._gram[blocks, -1, -1] + self._gram[others, -1, -1]
-            n_rows, n_levels = self._counts(blocks, others)
-            return self._fit(both(), square, n_rows, n_levels)
+            return self._fit(both(), square, *self._counts(blocks, others))
 
         return Evidence(
             lambda: (self._fit_of(blocks), self._fit_of(others)),
@@ -135,17 +119,8 @@ class PenalisedPooledSpace:
         self._n_rows[block] += self._n_rows[other]
         self._n_levels[block] += self._n_levels[other]
         at = np.array([block])
-        found = self._judge(
-            self._gram[at], self._n_rows[at], self._n_levels[at], self._triangle[at]
-        )
-        replace(self._fitted, at, found)
+        replace(self._fitted, at, self._judge(at))
         self._prediction[at] = self._predict(at)
-
-    def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Nothing to prepare."""
-
-    def retire(self, block: int) -> None:
-        """Nothing to release."""
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each task's predictions with those of all of them."""
@@ -159,30 +134,22 @@ class PenalisedPooledSpace:
     def _joined(self, blocks: IntArray, others: IntArray) -> Judged:
         """Fits of the rows of two groups together."""
         found = Judged(*(np.empty(others.size) for _ in Judged._fields))
-        for chunk in self._chunks(others.size):
-            mine, theirs = blocks[chunk], others[chunk]
-            gram = self._gram[mine] + self._gram[theirs]
-            moments = moments_of(gram, *self._counts(mine, theirs))
-            part, trusted = judge_moments(moments)
-            weak = np.flatnonzero(~trusted)
-            if weak.size:
-                stacked = np.concatenate(
-                    (self._triangle[mine[weak]], self._triangle[theirs[weak]]), axis=1
-                )
-                counts = self._counts(mine[weak], theirs[weak])
-                replace(part, weak, judge_columns(stacked.swapaxes(1, 2), *counts))
-            replace(found, chunk, part)
+        for chunk in chunks(others.size, self._gram[0].size):
+            replace(found, chunk, self._judge(blocks[chunk], others[chunk]))
         return found
 
-    def _judge(
-        self, gram: FloatArray, n_rows: FloatArray, n_levels: FloatArray, triangles: FloatArray
-    ) -> Judged:
-        found, trusted = judge_moments(moments_of(gram, n_rows, n_levels))
-        weak = np.flatnonzero(~trusted)
-        if weak.size:
-            columns = triangles[weak].swapaxes(1, 2)
-            replace(found, weak, judge_columns(columns, n_rows[weak], n_levels[weak]))
-        return found
+    def _judge(self, blocks: IntArray, others: IntArray | None = None) -> Judged:
+        """Fits of the rows of groups, or of two groups together in pairs."""
+        if others is None:
+            gram, counts = self._gram[blocks], (self._n_rows[blocks], self._n_levels[blocks])
+        else:
+            gram, counts = self._gram[blocks] + self._gram[others], self._counts(blocks, others)
+
+        def columns(weak: IntArray) -> FloatArray:
+            sides = [self._triangle[side[weak]] for side in (blocks, others) if side is not None]
+            return np.concatenate(sides, axis=1).swapaxes(1, 2)
+
+        return judge_gram(gram, *counts, columns)
 
     def _fit_of(self, blocks: IntArray) -> Fit:
         found = Judged(*(column[blocks] for column in self._fitted))
@@ -217,17 +184,4 @@ class PenalisedPooledSpace:
         """Unit vectors of what groups' slopes predict; zero where they are zero."""
         moments = moments_of(self._gram[blocks], self._n_rows[blocks], self._n_levels[blocks])
         predicted = coefficients(moments, self._fitted.penalty[blocks]) @ self._metric.T
-        length = np.sqrt(np.einsum("bk,bk->b", predicted, predicted))
-        return np.asarray(predicted / np.where(length > 0.0, length, 1.0)[:, None])
-
-    def _chunks(self, count: int) -> Iterator[slice]:
-        """As many groups at once as stay in the cache."""
-        width = max(1, CACHED_NUMBERS // self._gram[0].size)
-        for start in range(0, count, width):
-            yield slice(start, min(start + width, count))
-
-
-def _centred(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Rows about their mean, times the root of their weights."""
-    rows, root = rows[weights > 0.0], np.sqrt(weights[weights > 0.0])
-    return np.asarray(about_means(rows, root)[1] * root[:, None]) if rows.size else rows
+        return unit_vectors(predicted, np.einsum("bk,bk->b", predicted, predicted))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from scipy import linalg
@@ -12,10 +12,12 @@ from scipy import linalg
 from ctfa.core.design import about_means
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.pooling import Balance, Pool, break_even
-from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
+from ctfa.core.small_fits import chunks
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
-class PooledSpace:
+class PooledSpace(MergeSpace):
     """Tasks to merge by pooling their rows: common slopes, one intercept for each task.
 
     Moments centred within each task add over tasks, so a group is a small triangle: with
@@ -34,10 +36,6 @@ class PooledSpace:
     noise and F is one. Groups that share no slope, ``q = 0``, gain and lose nothing: their loss is
     zero.
     """
-
-    merge_is_local = True
-    foresees = False
-    is_guarded = False
 
     def __init__(
         self, root: FloatArray, coordinates: FloatArray, pool: Pool, n_inputs: int
@@ -67,53 +65,36 @@ class PooledSpace:
         ``row_weights`` are analytic: a row's noise has a variance that is so many times smaller.
         ``n_samples`` is given where the rows of each task stand in for so many.
         """
-        n_tasks, n_inputs = len(inputs), inputs[0].shape[1]
         counts = n_samples
         if counts is None:
             counts = np.array([len(rows) for rows in targets], dtype=float)
-        weights = np.ones(n_tasks) if weights is None else weights
-        groups = [[task] for task in range(n_tasks)] if groups is None else groups
+        weights = np.ones(len(inputs)) if weights is None else weights
         row_weights = [np.ones(len(y)) for y in targets] if row_weights is None else row_weights
         totals = np.array([rows.sum() for rows in row_weights])
-        centred = [
-            _centred(np.column_stack((rows, target)), weight)
-            for rows, target, weight in zip(inputs, targets, row_weights, strict=True)
-        ]
-        length = np.sqrt(sum(np.einsum("ij,ij->j", rows, rows) for rows in centred))[:-1]
+        groups = [[task] for task in range(len(inputs))] if groups is None else groups
+        pooled, lengths = pooled_rows(inputs, targets, groups, row_weights)
+        length = lengths[:-1]
         used = length > 0.0
         used[0] |= not used.any()
         scale = np.where(length > 0.0, length, 1.0)[used]
         width = int(used.sum())
         root, coordinates = np.zeros((len(groups), width, width)), np.zeros((len(groups), width))
         columns = np.empty((len(Pool._fields), len(groups)))
-        for slot, group in enumerate(groups):
+        for slot, (group, rows) in enumerate(zip(groups, pooled, strict=True)):
             members = list(group)
-            rows = np.concatenate([centred[task] for task in members])
-            fitted = _factor(rows[:, :-1][:, used] / scale, rows[:, -1])
-            kept = fitted.coordinates.size
-            root[slot, :kept], coordinates[slot, :kept] = fitted.root, fitted.coordinates
-            n, rank = counts[members].sum(), float(kept)
+            triangle, fitted, residual = _factor(rows[:, :-1][:, used] / scale, rows[:, -1])
+            rank, n = fitted.size, counts[members].sum()
+            root[slot, :rank], coordinates[slot, :rank] = triangle, fitted
             # Without a degree of freedom nothing is left, not even rounding.
-            residual = fitted.residual if n - rank - len(members) > 0 else 0.0
+            residual = residual if n - rank - len(members) > 0 else 0.0
             weight = float(weights[members] @ (1.0 + 1.0 / totals[members]))
-            explained = float(fitted.coordinates @ fitted.coordinates)
-            columns[:, slot] = explained, residual, rank, n, len(members), weight
-        return cls(root, coordinates, Pool(*columns), n_inputs)
+            columns[:, slot] = fitted @ fitted, residual, rank, n, len(members), weight
+        return cls(root, coordinates, Pool(*columns), inputs[0].shape[1])
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Both pooled fits, the one of all rows, and the slopes that would become one."""
-        at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
-        first, second = self._at(at), self._at(others)
-        rise, rank = self._joined(block, others)
-        lost = first.rank + second.rank - rank
-        both = self._union(first, second, rise, rank)
-        known: list[tuple[Number, Number]] = []
-
-        def terms() -> tuple[Number, Number]:
-            if not known:
-                known.append(break_even(first, second, lost))
-            return known[0]
-
+        first, second, both, rise, lost = self._compared(block, others)
+        terms = cache(lambda: break_even(first, second, lost))
         return Evidence(
             lambda: (self._fit(first), self._fit(second)),
             lambda: self._fit(both),
@@ -127,14 +108,10 @@ class PooledSpace:
 
         They add up, by the sides' weights, to the gain of the merge (``core/gains.py``).
         """
-        others = np.array([other])
-        first, second = self._at(np.array([block])), self._at(others)
-        rise, rank = self._joined(block, others)
-        lost = first.rank + second.rank - rank
+        first, second, both, rise, lost = self._compared(block, np.array([other]))
         balance = Balance.of(first, second, lost)
         if not balance.shared[0]:
             return 0.0, 0.0
-        both = self._union(first, second, rise, rank)
         fit = self._difference(first, second, both, rise, lost)
         noise = np.asarray(fit.residual / fit.dof)
         apart = (rise - lost * noise) / balance.rise
@@ -174,28 +151,31 @@ class PooledSpace:
 
     def merge(self, block: int, other: int) -> None:
         """Pool the rows of two groups."""
-        fitted = _factor(*self._stacked(block, np.array([other]), flat=True))
         pair = np.array([block]), np.array([other])
-        rank = float(fitted.coordinates.size)
-        both = self._union(
-            self._at(pair[0]), self._at(pair[1]), np.array([fitted.residual]), np.array([rank])
-        )
+        root, coordinates = self._stacked(*pair)
+        triangle, fitted, rise = _factor(root[0], coordinates[0])
+        rank = fitted.size
+        first, second = map(self._at, pair)
+        both = self._union(first, second, np.array([rise]), np.array([float(rank)]))
         for column, value in zip(self._pool, both, strict=True):
             column[block] = value[0]
         self._root[block], self._coordinates[block] = 0.0, 0.0
-        self._root[block, : int(rank)] = fitted.root
-        self._coordinates[block, : int(rank)] = fitted.coordinates
+        self._root[block, :rank], self._coordinates[block, :rank] = triangle, fitted
         self._prediction[block] = self._predict(block)
-
-    def expect(self, blocks: IntArray, others: IntArray) -> None:
-        """Nothing to prepare."""
-
-    def retire(self, block: int) -> None:
-        """Nothing to release."""
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each task's predictions with those of all of them."""
         return np.asarray(self._prediction @ self._prediction.mean(axis=0))
+
+    def _compared(
+        self, block: int | IntArray, others: IntArray
+    ) -> tuple[Pool, Pool, Pool, FloatArray, FloatArray]:
+        """Groups as they are, pooled; the rise of the residual, and the coefficients lost."""
+        at = block if isinstance(block, np.ndarray) else slice(block, block + 1)
+        first, second = self._at(at), self._at(others)
+        rise, rank = self._joined(block, others)
+        lost = first.rank + second.rank - rank
+        return first, second, self._union(first, second, rise, rank), rise, lost
 
     def _at(self, at: IntArray | slice) -> Pool:
         return Pool(*(column[at] for column in self._pool))
@@ -211,15 +191,8 @@ class PooledSpace:
         )
 
     def _fit(self, pool: Pool) -> Fit:
-        return Fit(
-            pool.explained,
-            pool.residual,
-            pool.n_samples,
-            self.n_inputs,
-            pool.rank,
-            pool.dof,
-            pool.n_tasks,
-        )
+        explained, residual, rank, n_samples, n_tasks, _ = pool
+        return Fit(explained, residual, n_samples, self.n_inputs, rank, pool.dof, n_tasks)
 
     def _difference(
         self, first: Pool, second: Pool, both: Pool, rise: FloatArray, lost: FloatArray
@@ -234,22 +207,17 @@ class PooledSpace:
         explained = np.where(known, rise, shared * (residual / dof))
         return Fit(explained, residual, both.n_samples, self.n_inputs, lost, dof, both.n_tasks)
 
-    def _stacked(
-        self, block: int | IntArray, others: IntArray, *, flat: bool = False
-    ) -> tuple[FloatArray, FloatArray]:
-        """Triangles of a block above those of the others, and what they are regressed on."""
-        blocks = np.broadcast_to(block, others.shape)
+    def _stacked(self, blocks: IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Triangles of blocks above those of the others, and what they are regressed on."""
         root = np.concatenate((self._root[blocks], self._root[others]), axis=1)
-        coordinates = np.concatenate((self._coordinates[blocks], self._coordinates[others]), axis=1)
-        return (root[0], coordinates[0]) if flat else (root, coordinates)
+        return root, np.concatenate((self._coordinates[blocks], self._coordinates[others]), axis=1)
 
     def _joined(self, block: int | IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rise of the residual when pooled, and rank, for each of the others."""
         rise, rank = np.empty(others.size), np.empty(others.size)
         blocks = np.broadcast_to(block, others.shape)
-        for chunk in self._chunks(others.size):
-            stacked = self._stacked(blocks[chunk], others[chunk])
-            rise[chunk], rank[chunk] = _regress(*stacked)
+        for chunk in chunks(others.size, 2 * self._root.shape[1] ** 2):
+            rise[chunk], rank[chunk] = _regress(*self._stacked(blocks[chunk], others[chunk]))
         explained = self._pool.explained[blocks] + self._pool.explained[others]
         return np.where(rise > ROUNDING * explained, rise, 0.0), rank
 
@@ -261,23 +229,31 @@ class PooledSpace:
         length = float(np.sqrt(predicted @ predicted))
         return np.asarray(predicted / length if length > 0.0 else predicted)
 
-    def _chunks(self, count: int) -> Iterator[slice]:
-        """As many groups at once as stay in the cache."""
-        width = max(1, CACHED_NUMBERS // (2 * self._root.shape[1] ** 2))
-        for start in range(0, count, width):
-            yield slice(start, min(start + width, count))
+
+def pooled_rows(
+    inputs: Sequence[FloatArray],
+    targets: Sequence[FloatArray],
+    groups: Sequence[Sequence[int]],
+    row_weights: Sequence[FloatArray],
+) -> tuple[list[FloatArray], FloatArray]:
+    """Rows ``[X, y]`` of each group, every task about its own means, and lengths of the columns.
+
+    Rows are multiplied by the roots of their weights; those of weight zero are left out.
+    """
+    centred = []
+    for rows, target, weights in zip(inputs, targets, row_weights, strict=True):
+        counts = weights > 0.0
+        table, root = np.column_stack((rows, target))[counts], np.sqrt(weights[counts])
+        centred.append(about_means(table, root)[1] * root[:, None] if table.size else table)
+    squares = sum(np.einsum("ij,ij->j", rows, rows) for rows in centred)
+    return [np.concatenate([centred[task] for task in group]) for group in groups], np.sqrt(squares)
 
 
-class Factored(NamedTuple):
-    """A regression turned so that its inputs have as many rows as rank."""
+def _factor(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Turn a regression so that its inputs have as many rows as rank, by singular values.
 
-    root: FloatArray
-    coordinates: FloatArray
-    residual: float
-
-
-def _factor(rows: FloatArray, target: FloatArray) -> Factored:
-    """Factor by singular values of unit columns."""
+    Inputs, coordinates of the target, and the residual sum of squares.
+    """
     length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
     unit = rows / np.where(length > 0.0, length, 1.0)
     left, values, right = linalg.svd(unit, full_matrices=False, check_finite=False)
@@ -288,7 +264,7 @@ def _factor(rows: FloatArray, target: FloatArray) -> Factored:
     again = basis.T @ rest  # once more: the first sweep leaves rounding of the fit
     rest -= basis @ again
     root = values[kept, None] * right[kept] * length
-    return Factored(root, coordinates + again, float(rest @ rest))
+    return root, coordinates + again, float(rest @ rest)
 
 
 def _regress(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -334,12 +310,6 @@ def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, Bo
     return residual, np.asarray((left_over < DEPENDENT) & firm_still)
 
 
-def _centred(rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Rows about their mean, times the root of their weights."""
-    root = np.sqrt(weights)
-    return np.asarray(about_means(rows, root)[1] * root[:, None])
-
-
 #: Singular values of unit columns below this share of the largest are rounding.
 RANK_CUTOFF = 1e-12
 #: A pivot of unit columns below this puts its column in doubt.
@@ -349,5 +319,3 @@ TRUSTED_PIVOT = 1e-6
 DEPENDENT = 1e-12
 #: A rise below this share of what was explained is rounding.
 ROUNDING = 1e-26
-#: Numbers handled at once: two megabytes.
-CACHED_NUMBERS = 1 << 18

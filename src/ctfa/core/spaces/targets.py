@@ -9,9 +9,10 @@ import numpy as np
 
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.gram import DenseGram, FactoredGram, Gram, differences
+from ctfa.core.gram import DenseGram, FactoredGram, Gram
 from ctfa.core.guard import MemberGuard
 from ctfa.core.members import MemberRisk
+from ctfa.core.spaces.base import MergeSpace, correlations
 from ctfa.core.spaces.readings import InSample, Reading
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -28,7 +29,7 @@ class TargetStart(NamedTuple):
     reading: InSample
 
 
-class TargetSpace:
+class TargetSpace(MergeSpace):
     """Targets to merge by their mean, all regressed on the same inputs.
 
     Fitted values and residuals are linear in the target, so those of a mean are the means of its
@@ -38,8 +39,6 @@ class TargetSpace:
     With ``flip``, two blocks whose explained parts point against each other are compared with one
     of them turned round, and merge that way: ``signs`` says which members were turned.
     """
-
-    merge_is_local = True
 
     def __init__(
         self, gram: Gram, sizes: FloatArray, reading: Reading, *, flip: bool = False
@@ -54,7 +53,6 @@ class TargetSpace:
         self.n_variables = int(sizes.size)
         self.n_samples, self.rank = reading.n_samples, reading.rank
         self.signs = np.ones(self.n_variables) if flip else None
-        self.is_guarded = False
         self._guard: MemberGuard | None = None
 
     @classmethod
@@ -84,15 +82,12 @@ class TargetSpace:
         if self._flip:
             both = both * turn
 
-        def difference() -> Fit:
-            squares, lost = _difference(first / a**2, second / b**2, both / (a * b))
-            if lost.any():
-                which = np.flatnonzero(lost)
-                mine = block[which] if isinstance(block, np.ndarray) else np.array([block])
-                squares[:, which] = self._explicit(mine[None], others[which], turn[which])
-            return self._reading.fit(squares, a + b)
+        def restore(squares: FloatArray, lost: BoolArray) -> None:
+            which = np.flatnonzero(lost)
+            mine = block[which] if isinstance(block, np.ndarray) else np.array([block])
+            squares[:, which] = self._explicit(mine[None], others[which], turn[which])
 
-        return self._judge(a, b, first, second, both, difference)
+        return self._judge(a, b, first, second, both, restore)
 
     def foresee(self, block: int, sequence: IntArray, others: IntArray) -> Evidence:
         """Evidence against the others, row k after the block absorbed the first k of a sequence."""
@@ -101,15 +96,13 @@ class TargetSpace:
         first, both = self._gram.foresee(block, sequence, others)
         second = self._gram.diagonal[:, None, others]
 
-        def difference() -> Fit:
-            squares, lost = _difference(first / a**2, second / b**2, both / (a * b))
+        def restore(squares: FloatArray, lost: BoolArray) -> None:
             for state in np.flatnonzero(lost.any(axis=1)):
                 which = np.flatnonzero(lost[state])
                 members = grown[: state + 1, None]
                 squares[:, state, which] = self._explicit(members, others[which], np.ones(1))
-            return self._reading.fit(squares, a + b)
 
-        return self._judge(a, b, first, second, both, difference)
+        return self._judge(a, b, first, second, both, restore)
 
     def _judge(
         self,
@@ -118,12 +111,25 @@ class TargetSpace:
         first: FloatArray,
         second: FloatArray,
         both: FloatArray,
-        difference: Callable[[], Fit],
+        restore: Callable[[FloatArray, BoolArray], None],
     ) -> Evidence:
-        """Put fits together from inner products of two block sums, of each and of both."""
+        """Put fits together from inner products of two block sums, of each and of both.
+
+        ``restore`` takes squared differences explicitly where expanding the square lost its digits.
+        """
+        fit = self._reading.fit
+
+        def difference() -> Fit:
+            total = first / a**2 + second / b**2
+            squares = np.maximum(total - 2.0 * (both / (a * b)), 0.0)
+            lost = np.asarray((squares < CANCELLATION * total).any(axis=0))
+            if lost.any():
+                restore(squares, lost)
+            return fit(squares, a + b)
+
         return Evidence(
-            lambda: (self._reading.fit(first / a**2, a), self._reading.fit(second / b**2, b)),
-            lambda: self._reading.fit((first + second + 2.0 * both) / (a + b) ** 2, a + b),
+            lambda: (fit(first / a**2, a), fit(second / b**2, b)),
+            lambda: fit((first + second + 2.0 * both) / (a + b) ** 2, a + b),
             difference,
         )
 
@@ -134,9 +140,18 @@ class TargetSpace:
         return np.where(self._reading.explained(both) < 0.0, -1.0, 1.0)
 
     def _explicit(self, members: IntArray, others: IntArray, turn: FloatArray) -> FloatArray:
-        """Squared differences from the vectors, exactly zero when they agree to rounding."""
+        """Squared differences from the vectors, exactly zero when they agree to rounding.
+
+        The first mean is that of all the member blocks together: ``(blocks, 1)`` of them, or
+        ``(blocks, others)`` where it is another one for each of the others.
+        """
         sizes, theirs = self._size[members].sum(axis=0), self._size[others]
-        squares = differences(self._gram, members, sizes, others, theirs * turn)
+        squares = np.empty((len(self._gram.diagonal), others.size))
+        grown, asked = self._gram.sums(members.reshape(-1)), self._gram.sums(others)
+        for square, mine, other in zip(squares, grown, asked, strict=True):
+            total = mine.reshape(*members.shape, -1).sum(axis=0)
+            gap = total / sizes[:, None] - other / (theirs * turn)[:, None]
+            square[:] = np.einsum("ij,ij->i", gap, gap)
         total = self._gram.diagonal[:, others] / theirs**2
         return np.where(squares > ROUNDING * total, squares, 0.0)
 
@@ -155,10 +170,9 @@ class TargetSpace:
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the mean targets; of a pair that would be flipped, without its sign."""
         length = self._reading.total(self._gram.diagonal)
-        scale = np.sqrt(length[block] * length[others])
         both = self._gram.products(block, others)
         products = self._reading.total(both) * self._turn(both)
-        return np.where(scale > 0.0, products / np.where(scale > 0.0, scale, 1.0), 0.0)
+        return correlations(products, length[block], length[others])
 
     def merge(self, block: int, other: int) -> None:
         """Average two blocks, each member with the same weight."""
@@ -196,9 +210,6 @@ class TargetSpace:
         """Prepare inner products ahead, where they are not all held."""
         self._gram.expect(blocks, others)
 
-    def retire(self, block: int) -> None:
-        """Nothing to release: a block is a row of what others need."""
-
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each target with all of them."""
         scale = np.sqrt(self._reading.total(self._gram.diagonal))
@@ -216,16 +227,7 @@ def gram_of(columns: tuple[FloatArray, FloatArray], dense: bool | None = None) -
     """Inner products of the columns of each kind, held or computed when asked for."""
     if dense is None:
         dense = columns[0].shape[1] <= DENSE_LIMIT
-    return DenseGram.of(columns) if dense else FactoredGram.of(columns)
-
-
-def _difference(
-    first: FloatArray, second: FloatArray, both: FloatArray
-) -> tuple[FloatArray, BoolArray]:
-    """Squared length of a difference of means, and where expanding the square lost its digits."""
-    total = first + second
-    length = np.maximum(total - 2.0 * both, 0.0)
-    return length, np.asarray((length < CANCELLATION * total).any(axis=0))
+    return DenseGram.of(columns) if dense else FactoredGram(columns)
 
 
 #: An expanded square that keeps less than this of its parts is taken explicitly: targets with a
