@@ -11,9 +11,9 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa.core.baseline import held_out_share
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._doubts import N_LOOKED_AT, spread_over
-from ctfa.labelled._extras import need
 from ctfa.labelled._words import row_labels
 
 #: Calendar parts that have a mean of their own each, and how many there are.

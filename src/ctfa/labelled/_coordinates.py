@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._extras import need
 from ctfa.labelled._units import spelled
 
 #: Names of longitudes, and the units by which the CF conventions tell them.

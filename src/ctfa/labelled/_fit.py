@@ -14,17 +14,16 @@ from ctfa.estimators.feature_aggregator import FeatureAggregator
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.target_aggregator import TargetAggregator
-from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons, untreated
 from ctfa.labelled._doubts import in_first, same_variables
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import Gathered, gather, without_layers
+from ctfa.labelled._gather import Gathered, Plan, gather, without_layers
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._learn import Task, learn
 from ctfa.labelled._maps import area_weights
+from ctfa.labelled._matching import in_order, same_tasks
 from ctfa.labelled._neighbours import read_neighbours
-from ctfa.labelled._plan import Plan
 from ctfa.labelled._result import LabelledFit, coefficient_notes
 from ctfa.labelled._rows import fit_rows, refuse_for_rows
 from ctfa.labelled._tables import is_table, library_of, read_table

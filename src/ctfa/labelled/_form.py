@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import find_labels, longitudes
-from ctfa.labelled._extras import need
 from ctfa.labelled._tables import (
     as_pandas,
     column,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ctfa.core.types import IntArray
-from ctfa.labelled._alignment import (
+from ctfa.labelled._coordinates import is_longitude
+from ctfa.labelled._matching import (
     Template,
     known_places,
     on_tasks,
@@ -15,8 +17,6 @@ from ctfa.labelled._alignment import (
     require_once,
     same_rows,
 )
-from ctfa.labelled._coordinates import is_longitude
-from ctfa.labelled._plan import Plan, Slot
 from ctfa.labelled._tasks import DEGREES, EAST, NORTH
 from ctfa.labelled._units import in_units_of_fit, on_units_of, without_quantity
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
@@ -33,6 +33,51 @@ LAYERS = (
     "heightaboveground", "depth", "layer", "surface", "number", "member", "ensemble", "ens",
     "realization", "expver", "band",
 )  # fmt: skip
+
+
+class Slot(NamedTuple):
+    """One feature: its name, what is said of it, and whether it is the same for every task."""
+
+    name: str
+    attrs: dict[str, Any]
+    shared: bool
+
+    @property
+    def units(self) -> str:
+        """Its units; empty where nothing is said of them."""
+        return str(self.attrs.get("units", ""))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Names, dimensions and attributes, as they were when the model was fitted."""
+
+    target: str
+    target_attrs: dict[str, Any]
+    dims: tuple[str, ...]  # of the target, in its order
+    sample: str
+    slots: tuple[Slot, ...]
+    feature_dim: str | None = None  # where features came in one array, the dimension they lay on
+
+    @property
+    def task_dims(self) -> tuple[str, ...]:
+        """Dimensions of the tasks, in the order of the target's."""
+        return tuple(dim for dim in self.dims if dim != self.sample)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether every feature is the same for all tasks."""
+        return all(slot.shared for slot in self.slots)
+
+    @property
+    def target_units(self) -> str:
+        """Units of the target; empty where nothing is said of them."""
+        return str(self.target_attrs.get("units", ""))
+
+    @property
+    def target_words(self) -> str:
+        """What the target is, for people."""
+        return str(self.target_attrs.get("long_name", self.target))
 
 
 class Gathered(NamedTuple):

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._extras import need
 from ctfa.labelled._matching import keys, keys_like, positions_of, some
 from ctfa.labelled._tasks import Tasks
 

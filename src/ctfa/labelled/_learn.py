@@ -11,11 +11,11 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray
 from ctfa.labelled._arrays import Arrays, named_inputs
 from ctfa.labelled._baseline import Seasons
-from ctfa.labelled._extras import need
-from ctfa.labelled._plan import Plan
+from ctfa.labelled._gather import Plan
 from ctfa.labelled._words import row_labels, word
 from ctfa.report import (
     Given,

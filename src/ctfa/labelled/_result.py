@@ -11,17 +11,16 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.labelled import _form, _maps
-from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._baseline import Seasons
-from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import gather_features, require_known
+from ctfa.labelled._gather import Plan, gather_features, require_known
 from ctfa.labelled._geometry import Geometry
-from ctfa.labelled._plan import Plan
+from ctfa.labelled._matching import in_order, same_tasks
 from ctfa.labelled._summary import summarise
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns

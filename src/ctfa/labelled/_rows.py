@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa.core.libraries import need
 from ctfa.estimators.feature_aggregator import FeatureAggregator
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.target_aggregator import TargetAggregator
@@ -18,10 +19,9 @@ from ctfa.labelled._doubts import (
     never_changes,
     same_variables,
 )
-from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
+from ctfa.labelled._gather import Plan, Slot
 from ctfa.labelled._neighbours import read_neighbours
-from ctfa.labelled._plan import Plan, Slot
 from ctfa.labelled._result import LabelledFit, coefficient_notes
 from ctfa.labelled._tables import as_pandas, column, library_of, require_rows
 from ctfa.labelled._tasks import Tasks

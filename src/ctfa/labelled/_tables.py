@@ -14,8 +14,8 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import is_dask
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._extras import need
 from ctfa.labelled._tasks import EAST, NORTH
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ctfa._names import visible
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import Coordinates, is_longitude, tolerance
-from ctfa.labelled._extras import need
 from ctfa.labelled._units import Conversion, conversion, spelled
 from ctfa.labelled._words import listed, word
 
