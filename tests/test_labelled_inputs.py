@@ -8,11 +8,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from ctfa.labelled._alignment import Template, known_places
 
 import ctfa
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._coordinates import find_labels
+from ctfa.labelled._matching import Template, known_places
 from ctfa.report._words import verdict
 
 xr = pytest.importorskip("xarray")
