@@ -80,9 +80,8 @@ class LabelledFit:
         }
         if self.tasks.n_masked:
             attrs["masked"] = f"{NO_REGION}: no data"
-        return self._on_tasks(
-            self.estimator.labels_.astype(np.int64), self.tasks.group, attrs, NO_REGION
-        )
+        labels = self.estimator.labels_.astype(np.int64)
+        return _form.array(self.form, self.tasks, labels, self.tasks.group, attrs, NO_REGION)
 
     @property
     def coef(self) -> Any:
@@ -181,13 +180,12 @@ class LabelledFit:
             mean = np.where(count > 0.0, total / count, np.nan)
         if others is None:
             return mean
-        xarray = need("xarray")
         coords = {self.tasks.group: np.arange(self.n_regions)} | {
             name: coord
             for name, coord in values.coords.items()
             if not set(coord.dims) & set(self.tasks.dims)
         }
-        return xarray.DataArray(
+        return need("xarray").DataArray(
             mean,
             dims=(self.tasks.group, *others),
             coords=coords,
@@ -202,10 +200,8 @@ class LabelledFit:
         region = self.tasks.group
         others = [dim for dim in values.dims if dim != region]
         array = np.asarray(values.transpose(region, *others).values, dtype=np.float64)
-        spread = self.tasks.spread(array[self.estimator.labels_], np.nan)
-        xarray = need("xarray")
-        built = xarray.DataArray(
-            spread,
+        built = need("xarray").DataArray(
+            self.tasks.spread(array[self.estimator.labels_], np.nan),
             dims=(*self.tasks.dims, *others),
             coords=self.tasks.coords.to_xarray(),
             name=values.name,
@@ -334,11 +330,12 @@ class LabelledFit:
             columns = np.asarray(columns, dtype=np.float64)
         n_rows = blocks[0].shape[0]
         slots = [np.asarray(block, dtype=np.float64).reshape(n_rows, -1) for block in blocks]
-        if there.shape != self.tasks.shape:
-            slots = [
-                values if slot.shared else self._among_all(values, there, chosen)
-                for values, slot in zip(slots, self.plan.slots, strict=True)
-            ]
+        if there.shape != self.tasks.shape:  # in a table of all tasks, NaN for the others
+            for number, slot in enumerate(self.plan.slots):
+                if not slot.shared:
+                    among_all = np.full((n_rows, int(np.prod(self.tasks.shape))), np.nan)
+                    among_all[:, self.tasks.kept[chosen]] = slots[number][:, there.kept]
+                    slots[number] = among_all
         whole = np.full((n_rows, int(np.prod(there.shape))), np.nan)
         X, layout = table(slots, self.plan, self.tasks)
         rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
@@ -358,12 +355,6 @@ class LabelledFit:
         predicted = np.asarray(self.estimator.predict(inputs, **options))
         return predicted.reshape(-1, self.tasks.n_tasks)
 
-    def _among_all(self, values: FloatArray, there: Tasks, chosen: IntArray) -> FloatArray:
-        """A feature of some tasks where it stands in a table of all; NaN for the others."""
-        whole = np.full((values.shape[0], int(np.prod(self.tasks.shape))), np.nan)
-        whole[:, self.tasks.kept[chosen]] = values[:, there.kept]
-        return whole
-
     def _tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Numbers with tasks along the first axis, and the names of the other dimensions."""
         if not hasattr(values, "dims"):
@@ -381,9 +372,6 @@ class LabelledFit:
         ordered = same_tasks(values.rename(values.name or "values"), self.tasks)
         array = np.asarray(ordered.transpose(*self.tasks.dims, *others).values, dtype=np.float64)
         return self.tasks.gather(array), others
-
-    def _on_tasks(self, values: AnyArray, name: str, attrs: dict[str, Any], fill: Any) -> Any:
-        return _form.array(self.form, self.tasks, values, name, attrs, fill)
 
     def _coefficients(self, which: str) -> Any:
         found = self.coefficients

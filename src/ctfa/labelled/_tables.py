@@ -16,7 +16,7 @@ from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._tasks import EAST, NORTH
+from ctfa.labelled._coordinates import EAST, NORTH
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 
 #: More places in a grid than this for each that is there: they are no grid.
@@ -97,7 +97,9 @@ def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) ->
     require_rows(frame)
     if getattr(frame.columns, "nlevels", 1) > 1:
         return _pairs(frame, target, features, sample, task)
-    _require_unique_columns(frame)
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"column {twice[0]} is there twice: name each once.")
     tasks = names_of(task, ())
     if tasks:
         return _long(frame, target, features, sample, tasks)
@@ -259,12 +261,6 @@ def _require_dense(shape: tuple[int, ...], n_rows: int, dims: list[str]) -> None
             "nothing is there: these are scattered places. Give them a column with a name each "
             "(task='station')."
         )
-
-
-def _require_unique_columns(frame: Any) -> None:
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"column {twice[0]} is there twice: name each once.")
 
 
 def _rows(frame: Any, sample: Any) -> tuple[Any, str]:
