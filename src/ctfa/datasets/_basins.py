@@ -16,43 +16,25 @@ from sklearn.utils import check_random_state
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.datasets._bunches import InputsBunch
 
-#: Inputs by name, their size and their spread from month to month; snow comes last.
+#: Inputs by name, their units, size and spread from month to month; snow comes last.
 SLOTS = (
-    ("temperature", 9.0, 3.0),
-    ("precipitation", 70.0, 30.0),
-    ("evaporation", 45.0, 15.0),
-    ("radiation", 140.0, 25.0),
-    ("humidity", 75.0, 8.0),
-    ("pressure", 1013.0, 6.0),
-    ("wind_east", 2.0, 1.5),
-    ("wind_north", 1.0, 1.5),
-    ("cloud_cover", 60.0, 12.0),
-    ("dew_point", 5.0, 3.0),
-    ("soil_moisture", 0.3, 0.05),
-    ("soil_temperature", 10.0, 3.0),
-    ("runoff", 25.0, 12.0),
-    ("sunshine", 150.0, 40.0),
-    ("vapour_pressure", 10.0, 2.0),
+    ("temperature", "degC", 9.0, 3.0),
+    ("precipitation", "mm", 70.0, 30.0),
+    ("evaporation", "mm", 45.0, 15.0),
+    ("radiation", "W m-2", 140.0, 25.0),
+    ("humidity", "%", 75.0, 8.0),
+    ("pressure", "hPa", 1013.0, 6.0),
+    ("wind_east", "m s-1", 2.0, 1.5),
+    ("wind_north", "m s-1", 1.0, 1.5),
+    ("cloud_cover", "%", 60.0, 12.0),
+    ("dew_point", "degC", 5.0, 3.0),
+    ("soil_moisture", "m3 m-3", 0.3, 0.05),
+    ("soil_temperature", "degC", 10.0, 3.0),
+    ("runoff", "mm", 25.0, 12.0),
+    ("sunshine", "h", 150.0, 40.0),
+    ("vapour_pressure", "hPa", 10.0, 2.0),
 )
-SNOW = ("snow", 40.0, 25.0)
-UNITS = {
-    "temperature": "degC",
-    "precipitation": "mm",
-    "evaporation": "mm",
-    "radiation": "W m-2",
-    "humidity": "%",
-    "pressure": "hPa",
-    "wind_east": "m s-1",
-    "wind_north": "m s-1",
-    "cloud_cover": "%",
-    "dew_point": "degC",
-    "soil_moisture": "m3 m-3",
-    "soil_temperature": "degC",
-    "runoff": "mm",
-    "sunshine": "h",
-    "vapour_pressure": "hPa",
-    "snow": "mm",
-}
+SNOW = ("snow", "mm", 40.0, 25.0)
 #: Waves that make a smooth field, and its correlation length in units of the map. Longer than a
 #: region is wide, as for monthly weather: with a shorter one a mean over a region is nobody's
 #: weather, and averaging does not pay even within the truth.
@@ -143,7 +125,8 @@ def make_basins(
     regions = world.regions(n_regions, rng)
     waves = _waves(world.unit_points, rng)
     lon, lat = world.points.T
-    elevation = 400.0 * np.exp(_standard(rng.normal(size=N_WAVES) @ waves))
+    height = rng.normal(size=N_WAVES) @ waves
+    elevation = 400.0 * np.exp((height - height.mean()) / (float(height.std()) or 1.0))
     exists = np.ones((n_basins, n_features), dtype=bool)
     cold = lat + elevation / 150.0
     exists[np.argsort(-cold)[n_basins - round(missing_slots * n_basins) :], -1] = False
@@ -164,7 +147,7 @@ def make_basins(
     for slot, field in enumerate(_weather(n_samples, n_features, waves, rng)):
         here = exists[:, slot]
         target[:, here] += field[:, here] * response[here, slot]
-        _, size, unit = slots[slot]
+        *_, size, unit = slots[slot]
         level = size + unit * rng.normal(size=n_basins)
         data[:, layout[here, slot]] = level[here] + unit * field[:, here]
     target_units = np.exp(rng.normal(size=n_basins))
@@ -182,7 +165,7 @@ def make_basins(
         slot_names=[name for name, *_ in slots],
         kind="own inputs",
         words=("flow", "basin"),
-        units=_units(slots),
+        units={name: units for name, units, *_ in slots if units} | {"flow": "m3 s-1"},
         lon=lon,
         lat=lat,
         elevation=elevation,
@@ -195,15 +178,10 @@ def make_basins(
     )
 
 
-def _units(slots: list[tuple[str, float, float]]) -> dict[str, str]:
-    """Units of the inputs that have a name, and of the target."""
-    return {name: UNITS[name] for name, *_ in slots if name in UNITS} | {"flow": "m3 s-1"}
-
-
-def _slots(n_features: int) -> list[tuple[str, float, float]]:
-    """Names, sizes and units; more than there are names are numbered."""
+def _slots(n_features: int) -> list[tuple[str, str, float, float]]:
+    """Names, units, sizes and spreads; more than there are names are numbered, without units."""
     known = [*SLOTS[: n_features - 1], SNOW] if n_features > 1 else [SLOTS[0]]
-    more = [(f"input_{number}", 0.0, 1.0) for number in range(len(known) + 1, n_features + 1)]
+    more = [(f"input_{number}", "", 0.0, 1.0) for number in range(len(known) + 1, n_features + 1)]
     return [*known[:-1], *more, known[-1]]
 
 
@@ -256,11 +234,6 @@ def _cut_gaps(values: FloatArray, share: float, rng: np.random.Generator) -> Non
         month[missing] = np.nan
         chance = rng.random(missing.size)
         missing = np.where(missing, chance >= 1.0 / GAP_LENGTH, chance < begins)
-
-
-def _standard(values: FloatArray) -> FloatArray:
-    spread = float(values.std())
-    return np.asarray((values - values.mean()) / (spread or 1.0))
 
 
 def _read_gaps(gaps: Any) -> tuple[float, float]:

@@ -189,7 +189,6 @@ def make_task_groups(
 
 
 MONTHS = ("dec", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov")
-SEASONS = ("winter", "spring", "summer", "autumn")
 #: What one unit of a season's temperature and rain does to the yearly flow in each region.
 RESPONSE = {
     "alpine": {"temp": (0.1, 0.9, 0.5, 0.0), "rain": (0.2, 0.3, 0.6, 0.1)},

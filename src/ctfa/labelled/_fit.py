@@ -32,7 +32,7 @@ from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._learn import Task, learn
 from ctfa.labelled._maps import area_weights
-from ctfa.labelled._matching import in_order, same_tasks
+from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._result import LabelledFit, coefficient_notes
 from ctfa.labelled._tables import (
@@ -280,24 +280,18 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
                 f"weights={weights!r} is not known: use 'area' or one number per task."
             )
         found = area_weights(tasks, outlines)
-    elif hasattr(weights, "dims"):
-        weights = without_layers(weights, None, tasks.dims, [])
-        missing = [dim for dim in tasks.dims if dim not in weights.dims]
-        if missing:
-            raise ValueError(f"weights has no dimension {missing[0]!r}, on which the tasks lie.")
-        other = [dim for dim in weights.dims if dim not in tasks.dims]
-        if other:
-            raise ValueError(
-                f"weights has {weights.sizes[other[0]]:,} values along {other[0]!r} for each task: "
-                f"choose one of them (weights.isel({other[0]}=0))."
-            )
-        weights = without_quantity(weights)
-        check.require_plain_numbers(weights.values, "weights")
-        ordered = same_tasks(weights.rename(weights.name or "weights"), tasks)
-        found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))
     else:
-        check.require_plain_numbers(weights, "weights")
-        found = np.asarray(in_order(weights, tasks, "weights"), dtype=np.float64)
+        numbers = weights
+        if hasattr(weights, "dims"):
+            weights = without_quantity(without_layers(weights, None, tasks.dims, []))
+            numbers = weights.values
+        check.require_plain_numbers(numbers, "weights")
+        found, others = tasks_first(weights, tasks, "weights")
+        if others:
+            raise ValueError(
+                f"weights has {weights.sizes[others[0]]:,} values along {others[0]!r} for each "
+                f"task: choose one of them (weights.isel({others[0]}=0))."
+            )
     if found.shape != (tasks.n_tasks,) or not (np.isfinite(found) & (found > 0.0)).all():
         raise ValueError(
             f"weights has shape {found.shape} for {tasks.n_tasks:,} tasks: give one positive "

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,9 +99,9 @@ class Geometry:
     def rings(self) -> list[list[FloatArray]]:
         """Closed rings of each task, ``(k, 2)`` each: outer ones and holes of all its polygons."""
         found: list[list[FloatArray]] = [[] for _ in range(len(self))]
-        rings = self._rings
-        for owner, start, end in zip(rings.owner, rings.starts, rings.starts[1:], strict=False):
-            found[owner].append(rings.points[start:end])
+        points, starts, owners, _ = self._rings
+        for owner, start, end in zip(owners, starts, starts[1:], strict=False):
+            found[owner].append(points[start:end])
         return found
 
     def areas(self) -> FloatArray:
@@ -110,17 +110,17 @@ class Geometry:
         In degrees an edge is a straight line on the plate of longitude and latitude, as maps and
         the cells of grids have it; along one, ``sin(latitude)`` integrates exactly.
         """
-        rings = self._rings
-        if not self.is_geographic or not rings.owner.size:
+        points, starts, owners, is_outer = self._rings
+        if not self.is_geographic or not owners.size:
             return np.asarray(need("shapely", "A map").area(self.shapes))
-        east, north = np.radians(rings.points).T
+        east, north = np.radians(points).T
         half = np.diff(north) / 2
         pieces = np.diff(east) * np.sin(north[:-1] + half) * np.sinc(half / np.pi)
-        pieces[rings.starts[1:-1] - 1] = 0  # no edge leads from one ring to the next
-        sums = np.add.reduceat(np.append(pieces, 0.0), rings.starts[:-1])
+        pieces[starts[1:-1] - 1] = 0  # no edge leads from one ring to the next
+        sums = np.add.reduceat(np.append(pieces, 0.0), starts[:-1])
         # A hole counts against the area around it.
-        inside = EARTH_RADIUS**2 * np.abs(sums) * np.where(rings.outer, 1.0, -1.0)
-        return np.bincount(rings.owner, inside, minlength=len(self)).astype(np.float64)
+        inside = EARTH_RADIUS**2 * np.abs(sums) * np.where(is_outer, 1.0, -1.0)
+        return np.bincount(owners, inside, minlength=len(self)).astype(np.float64)
 
     def centres(self) -> FloatArray:
         """Centre of each task, ``(n_tasks, 2)``, east and north.
@@ -146,7 +146,8 @@ class Geometry:
         return np.asarray(mean)
 
     @cached_property
-    def _rings(self) -> _Rings:
+    def _rings(self) -> tuple[FloatArray, IntArray, IntArray, NDArray[np.bool_]]:
+        """Points of all rings, where each ring starts, whose it is, and whether it is no hole."""
         shapely = need("shapely", "A map")
         parts, of_task = shapely.get_parts(self.shapes, return_index=True)
         polygonal = shapely.get_type_id(parts) == _POLYGON
@@ -156,17 +157,10 @@ class Geometry:
         starts = np.searchsorted(of_ring, np.arange(len(rings) + 1))
         first = np.ones(len(rings), dtype=bool)  # of each polygon, the outer ring comes first
         first[1:] = of_part[1:] != of_part[:-1]
-        return _Rings(points, starts, of_task[of_part], first)
+        return points, starts, of_task[of_part], first
 
 
 _POLYGON = 3  # shapely's number for the type
-
-
-class _Rings(NamedTuple):
-    points: FloatArray
-    starts: IntArray
-    owner: IntArray
-    outer: NDArray[np.bool_]
 
 
 def _extent(shapely: Any, parts: Any, owner: IntArray, n_tasks: int) -> FloatArray:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.libraries import need
-from ctfa.core.types import IntArray
+from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._coordinates import NEAR, SINGLE, find_labels, longitudes
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._units import on_units_of
@@ -110,6 +110,22 @@ def some(labels: Iterable[Any], how_many: int = 3) -> str:
 def same_tasks(array: Any, tasks: Any) -> Any:
     """An array on tasks that were fitted, in their order; they are found by their labels."""
     return on_tasks(array, Template(tasks), tasks.dims)
+
+
+def tasks_first(values: Any, tasks: Any, what: str) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Numbers with tasks along the first axis, found by their labels, and the other dimensions.
+
+    None where these have no names, as those of a plain array.
+    """
+    if not hasattr(values, "dims"):
+        return np.asarray(in_order(values, tasks, what), dtype=np.float64), None
+    missing = [dim for dim in tasks.dims if dim not in values.dims]
+    if missing:
+        raise ValueError(f"{what} has no dimension {missing[0]!r}, on which the tasks lie.")
+    others = tuple(dim for dim in values.dims if dim not in tasks.dims)
+    ordered = same_tasks(values.rename(values.name or what), tasks)
+    array = np.asarray(ordered.transpose(*tasks.dims, *others).values, dtype=np.float64)
+    return tasks.gather(array), others
 
 
 def in_order(values: Any, tasks: Any, what: str) -> Any:

@@ -20,7 +20,7 @@ from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Plan, gather_features, require_known
 from ctfa.labelled._geometry import Geometry
-from ctfa.labelled._matching import in_order, same_tasks
+from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._summary import summarise
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns
@@ -357,21 +357,13 @@ class LabelledFit:
 
     def _tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Numbers with tasks along the first axis, and the names of the other dimensions."""
-        if not hasattr(values, "dims"):
-            array = np.asarray(in_order(values, self.tasks, "values"), dtype=np.float64)
-            if array.shape[:1] != (self.tasks.n_tasks,):
-                raise ValueError(
-                    f"values has shape {array.shape}: give one for each of the "
-                    f"{self.tasks.n_tasks:,} tasks along the first axis."
-                )
-            return array, None
-        missing = [dim for dim in self.tasks.dims if dim not in values.dims]
-        if missing:
-            raise ValueError(f"values has no dimension {missing[0]!r}, on which the tasks lie.")
-        others = tuple(dim for dim in values.dims if dim not in self.tasks.dims)
-        ordered = same_tasks(values.rename(values.name or "values"), self.tasks)
-        array = np.asarray(ordered.transpose(*self.tasks.dims, *others).values, dtype=np.float64)
-        return self.tasks.gather(array), others
+        array, others = tasks_first(values, self.tasks, "values")
+        if array.shape[:1] != (self.tasks.n_tasks,):
+            raise ValueError(
+                f"values has shape {array.shape}: give one for each of the "
+                f"{self.tasks.n_tasks:,} tasks along the first axis."
+            )
+        return array, others
 
     def _coefficients(self, which: str) -> Any:
         found = self.coefficients
