@@ -191,8 +191,9 @@ def fit(
     weight = _weights(weights, tasks, outlines)
     baseline = Seasons.of(anomalies, detrend, arrays.samples)
     common["features"] = _merging(plan.is_shared if merge_features is None else merge_features)
-    model = CTFARegressor(**common)
-    if arrays.layout is not None:
+    if arrays.layout is None:
+        model = CTFARegressor(**common)
+    else:
         model = MultiInputCTFARegressor(arrays.layout, aggregate=aggregate, **common)
     arrays, known = learn(
         model,

@@ -7,7 +7,7 @@ observation of a task, with rows of its own.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -111,10 +111,10 @@ def names_of(given: Any, default: Iterable[Any]) -> list[Any]:
     return [given] if isinstance(given, str) else list(default if given is None else given)
 
 
-def numeric_columns(frame: Any, others: Container[Any]) -> list[Any]:
+def numeric_columns(frame: Any, others: Container[Any]) -> Iterator[Any]:
     """Names of the columns of numbers that are not among others."""
     is_numeric = need("pandas").api.types.is_numeric_dtype
-    return [n for n in frame.columns if n not in others and is_numeric(frame[n].dtype)]
+    yield from (name for name in frame.columns if name not in others and is_numeric(frame[name]))
 
 
 def require_column(frame: Any, name: Any) -> None:
