@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 import ctfa
-from ctfa.labelled._alignment import Template, known_places
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._coordinates import find_labels
+from ctfa.labelled._matching import Template, known_places
 from ctfa.report._words import verdict
 
 xr = pytest.importorskip("xarray")

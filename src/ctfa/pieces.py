@@ -8,26 +8,29 @@ from __future__ import annotations
 
 import difflib
 import glob
-import importlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ctfa.core.libraries import imported
+from ctfa.core.libraries import need
 
 __all__ = ["of_parquet", "of_zarr"]
 
 #: Rows that are decoded at once on the way to a piece.
 BATCH = 1 << 14
+#: What brings the libraries that read files.
+EXTRAS = "io,frames,xarray"
 
 
 class Pieces:
     """Pieces that are read when somebody goes through them, again each time."""
 
-    def __init__(self, source: str, n_rows: int, read: Callable[[], Iterator[Any]]) -> None:
-        self.source = source
+    def __init__(self, source: Any, n_rows: int, read: Callable[[], Iterator[Any]]) -> None:
+        if n_rows < 1:
+            raise ValueError(f"{source} has no rows: leave it out.")
+        self.source = str(source)
         self.n_rows = n_rows
         self._read = read
 
@@ -88,17 +91,14 @@ def of_parquet(
     (200, 2)
     """
     rows = _read_rows(rows)
-    pyarrow = _need("pyarrow", "A Parquet file")
-    dataset = _need("pyarrow.dataset", "A Parquet file")
-    _need("pandas", "A table")
-    files = _files(path)
+    pyarrow = need("pyarrow", "A Parquet file", EXTRAS)
+    dataset = need("pyarrow.dataset", "A Parquet file", EXTRAS)
+    need("pandas", "A table", EXTRAS)
     folders: dict[str, Any] = {}
     if Path(path).is_dir():
         folders = {"partitioning": "hive", "partition_base_dir": str(path)}
-    _require_readable(files)
-    whole = dataset.dataset(files, format="parquet", **folders)
-    first = _read_names(features, "features")
-    second = _read_names(targets, "targets")
+    whole = dataset.dataset(_files(path), format="parquet", **folders)
+    first, second = _read_names(features=features, targets=targets)
     weight = [] if sample_weight is None else [sample_weight]
     wanted = list(dict.fromkeys((*first, *second, *weight)))
     _require_names(wanted, whole.schema.names, str(path))
@@ -111,9 +111,6 @@ def of_parquet(
         _require_names(wanted, [*own.names, *of_folders], fragment.path)
         fields = [(whole.schema if name in of_folders else own).field(name) for name in wanted]
         schemas.append(pyarrow.schema(fields))
-    n_rows = sum(fragment.count_rows() for fragment in fragments)
-    _require_some(n_rows, path)
-
     # Otherwise all of a file is fetched ahead.
     unhurried = dataset.ParquetFragmentScanOptions(pre_buffer=False)
 
@@ -128,11 +125,11 @@ def of_parquet(
                 use_threads=False,
                 fragment_scan_options=unhurried,
             )
-            for table in _of_rows(batches, rows):
+            for table in _of_rows(pyarrow, batches, rows):
                 Y = table[second[0]] if isinstance(targets, str) else table[second]
                 yield (table[first], Y, *(table[name] for name in weight))
 
-    return Pieces(str(path), n_rows, read)
+    return Pieces(path, sum(fragment.count_rows() for fragment in fragments), read)
 
 
 def of_zarr(
@@ -181,53 +178,60 @@ def of_zarr(
     rows = _read_rows(rows)
     if not Path(path).is_dir():
         raise FileNotFoundError(f"there is no Zarr store at {path}: pass the folder of one.")
-    first = _read_names(features, "features")
-    second = _read_names(targets, "targets")
-    arrays, lengths = _arrays(Path(path), [*first, *second], dim)
-    if len(set(lengths)) > 1:
-        told = ", ".join(f"{name}: {n}" for name, n in zip((*first, *second), lengths, strict=True))
+    first, second = _read_names(features=features, targets=targets)
+    arrays = _arrays(path, [*first, *second], dim)
+    lengths = {name: int(array.shape[0]) for name, array in arrays.items()}
+    n_rows = lengths[first[0]]
+    if set(lengths.values()) != {n_rows}:
+        told = ", ".join(f"{name}: {lengths[name]}" for name in (*first, *second))
         raise ValueError(f"arrays of {path} have different numbers of rows ({told}).")
-    _require_some(lengths[0], path)
 
-    def side_by_side(names: list[str], where: slice) -> Any:
-        values = [np.asarray(arrays[name](where)) for name in names]
-        if len(values) == 1:
-            return values[0]
-        return np.column_stack(values)
+    def table(names: list[str], where: slice, is_column: bool) -> Any:
+        values = [np.asarray(arrays[name][where]) for name in names]
+        if len(values) > 1:
+            return np.column_stack(values)
+        return values[0] if is_column or values[0].ndim > 1 else values[0][:, None]
 
     def read() -> Iterator[Any]:
-        for start in range(0, lengths[0], rows):
-            where = slice(start, min(start + rows, lengths[0]))
-            X = side_by_side(first, where)
-            Y = side_by_side(second, where)
-            yield (
-                X[:, None] if X.ndim == 1 else X,
-                Y[:, None] if Y.ndim == 1 and not isinstance(targets, str) else Y,
-            )
+        for start in range(0, n_rows, rows):
+            where = slice(start, min(start + rows, n_rows))
+            yield table(first, where, False), table(second, where, isinstance(targets, str))
 
-    return Pieces(str(path), lengths[0], read)
+    return Pieces(path, n_rows, read)
 
 
-def _arrays(path: Path, names: list[str], dim: str | None) -> tuple[dict[str, Any], list[int]]:
-    """For each array how its rows are read; and how many rows each has."""
-    zarr = _need("zarr", "A Zarr store")
+def _arrays(path: Any, names: list[str], dim: str | None) -> Mapping[str, Any]:
+    """Arrays that are read where they are sliced, rows first."""
+    zarr = need("zarr", "A Zarr store", EXTRAS)
     try:
         group = zarr.open_group(str(path), mode="r")
     except Exception as error:
         raise ValueError(f"{path} cannot be read as a Zarr store ({error}).") from error
-    known = [name for name, _ in group.arrays()]
-    _require_names(names, known, str(path))
-    dims = {name: _dims(group[name]) for name in names}
-    if all(dims.values()):
-        return _of_dataset(path, names, dim)
-    if dim is not None:
+    _require_names(names, [name for name, _ in group.arrays()], str(path))
+    arrays: dict[str, Any] = {name: group[name] for name in names}
+    if all(map(_dims, arrays.values())):
+        xarray = need("xarray", "A Zarr store with named dimensions", EXTRAS)
+        data = xarray.open_zarr(str(path), chunks=None, consolidated=False)
+        rows = dim if dim is not None else str(data[names[0]].dims[0])
+        for name in names:
+            if rows not in data[name].dims:
+                raise ValueError(
+                    f"{name!r} of {path} lies along {', '.join(map(str, data[name].dims))} and not "
+                    f"along {rows!r}: leave it out, or give another dim."
+                )
+            arrays[name] = data[name].transpose(rows, ...)
+    elif dim is not None:
         raise ValueError(
             f"dim={dim!r} was given but the arrays of {path} do not name their dimensions: leave "
             "it out; rows lie along the first."
         )
-    for name in names:
-        _require_table(group[name].ndim, name)
-    return {name: group[name].__getitem__ for name in names}, [group[n].shape[0] for n in names]
+    for name, array in arrays.items():
+        if array.ndim not in (1, 2):
+            raise ValueError(
+                f"{name!r} has {array.ndim} dimensions, and rows and columns are two: stack the "
+                "others first, or use ctfa.labelled.fit."
+            )
+    return arrays
 
 
 def _dims(array: Any) -> Any:
@@ -236,39 +240,8 @@ def _dims(array: Any) -> Any:
     return written or array.attrs.get("_ARRAY_DIMENSIONS")
 
 
-def _of_dataset(path: Path, names: list[str], dim: str | None) -> tuple[dict[str, Any], list[int]]:
-    xarray = _need("xarray", "A Zarr store with named dimensions")
-    data = xarray.open_zarr(str(path), chunks=None, consolidated=False)
-    rows = dim if dim is not None else str(data[names[0]].dims[0])
-    ordered = {}
-    for name in names:
-        array = data[name]
-        if rows not in array.dims:
-            raise ValueError(
-                f"{name!r} of {path} lies along {', '.join(map(str, array.dims))} and not along "
-                f"{rows!r}: leave it out, or give another dim."
-            )
-        _require_table(array.ndim, name)
-        ordered[name] = array.transpose(rows, ...)
-
-    def reader(array: Any) -> Callable[[slice], Any]:
-        return lambda where: array.isel({rows: where}).values
-
-    readers = {name: reader(array) for name, array in ordered.items()}
-    return readers, [int(array.sizes[rows]) for array in ordered.values()]
-
-
-def _require_table(n_dims: int, name: str) -> None:
-    if n_dims not in (1, 2):
-        raise ValueError(
-            f"{name!r} has {n_dims} dimensions, and rows and columns are two: stack the others "
-            "first, or use ctfa.labelled.fit."
-        )
-
-
-def _of_rows(batches: Iterable[Any], rows: int) -> Iterator[Any]:
+def _of_rows(pyarrow: Any, batches: Iterable[Any], rows: int) -> Iterator[Any]:
     """Frames of so many rows each, of batches as they come."""
-    pyarrow = importlib.import_module("pyarrow")
     held: list[Any] = []
     n_held = 0
     for batch in batches:
@@ -286,25 +259,24 @@ def _of_rows(batches: Iterable[Any], rows: int) -> Iterator[Any]:
 
 
 def _files(path: Any) -> list[str]:
-    """Parquet files by their names: itself, those of a folder, or of a pattern."""
+    """Parquet files by their names: itself, those of a folder, or of a pattern; all can be read."""
     place = Path(path)
-    if place.is_file():
-        return [str(place)]
     if place.is_dir():
-        found = [str(one) for one in place.rglob("*") if _is_table(one, place)]
+        inside = ((one, one.relative_to(place)) for one in place.rglob("*"))
+        found = [
+            str(one)
+            for one, name in inside
+            if one.suffix in (".parquet", ".pq") and not any(p[0] in "._" for p in name.parts)
+        ]
         what = "no Parquet files in the folder"
     else:
-        found = [one for one in glob.glob(str(path), recursive=True) if Path(one).is_file()]
-        what = "no file" if not glob.has_magic(str(path)) else "no file that fits"
+        found = [str(path)] if place.is_file() else glob.glob(str(path), recursive=True)
+        what = "no file that fits" if glob.has_magic(str(path)) else "no file"
+    found = sorted(one for one in found if Path(one).is_file())
     if not found:
         raise FileNotFoundError(f"there is {what} {path}: pass a Parquet file, a folder or a glob.")
-    return sorted(found)
-
-
-def _require_readable(files: list[str]) -> None:
-    """Refuse files that are empty, cut off or no Parquet."""
-    parquet = importlib.import_module("pyarrow.parquet")
-    for file in files:
+    parquet = need("pyarrow.parquet", "A Parquet file", EXTRAS)
+    for file in found:
         try:
             parquet.read_metadata(file)
         except (OSError, ValueError) as error:
@@ -312,11 +284,7 @@ def _require_readable(files: list[str]) -> None:
                 f"{file} cannot be read as Parquet ({str(error).rstrip('.')}): write it again, or "
                 "leave it out."
             ) from error
-
-
-def _is_table(file: Path, folder: Path) -> bool:
-    hidden = any(part[0] in "._" for part in file.relative_to(folder).parts)
-    return file.is_file() and file.suffix in (".parquet", ".pq") and not hidden
+    return found
 
 
 def _read_rows(rows: Any) -> int:
@@ -325,11 +293,12 @@ def _read_rows(rows: Any) -> int:
     return int(rows)
 
 
-def _read_names(names: Any, what: str) -> list[str]:
-    given = [names] if isinstance(names, str) else list(names)
-    if not given or not all(isinstance(name, str) for name in given):
-        raise ValueError(f"{what}={names!r}: give the names of columns.")
-    return given
+def _read_names(**given: Any) -> Iterator[list[str]]:
+    for what, names in given.items():
+        read = [names] if isinstance(names, str) else list(names)
+        if not read or not all(isinstance(name, str) for name in read):
+            raise ValueError(f"{what}={names!r}: give the names of columns.")
+        yield read
 
 
 def _require_names(names: list[str], known: Sequence[str], where: str) -> None:
@@ -342,12 +311,3 @@ def _require_names(names: list[str], known: Sequence[str], where: str) -> None:
                 else f"it has {', '.join(map(repr, known[:10]))}{', ...' * (len(known) > 10)}."
             )
             raise ValueError(f"{where} has no column {name!r}: {hint}")
-
-
-def _require_some(n_rows: int, path: Any) -> None:
-    if n_rows < 1:
-        raise ValueError(f"{path} has no rows: leave it out.")
-
-
-def _need(library: str, what: str) -> Any:
-    return imported(library, f"{what} needs {library}: pip install 'ctfa[io,frames,xarray]'")

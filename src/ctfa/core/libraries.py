@@ -14,6 +14,26 @@ _NO_MEMORY = re.compile(
     r"|unable to allocate|bad_alloc|memory allocation failed|malloc .*failed",
     flags=re.IGNORECASE,
 )
+#: Which extra of ctfa brings a library.
+_EXTRAS = {
+    "xarray": "xarray",
+    "pandas": "xarray",
+    "dask": "dask",
+    "polars": "frames",
+    "geopandas": "geo",
+    "shapely": "geo",
+    "pyogrio": "geo",
+    "h5netcdf": "io",
+    "h5py": "io",
+    "zarr": "io",
+    "pyarrow": "io",
+}
+
+
+def need(library: str, what: str = "Labelled data", extra: str = "") -> Any:
+    """Import a library; where it is missing, say what brings it."""
+    extra = extra or _EXTRAS.get(library.partition(".")[0], "xarray")
+    return imported(library, f"{what} needs {library}: pip install 'ctfa[{extra}]'")
 
 
 def imported(library: str, absent: str) -> Any:

@@ -7,20 +7,19 @@ data come from, who may use them and what to beware of.
 
 from ctfa.datasets._basins import make_basins
 from ctfa.datasets._catalogue import describe_dataset, list_datasets
-from ctfa.datasets._climate_indices import load_climate_indices
-from ctfa.datasets._cru_iberia import load_cru_iberia
 from ctfa.datasets._files import get_data_home
-from ctfa.datasets._french_basins import load_french_basins
-from ctfa.datasets._gauges import make_gauges
 from ctfa.datasets._mulan import load_mulan
-from ctfa.datasets._people import load_computer, load_parkinson
+from ctfa.datasets._own_rows import load_computer, load_parkinson, load_school
 from ctfa.datasets._po_basins import load_po_basins
 from ctfa.datasets._qm9 import load_qm9
-from ctfa.datasets._sarcos import load_sarcos
-from ctfa.datasets._school import load_school
-from ctfa.datasets._synthetic import make_paper_synthetic, make_task_groups
-from ctfa.datasets._tecator import load_tecator
-from ctfa.datasets._traffic import load_traffic
+from ctfa.datasets._series import (
+    load_climate_indices,
+    load_cru_iberia,
+    load_french_basins,
+    load_traffic,
+)
+from ctfa.datasets._shared import load_sarcos, load_tecator
+from ctfa.datasets._synthetic import make_gauges, make_paper_synthetic, make_task_groups
 
 __all__ = [
     "describe_dataset",

@@ -3,53 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+from scipy.spatial import Voronoi
 from sklearn.utils import check_random_state
 
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.datasets._bunches import InputsBunch
-from ctfa.datasets._map import Map
 
-#: Inputs by name, their size and their spread from month to month; snow comes last.
+#: Inputs by name, their units, size and spread from month to month; snow comes last.
 SLOTS = (
-    ("temperature", 9.0, 3.0),
-    ("precipitation", 70.0, 30.0),
-    ("evaporation", 45.0, 15.0),
-    ("radiation", 140.0, 25.0),
-    ("humidity", 75.0, 8.0),
-    ("pressure", 1013.0, 6.0),
-    ("wind_east", 2.0, 1.5),
-    ("wind_north", 1.0, 1.5),
-    ("cloud_cover", 60.0, 12.0),
-    ("dew_point", 5.0, 3.0),
-    ("soil_moisture", 0.3, 0.05),
-    ("soil_temperature", 10.0, 3.0),
-    ("runoff", 25.0, 12.0),
-    ("sunshine", 150.0, 40.0),
-    ("vapour_pressure", 10.0, 2.0),
+    ("temperature", "degC", 9.0, 3.0),
+    ("precipitation", "mm", 70.0, 30.0),
+    ("evaporation", "mm", 45.0, 15.0),
+    ("radiation", "W m-2", 140.0, 25.0),
+    ("humidity", "%", 75.0, 8.0),
+    ("pressure", "hPa", 1013.0, 6.0),
+    ("wind_east", "m s-1", 2.0, 1.5),
+    ("wind_north", "m s-1", 1.0, 1.5),
+    ("cloud_cover", "%", 60.0, 12.0),
+    ("dew_point", "degC", 5.0, 3.0),
+    ("soil_moisture", "m3 m-3", 0.3, 0.05),
+    ("soil_temperature", "degC", 10.0, 3.0),
+    ("runoff", "mm", 25.0, 12.0),
+    ("sunshine", "h", 150.0, 40.0),
+    ("vapour_pressure", "hPa", 10.0, 2.0),
 )
-SNOW = ("snow", 40.0, 25.0)
-UNITS = {
-    "temperature": "degC",
-    "precipitation": "mm",
-    "evaporation": "mm",
-    "radiation": "W m-2",
-    "humidity": "%",
-    "pressure": "hPa",
-    "wind_east": "m s-1",
-    "wind_north": "m s-1",
-    "cloud_cover": "%",
-    "dew_point": "degC",
-    "soil_moisture": "m3 m-3",
-    "soil_temperature": "degC",
-    "runoff": "mm",
-    "sunshine": "h",
-    "vapour_pressure": "hPa",
-    "snow": "mm",
-}
+SNOW = ("snow", "mm", 40.0, 25.0)
 #: Waves that make a smooth field, and its correlation length in units of the map. Longer than a
 #: region is wide, as for monthly weather: with a shorter one a mean over a region is nobody's
 #: weather, and averaging does not pay even within the truth.
@@ -140,7 +125,8 @@ def make_basins(
     regions = world.regions(n_regions, rng)
     waves = _waves(world.unit_points, rng)
     lon, lat = world.points.T
-    elevation = 400.0 * np.exp(_standard(rng.normal(size=N_WAVES) @ waves))
+    height = rng.normal(size=N_WAVES) @ waves
+    elevation = 400.0 * np.exp((height - height.mean()) / (float(height.std()) or 1.0))
     exists = np.ones((n_basins, n_features), dtype=bool)
     cold = lat + elevation / 150.0
     exists[np.argsort(-cold)[n_basins - round(missing_slots * n_basins) :], -1] = False
@@ -161,7 +147,7 @@ def make_basins(
     for slot, field in enumerate(_weather(n_samples, n_features, waves, rng)):
         here = exists[:, slot]
         target[:, here] += field[:, here] * response[here, slot]
-        _, size, unit = slots[slot]
+        *_, size, unit = slots[slot]
         level = size + unit * rng.normal(size=n_basins)
         data[:, layout[here, slot]] = level[here] + unit * field[:, here]
     target_units = np.exp(rng.normal(size=n_basins))
@@ -179,7 +165,7 @@ def make_basins(
         slot_names=[name for name, *_ in slots],
         kind="own inputs",
         words=("flow", "basin"),
-        units=_units(slots),
+        units={name: units for name, units, *_ in slots if units} | {"flow": "m3 s-1"},
         lon=lon,
         lat=lat,
         elevation=elevation,
@@ -192,15 +178,10 @@ def make_basins(
     )
 
 
-def _units(slots: list[tuple[str, float, float]]) -> dict[str, str]:
-    """Units of the inputs that have a name, and of the target."""
-    return {name: UNITS[name] for name, *_ in slots if name in UNITS} | {"flow": "m3 s-1"}
-
-
-def _slots(n_features: int) -> list[tuple[str, float, float]]:
-    """Names, sizes and units; more than there are names are numbered."""
+def _slots(n_features: int) -> list[tuple[str, str, float, float]]:
+    """Names, units, sizes and spreads; more than there are names are numbered, without units."""
     known = [*SLOTS[: n_features - 1], SNOW] if n_features > 1 else [SLOTS[0]]
-    more = [(f"input_{number}", 0.0, 1.0) for number in range(len(known) + 1, n_features + 1)]
+    more = [(f"input_{number}", "", 0.0, 1.0) for number in range(len(known) + 1, n_features + 1)]
     return [*known[:-1], *more, known[-1]]
 
 
@@ -253,11 +234,6 @@ def _cut_gaps(values: FloatArray, share: float, rng: np.random.Generator) -> Non
         month[missing] = np.nan
         chance = rng.random(missing.size)
         missing = np.where(missing, chance >= 1.0 / GAP_LENGTH, chance < begins)
-
-
-def _standard(values: FloatArray) -> FloatArray:
-    spread = float(values.std())
-    return np.asarray((values - values.mean()) / (spread or 1.0))
 
 
 def _read_gaps(gaps: Any) -> tuple[float, float]:
@@ -316,3 +292,89 @@ def _require_shares(noise: float, within: float, missing_slots: float, n_feature
             f"missing_slots={missing_slots} with n_features={n_features}: a basin without its only "
             "input has none. Give at least two features."
         )
+
+
+#: The box in degrees, west to east and south to north: about Europe.
+BOX = np.array([[-10.0, 30.0], [36.0, 70.0]])
+#: How far a point strays from the middle of its square, in squares: never out of it.
+STRAY = 0.4
+#: Squares from a side within which points are mirrored at it. Cells at a side are far nearer.
+MIRRORED = 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class Map:
+    """Points in the box, the cells of all that is nearest to each, and who touches whom."""
+
+    points: FloatArray  # (L, 2): longitude, latitude
+    graph: sparse.csr_array  # symmetric, ones where two cells share a side
+    cells: Voronoi
+
+    @classmethod
+    def drawn(cls, n_points: int, rng: np.random.Generator) -> Map:
+        """Draw points a little irregularly, and divide the box among them."""
+        width, height = np.ptp(BOX, axis=1)
+        n_columns = int(np.ceil(np.sqrt(n_points * width / height)))
+        n_rows = int(np.ceil(n_points / n_columns))
+        square = np.array([width / n_columns, height / n_rows])
+        taken = np.sort(rng.permutation(n_columns * n_rows)[:n_points])
+        middle = np.column_stack((taken % n_columns, taken // n_columns)) + 0.5
+        stray = rng.uniform(-STRAY, STRAY, size=(n_points, 2))
+        points = BOX[:, 0] + (middle + stray) * square
+        cells = Voronoi(np.concatenate((points, *_mirrored(points, MIRRORED * square))))
+        sides = cells.ridge_points
+        sides = sides[(sides < n_points).all(axis=1)]
+        both = np.concatenate((sides, sides[:, ::-1]))
+        ones = np.ones(len(both))
+        graph = sparse.csr_array((ones, (both[:, 0], both[:, 1])), shape=(n_points, n_points))
+        graph.data[:] = 1.0  # a pair that was listed twice
+        return cls(points, graph, cells)
+
+    @property
+    def unit_points(self) -> FloatArray:
+        """Points in units of the box."""
+        return np.asarray((self.points - BOX[:, 0]) / np.ptp(BOX, axis=1))
+
+    def polygons(self) -> list[FloatArray]:
+        """Corners of each cell, counterclockwise."""
+        # Mirrored points make the sides of the box sides of cells; what is left is rounding.
+        corners = np.clip(self.cells.vertices, BOX[:, 0], BOX[:, 1])
+        outlines = []
+        for point, region in zip(self.points, self.cells.point_region, strict=False):
+            outline = corners[self.cells.regions[region]]
+            around = outline - point
+            outlines.append(outline[np.argsort(np.arctan2(around[:, 1], around[:, 0]))])
+        return outlines
+
+    def regions(self, n_regions: int, rng: np.random.Generator) -> IntArray:
+        """Give each cell to the seed it is nearest to, along paths whose lengths are random.
+
+        A cell on the way to a seed is nearer to it still, so a region is never in pieces.
+        """
+        seeds = [int(rng.integers(len(self.points)))]
+        far = np.full(len(self.points), np.inf)
+        while len(seeds) < n_regions:
+            gap = self.unit_points - self.unit_points[seeds[-1]]
+            far = np.minimum(far, np.einsum("ij,ij->i", gap, gap))
+            seeds.append(int(rng.choice(len(far), p=far / far.sum())))
+        edges = sparse.triu(self.graph).tocoo()
+        # Of very different lengths, so that borders wind.
+        lengths = rng.exponential(size=edges.nnz) + 0.1
+        graph = sparse.csr_array((lengths, (edges.row, edges.col)), shape=self.graph.shape)
+        _, _, source = csgraph.dijkstra(
+            graph, directed=False, indices=seeds, min_only=True, return_predecessors=True
+        )
+        label = np.empty(len(far), dtype=np.intp)
+        label[seeds] = np.arange(n_regions)
+        return np.asarray(label[source])
+
+
+def _mirrored(points: FloatArray, reach: FloatArray) -> list[FloatArray]:
+    """Points near each side of the box, mirrored at it: their cells then end there."""
+    images = []
+    for axis in (0, 1):
+        for side in BOX[axis]:
+            near = points[np.abs(points[:, axis] - side) < reach[axis]].copy()
+            near[:, axis] = 2.0 * side - near[:, axis]
+            images.append(near)
+    return images

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.utils import Bunch
 
-from ctfa.core.libraries import imported
+from ctfa.core.libraries import imported, need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.datasets._files import DataFile, Found, Record, find
 from ctfa.estimators.layout import multi_input_layout
+
+NO_PANDAS = "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays."
 
 
 class InputsBunch(Bunch):  # type: ignore[misc]
@@ -33,7 +37,7 @@ class InputsBunch(Bunch):  # type: ignore[misc]
         An input that all targets share lies along time alone. Longitude, latitude and elevation are
         coordinates of the tasks, where they are known. ``ctfa.labelled.fit`` takes it.
         """
-        xarray = _library("xarray", "to_xarray")
+        xarray = need("xarray", "to_xarray")
         target, task = self._words(target, task)
         layout, table = np.asarray(self.layout), np.asarray(self.data, dtype=np.float64)
         held: dict[str, Any] = {target: (("time", task), np.asarray(self.target))}
@@ -59,8 +63,8 @@ class InputsBunch(Bunch):  # type: ignore[misc]
 
     def to_geopandas(self, *, task: str | None = None) -> Any:
         """Outlines of the targets, or their positions, as a GeoDataFrame; needs geopandas."""
-        geopandas = _library("geopandas", "to_geopandas")
-        shapely = _library("shapely", "to_geopandas")
+        geopandas = need("geopandas", "to_geopandas")
+        shapely = need("shapely", "to_geopandas")
         _, task = self._words(None, task)
         if self.get("polygons") is not None:
             shapes = [shapely.Polygon(corners) for corners in self.polygons]
@@ -83,11 +87,29 @@ class Form:
     """
 
     def __init__(
-        self, record: Any = None, *, as_frame: bool = False, return_X_y: bool = False
+        self, record: Record | None = None, as_frame: bool = False, return_X_y: bool = False
     ) -> None:
-        self._pandas = _pandas() if as_frame else None
+        self._pandas = imported("pandas", NO_PANDAS) if as_frame else None
         self._only_arrays = return_X_y
-        self._about = {} if record is None else {"DESCR": record.description}
+        self._record: Any = record
+        self._about: dict[str, Any] = {} if record is None else {"DESCR": record.description}
+
+    def files(
+        self, data_home: Any, download_if_missing: bool, only: Sequence[DataFile] | None = None
+    ) -> list[Found]:
+        """Files of the set (or ``only`` some), checked; absent ones are downloaded or explained."""
+        found = [
+            find(
+                file,
+                data_home=data_home,
+                download_if_missing=download_if_missing,
+                source=self._record.source,
+            )
+            for file in (self._record.files if only is None else only)
+        ]
+        paths = [str(file.path) for file in found]
+        self._about = {"filename": paths if len(paths) > 1 else paths[0], **self._about}
+        return found
 
     def shared(
         self,
@@ -100,19 +122,12 @@ class Form:
         **more: Any,
     ) -> Any:
         """All targets on the same inputs: ``(X, Y)``, or a Bunch."""
-        data = self._frame(X, feature_names, time)
-        target = self._frame(Y, target_names, time)
-        if self._only_arrays:
-            return data, target
-        return Bunch(
-            data=data,
-            target=target,
-            feature_names=list(feature_names),
-            target_names=list(target_names),
-            kind="shared",
-            **_known(time=time, **more),
-            **self._about,
-        )
+        arrays = {
+            "data": self._frame(X, feature_names, time),
+            "target": self._frame(Y, target_names, time),
+        }
+        names = {"feature_names": list(feature_names), "target_names": list(target_names)}
+        return self._given("shared", arrays, names, time=time, **more)
 
     def own_rows(
         self,
@@ -125,20 +140,13 @@ class Form:
         **more: Any,
     ) -> Any:
         """Tasks with rows of their own: ``(X, y, tasks)``, or a Bunch."""
-        data = self._frame(X, feature_names)
-        target, ids = self._series(y, target_names[0]), self._series(tasks, "task")
-        if self._only_arrays:
-            return data, target, ids
-        return Bunch(
-            data=data,
-            target=target,
-            tasks=ids,
-            feature_names=list(feature_names),
-            target_names=list(target_names),
-            kind="own rows",
-            **_known(**more),
-            **self._about,
-        )
+        arrays = {
+            "data": self._frame(X, feature_names),
+            "target": self._series(y, target_names[0]),
+            "tasks": self._series(tasks, "task"),
+        }
+        names = {"feature_names": list(feature_names), "target_names": list(target_names)}
+        return self._given("own rows", arrays, names, **more)
 
     def own_inputs(
         self,
@@ -155,35 +163,35 @@ class Form:
         series that all targets share, which is one column.
         """
         X, layout = _table(slots)
-        names = _column_names(layout, list(slots), target_names)
-        data = self._frame(X, names, time)
-        target = self._frame(Y, target_names, time)
-        if self._only_arrays:
-            return data, target, layout
-        return InputsBunch(
-            data=data,
-            target=target,
-            layout=layout,
-            feature_names=names,
-            slot_names=list(slots),
-            target_names=list(target_names),
-            kind="own inputs",
-            **_known(time=time, **more),
-            **self._about,
-        )
+        columns = _column_names(layout, list(slots), target_names)
+        arrays = {
+            "data": self._frame(X, columns, time),
+            "target": self._frame(Y, target_names, time),
+            "layout": layout,
+        }
+        names = {
+            "feature_names": columns,
+            "slot_names": list(slots),
+            "target_names": list(target_names),
+        }
+        return self._given("own inputs", arrays, names, time=time, **more)
 
     def series(
         self, X: FloatArray, *, feature_names: Sequence[str], time: AnyArray, **more: Any
-    ) -> Bunch:
+    ) -> Any:
         """Series to join to others by date: a Bunch without a target."""
-        return Bunch(
-            data=self._frame(X, feature_names, time),
-            feature_names=list(feature_names),
-            kind="extra features",
-            time=time,
-            **more,
-            **self._about,
-        )
+        arrays = {"data": self._frame(X, feature_names, time)}
+        names = {"feature_names": list(feature_names)}
+        return self._given("extra features", arrays, names, time=time, **more)
+
+    def _given(
+        self, kind: str, arrays: dict[str, Any], names: dict[str, list[str]], **more: Any
+    ) -> Any:
+        if self._only_arrays:
+            return tuple(arrays.values())
+        known = {name: value for name, value in more.items() if value is not None}
+        bunch = InputsBunch if kind == "own inputs" else Bunch
+        return bunch(**arrays, **names, kind=kind, **known, **self._about)
 
     def _frame(self, values: FloatArray, names: Sequence[str], time: Any = None) -> Any:
         if self._pandas is None:
@@ -221,17 +229,28 @@ def _column_names(
     return names
 
 
-def _known(**entries: Any) -> dict[str, Any]:
-    return {name: value for name, value in entries.items() if value is not None}
+def require_count(name: str, value: Any, *, least: int, most: int | None = None) -> None:
+    """Refuse what is not a whole number in a range."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name}={value!r} is not a whole number: give how many.")
+    value = int(value)
+    if value < least or (most is not None and value > most):
+        limits = f"at least {least}" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name}={value}: give a whole number, {limits}.")
 
 
-def _library(name: str, what: str) -> Any:
-    extra = {"xarray": "xarray"}.get(name, "geo")
-    return imported(name, f"{what} needs {name}: pip install 'ctfa[{extra}]'")
+def require_number(name: str, value: Any, *, least: float, most: float | None = None) -> None:
+    """Refuse what is not a number in a range; NaN is in none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name}={value!r} is not a number.")
+    value = float(value)
+    if not (value >= least and (most is None or value <= most)):
+        limits = f"{least} or more" if most is None else f"from {least} to {most}"
+        raise ValueError(f"{name}={value}: give a number, {limits}.")
 
 
-def _pandas() -> Any:
-    return imported(
-        "pandas",
-        "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays.",
-    )
+def require_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Refuse what is not one of some words."""
+    if value not in choices:
+        words = ", ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name}={value!r} is unknown: give one of {words}.")

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ctfa.datasets._climate_indices import CLIMATE_INDICES
-from ctfa.datasets._cru_iberia import CRU_IBERIA
-from ctfa.datasets._files import get_data_home
-from ctfa.datasets._french_basins import FRENCH_BASINS
+from ctfa.datasets._files import Record, get_data_home
 from ctfa.datasets._mulan import MULAN
-from ctfa.datasets._people import COMPUTER, PARKINSON
+from ctfa.datasets._own_rows import COMPUTER, PARKINSON, SCHOOL
 from ctfa.datasets._po_basins import PO_BASINS
 from ctfa.datasets._qm9 import QM9
-from ctfa.datasets._record import Record
-from ctfa.datasets._sarcos import SARCOS
-from ctfa.datasets._school import SCHOOL
-from ctfa.datasets._tecator import TECATOR
-from ctfa.datasets._traffic import TRAFFIC
+from ctfa.datasets._series import CLIMATE_INDICES, CRU_IBERIA, FRENCH_BASINS, TRAFFIC
+from ctfa.datasets._shared import SARCOS, TECATOR
 
 #: Every set by its name; a new one is one more line here.
 RECORDS: dict[str, Record] = {

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import io
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.io.arff import loadarff
 
 from ctfa.core.types import FloatArray
-from ctfa.datasets._arff import read_arff
-from ctfa.datasets._bunches import Form
-from ctfa.datasets._checks import require_choice
-from ctfa.datasets._files import DataFile
-from ctfa.datasets._record import Record
+from ctfa.datasets._bunches import Form, require_choice
+from ctfa.datasets._files import DataFile, Record
 
 ADDRESS = "https://raw.githubusercontent.com/tsoumakas/mulan/{}/data/multi-target/{}.arff"
 #: States of that repository in which the files are the ones known here.
@@ -181,14 +181,12 @@ def load_mulan(
     require_choice("name", name, MULAN)
     require_choice("missing", missing, ("keep", "median"))
     record = MULAN[name]
-    form = Form(record, as_frame=as_frame, return_X_y=return_X_y)
-    (file,) = record.find(data_home=data_home, download_if_missing=download_if_missing)
-    columns = read_arff(file.content.decode())
-    n_inputs = len(columns) - SETS[name].n_targets
-    features: dict[str, FloatArray] = {}
-    for column in columns[:n_inputs]:
-        features |= column.numbers()
-    targets = {column.name: column.numbers()[column.name] for column in columns[n_inputs:]}
+    form = Form(record, as_frame, return_X_y)
+    (file,) = form.files(data_home, download_if_missing)
+    attributes = read_arff(file.content.decode())
+    n_inputs = len(attributes) - SETS[name].n_targets
+    features = {key: v for columns in attributes[:n_inputs] for key, v in columns.items()}
+    targets = {key: v for columns in attributes[n_inputs:] for key, v in columns.items()}
     X = np.column_stack(list(features.values()))
     if missing == "median":
         X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
@@ -198,5 +196,25 @@ def load_mulan(
         feature_names=list(features),
         target_names=list(targets),
         ordered=True if name in ORDERED else None,
-        filename=str(file.path),
     )
+
+
+def read_arff(text: str) -> list[dict[str, FloatArray]]:
+    """Columns of numbers by name, attribute by attribute; NaN where missing.
+
+    A nominal attribute is one of zeros and ones for each level but the first.
+    """
+    # Some quote a name twice.
+    table, about = loadarff(io.StringIO(re.sub("[\"']+", "'", text)))
+    found = []
+    for name in about.names():
+        values = table[name]
+        _, levels = about[name]
+        columns = {name: values}
+        if levels is not None:
+            columns = {
+                f"{name}={level}": np.where(values == b"?", np.nan, values == level.encode())
+                for level in levels[1:]
+            }
+        found.append(columns)
+    return found

@@ -7,10 +7,8 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.types import FloatArray
-from ctfa.datasets._bunches import Form
-from ctfa.datasets._checks import require_choice
-from ctfa.datasets._files import DataFile
-from ctfa.datasets._record import Record
+from ctfa.datasets._bunches import Form, require_choice
+from ctfa.datasets._files import DataFile, Record
 
 WEEKS = (1, 4, 8, 12, 16, 24)
 #: Lakes by the basin they belong to. Lugano drains into Maggiore.
@@ -105,11 +103,9 @@ def load_po_basins(
     >>> X, Y, layout = load_po_basins(return_X_y=True)  # doctest: +SKIP
     >>> model = MultiInputCTFARegressor(layout).fit(X[:700], Y[:700])  # doctest: +SKIP
     """
-    form = Form(PO_BASINS, as_frame=as_frame, return_X_y=return_X_y)
+    form = Form(PO_BASINS, as_frame, return_X_y)
     require_choice("values", values, FILES)
-    (file,) = PO_BASINS.find(
-        data_home=data_home, download_if_missing=download_if_missing, only=[FILES[values]]
-    )
+    (file,) = form.files(data_home, download_if_missing, [FILES[values]])
     columns = file.columns()
     table = {_plain(name): entries for name, entries in columns.items()}
     basins = [name.removeprefix("anomalia_") for name in columns if name.startswith("anomalia_")]
@@ -119,7 +115,6 @@ def load_po_basins(
         np.column_stack([_numbers(table[f"{target}_{basin}"]) for basin in basins]),
         target_names=basins,
         time=np.array(table["date"], dtype="datetime64[D]"),
-        filename=str(file.path),
     )
 
 

@@ -12,9 +12,16 @@ from typing import Any, Literal
 import numpy as np
 
 from ctfa.core.types import FloatArray
-from ctfa.datasets._bunches import Form
-from ctfa.datasets._checks import require_choice
-from ctfa.datasets._files import DataFile, Found, checksum_of_arrays, find, get_data_home, place
+from ctfa.datasets._bunches import Form, require_choice
+from ctfa.datasets._files import (
+    DataFile,
+    Found,
+    Record,
+    checksum_of_arrays,
+    find,
+    get_data_home,
+    place,
+)
 from ctfa.datasets._qm9_features import (
     FEATURES,
     TARGETS,
@@ -23,7 +30,6 @@ from ctfa.datasets._qm9_features import (
     package_folder,
     table_from_package,
 )
-from ctfa.datasets._record import Record
 
 _PATH, _ARRAYS = "qm9/qm9_tabular.npz", ("X", "X_names", "Y", "Y_names", "index")
 #: What ``load_qm9`` makes from qm9pack. It differs from the file of the record by 3.1e-12 eV in the
@@ -133,7 +139,7 @@ def load_qm9(
     ((130831, 20), (130831, 19))
     """
     require_choice("source", source, ("auto", "file", "package"))
-    form = Form(QM9, as_frame=as_frame, return_X_y=return_X_y)
+    form = Form(QM9, as_frame, return_X_y)
     there = place(MADE, get_data_home(data_home)) is not None
     can_compute = download_if_missing and package_folder() is not None
     if source == "package" or (source == "auto" and not there and can_compute):
@@ -163,16 +169,17 @@ def load_qm9(
 
 def _read(data_home: Any, *, download_if_missing: bool) -> Found:
     """The file, as it was handed around or as ``load_qm9`` makes it."""
+    (given,) = QM9.files
+    options = {"data_home": data_home, "source": QM9.source}
     try:
-        (found,) = QM9.find(data_home=data_home, download_if_missing=download_if_missing)
+        return find(given, download_if_missing=download_if_missing, **options)
     except FileNotFoundError:
         raise
     except OSError as error:
         try:
-            found = find(MADE, data_home=data_home, source=QM9.source)
+            return find(MADE, **options)
         except OSError:
             raise error from None
-    return found
 
 
 def _keep(table: Table, home: Path) -> Path | None:

@@ -11,9 +11,9 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa.core.baseline import held_out_share
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._doubts import N_LOOKED_AT, spread_over
-from ctfa.labelled._extras import need
 from ctfa.labelled._words import row_labels
 
 #: Calendar parts that have a mean of their own each, and how many there are.
@@ -224,25 +224,19 @@ def untreated(
     The first variable is the target. Judged in years (or days, or blocks) that their means were not
     taken from, so that noise has none, however few years there are.
     """
-    some = {name: _some(values) for name, values in series.items()}
-    columns = None
-    found = max(_cycles(some, samples) if anomalies is None else (), key=_most, default=None)
+    # Some series of each, spread over all, without what looks like a missing value.
+    some = {
+        name: check.without_fills(values[:, spread_over(values.shape[1], N_LOOKED_AT)])
+        for name, values in series.items()
+    }
+    cycles = _cycles(some, samples) if anomalies is None else ()
+    found = max(cycles, key=lambda cycle: max(cycle.shares.values()), default=None)
     if found is not None:
         yield found
     part = anomalies if found is None else found.value
-    if part is not None:
-        columns = Seasons(part).columns(samples)
+    columns = None if part is None else Seasons(part).columns(samples)
     if not detrend:
         yield from _trend(some, samples, columns)
-
-
-def _most(found: Untreated) -> float:
-    return max(found.shares.values())
-
-
-def _some(values: FloatArray) -> FloatArray:
-    """Some series of a variable, spread over all, without what looks like a missing value."""
-    return check.without_fills(values[:, spread_over(values.shape[1], N_LOOKED_AT)])
 
 
 def _cycles(series: Mapping[str, FloatArray], samples: Any) -> Iterator[Untreated]:
@@ -268,12 +262,11 @@ def _cycles(series: Mapping[str, FloatArray], samples: Any) -> Iterator[Untreate
         thin = slice(None, None, -(-days.size // N_ROWS)) if length > 1.0 else slice(N_ROWS)
         rows = known[thin]
         columns = Seasons(part).columns(samples[rows])
-        blocks = _blocks(number[thin])
+        _, place = np.unique(number[thin], return_inverse=True)
+        n_blocks = int(place.max()) + 1  # years or days; consecutive ones together where many
+        blocks = place.reshape(-1) * min(n_blocks, N_BLOCKS) // n_blocks
         least = max(SEASONAL, 1.0 / n_cycles)
-        shares = {
-            name: _mean(held_out_share(values[rows], columns, blocks))
-            for name, values in series.items()
-        }
+        shares = _shares(series, rows, columns, blocks)
         # A feature that is nothing but the calendar, such as a wave of the year, has no cycle.
         shares = {
             name: share
@@ -298,27 +291,26 @@ def _trend(
     line = ((time[rows] - time[rows].mean()) / np.ptp(time[rows]))[:, None]
     blocks = np.arange(rows.size) * 10 // rows.size
     beside = None if columns is None else columns[rows]
-    shares = {
-        name: _mean(held_out_share(values[rows], line, blocks, beside))
-        for name, values in series.items()
-    }
-    shares = {name: share for name, share in shares.items() if share >= TRENDING}
+    found = _shares(series, rows, line, blocks, beside)
+    shares = {name: share for name, share in found.items() if share >= TRENDING}
     if shares:
         yield Untreated("detrend", True, shares, next(iter(series)), columns is not None)
 
 
-def _mean(shares: FloatArray) -> float:
-    """Mean over the series of a variable; where there is nothing, nothing is explained."""
-    known = shares[np.isfinite(shares)]
-    return float(np.maximum(known, 0.0).mean()) if known.size else 0.0
-
-
-def _blocks(number: FloatArray) -> IntArray:
-    """Years or days as blocks; consecutive ones together where there are many."""
-    _, place = np.unique(number, return_inverse=True)
-    place = np.asarray(place).reshape(-1)
-    n_blocks = int(place.max()) + 1
-    return np.asarray(place * min(n_blocks, N_BLOCKS) // n_blocks, dtype=np.intp)
+def _shares(
+    series: Mapping[str, FloatArray],
+    rows: IntArray,
+    columns: FloatArray,
+    blocks: IntArray,
+    beside: FloatArray | None = None,
+) -> dict[str, float]:
+    """What columns explain of each variable, a mean over its series; nothing where nothing is."""
+    found = {}
+    for name, values in series.items():
+        shares = held_out_share(values[rows], columns, blocks, beside)
+        known = shares[np.isfinite(shares)]
+        found[name] = float(np.maximum(known, 0.0).mean()) if known.size else 0.0
+    return found
 
 
 def _parted(anomalies: str) -> str:

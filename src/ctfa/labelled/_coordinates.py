@@ -8,12 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._extras import need
 from ctfa.labelled._units import spelled
 
-#: Names of longitudes, and the units by which the CF conventions tell them.
-LONGITUDES = ("lon", "longitude", "long")
+#: Names of degrees on the globe, and those by which coordinates say where something lies, east and
+#: north.
+LONGITUDES, LATITUDES = ("lon", "longitude", "long"), ("lat", "latitude")
+DEGREES = (*LONGITUDES, *LATITUDES)
+EAST = (*LONGITUDES, "x", "easting", "rlon")
+NORTH = (*LATITUDES, "y", "northing", "rlat")
+#: Units by which the CF conventions tell longitudes.
 EASTWARD = (
     "degrees_east", "degree_east", "degrees_E", "degree_E", "degreesE", "degreeE",
 )  # fmt: skip

@@ -3,55 +3,63 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray
 from ctfa.estimators.feature_aggregator import FeatureAggregator
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
+from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.target_aggregator import TargetAggregator
-from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons, untreated
-from ctfa.labelled._doubts import in_first, same_variables
+from ctfa.labelled._coordinates import Coordinate, Coordinates
+from ctfa.labelled._doubts import (
+    doubtful_fills,
+    flat_feature,
+    in_first,
+    never_changes,
+    same_variables,
+)
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import Gathered, gather, without_layers
+from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, match_polygons
 from ctfa.labelled._learn import Task, learn
 from ctfa.labelled._maps import area_weights
+from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._neighbours import read_neighbours
-from ctfa.labelled._plan import Plan
 from ctfa.labelled._result import LabelledFit, coefficient_notes
-from ctfa.labelled._rows import fit_rows, refuse_for_rows
-from ctfa.labelled._tables import is_table, library_of, read_table
+from ctfa.labelled._tables import (
+    as_pandas,
+    column,
+    is_table,
+    library_of,
+    names_of,
+    numeric_columns,
+    read_table,
+    require_column,
+    require_rows,
+)
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import kind_of, row_labels, several, word
+from ctfa.report import Given, Material, complete
 
 _NUMBER = (
     "a number of regions cannot be asked for: fit.path() tells the number of groups by max_loss, "
     "which can be given (max_loss=2.0); more makes fewer regions"
 )
+#: What a row of a table is called in which every task has rows of its own, and values of options
+#: that ask for nothing there.
+ROW, USUAL = "row", (False, "auto", "ols")
 #: What to do in place of options that people expect.
 INSTEAD = dict.fromkeys(("n_regions", "n_groups", "n_clusters", "k"), _NUMBER)
-
-
-class Options(NamedTuple):
-    """How tasks are merged and served."""
-
-    regressor: Any
-    aggregate: str
-    head: str
-    max_loss: Any
-    solver: str
-    standardise: bool
-    merge_features: Any
-    cv: Any
-    n_jobs: int | None
 
 
 def fit(
@@ -159,37 +167,51 @@ def fit(
     10
     """
     check.refuse_unknown(unknown, inspect.signature(fit), "ctfa.labelled.fit", INSTEAD)
-    options = Options(
-        regressor, aggregate, head, max_loss, solver, standardise, merge_features, cv, n_jobs
-    )
+    scale = "standard" if standardise else "center"
+    targets = TargetAggregator(max_loss=max_loss, scale=scale, cv=cv)
+    common: dict[str, Any] = {
+        "regressor": regressor,
+        "targets": targets,
+        "head": head,
+        "n_jobs": n_jobs,
+    }
     if is_table(data) and sample is None and isinstance(task, str) and isinstance(target, str):
-        refuse_for_rows(
+        _refuse_for_rows(
             anomalies=anomalies, detrend=detrend, weights=weights, places=places,
             masked=masked, aggregate=aggregate, solver=solver,
         )  # fmt: skip
-        return fit_rows(data, target, features, task, neighbours, options, held_out, title)
+        model: Any = PooledCTFARegressor(features=_merging(merge_features), **common)
+        return _fit_rows(model, data, target, features, task, neighbours, held_out, title)
     gathered, form, geometry = read_labelled(data, target, features, sample, task)
+    plan = gathered.plan
     arrays = arrange(gathered, masked)
-    outlines = read_outlines(places, neighbours, geometry, arrays.tasks)
-    graph = read_neighbours(neighbours, arrays.tasks, outlines)
-    weight = _weights(weights, arrays.tasks, outlines)
+    tasks = arrays.tasks
+    outlines = read_outlines(places, neighbours, geometry, tasks)
+    targets.set_params(connectivity=read_neighbours(neighbours, tasks, outlines), solver=solver)
+    weight = _weights(weights, tasks, outlines)
     baseline = Seasons.of(anomalies, detrend, arrays.samples)
-    model = _model(options, arrays, graph)
-    task_to_learn = Task(gathered.plan, baseline, weight, held_out)
+    common["features"] = _merging(plan.is_shared if merge_features is None else merge_features)
+    if arrays.layout is None:
+        model = CTFARegressor(**common)
+    else:
+        model = MultiInputCTFARegressor(arrays.layout, aggregate=aggregate, **common)
     arrays, known = learn(
-        model, task_to_learn, arrays, lambda: arrange(gathered, masked, closely=True)
+        model,
+        Task(plan, baseline, weight, held_out),
+        arrays,
+        lambda: arrange(gathered, masked, closely=True),
     )
-    notes = [*arrays.notes, *_doubts(arrays, gathered.plan, options, anomalies, detrend)]
+    tasks, merged = arrays.tasks, common["features"] != "passthrough"
+    notes = [*arrays.notes, *_doubts(arrays, plan, merged, anomalies, detrend)]
     if baseline is not None:
-        notes.append(baseline.words(gathered.plan.sample))
+        notes.append(baseline.words(plan.sample))
     if weight is not None:
         by_area = isinstance(weights, str)
         notes.append("tasks count by their area" if by_area else "tasks have weights")
-    notes += coefficient_notes(known.coefficients)
-    tasks = arrays.tasks
+    times = row_labels(arrays.samples)
     return LabelledFit(
         estimator=model,
-        plan=gathered.plan,
+        plan=plan,
         tasks=tasks,
         form=form,
         baseline=baseline,
@@ -199,21 +221,24 @@ def fit(
         series=known.series,
         geometry=outlines,
         weights=weight,
-        notes=tuple(notes),
-        title=title or f"{gathered.plan.target_words}: {several(tasks.n_tasks, tasks.what)}",
-        span=_span(arrays),
+        notes=(*notes, *coefficient_notes(known.coefficients)),
+        title=title or f"{plan.target_words}: {several(tasks.n_tasks, tasks.what)}",
+        span=(word(times[0]), word(times[-1]), len(times)),
     )
 
 
+def _merging(features: Any) -> Any:
+    """How features are merged, from what is asked for: yes, no, or by which aggregator."""
+    return FeatureAggregator() if features is True else features or "passthrough"
+
+
 def _doubts(
-    arrays: Arrays, plan: Plan, options: Options, anomalies: Any, detrend: Any
+    arrays: Arrays, plan: Plan, merged: bool, anomalies: Any, detrend: Any
 ) -> Iterator[str]:
     """Copies among features, and seasons and trends of the target that were left in, in words.
 
     Of what is in chunks the first rows are looked at, in which a season may pass for a trend.
     """
-    merge = arrays.layout is None if options.merge_features is None else options.merge_features
-    merged = merge is not False and merge != "passthrough"
     some = arrays.some(plan)
     where = in_first(len(some[plan.target]), len(arrays.samples))
     yield from map(str, same_variables(plan.target, some, where, merged=merged))
@@ -233,31 +258,6 @@ def read_labelled(
     table = read_table(data, target, features, sample, task)
     gathered = gather(table.dataset, table.target, table.features, table.sample, table.task)
     return gathered, DataForm(table.kind, library_of(data)), table.geometry
-
-
-def _model(options: Options, arrays: Arrays, graph: Any) -> Any:
-    """The estimator for these data, not fitted."""
-    targets = TargetAggregator(
-        max_loss=options.max_loss,
-        connectivity=graph,
-        scale="standard" if options.standardise else "center",
-        solver=options.solver,
-        cv=options.cv,
-    )
-    merge = options.merge_features
-    if merge is None:
-        merge = arrays.layout is None
-    features: Any = FeatureAggregator() if merge is True else merge or "passthrough"
-    shared = {"targets": targets, "features": features, "head": options.head}
-    if arrays.layout is None:
-        return CTFARegressor(options.regressor, n_jobs=options.n_jobs, **shared)
-    return MultiInputCTFARegressor(
-        arrays.layout,
-        options.regressor,
-        aggregate=options.aggregate,
-        n_jobs=options.n_jobs,
-        **shared,
-    )
 
 
 def read_outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
@@ -281,24 +281,18 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
                 f"weights={weights!r} is not known: use 'area' or one number per task."
             )
         found = area_weights(tasks, outlines)
-    elif hasattr(weights, "dims"):
-        weights = without_layers(weights, None, tasks.dims, [])
-        missing = [dim for dim in tasks.dims if dim not in weights.dims]
-        if missing:
-            raise ValueError(f"weights has no dimension {missing[0]!r}, on which the tasks lie.")
-        other = [dim for dim in weights.dims if dim not in tasks.dims]
-        if other:
-            raise ValueError(
-                f"weights has {weights.sizes[other[0]]:,} values along {other[0]!r} for each task: "
-                f"choose one of them (weights.isel({other[0]}=0))."
-            )
-        weights = without_quantity(weights)
-        check.require_plain_numbers(weights.values, "weights")
-        ordered = same_tasks(weights.rename(weights.name or "weights"), tasks)
-        found = tasks.gather(np.asarray(ordered.transpose(*tasks.dims).values, dtype=np.float64))
     else:
-        check.require_plain_numbers(weights, "weights")
-        found = np.asarray(in_order(weights, tasks, "weights"), dtype=np.float64)
+        numbers = weights
+        if hasattr(weights, "dims"):
+            weights = without_quantity(without_layers(weights, None, tasks.dims, []))
+            numbers = weights.values
+        check.require_plain_numbers(numbers, "weights")
+        found, others = tasks_first(weights, tasks, "weights")
+        if others:
+            raise ValueError(
+                f"weights has {weights.sizes[others[0]]:,} values along {others[0]!r} for each "
+                f"task: choose one of them (weights.isel({others[0]}=0))."
+            )
     if found.shape != (tasks.n_tasks,) or not (np.isfinite(found) & (found > 0.0)).all():
         raise ValueError(
             f"weights has shape {found.shape} for {tasks.n_tasks:,} tasks: give one positive "
@@ -307,6 +301,69 @@ def _weights(weights: Any, tasks: Tasks, outlines: Geometry | None) -> FloatArra
     return np.asarray(found / found.mean())
 
 
-def _span(arrays: Arrays) -> tuple[str, str, int]:
-    values = row_labels(arrays.samples)
-    return word(values[0]), word(values[-1]), len(values)
+def _fit_rows(
+    model: PooledCTFARegressor,
+    data: Any,
+    target: str,
+    features: Any,
+    task: str,
+    neighbours: Any,
+    held_out: Any,
+    title: str | None,
+) -> LabelledFit:
+    """Group tasks that have rows of their own: pupils of schools, patients of clinics."""
+    frame = as_pandas(data)
+    require_rows(frame)
+    y = column(frame, target)
+    names = list(map(str, names_of(features, numeric_columns(frame, {target, task}))))
+    if not names:
+        raise ValueError("there are no features: name one at least.")
+    require_column(frame, task)
+    X = np.column_stack([column(frame, name) for name in names])
+    whole = ~(np.isnan(X).any(axis=1) | np.isnan(y) | frame[task].isna().to_numpy())
+    notes = []
+    if not whole.all():
+        notes.append(f"{several(int((~whole).sum()), 'row')} lacking a value, left out")
+    seen = {target: y[:, None], **dict(zip(names, X.T[:, :, None], strict=True))}
+    notes += map(str, doubtful_fills(seen))
+    merged = model.features != "passthrough"
+    notes += map(str, same_variables(target, seen, merged=merged))
+    for name in names:
+        notes += map(str, flat_feature(name, never_changes(seen[name]), list, task))
+    y, ids = y[whole], frame[task].to_numpy()[whole]
+    X = need("pandas").DataFrame(X[whole], columns=names)
+    labels = np.unique(ids)
+    coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
+    tasks = Tasks((task,), coords, np.arange(labels.size))
+    model.targets.set_params(connectivity=read_neighbours(neighbours, tasks))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)  # noted above
+        model.fit(X, y, tasks=ids)
+        known = complete(Material(model), Given(X, y, ids, held_out=held_out))
+    return LabelledFit(
+        estimator=model,
+        plan=Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names)),
+        tasks=tasks,
+        form=DataForm("rows", library_of(data)),
+        baseline=None,
+        held_out=known.held_out,
+        history=known.history,
+        coefficients=known.coefficients,
+        series=None,
+        geometry=None,
+        weights=None,
+        notes=(*notes, *coefficient_notes(known.coefficients)),
+        title=title or f"{target}: {several(labels.size, task)}",
+        span=("", "", len(y)),
+    )
+
+
+def _refuse_for_rows(**options: Any) -> None:
+    """Refuse options that mean nothing where every task has rows of its own."""
+    for name, value in options.items():
+        plain = value is None or (isinstance(value, str | bool) and value in USUAL)
+        if not plain:
+            raise ValueError(
+                f"{name}={value!r} is for tasks that share their samples: leave it out, or name "
+                "the column of the samples (sample='time')."
+            )

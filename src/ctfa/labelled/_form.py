@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._coordinates import find_labels, longitudes
-from ctfa.labelled._extras import need
 from ctfa.labelled._tables import (
     as_pandas,
     column,
@@ -39,10 +39,10 @@ def array(
 ) -> Any:
     """One value a task, labelled."""
     if form.kind == "xarray":
-        xarray = need("xarray")
-        spread = tasks.spread(values, fill)
         coords = tasks.coords.to_xarray()
-        return xarray.DataArray(spread, dims=tasks.dims, coords=coords, name=name, attrs=attrs)
+        return need("xarray").DataArray(
+            tasks.spread(values, fill), dims=tasks.dims, coords=coords, name=name, attrs=attrs
+        )
     return _by_task(form, tasks, {name: values})[name]
 
 
@@ -51,9 +51,8 @@ def dataset(
 ) -> Any:
     """Several values a task, labelled."""
     if form.kind == "xarray":
-        xarray = need("xarray")
         held = {n: (tasks.dims, tasks.spread(v, np.nan)) for n, v in columns.items()}
-        return xarray.Dataset(held, coords=tasks.coords.to_xarray(), attrs=attrs)
+        return need("xarray").Dataset(held, coords=tasks.coords.to_xarray(), attrs=attrs)
     return _by_task(form, tasks, columns)
 
 
@@ -62,11 +61,9 @@ def coefficients(fit: Any, found: Coefficients, values: FloatArray, name: str) -
     form, region = fit.form, fit.tasks.group
     features = list(found.names)
     if form.kind != "xarray":
-        pandas = need("pandas")
-        frame = pandas.DataFrame(values, columns=features)
+        frame = need("pandas").DataFrame(values, columns=features)
         frame.index.name = region
-        return _native(form, frame.reset_index()) if form.library == "polars" else frame
-    xarray = need("xarray")
+        return _native(form, frame, with_index=True)
     error = "standard error of the " if name == "coef_error" else ""
     coords = {
         region: np.arange(len(values)),
@@ -78,7 +75,9 @@ def coefficients(fit: Any, found: Coefficients, values: FloatArray, name: str) -
         given = "given the regions and rows that do not depend on each other: series that remember "
         given += "have larger ones"
         attrs["comment"] = "; ".join(filter(None, (given, found.no_error)))
-    return xarray.DataArray(values, dims=(region, "feature"), coords=coords, name=name, attrs=attrs)
+    return need("xarray").DataArray(
+        values, dims=(region, "feature"), coords=coords, name=name, attrs=attrs
+    )
 
 
 def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
@@ -91,13 +90,12 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
                 "DataArray."
             )
         return data, lambda found: found
-    if not is_table(data):
-        raise ValueError("the model was fitted to a table: give a table with the same columns.")
+    frame = _same_table(data)
     if form.kind == "long":
-        return _long_features(fit, data)
-    frame = as_pandas(data)
+        return _long_features(fit, frame)
     names = [slot.name for slot in plan.slots]
-    sample = plan.sample if _has_column(frame, plan.sample) else None
+    first_level = getattr(frame.columns, "levels", [frame.columns])[0]
+    sample = plan.sample if plan.sample in frame.columns or plan.sample in first_level else None
     if form.kind == "pairs":
         present = [name for name in names if name in frame.columns.get_level_values(0)]
         first = present[0] if present else names[0]
@@ -112,9 +110,8 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
 
     def hand_back(found: Any) -> Any:
         values = found.transpose(plan.sample, *tasks.dims).values
-        pandas = need("pandas")
-        table = pandas.DataFrame(values, columns=found.indexes[tasks.dims[0]])
-        table.index = frame.index
+        columns = found.indexes[tasks.dims[0]]
+        table = need("pandas").DataFrame(values, columns=columns, index=frame.index)
         if form.kind == "wide":
             table.columns.name = None
         return _native(form, table)
@@ -139,29 +136,33 @@ def require_members(fit: Any, given: IntArray) -> None:
         )
 
 
-def predict_rows(fit: Any, data: Any) -> Any:
-    """Predict every row of a table, by the model of its task."""
+def _same_table(data: Any) -> Any:
+    """A table in pandas, where fit had one too."""
     if not is_table(data):
         raise ValueError("the model was fitted to a table: give a table with the same columns.")
-    frame = as_pandas(data)
+    return as_pandas(data)
+
+
+def predict_rows(fit: Any, data: Any) -> Any:
+    """Predict every row of a table, by the model of its task."""
+    frame = _same_table(data)
     (task,) = fit.tasks.dims
     if task not in frame.columns:
         raise ValueError(f"there is no column {task!r}, which says whose each row is.")
     require_rows(frame)
-    X = np.column_stack([column(frame, slot.name) for slot in fit.plan.slots])
-    complete = ~np.isnan(X).any(axis=1)
+    X = need("pandas").DataFrame({slot.name: column(frame, slot.name) for slot in fit.plan.slots})
+    complete = X.notna().all(axis=1).to_numpy()
     predicted = np.full(len(frame), np.nan)
     if complete.any():
         ids = frame[task].to_numpy()[complete]
-        inputs = need("pandas").DataFrame(X[complete], columns=[s.name for s in fit.plan.slots])
-        predicted[complete] = fit.estimator.predict(inputs, tasks=ids)
+        predicted[complete] = fit.estimator.predict(X[complete], tasks=ids)
     return _column_back(fit.form, predicted, fit.plan.target, frame)
 
 
-def _long_features(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
+def _long_features(fit: Any, frame: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Features of a long table on the tasks of fit; those that it lacks are not handed back."""
     xarray, pandas = need("xarray"), need("pandas")
-    plan, tasks, frame = fit.plan, fit.tasks, as_pandas(data)
+    plan, tasks = fit.plan, fit.tasks
     require_rows(frame)
     for dim in (plan.sample, *tasks.dims):
         if dim not in frame.columns:
@@ -225,8 +226,7 @@ def _by_task(form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray]) -> A
     index = pandas.Index(tasks.labels, name=tasks.dims[0])
     if len(tasks.dims) > 1:
         index = pandas.MultiIndex.from_tuples(tasks.labels, names=tasks.dims)
-    frame = pandas.DataFrame(dict(columns), index=index)
-    return _native(form, frame.reset_index()) if form.library == "polars" else frame
+    return _native(form, pandas.DataFrame(dict(columns), index=index), with_index=True)
 
 
 def _column_back(form: DataForm, values: FloatArray, name: str, frame: Any) -> Any:
@@ -235,12 +235,9 @@ def _column_back(form: DataForm, values: FloatArray, name: str, frame: Any) -> A
     return need("pandas").Series(values, index=frame.index, name=name)
 
 
-def _native(form: DataForm, frame: Any) -> Any:
-    """A pandas table in the library the data came from."""
+def _native(form: DataForm, frame: Any, with_index: bool = False) -> Any:
+    """A pandas table in the library the data came from, which may have no index."""
     if form.library != "polars":
         return frame
+    frame = frame.reset_index() if with_index else frame
     return need("polars").DataFrame({str(n): frame[n].to_numpy() for n in frame.columns})
-
-
-def _has_column(frame: Any, name: str) -> bool:
-    return name in frame.columns or name in getattr(frame.columns, "levels", [[]])[0]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ctfa.core.types import IntArray
-from ctfa.labelled._alignment import (
+from ctfa.labelled._coordinates import DEGREES, EAST, NORTH, is_longitude
+from ctfa.labelled._matching import (
     Template,
     known_places,
     on_tasks,
@@ -15,9 +17,6 @@ from ctfa.labelled._alignment import (
     require_once,
     same_rows,
 )
-from ctfa.labelled._coordinates import is_longitude
-from ctfa.labelled._plan import Plan, Slot
-from ctfa.labelled._tasks import DEGREES, EAST, NORTH
 from ctfa.labelled._units import in_units_of_fit, on_units_of, without_quantity
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 
@@ -33,6 +32,51 @@ LAYERS = (
     "heightaboveground", "depth", "layer", "surface", "number", "member", "ensemble", "ens",
     "realization", "expver", "band",
 )  # fmt: skip
+
+
+class Slot(NamedTuple):
+    """One feature: its name, what is said of it, and whether it is the same for every task."""
+
+    name: str
+    attrs: dict[str, Any]
+    shared: bool
+
+    @property
+    def units(self) -> str:
+        """Its units; empty where nothing is said of them."""
+        return str(self.attrs.get("units", ""))
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Names, dimensions and attributes, as they were when the model was fitted."""
+
+    target: str
+    target_attrs: dict[str, Any]
+    dims: tuple[str, ...]  # of the target, in its order
+    sample: str
+    slots: tuple[Slot, ...]
+    feature_dim: str | None = None  # where features came in one array, the dimension they lay on
+
+    @property
+    def task_dims(self) -> tuple[str, ...]:
+        """Dimensions of the tasks, in the order of the target's."""
+        return tuple(dim for dim in self.dims if dim != self.sample)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether every feature is the same for all tasks."""
+        return all(slot.shared for slot in self.slots)
+
+    @property
+    def target_units(self) -> str:
+        """Units of the target; empty where nothing is said of them."""
+        return str(self.target_attrs.get("units", ""))
+
+    @property
+    def target_words(self) -> str:
+        """What the target is, for people."""
+        return str(self.target_attrs.get("long_name", self.target))
 
 
 class Gathered(NamedTuple):
@@ -101,7 +145,7 @@ def is_layer(dim: Any, data: Any) -> bool:
     """Whether a dimension is a height or an ensemble, by its name or by what is said of it."""
     attrs = data.coords[dim].attrs if dim in data.coords else {}
     said = attrs.get("axis") == "Z" or attrs.get("standard_name") == "realization"
-    return str(dim).lower() in LAYERS or said or "positive" in attrs
+    return said or str(dim).lower() in LAYERS or "positive" in attrs
 
 
 def is_place(dim: Any, data: Any) -> bool:
@@ -144,31 +188,30 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> tuple[list[Any], Any, 
         given = [split[name] for name in names]
     else:
         given = _named(_as_dataset(data), names)
+    template, known = Template(tasks), (plan.sample, *task_dims)
     sides = {dim: tasks.coords.index(dim) for dim in task_dims}
-    given = [without_quantity(array) for array in given]
-    for array in given:
+    for number, slot in enumerate(plan.slots):
+        wanted = known[:1] if slot.shared else known
+        array = without_quantity(given[number])
         require_some(array)
-    known = (plan.sample, *task_dims)
-    given = [_without_single(array, known, []) for array in given]
-    for array, slot in zip(given, plan.slots, strict=True):
-        _require_same_names(array, known[:1] if slot.shared else known)
-    given = [_whole_tasks(array, sides, task_dims) for array in given]
-    for array, slot in zip(given, plan.slots, strict=True):
-        wanted = {plan.sample} if slot.shared else {plan.sample, *task_dims}
+        array = _without_single(array, known, [])
+        _require_same_names(array, wanted)
+        array = _whole_tasks(array, sides, task_dims)
         other = next((dim for dim in array.dims if dim not in wanted), None)
-        if other is not None and not slot.shared and wanted <= set(array.dims):
+        if other is not None and not slot.shared and set(wanted) <= set(array.dims):
             raise ValueError(
                 f"{slot.name} has {array.sizes[other]:,} values along {other!r}, on which it did "
                 f"not lie in fit: choose one of them (ds.isel({other}=0))."
             )
-        if set(array.dims) != wanted:
+        if set(array.dims) != set(wanted):
             raise ValueError(
                 f"{slot.name} has dimensions {listed(array.dims)}, in fit it had "
                 f"{listed(sorted(wanted))}: give it the same."
             )
         require_numbers(array)
-    template = Template(tasks)
-    given = [_on_units_of(array, template, task_dims) for array in given]
+        for dim in task_dims:
+            array = on_units_of(array, template, dim)
+        given[number] = array
     own = [array for array, slot in zip(given, plan.slots, strict=True) if not slot.shared]
     there, chosen = tasks.at(known_places(own, template, task_dims))
     if not chosen.size:
@@ -202,13 +245,6 @@ def _require_same_names(array: Any, wanted: Sequence[str]) -> None:
     )
 
 
-def _on_units_of(array: Any, template: Template, dims: Iterable[str]) -> Any:
-    """An array whose places are numbers in the units of fit."""
-    for dim in dims:
-        array = on_units_of(array, template, dim)
-    return array
-
-
 def require_numbers(array: Any) -> None:
     """Refuse text, dates and the like."""
     if array.dtype.kind not in "fiub":
@@ -236,13 +272,18 @@ def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
         if dim in array.indexes:
             require_apart(array.indexes[dim], is_longitude(dim, array.coords[dim].attrs))
     index = array.indexes.get(sample)
-    if index is not None and len(index) and all(map(_is_written_date, index[:5])):
+    if index is None:
+        return
+    written = (isinstance(x, str) and WRITTEN_DATE.fullmatch(x.strip()) for x in index[:5])
+    if len(index) and all(written):
         raise ValueError(
             f"{sample} holds text such as {index[0]!r}, which sorts by letters and not by date: "
             "turn it into dates first (pandas.to_datetime, with dayfirst=True for day before "
             "month), or write it as year-month-day."
         )
-    if index is not None and _has_order(index) and not index.is_monotonic_increasing:
+    # Numbers and times, those of other calendars too, have an order; names have none.
+    has_order = index.dtype.kind in "fiuMm" or (len(index) > 0 and hasattr(index[0], "toordinal"))
+    if has_order and not index.is_monotonic_increasing:
         where = next(k for k in range(len(index) - 1) if index[k + 1] < index[k])
         raise ValueError(
             f"{sample} is not sorted: {word(index[where + 1])} comes after {word(index[where])}. "
@@ -266,16 +307,6 @@ def require_known(index: Any, dim: str) -> None:
             f"{dim} is missing (NaN or NaT) in {missing:,} of {len(index):,} places: complete it, "
             "or leave those out."
         )
-
-
-def _is_written_date(label: Any) -> bool:
-    """Whether a label is a date as people write it, the year not first."""
-    return isinstance(label, str) and WRITTEN_DATE.fullmatch(label.strip()) is not None
-
-
-def _has_order(index: Any) -> bool:
-    """Whether rows are numbers or times, those of other calendars too, and not names."""
-    return index.dtype.kind in "fiuMm" or (len(index) > 0 and hasattr(index[0], "toordinal"))
 
 
 def _find_target(data: Any, target: Any) -> Any:
@@ -317,7 +348,17 @@ def _find_features(
         names = [dim for dim in names if not is_layer(dim, one)]
         array = _without_single(one, (sample, *tasks, *names), notes)
         extra = [dim for dim in array.dims if dim not in (sample, *tasks)]
-        _require_feature_dims(array, extra, sample, tasks)
+        if sample not in array.dims:
+            raise ValueError(
+                f"{array.name} has dimensions {listed(array.dims)} and none along {sample!r}: what "
+                "does not change from row to row explains nothing here. Leave it out."
+            )
+        if len(extra) > 1:
+            raise ValueError(
+                f"{array.name} has dimensions {listed(array.dims)}: besides {sample} and "
+                f"{' and '.join(tasks)} one more may hold features, here are {len(extra)}. Select "
+                "or stack them first."
+            )
         if extra:
             feature_dim = str(extra[0])
             slots += _split(array, feature_dim)
@@ -344,51 +385,24 @@ def _find_features(
 
 def _given_features(data: Any, features: Any, target: Any, sample: str) -> list[Any]:
     if features is None:
-        return _others(data, target, sample)
-    if isinstance(features, str):
-        return _named(_as_dataset(data), [features])
-    if _is_array(features):
-        return [features]
+        return [
+            array
+            for name, array in _as_dataset(data).data_vars.items()
+            if name != target.name and sample in array.dims and array.dtype.kind in "fiu"
+        ]
     if hasattr(features, "data_vars"):
         return list(features.data_vars.values())
+    several = [features] if isinstance(features, str) or _is_array(features) else features
     given = []
-    for one in features:
+    for one in several:
         given += [one] if _is_array(one) else _named(_as_dataset(data), [one])
     return given
 
 
-def _require_feature_dims(
-    array: Any, extra: Sequence[Any], sample: str, tasks: Sequence[str]
-) -> None:
-    if sample not in array.dims:
-        raise ValueError(
-            f"{array.name} has dimensions {listed(array.dims)} and none along {sample!r}: what "
-            "does not change from row to row explains nothing here. Leave it out."
-        )
-    if len(extra) > 1:
-        raise ValueError(
-            f"{array.name} has dimensions {listed(array.dims)}: besides {sample} and "
-            f"{' and '.join(tasks)} one more may hold features, here are {len(extra)}. Select or "
-            "stack them first."
-        )
-
-
 def _whole_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
     """A feature that varies along one side of a grid alone, on all of it."""
-    along = [dim for dim in tasks if dim in slot.dims]
-    if not along or len(along) == len(tasks):
-        return slot
-    lacking = [dim for dim in tasks if dim not in slot.dims]
-    return slot.expand_dims({dim: target[dim] for dim in lacking})
-
-
-def _others(data: Any, target: Any, sample: str) -> list[Any]:
-    dataset = _as_dataset(data)
-    return [
-        array
-        for name, array in dataset.data_vars.items()
-        if name != target.name and sample in array.dims and array.dtype.kind in "fiu"
-    ]
+    lacking = {dim: target[dim] for dim in tasks if dim not in slot.dims}
+    return slot.expand_dims(lacking) if 0 < len(lacking) < len(tasks) else slot
 
 
 def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...]]:
@@ -441,17 +455,13 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
     return str(sample), tuple(dim for dim in dims if dim in tasks)
 
 
-def _named(dataset: Any, names: Iterable[str]) -> list[Any]:
-    found = []
-    known = [str(name) for name in dataset.variables]
+def _named(dataset: Any, names: Sequence[str]) -> list[Any]:
     for name in names:
         if name not in dataset.variables:
-            there = listed([str(v) for v in dataset.data_vars]) or "nothing"
-            raise ValueError(
-                f"there is no variable {name!r}{hint(str(name), known)}: the data has {there}."
-            )
-        found.append(dataset[name])
-    return found
+            near = hint(str(name), list(map(str, dataset.variables)))
+            there = listed(map(str, dataset.data_vars)) or "nothing"
+            raise ValueError(f"there is no variable {name!r}{near}: the data has {there}.")
+    return [dataset[name] for name in names]
 
 
 def _as_dataset(data: Any) -> Any:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._extras import need
 from ctfa.labelled._matching import keys, keys_like, positions_of, some
 from ctfa.labelled._tasks import Tasks
 
@@ -98,9 +99,9 @@ class Geometry:
     def rings(self) -> list[list[FloatArray]]:
         """Closed rings of each task, ``(k, 2)`` each: outer ones and holes of all its polygons."""
         found: list[list[FloatArray]] = [[] for _ in range(len(self))]
-        rings = self._rings
-        for owner, points in zip(rings.owner, rings.split(rings.points), strict=True):
-            found[owner].append(points)
+        points, starts, owners, _ = self._rings
+        for owner, start, end in zip(owners, starts, starts[1:], strict=False):
+            found[owner].append(points[start:end])
         return found
 
     def areas(self) -> FloatArray:
@@ -109,10 +110,17 @@ class Geometry:
         In degrees an edge is a straight line on the plate of longitude and latitude, as maps and
         the cells of grids have it; along one, ``sin(latitude)`` integrates exactly.
         """
-        if not self.is_geographic or not self._rings.owner.size:
+        points, starts, owners, is_outer = self._rings
+        if not self.is_geographic or not owners.size:
             return np.asarray(need("shapely", "A map").area(self.shapes))
-        areas = np.bincount(self._rings.owner, self._ring_areas(), minlength=len(self))
-        return np.asarray(areas, dtype=np.float64)
+        east, north = np.radians(points).T
+        half = np.diff(north) / 2
+        pieces = np.diff(east) * np.sin(north[:-1] + half) * np.sinc(half / np.pi)
+        pieces[starts[1:-1] - 1] = 0  # no edge leads from one ring to the next
+        sums = np.add.reduceat(np.append(pieces, 0.0), starts[:-1])
+        # A hole counts against the area around it.
+        inside = EARTH_RADIUS**2 * np.abs(sums) * np.where(is_outer, 1.0, -1.0)
+        return np.bincount(owners, inside, minlength=len(self)).astype(np.float64)
 
     def centres(self) -> FloatArray:
         """Centre of each task, ``(n_tasks, 2)``, east and north.
@@ -138,7 +146,8 @@ class Geometry:
         return np.asarray(mean)
 
     @cached_property
-    def _rings(self) -> _Rings:
+    def _rings(self) -> tuple[FloatArray, IntArray, IntArray, NDArray[np.bool_]]:
+        """Points of all rings, where each ring starts, whose it is, and whether it is no hole."""
         shapely = need("shapely", "A map")
         parts, of_task = shapely.get_parts(self.shapes, return_index=True)
         polygonal = shapely.get_type_id(parts) == _POLYGON
@@ -148,31 +157,10 @@ class Geometry:
         starts = np.searchsorted(of_ring, np.arange(len(rings) + 1))
         first = np.ones(len(rings), dtype=bool)  # of each polygon, the outer ring comes first
         first[1:] = of_part[1:] != of_part[:-1]
-        return _Rings(points, starts, of_task[of_part], first)
-
-    def _ring_areas(self) -> FloatArray:
-        """Area inside each ring on the sphere, negative for a hole."""
-        rings = self._rings
-        east, north = np.radians(rings.points).T
-        half = np.diff(north) / 2
-        pieces = np.diff(east) * np.sin(north[:-1] + half) * np.sinc(half / np.pi)
-        pieces[rings.starts[1:-1] - 1] = 0  # no edge leads from one ring to the next
-        sums = np.add.reduceat(np.append(pieces, 0.0), rings.starts[:-1])
-        return EARTH_RADIUS**2 * np.abs(sums) * np.where(rings.outer, 1.0, -1.0)
+        return points, starts, of_task[of_part], first
 
 
 _POLYGON = 3  # shapely's number for the type
-
-
-class _Rings(NamedTuple):
-    points: FloatArray
-    starts: IntArray
-    owner: IntArray
-    outer: NDArray[np.bool_]
-
-    def split(self, values: FloatArray) -> Iterator[FloatArray]:
-        for a, b in zip(self.starts[:-1], self.starts[1:], strict=True):
-            yield values[a:b]
 
 
 def _extent(shapely: Any, parts: Any, owner: IntArray, n_tasks: int) -> FloatArray:
@@ -237,7 +225,8 @@ def _rows(frame: Any, tasks: Tasks) -> tuple[str, IntArray]:
     if named in matched and (matched[named] >= 0).any():
         matched = {named: matched[named]}
     whole = {name: rows for name, rows in matched.items() if (rows >= 0).all()}
-    if not whole and len(frame) == len(wanted) == _counted(wanted) and _has_default_index(frame):
+    in_order = list(range(len(frame)))
+    if not whole and wanted == in_order and _has_default_index(frame):
         return "", np.arange(len(wanted))
     if not whole:
         raise ValueError(_no_polygon(frame, tasks, matched))
@@ -283,17 +272,10 @@ def _has_default_index(frame: Any) -> bool:
     return bool(plain and np.array_equal(index.to_numpy(), np.arange(len(index))))
 
 
-def _counted(wanted: Sequence[Hashable]) -> int:
-    """How many labels there are if they are 0, 1, 2, ... in order, else -1."""
-    return len(wanted) if list(wanted) == list(range(len(wanted))) else -1
-
-
 def _repeated(wanted: Sequence[Hashable], held: Sequence[Hashable]) -> list[Hashable]:
     """Wanted keys that are held more than once."""
-    counts: dict[Hashable, int] = {}
-    for k in held:
-        counts[k] = counts.get(k, 0) + 1
-    return [k for k in wanted if counts.get(k, 0) > 1]
+    counts = Counter(held)
+    return [k for k in wanted if counts[k] > 1]
 
 
 def _no_polygon(frame: Any, tasks: Tasks, matched: dict[str, IntArray]) -> str:

@@ -11,11 +11,11 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray
 from ctfa.labelled._arrays import Arrays, named_inputs
 from ctfa.labelled._baseline import Seasons
-from ctfa.labelled._extras import need
-from ctfa.labelled._plan import Plan
+from ctfa.labelled._gather import Plan
 from ctfa.labelled._words import row_labels, word
 from ctfa.report import (
     Given,
@@ -45,41 +45,38 @@ class Task(NamedTuple):
         return None if self.baseline is None else self.baseline.columns(arrays.samples)
 
 
-class Learned(NamedTuple):
-    """What came out."""
+def learn(
+    model: Any, task: Task, arrays: Arrays, look_closely: Callable[[], Arrays]
+) -> tuple[Arrays, Material]:
+    """Fit the model: what it was fitted to, with notes on it, and what it says of itself.
 
-    arrays: Arrays  # what was fitted, with notes on it
-    known: Material  # what the model says of itself
-
-
-def learn(model: Any, task: Task, arrays: Arrays, look_closely: Callable[[], Arrays]) -> Learned:
-    """Fit the model; ``look_closely`` gives the same tables once all their rows were looked at."""
+    ``look_closely`` gives the same tables once all their rows were looked at.
+    """
     with warnings.catch_warnings():
         # Noted with the name of the variable, of which an estimator knows the column.
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
         if not arrays.is_lazy:
-            found = _from_rows(model, task, arrays)
+            arrays, known = _from_rows(model, task, arrays)
         else:
-            found = _from_chunks(model, task, arrays, look_closely)
-    held_out = found.known.held_out
-    if task.baseline is None or held_out is None:
-        return found
-    named = replace(held_out, reference=task.baseline.reference)
-    return found._replace(known=replace(found.known, held_out=named))
+            arrays, known = _from_chunks(model, task, arrays, look_closely)
+    if task.baseline is not None and known.held_out is not None:
+        named = replace(known.held_out, reference=task.baseline.reference)
+        known = replace(known, held_out=named)
+    return arrays, known
 
 
-def _from_rows(model: Any, task: Task, arrays: Arrays) -> Learned:
+def _from_rows(model: Any, task: Task, arrays: Arrays) -> tuple[Arrays, Material]:
     inputs = named_inputs(arrays.X, task.plan)
     given = Given(inputs, _named(arrays), None, task.columns(arrays), task.weights, task.held_out)
     model.fit(given.X, given.Y, **given.options)
     if arrays.layout is not None:
         _name_slots(model, task.plan)
-    return Learned(arrays, complete(Material(model), given))
+    return arrays, complete(Material(model), given)
 
 
 def _from_chunks(
     model: Any, task: Task, arrays: Arrays, look_closely: Callable[[], Arrays]
-) -> Learned:
+) -> tuple[Arrays, Material]:
     """Sum all rows up in one pass; gather them where sums are not enough."""
     data = _collection(task, arrays)
     asked = _Asked.of(model, task, arrays)
@@ -104,7 +101,7 @@ def _from_chunks(
     notes = [*arrays.notes, SUMMED]
     if asked.unjudged:
         notes.append(f"nothing was held out: {asked.unjudged}")
-    return Learned(replace(arrays, notes=notes), known)
+    return replace(arrays, notes=notes), known
 
 
 class _Asked(NamedTuple):

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray
 from ctfa.labelled._coordinates import in_one_piece
-from ctfa.labelled._extras import need
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns

@@ -1,18 +1,21 @@
-"""Labels that mean the same task, whatever a file has made of them."""
+"""Labels that mean the same, whatever a file has made of them; data put in their order."""
 
 from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ctfa.core.types import IntArray
-from ctfa.labelled._coordinates import find_labels, longitudes
-from ctfa.labelled._extras import need
+from ctfa.core.libraries import need
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.labelled._coordinates import NEAR, SINGLE, find_labels, longitudes
 from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._units import on_units_of
+from ctfa.labelled._words import listed, word
 
 #: A whole number as text. One with leading zeros is a code and another label without them.
 _WHOLE = re.compile(r"-?(0|[1-9]\d*)(\.0+)?")
@@ -102,3 +105,202 @@ def some(labels: Iterable[Any], how_many: int = 3) -> str:
     """The first few of many labels, for a sentence."""
     words = [str(x.item() if isinstance(x, np.generic) else x) for x in labels]
     return ", ".join(words[:how_many]) + (", ..." if len(words) > how_many else "")
+
+
+def same_tasks(array: Any, tasks: Any) -> Any:
+    """An array on tasks that were fitted, in their order; they are found by their labels."""
+    return on_tasks(array, Template(tasks), tasks.dims)
+
+
+def tasks_first(values: Any, tasks: Any, what: str) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Numbers with tasks along the first axis, found by their labels, and the other dimensions.
+
+    None where these have no names, as those of a plain array.
+    """
+    if not hasattr(values, "dims"):
+        return np.asarray(in_order(values, tasks, what), dtype=np.float64), None
+    missing = [dim for dim in tasks.dims if dim not in values.dims]
+    if missing:
+        raise ValueError(f"{what} has no dimension {missing[0]!r}, on which the tasks lie.")
+    others = tuple(dim for dim in values.dims if dim not in tasks.dims)
+    ordered = same_tasks(values.rename(values.name or what), tasks)
+    array = np.asarray(ordered.transpose(*tasks.dims, *others).values, dtype=np.float64)
+    return tasks.gather(array), others
+
+
+def in_order(values: Any, tasks: Any, what: str) -> Any:
+    """Values of tasks in their order: by their labels, where these are given as in a series."""
+    index: Any = getattr(values, "index", None)
+    if not hasattr(values, "reindex") or type(index).__name__ == "RangeIndex":
+        return values
+    require_once(index, f"the index of {what}")
+    wanted = tasks.index
+    if index.nlevels == wanted.nlevels > 1 and set(index.names) == set(wanted.names):
+        index = index.reorder_levels(wanted.names)
+    places = find_labels(wanted, index, longitudes(wanted.names, tasks.coords.variables))
+    lacking = np.flatnonzero(places < 0)
+    if lacking.size:
+        raise ValueError(
+            f"{what} has no entry for {tasks.labels[lacking[0]]!r} (and {lacking.size - 1} more): "
+            f"label each by its task, or pass an array in the order of the tasks."
+        )
+    return values.iloc[places]
+
+
+class Template:
+    """The tasks of fit, for other data to be put in their order."""
+
+    def __init__(self, tasks: Any) -> None:
+        known = {*tasks.coords.variables, *tasks.coords.levels}
+        self.sizes = dict(zip(tasks.dims, tasks.shape, strict=True))
+        self.indexes = {dim: tasks.coords.index(dim) for dim in tasks.dims if dim in known}
+        self.coords = tasks.coords.variables
+
+
+def same_rows(
+    target: Any, slots: list[Any], sample: str, notes: list[str]
+) -> tuple[Any, list[Any]]:
+    """The rows that all have."""
+    xarray = need("xarray")
+    arrays = [target, *slots]
+    if any(sample not in array.indexes for array in arrays):
+        lengths = {array.sizes[sample] for array in arrays}
+        if len(lengths) > 1:
+            raise ValueError(
+                f"target and features have {listed(sorted(lengths))} rows along {sample!r}, which "
+                "has no labels to match them by."
+            )
+        return target, slots
+    if all(array.indexes[sample].equals(target.indexes[sample]) for array in slots):
+        return target, slots
+    others = [dim for array in arrays for dim in array.dims if dim != sample]
+    aligned = xarray.align(*arrays, join="inner", exclude=set(others))
+    n_common, n_rows = aligned[0].sizes[sample], target.sizes[sample]
+    if not n_common:
+        spans = "; ".join(
+            f"{array.name} from {word(array.indexes[sample][0])} to "
+            f"{word(array.indexes[sample][-1])}"
+            for array in (target, slots[0])
+        )
+        raise ValueError(f"target and features have no {sample} in common: {spans}.")
+    if n_common < n_rows:
+        notes.append(f"{n_rows - n_common:,} of {n_rows:,} rows have no features and are left out")
+    return aligned[0], list(aligned[1:])
+
+
+def require_once(index: Any, dim: str) -> None:
+    """Refuse labels that come twice."""
+    twice = index[index.duplicated()]
+    if len(twice):
+        raise ValueError(
+            f"{dim} has {len(twice):,} value{'s' * (len(twice) > 1)} more than once, the first "
+            f"{word(twice[0])}: every {dim} must come once. Drop or average the copies "
+            f"(ds.groupby({dim!r}).mean(), or drop_duplicates({dim!r}))."
+        )
+
+
+def require_apart(index: Any, is_longitude: bool) -> None:
+    """Refuse the same places twice, as files that were joined by unequal numbers leave them."""
+    if index.nlevels > 1 or index.dtype.kind != "f" or len(index) < 3:
+        return
+    values = np.sort(np.asarray(index, dtype=np.float64))
+    if not is_longitude and np.array_equal(values, np.rint(values)):
+        return  # whole numbers are not rounded: identifiers
+    gaps = np.diff(values)
+    same = gaps <= SINGLE * np.abs(values[1:])
+    pair: Any = None
+    if same.any() and gaps.max() > gaps[same].max() / NEAR:
+        first = int(np.argmax(same))
+        pair = values[first : first + 2]
+    elif is_longitude and (np.abs(values) <= 540.0).all():
+        turned = np.sort(values % 360.0)
+        again = turned[1:][np.diff(turned) <= SINGLE * 360.0]
+        if again.size > 1:  # both ends of a map of the globe may be there
+            off = np.abs((values - again[-1] + 180.0) % 360.0 - 180.0)
+            pair = values[np.argsort(off, kind="stable")[:2]]
+    if pair is not None:
+        name = index.name
+        raise ValueError(
+            f"{name} holds {word(pair[0])} and {word(pair[1])}, which are the same place: files "
+            f"were joined whose {name} differ by rounding or by a whole turn. Give one the {name} "
+            f"of the other before joining them (b.assign_coords({name}=a.{name})), or give fit the "
+            "arrays one by one."
+        )
+
+
+def on_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
+    """A feature on the tasks of the target, in their order."""
+    for dim in tasks:
+        if dim not in slot.dims:
+            continue
+        slot = on_units_of(slot, target, dim)
+        mine = target.indexes.get(dim)
+        places = places_along(slot, target, dim)
+        if places is None:
+            continue
+        missing = mine[places < 0]
+        if len(missing):
+            theirs = slot.indexes[dim]
+            raise ValueError(
+                f"{slot.name} lacks {len(missing):,} of {len(mine):,} values of {dim}, the first "
+                f"{word(missing[0])} (it has {word(theirs[0])}, ...): the two must name the same."
+            )
+        # Labels of its own may differ by rounding, and would not be joined with those of others.
+        own = [name for name, coord in slot.coords.items() if dim in coord.dims]
+        slot = slot.isel({dim: places}).drop_vars(own)
+    return slot
+
+
+def known_places(
+    slots: Sequence[Any], target: Template, tasks: Sequence[str]
+) -> dict[str, IntArray]:
+    """Positions along each dimension of the tasks that every feature has; none is an error.
+
+    Where a feature has other tasks too it is of another place in part, which is said.
+    """
+    there = {dim: np.ones(size, dtype=bool) for dim, size in target.sizes.items()}
+    for slot in slots:
+        for dim in tasks:
+            places = places_along(slot, target, dim)
+            if places is None:
+                continue
+            found = places >= 0
+            n_others = slot.sizes[dim] - int(found.sum())
+            if not found.any():
+                first, given = target.indexes[dim][0], slot.indexes[dim][0]
+                raise ValueError(
+                    f"{slot.name} lacks all of the {found.size:,} values of {dim} that were fitted "
+                    f"({word(first)}, ...; it has {word(given)}, ...): the two must name the same."
+                )
+            if n_others and not found.all() and slot is slots[0]:
+                warnings.warn(
+                    f"{slot.name} has {found.sum():,} of the {found.size:,} values of {dim} that "
+                    f"were fitted, and {n_others:,} others, for which there is no model: predicted "
+                    f"are the {found.sum():,}.",
+                    UserWarning,
+                    stacklevel=5,
+                )
+            there[dim] &= found
+            if not there[dim].any():
+                raise ValueError(
+                    f"no {dim} is in all features: {slot.name} has none of those that the features "
+                    f"before it have (it has {word(slot.indexes[dim][0])}, ...). Give all features "
+                    "of the same places."
+                )
+    return {dim: np.flatnonzero(flags) for dim, flags in there.items()}
+
+
+def places_along(slot: Any, target: Any, dim: str) -> IntArray | None:
+    """Where a feature has each label of the target, -1 where not; None where they are the same."""
+    theirs, mine = slot.indexes.get(dim), target.indexes.get(dim)
+    if theirs is None or mine is None:
+        if slot.sizes[dim] != target.sizes[dim]:
+            raise ValueError(
+                f"{slot.name} has {slot.sizes[dim]:,} values along {dim!r} and "
+                f"{target.sizes[dim]:,} are needed."
+            )
+        return None
+    if theirs.equals(mine):
+        return None
+    require_once(theirs, dim)
+    return find_labels(mine, theirs, longitudes(mine.names, slot.coords, target.coords))

@@ -11,17 +11,16 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.labelled import _form, _maps
-from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._baseline import Seasons
-from ctfa.labelled._extras import need
 from ctfa.labelled._form import DataForm
-from ctfa.labelled._gather import gather_features, require_known
+from ctfa.labelled._gather import Plan, gather_features, require_known
 from ctfa.labelled._geometry import Geometry
-from ctfa.labelled._plan import Plan
+from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._summary import summarise
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns
@@ -81,9 +80,8 @@ class LabelledFit:
         }
         if self.tasks.n_masked:
             attrs["masked"] = f"{NO_REGION}: no data"
-        return self._on_tasks(
-            self.estimator.labels_.astype(np.int64), self.tasks.group, attrs, NO_REGION
-        )
+        labels = self.estimator.labels_.astype(np.int64)
+        return _form.array(self.form, self.tasks, labels, self.tasks.group, attrs, NO_REGION)
 
     @property
     def coef(self) -> Any:
@@ -182,13 +180,12 @@ class LabelledFit:
             mean = np.where(count > 0.0, total / count, np.nan)
         if others is None:
             return mean
-        xarray = need("xarray")
         coords = {self.tasks.group: np.arange(self.n_regions)} | {
             name: coord
             for name, coord in values.coords.items()
             if not set(coord.dims) & set(self.tasks.dims)
         }
-        return xarray.DataArray(
+        return need("xarray").DataArray(
             mean,
             dims=(self.tasks.group, *others),
             coords=coords,
@@ -203,10 +200,8 @@ class LabelledFit:
         region = self.tasks.group
         others = [dim for dim in values.dims if dim != region]
         array = np.asarray(values.transpose(region, *others).values, dtype=np.float64)
-        spread = self.tasks.spread(array[self.estimator.labels_], np.nan)
-        xarray = need("xarray")
-        built = xarray.DataArray(
-            spread,
+        built = need("xarray").DataArray(
+            self.tasks.spread(array[self.estimator.labels_], np.nan),
             dims=(*self.tasks.dims, *others),
             coords=self.tasks.coords.to_xarray(),
             name=values.name,
@@ -335,11 +330,12 @@ class LabelledFit:
             columns = np.asarray(columns, dtype=np.float64)
         n_rows = blocks[0].shape[0]
         slots = [np.asarray(block, dtype=np.float64).reshape(n_rows, -1) for block in blocks]
-        if there.shape != self.tasks.shape:
-            slots = [
-                values if slot.shared else self._among_all(values, there, chosen)
-                for values, slot in zip(slots, self.plan.slots, strict=True)
-            ]
+        if there.shape != self.tasks.shape:  # in a table of all tasks, NaN for the others
+            for number, slot in enumerate(self.plan.slots):
+                if not slot.shared:
+                    among_all = np.full((n_rows, int(np.prod(self.tasks.shape))), np.nan)
+                    among_all[:, self.tasks.kept[chosen]] = slots[number][:, there.kept]
+                    slots[number] = among_all
         whole = np.full((n_rows, int(np.prod(there.shape))), np.nan)
         X, layout = table(slots, self.plan, self.tasks)
         rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
@@ -359,32 +355,15 @@ class LabelledFit:
         predicted = np.asarray(self.estimator.predict(inputs, **options))
         return predicted.reshape(-1, self.tasks.n_tasks)
 
-    def _among_all(self, values: FloatArray, there: Tasks, chosen: IntArray) -> FloatArray:
-        """A feature of some tasks where it stands in a table of all; NaN for the others."""
-        whole = np.full((values.shape[0], int(np.prod(self.tasks.shape))), np.nan)
-        whole[:, self.tasks.kept[chosen]] = values[:, there.kept]
-        return whole
-
     def _tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Numbers with tasks along the first axis, and the names of the other dimensions."""
-        if not hasattr(values, "dims"):
-            array = np.asarray(in_order(values, self.tasks, "values"), dtype=np.float64)
-            if array.shape[:1] != (self.tasks.n_tasks,):
-                raise ValueError(
-                    f"values has shape {array.shape}: give one for each of the "
-                    f"{self.tasks.n_tasks:,} tasks along the first axis."
-                )
-            return array, None
-        missing = [dim for dim in self.tasks.dims if dim not in values.dims]
-        if missing:
-            raise ValueError(f"values has no dimension {missing[0]!r}, on which the tasks lie.")
-        others = tuple(dim for dim in values.dims if dim not in self.tasks.dims)
-        ordered = same_tasks(values.rename(values.name or "values"), self.tasks)
-        array = np.asarray(ordered.transpose(*self.tasks.dims, *others).values, dtype=np.float64)
-        return self.tasks.gather(array), others
-
-    def _on_tasks(self, values: AnyArray, name: str, attrs: dict[str, Any], fill: Any) -> Any:
-        return _form.array(self.form, self.tasks, values, name, attrs, fill)
+        array, others = tasks_first(values, self.tasks, "values")
+        if array.shape[:1] != (self.tasks.n_tasks,):
+            raise ValueError(
+                f"values has shape {array.shape}: give one for each of the "
+                f"{self.tasks.n_tasks:,} tasks along the first axis."
+            )
+        return array, others
 
     def _coefficients(self, which: str) -> Any:
         found = self.coefficients

@@ -7,16 +7,16 @@ observation of a task, with rows of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections import is_dask
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._extras import need
-from ctfa.labelled._tasks import EAST, NORTH
+from ctfa.labelled._coordinates import EAST, NORTH
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 
 #: More places in a grid than this for each that is there: they are no grid.
@@ -59,10 +59,9 @@ def as_pandas(data: Any) -> Any:
         )
     if library_of(data) == "pandas":
         return _with_levels(data)
-    pandas = need("pandas")
     if hasattr(data, "collect"):  # a lazy frame
         data = data.collect()
-    frame = pandas.DataFrame({name: data[name].to_numpy() for name in data.columns})
+    frame = need("pandas").DataFrame({name: data[name].to_numpy() for name in data.columns})
     for name, dtype in data.schema.items():  # in numpy a time has no zone, and is Greenwich's
         zone = getattr(dtype, "time_zone", None)
         if zone is not None:
@@ -98,23 +97,40 @@ def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) ->
     require_rows(frame)
     if getattr(frame.columns, "nlevels", 1) > 1:
         return _pairs(frame, target, features, sample, task)
-    _require_unique_columns(frame)
-    tasks = [task] if isinstance(task, str) else [] if task is None else list(task)
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"column {twice[0]} is there twice: name each once.")
+    tasks = names_of(task, ())
     if tasks:
         return _long(frame, target, features, sample, tasks)
     return _wide(frame, target, features, sample)
 
 
-def column(frame: Any, name: Any) -> FloatArray:
-    """A column as numbers, NaN where there is none."""
+def names_of(given: Any, default: Iterable[Any]) -> list[Any]:
+    """Names of columns, as one or as many; those by default where none are given."""
+    return [given] if isinstance(given, str) else list(default if given is None else given)
+
+
+def numeric_columns(frame: Any, others: Container[Any]) -> Iterator[Any]:
+    """Names of the columns of numbers that are not among others."""
+    is_numeric = need("pandas").api.types.is_numeric_dtype
+    yield from (name for name in frame.columns if name not in others and is_numeric(frame[name]))
+
+
+def require_column(frame: Any, name: Any) -> None:
+    """Refuse a name that no column has."""
     if name not in frame.columns:
         known = list(map(str, frame.columns))
         raise ValueError(
             f"there is no column {name!r}{hint(str(name), known)}: the table has {listed(known)}."
         )
+
+
+def column(frame: Any, name: Any) -> FloatArray:
+    """A column as numbers, NaN where there is none."""
+    require_column(frame, name)
     values = frame[name]
-    pandas = need("pandas")
-    if not pandas.api.types.is_numeric_dtype(values.dtype):
+    if not need("pandas").api.types.is_numeric_dtype(values.dtype):
         raise ValueError(
             f"{name} holds {_example(values)}, which is no number: leave {name} out, or turn it "
             "into numbers first (pandas.to_numeric)."
@@ -125,16 +141,14 @@ def column(frame: Any, name: Any) -> FloatArray:
 
 def _example(values: Any) -> str:
     """The first value of a column that is no number."""
-    pandas = need("pandas")
     if values.dtype.kind in "Mm":
         return f"{values.dtype} values"
-    numbers = pandas.to_numeric(values.astype(str), errors="coerce")
+    numbers = need("pandas").to_numeric(values.astype(str), errors="coerce")
     wrong = values[numbers.isna() & values.notna()]
     return repr(wrong.iloc[0]) if len(wrong) else f"{values.dtype} values"
 
 
 def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str]) -> Table:
-    xarray = need("xarray")
     if not isinstance(target, str):
         raise ValueError(
             f"target is {kind_of(target)}: with a task column, name the one column to predict."
@@ -144,18 +158,9 @@ def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str])
             f"say which column says when each row was (sample='time'): {' and '.join(tasks)} say "
             "where."
         )
-    if features is None:
-        fixed = {target, sample, *tasks, _geometry_name(frame)}
-        pandas = need("pandas")
-        numeric = pandas.api.types.is_numeric_dtype
-        features = [
-            name
-            for name in frame.columns
-            if name not in fixed
-            and numeric(frame[name].dtype)
-            and str(name).lower() not in (*EAST, *NORTH)
-        ]
-    names = [features] if isinstance(features, str) else list(features)
+    places = {name for name in frame.columns if _is_place(name)}
+    fixed = {target, sample, *tasks, _geometry_name(frame), *places}
+    names = names_of(features, numeric_columns(frame, fixed))
     dims = [sample, *tasks]
     indexes, codes = _codes(frame, dims, sort_from=len(tasks) > 1)
     _require_once(frame, dims)
@@ -167,18 +172,15 @@ def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str])
     if len(tasks) == 1:
         coords |= _places_of(frame, tasks[0], codes[1], shape[1])
         geometry = _geometry_of(frame, indexes[1], codes[1])
-    dataset = xarray.Dataset(held, coords=coords)
+    dataset = need("xarray").Dataset(held, coords=coords)
     return Table(dataset, target, list(map(str, names)), sample, tuple(tasks), "long", geometry)
 
 
 def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Table:
-    xarray = need("xarray")
-    targets = [target] if isinstance(target, str) else list(target or [])
+    targets = names_of(target, ())
     if not targets:
         raise ValueError("name the columns to predict (target=[...]), or the task column.")
-    if features is None:
-        features = [n for n in frame.columns if n not in targets and n != sample]
-    names = [features] if isinstance(features, str) else list(features)
+    names = names_of(features, (n for n in frame.columns if n not in targets and n != sample))
     both = [name for name in names if name in targets]
     if both:
         raise ValueError(f"{listed(both)} is a target and a feature too: leave it out of one.")
@@ -186,21 +188,18 @@ def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Table:
     values = np.column_stack([column(frame, name) for name in targets])
     held: dict[str, Any] = {_free("value", names): ((dim, TASK), values)}
     held |= {str(name): ((dim,), column(frame, name)) for name in names}
-    dataset = xarray.Dataset(held, coords={dim: index, TASK: targets})
+    dataset = need("xarray").Dataset(held, coords={dim: index, TASK: targets})
     return Table(dataset, next(iter(held)), list(map(str, names)), dim, (TASK,), "wide")
 
 
 def _pairs(frame: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:
-    xarray = need("xarray")
     if frame.columns.nlevels != 2:
         raise ValueError(
             f"the table's columns have {frame.columns.nlevels} levels: two are read, (variable, "
             "task)."
         )
     variables = list(dict.fromkeys(frame.columns.get_level_values(0)))
-    if features is None:
-        features = [name for name in variables if name != target]
-    names = [features] if isinstance(features, str) else list(features)
+    names = names_of(features, (name for name in variables if name != target))
     dim_task = task if isinstance(task, str) else frame.columns.names[1] or TASK
     index, dim = _rows(frame, sample)
     for name in [target, *names]:
@@ -213,13 +212,10 @@ def _pairs(frame: Any, target: Any, features: Any, sample: Any, task: Any) -> Ta
     held = {}
     for name in [target, *names]:
         part = frame[name]
-        lacking = [label for label in tasks if label not in part.columns]
-        table = [
-            np.full(len(frame), np.nan) if label in lacking else column(part, label)
-            for label in tasks
-        ]
+        lacking = np.full(len(frame), np.nan)
+        table = [column(part, label) if label in part.columns else lacking for label in tasks]
         held[str(name)] = ((dim, dim_task), np.column_stack(table))
-    dataset = xarray.Dataset(held, coords={dim: index, dim_task: tasks})
+    dataset = need("xarray").Dataset(held, coords={dim: index, dim_task: tasks})
     return Table(dataset, str(target), list(map(str, names)), dim, (dim_task,), "pairs")
 
 
@@ -239,11 +235,7 @@ def _codes(frame: Any, dims: list[str], *, sort_from: bool) -> tuple[list[Any], 
     pandas = need("pandas")
     indexes, codes = [], []
     for number, dim in enumerate(dims):
-        if dim not in frame.columns:
-            known = list(map(str, frame.columns))
-            raise ValueError(
-                f"there is no column {dim!r}{hint(str(dim), known)}: the table has {listed(known)}."
-            )
+        require_column(frame, dim)
         require_filled(frame[dim], dim)
         code, labels = pandas.factorize(frame[dim], sort=number == 0 or sort_from)
         indexes.append(pandas.Index(labels))
@@ -271,36 +263,29 @@ def _require_dense(shape: tuple[int, ...], n_rows: int, dims: list[str]) -> None
         )
 
 
-def _require_unique_columns(frame: Any) -> None:
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"column {twice[0]} is there twice: name each once.")
-
-
 def _rows(frame: Any, sample: Any) -> tuple[Any, str]:
     """Labels of the rows of a wide table, and what they are called."""
     if sample is None:
         named = frame.index.name is not None or type(frame.index).__name__ != "RangeIndex"
         return frame.index, str(frame.index.name or SAMPLE) if named else SAMPLE
-    if sample in frame.columns:
-        pandas = need("pandas")
-        values = frame[sample]
-        if getattr(frame.columns, "nlevels", 1) > 1:
-            values = values.iloc[:, 0]
-        return pandas.Index(values.to_numpy()), str(sample)
-    if frame.index.name == sample:
+    if sample not in frame.columns and frame.index.name == sample:
         return frame.index, str(sample)
-    known = list(map(str, frame.columns))
-    raise ValueError(
-        f"there is no column {sample!r}{hint(str(sample), known)}: the table has {listed(known)}."
-    )
+    require_column(frame, sample)
+    values = frame[sample]
+    if getattr(frame.columns, "nlevels", 1) > 1:
+        values = values.iloc[:, 0]
+    return need("pandas").Index(values.to_numpy()), str(sample)
+
+
+def _is_place(name: Any) -> bool:
+    return str(name).lower() in (*EAST, *NORTH)
 
 
 def _places_of(frame: Any, task: str, code: IntArray, n_tasks: int) -> dict[str, Any]:
     """Longitude and latitude columns, where every task has one value."""
     found = {}
     for name in frame.columns:
-        if str(name).lower() not in (*EAST, *NORTH) or name == task:
+        if not _is_place(name) or name == task:
             continue
         try:
             values = column(frame, name)

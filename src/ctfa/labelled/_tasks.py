@@ -10,18 +10,21 @@ from typing import Any
 import numpy as np
 
 from ctfa._names import visible
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._coordinates import Coordinates, is_longitude, tolerance
-from ctfa.labelled._extras import need
+from ctfa.labelled._coordinates import (
+    DEGREES,
+    EAST,
+    LONGITUDES,
+    NORTH,
+    Coordinates,
+    is_longitude,
+    tolerance,
+)
 from ctfa.labelled._units import Conversion, conversion, spelled
 from ctfa.labelled._words import listed, word
 
-#: Names by which coordinates say where something lies, east and north.
-EAST = ("lon", "longitude", "long", "x", "easting", "rlon")
-NORTH = ("lat", "latitude", "y", "northing", "rlat")
-#: Those of them that are degrees on the globe.
-DEGREES = ("lon", "longitude", "long", "lat", "latitude")
-#: How units begin that say so whatever the name is.
+#: How units begin that are degrees on the globe, whatever the name is.
 ON_GLOBE = ("degrees_e", "degrees_n", "degree_e", "degree_n")
 #: Degrees below this are none: what steps leave that were added up.
 ZERO = 1e-9
@@ -108,9 +111,10 @@ class Tasks:
         if len(words) == 1:
             return words[0]
         parts = self.parts
-        kinds = [_side(part) if self.units(part) in ("", "degree") else "" for part in parts]
-        if sorted(kinds) == ["east", "north"]:
-            north = kinds.index("north")
+        in_degrees = all(self.units(part) in ("", "degree") for part in parts)
+        is_east = [part.lower() in LONGITUDES for part in parts if part.lower() in DEGREES]
+        if in_degrees and sorted(is_east) == [False, True] and len(parts) == 2:
+            north = is_east.index(False)
             pairs = zip(words[north], words[1 - north], strict=True)
             return [" ".join(map(_degrees, pair, ("NS", "EW"))) for pair in pairs]
         return [
@@ -269,13 +273,6 @@ class Tasks:
         if self.is_geographic:
             off = np.minimum(off, np.abs(360.0 - off))
         return self.names[int(np.argmin((off**2).sum(axis=1)))]
-
-
-def _side(name: str) -> str:
-    """Which coordinate of the globe a name means."""
-    if name.lower() not in DEGREES:
-        return ""
-    return "east" if name.lower() in EAST else "north"
 
 
 def _degrees(word: str, sides: str) -> str:

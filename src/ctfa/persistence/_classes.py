@@ -44,8 +44,8 @@ OURS = {
     "Nearest": "ctfa.estimators.pooled_groups:Nearest",
     # A layer above: named here, imported only when a file holds one.
     "LabelledFit": "ctfa.labelled._result:LabelledFit",
-    "Plan": "ctfa.labelled._plan:Plan",
-    "Slot": "ctfa.labelled._plan:Slot",
+    "Plan": "ctfa.labelled._gather:Plan",
+    "Slot": "ctfa.labelled._gather:Slot",
     "Tasks": "ctfa.labelled._tasks:Tasks",
     "Coordinates": "ctfa.labelled._coordinates:Coordinates",
     "Coordinate": "ctfa.labelled._coordinates:Coordinate",
