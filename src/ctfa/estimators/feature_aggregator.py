@@ -33,6 +33,7 @@ from ctfa.estimators.merging import (
     settle,
     settle_history,
 )
+from ctfa.estimators.saved import Saved, fields
 
 #: What is given of every piece of rows.
 ARGUMENTS = ("X", "y", "sample_weight")
@@ -40,7 +41,7 @@ ARGUMENTS = ("X", "y", "sample_weight")
 RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
 
 
-class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Average groups of features whose coefficients need not differ (Phase II).
 
     Columns are averaged in the units they come in: put a ``StandardScaler`` in front where units
@@ -96,6 +97,17 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
     >>> FeatureAggregator().fit(X, y).get_feature_names_out()
     array(['mean(x0, x1, x2)', 'x3'], dtype=object)
     """
+
+    _saved = Saved._saved | fields(
+        "cv_curve_",
+        "history_",
+        "labels_",
+        "loss_interval_",
+        "max_loss_",
+        "n_groups_",
+        "partition_",
+        sums="_sums",
+    )
 
     def __init__(
         self,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,9 +25,7 @@ from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
 from ctfa.core.types import FloatArray
 from ctfa.estimators.anomalies import Anomalies
-from ctfa.estimators.evidence import EvidenceMixin
 from ctfa.estimators.feature_aggregator import FeatureAggregator
-from ctfa.estimators.fitted_targets import FittedTargets
 from ctfa.estimators.group_models import (
     fit_features,
     fit_regressors,
@@ -34,10 +33,13 @@ from ctfa.estimators.group_models import (
     keep_features,
     reduced,
 )
+from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.heads import fit_singles
-from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary, Terms
+from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.regressor_data import RegressorData
+from ctfa.estimators.saved import fields
 from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.view import FittedGroups
 
 
 class ReducedTask(NamedTuple):
@@ -47,15 +49,7 @@ class ReducedTask(NamedTuple):
     features: Any  # (n, d): means of groups of features
 
 
-class CTFARegressor(
-    RegressorData,
-    StreamingTargets,
-    FittedTargets,
-    EvidenceMixin,
-    MultiOutputMixin,  # type: ignore[misc]
-    RegressorMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
     """Aggregate targets, then features for each group, then fit one regressor a group.
 
     Every original target is predicted by its group's regressor.
@@ -119,9 +113,10 @@ class CTFARegressor(
     """
 
     _defaults: ClassVar[dict[str, type]] = {
-        **FittedTargets._defaults,
+        **TargetsRegressor._defaults,
         "features": FeatureAggregator,
     }
+    _saved = TargetsRegressor._saved | fields(input_baseline="_input_lines")
 
     def __init__(
         self,
@@ -347,24 +342,25 @@ class CTFARegressor(
             merges = [MergeSummary.of(merge) for merge in risk.along(aggregator.history_)]
             gain = risk.gain_over_single(aggregator.partition_)
             self.trust_ = risk.trust(aggregator.partition_)
-        self._evidence = MergeEvidence(
-            aggregator.history_,
-            aggregator.partition_,
-            targets.names,
-            merges,
-            gain,
-            aggregator.signs_,
-            Terms(
-                aggregator.criterion,
-                aggregator.scan,
-                aggregator.max_loss_,
-                aggregator.guard is not None,
-                aggregator.scale == "standard",
-                bool(np.isnan(targets.values).any()),
-                chosen=aggregator.cv_curve_ is not None,
-            ),
-        )
+        gappy = bool(np.isnan(targets.values).any())
+        self._evidence = MergeEvidence.of(aggregator, targets.names, merges, gain, gappy=gappy)
         return aggregator
+
+    def __ctfa_view__(self) -> FittedGroups:
+        """What is shown of the fitted model."""
+        return replace(
+            super().__ctfa_view__(),
+            trust=np.asarray(self.trust_),
+            parts={"single_models": self._singles},
+            learned_from=self._learned_from,
+        )
+
+    def _learned_from(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> tuple[FloatArray, FloatArray]:
+        """Inputs, and the mean of each group."""
+        inputs = self._residual(sample.inputs, sample.baseline)
+        return inputs, self.targets_._mean(targets.values, sample.baseline)
 
     def _single_task(self) -> CTFARegressor:
         """The same regressor for each target by itself, not fitted."""

@@ -21,16 +21,20 @@ from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
 from ctfa.core.cut import PREFERRED, CutCurve
 from ctfa.core.history import Ledger
 from ctfa.core.scans import SCANS
+from ctfa.core.types import FloatArray
 from ctfa.estimators.anomalies import Anomalies
+from ctfa.estimators.merge_evidence import MergeEvidence
 from ctfa.estimators.merging import group_names, settle, settle_chosen, settle_history
+from ctfa.estimators.saved import Saved, fields
 from ctfa.estimators.target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa.estimators.target_units import TargetUnits
+from ctfa.estimators.view import FittedGroups
 
 #: What missing values need.
 PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
 
 
-class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: ignore[misc]
+class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters
@@ -114,6 +118,26 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
     >>> TargetAggregator().fit(X, Y).labels_
     array([0, 0, 1])
     """
+
+    _saved = Saved._saved | fields(
+        "baseline_means_",
+        "baseline_slopes_",
+        "cv_curve_",
+        "history_",
+        "labels_",
+        "loss_interval_",
+        "max_loss_",
+        "n_groups_",
+        "offsets_",
+        "partition_",
+        "scales_",
+        "signs_",
+        "target_names_in_",
+        "target_weight_",
+        column_labels="_labels",
+        names="_names",
+        sums="_sums",
+    )
 
     def __init__(
         self,
@@ -233,6 +257,22 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         signed = zip(self._names, self.signs_, strict=True)
         names = [f"-{name}" if sign < 0.0 else name for name, sign in signed]
         return group_names(self.partition_, names)
+
+    def __ctfa_view__(self) -> FittedGroups:
+        """What is shown of the groups."""
+        names = tuple(map(str, self._names))
+        return FittedGroups(
+            self,
+            self,
+            names,
+            lambda: MergeEvidence.of(self, names, []),
+            in_units=self._in_units,
+        )
+
+    def _in_units(self, y: Any, baseline: Any = None) -> tuple[FloatArray, FloatArray]:
+        """Targets of other rows as they were merged, and the means of their groups."""
+        values = self._read_again(y).values
+        return self._to_units(values, baseline), self._mean(values, baseline)
 
     def _fit_sample(
         self,

@@ -40,7 +40,7 @@ OURS = {
     "SingleModels": "ctfa.estimators.heads:SingleModels",
     "OwnModels": "ctfa.estimators.own_models:OwnModels",
     "OwnSteps": "ctfa.estimators.own_models:OwnSteps",
-    "PooledEvidence": "ctfa.estimators.pooled_evidence:PooledEvidence",
+    "PooledEvidence": "ctfa.estimators.merge_evidence:PooledEvidence",
     "Nearest": "ctfa.estimators.pooled_groups:Nearest",
     # A layer above: named here, imported only when a file holds one.
     "LabelledFit": "ctfa.labelled._result:LabelledFit",
