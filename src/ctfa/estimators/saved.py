@@ -35,6 +35,9 @@ class Saved:
     @classmethod
     def __ctfa_restored__(cls, state: Mapping[str, Any]) -> Self:
         """An estimator with these parameters and fields; its constructor is not called."""
+        for name in state:
+            if name not in cls._saved and name not in cls._get_param_names():
+                raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
         made = object.__new__(cls)
         vars(made).update({cls._saved.get(name, name): value for name, value in state.items()})
         return made

@@ -11,7 +11,7 @@ import importlib
 from functools import cache
 from typing import Any
 
-from ctfa.persistence._errors import damaged, shown
+from ctfa.persistence._codec import damaged, shown
 
 #: Classes of ctfa, by the name that files call them: it stays when a class moves.
 OURS = {

@@ -17,15 +17,22 @@ import sklearn
 
 from ctfa._whole_file import write_whole
 from ctfa.persistence._classes import name_of
-from ctfa.persistence._codec import Kind, Reader, Writer
-from ctfa.persistence._errors import TOP, PersistenceError, damaged, described, shown
-from ctfa.persistence._numbers import NUMBERS
+from ctfa.persistence._codec import (
+    TOP,
+    Kind,
+    PersistenceError,
+    Reader,
+    ShelfReader,
+    Writer,
+    damaged,
+    described,
+    shown,
+)
 from ctfa.persistence._objects import OBJECTS, SAVED_WITH
-from ctfa.persistence._plain import PLAIN
-from ctfa.persistence._shelf import ShelfReader
 from ctfa.persistence._trial import try_out
+from ctfa.persistence._values import NUMBERS, PLAIN
 
-SCHEMA = 1
+SCHEMA = 2
 TREE, ARRAYS = "model.json", "arrays.npz"
 #: What a file may unpack to, unless more is asked for: so much, or where it is large so many times
 #: its own size, but never more than the last. A model of 29,934 groups takes 36 times its file.
@@ -191,7 +198,7 @@ def _read(stream: IO[bytes], size: int, room: _Room) -> Any:
             raise damaged(f"{ARRAYS} holds members that ctfa does not write")
         shelf = ShelfReader([_unpacked(file, name) for name in wanted])
     del arrays
-    model = Reader(_BY_TAG, shelf).read(tree["model"], TOP)
+    model = Reader(_BY_TAG, shelf, tree["schema"]).read(tree["model"], TOP)
     if name_of(type(model)) is None or isinstance(model, tuple):
         raise damaged("it holds no model")
     del tree

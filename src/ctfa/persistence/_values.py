@@ -1,8 +1,10 @@
-"""Values of numpy, scipy and pandas: arrays, scalars, sparse matrices, column labels."""
+"""Values of Python, numpy, scipy and pandas: how each is written in a file, and read."""
 
 from __future__ import annotations
 
+import datetime
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -11,10 +13,182 @@ from scipy import sparse
 from scipy.interpolate import BSpline
 
 from ctfa.core.libraries import imported
-from ctfa.persistence._codec import Kind, Reader, Writer
-from ctfa.persistence._errors import Place, damaged, named, refused, shown
-from ctfa.persistence._plain import require_apart
-from ctfa.persistence._shelf import LONGEST_ENTRY, is_storable
+from ctfa.persistence._codec import (
+    LONGEST_ENTRY,
+    SCALARS,
+    Kind,
+    Place,
+    Reader,
+    Writer,
+    damaged,
+    is_storable,
+    named,
+    refused,
+    shown,
+)
+
+#: How many keys may have one hash: -1 and -2 have, others hardly ever.
+SAME_HASH = 32
+#: What may be in a set, or name an entry of a dictionary.
+SIMPLE = SCALARS | {complex, bytes, datetime.date, datetime.datetime}
+
+
+def is_simple(value: Any) -> bool:
+    """Whether a value can be a key: a plain one, or a tuple of those."""
+    if type(value) is tuple:
+        return all(map(is_simple, value))
+    return type(value) in SIMPLE or type(value).__module__ == "numpy"
+
+
+def require_keys(keys: Sequence[Any], where: Place) -> Sequence[Any]:
+    """Refuse what no dictionary of ours has as keys, or what would make looking them up endless."""
+    if not all(map(is_simple, keys)):
+        raise damaged(f"{named(where)} has a key that is no plain value")
+    require_apart(keys, where)
+    return keys
+
+
+def require_apart(keys: Iterable[Any], where: Place) -> None:
+    """Refuse many different keys of one hash: each would be compared with all before it.
+
+    Python gives a whole number, and a tuple of them, the same hash in every process, so a file can
+    choose a hundred thousand of one.
+    """
+    by_hash: dict[int, list[Any]] = {}
+    for key in keys:
+        alike = by_hash.setdefault(hash(key), [])
+        if key not in alike:
+            alike.append(key)
+        if len(alike) > SAME_HASH:
+            raise damaged(f"{named(where)} has keys that are too alike to be told apart")
+
+
+def _exactly(kind: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) is kind
+
+
+def _write_dict(writer: Writer, value: dict[Any, Any], where: Place) -> Any:
+    pairs = []
+    for key, entry in value.items():
+        if not is_simple(key):
+            raise refused(key, where, part="a key of ")
+        place = (where, (key,))
+        pairs.append([writer.write(key, place), writer.write(entry, place)])
+    return pairs
+
+
+def _read_dict(reader: Reader, node: Any, where: Place) -> Any:
+    found = {}
+    names = require_keys([reader.read(key, (where, at)) for at, (key, _) in enumerate(node)], where)
+    for name, (_, entry) in zip(names, node, strict=True):
+        found[name] = reader.read(entry, (where, (name,)))
+    return found
+
+
+def _read_set(reader: Reader, node: Any, where: Place) -> set[Any]:
+    return set(require_keys(list(reader.read_all(node, where)), where))
+
+
+def _write_set(writer: Writer, value: Any, where: Place) -> Any:
+    wrong = [entry for entry in value if not is_simple(entry)]
+    if wrong:
+        raise refused(wrong[0], where, part="an entry of ")
+    # Sets have no order: sorted, so that the same set gives the same file.
+    ordered = sorted(value, key=lambda entry: (type(entry).__name__, repr(entry)))
+    return writer.write_all(ordered, where)
+
+
+def _read_range(reader: Reader, node: Any, where: Place) -> range:
+    found = range(*reader.read_all(node, where))
+    reader.mean(len(found), where)
+    return found
+
+
+def _write_bounds(writer: Writer, value: slice | range, where: Place) -> Any:
+    return writer.write_all((value.start, value.stop, value.step), where)
+
+
+def _fits_datetime(value: Any) -> bool:
+    # A zone by name is not written by isoformat.
+    return type(value) is datetime.datetime and (
+        value.tzinfo is None or type(value.tzinfo) is datetime.timezone
+    )
+
+
+def _read_datetime(reader: Reader, node: Any, where: Place) -> Any:
+    text, fold = node
+    return datetime.datetime.fromisoformat(text).replace(fold=fold)
+
+
+def _scalar(tag: str, read: Callable[[Reader, Any, Place], Any]) -> Kind:
+    """A scalar that JSON has no form for; what writes values has its own rule for these."""
+    return Kind(tag, lambda value: False, lambda w, value, at: None, read)
+
+
+def _read_float(reader: Reader, node: Any, where: Place) -> float:
+    if node not in ("nan", "inf", "-inf"):
+        raise damaged(f"{named(where)} is no number")
+    return float(node)
+
+
+PLAIN = (
+    _scalar("int", lambda r, node, at: int(node, 16)),
+    _scalar("float", _read_float),
+    _scalar("text", lambda r, node, at: bytes.fromhex(node).decode("utf-8", "surrogatepass")),
+    Kind(
+        "complex",
+        _exactly(complex),
+        lambda w, value, at: w.write_all((value.real, value.imag), at),
+        lambda r, node, at: complex(*r.read_all(node, at)),
+    ),
+    Kind(
+        "bytes",
+        _exactly(bytes),
+        lambda w, value, at: value.hex(),
+        lambda r, node, at: bytes.fromhex(node),
+    ),
+    Kind(
+        "list",
+        _exactly(list),
+        lambda w, value, at: w.write_all(value, at),
+        lambda r, node, at: list(r.read_all(node, at)),
+        shared=True,
+    ),
+    Kind(
+        "tuple",
+        _exactly(tuple),
+        lambda w, value, at: w.write_all(value, at),
+        lambda r, node, at: tuple(r.read_all(node, at)),
+    ),
+    Kind("dict", _exactly(dict), _write_dict, _read_dict, shared=True),
+    Kind("set", _exactly(set), _write_set, _read_set, shared=True),
+    Kind(
+        "frozenset",
+        _exactly(frozenset),
+        _write_set,
+        lambda r, node, at: frozenset(_read_set(r, node, at)),
+    ),
+    Kind("slice", _exactly(slice), _write_bounds, lambda r, n, at: slice(*r.read_all(n, at))),
+    Kind("range", _exactly(range), _write_bounds, _read_range),
+    Kind(
+        "date",
+        _exactly(datetime.date),
+        lambda w, value, at: value.isoformat(),
+        lambda r, node, at: datetime.date.fromisoformat(node),
+    ),
+    Kind(
+        "datetime",
+        _fits_datetime,
+        lambda w, value, at: [value.isoformat(), value.fold],
+        _read_datetime,
+    ),
+    Kind(
+        "timedelta",
+        _exactly(datetime.timedelta),
+        lambda w, value, at: [value.days, value.seconds, value.microseconds],
+        lambda r, node, at: datetime.timedelta(*node),
+    ),
+)
 
 #: Functions of numpy that transform targets and features, by name.
 UFUNCS = (
@@ -148,14 +322,9 @@ def _read_index(reader: Reader, node: Any, where: Place) -> Any:
     return pandas.Index(found[0], dtype=form if text else found[0].dtype, name=found[1])
 
 
-def _is_index(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.Index)
-
-
-def _is_frame(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and type(value) is pandas.DataFrame
+def _of_pandas(fits: Callable[[Any, Any], bool]) -> Callable[[Any], bool]:
+    """A question to pandas, which nothing is of where it was not imported."""
+    return lambda value: "pandas" in sys.modules and fits(sys.modules["pandas"], value)
 
 
 def _write_frame(writer: Writer, value: Any, where: Place) -> Any:
@@ -173,11 +342,6 @@ def _read_frame(reader: Reader, node: Any, where: Place) -> Any:
     return frame
 
 
-def _is_timestamp(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and type(value) is pandas.Timestamp and value.tzinfo is None
-
-
 def _pandas() -> Any:
     absent = "its targets were columns of pandas, which is not installed: pip install ctfa[frames]"
     try:
@@ -190,10 +354,6 @@ def _write_spline(writer: Writer, value: Any, where: Place) -> Any:
     return writer.write_all((value.t, value.c, value.k, value.extrapolate, value.axis), where)
 
 
-def _write_random(writer: Writer, value: Any, where: Place) -> Any:
-    return writer.write_all(value.get_state(), where)
-
-
 def _read_random(reader: Reader, node: Any, where: Place) -> Any:
     generator = np.random.RandomState(0)  # what scikit-learn takes
     state = tuple(reader.read_all(node, where))
@@ -201,10 +361,6 @@ def _read_random(reader: Reader, node: Any, where: Place) -> Any:
         raise damaged(f"{named(where)} is not the state of a generator")
     generator.set_state(state)
     return generator
-
-
-def _is_function(value: Any) -> bool:
-    return isinstance(value, np.ufunc) and FUNCTIONS.get(value.__name__) is value
 
 
 def _type_named(name: Any) -> Any:
@@ -215,34 +371,46 @@ def _type_named(name: Any) -> Any:
 
 
 NUMBERS = (
-    Kind("array", lambda v: type(v) is np.ndarray, _write_array, _read_array, shared=True),
+    Kind("array", _exactly(np.ndarray), _write_array, _read_array, shared=True),
     Kind("scalar", lambda v: isinstance(v, np.generic), _write_scalar, _read_scalar),
     Kind("sparse", sparse.issparse, _write_sparse, _read_sparse, shared=True),
-    Kind("index", _is_index, _write_index, _read_index, shared=True),
-    Kind("frame", _is_frame, _write_frame, _read_frame, shared=True),
+    Kind(
+        "index",
+        _of_pandas(lambda pandas, value: isinstance(value, pandas.Index)),
+        _write_index,
+        _read_index,
+        shared=True,
+    ),
+    Kind(
+        "frame",
+        _of_pandas(lambda pandas, value: type(value) is pandas.DataFrame),
+        _write_frame,
+        _read_frame,
+        shared=True,
+    ),
     Kind(
         "timestamp",
-        _is_timestamp,
+        _of_pandas(lambda pandas, value: type(value) is pandas.Timestamp and value.tzinfo is None),
         lambda w, value, at: w.write(value.to_datetime64(), at),
         lambda r, node, at: _pandas().Timestamp(r.read(node, at)),
     ),
     Kind(
         "spline",
-        lambda value: type(value) is BSpline,
+        _exactly(BSpline),
         _write_spline,
         lambda r, node, at: BSpline(*r.read_all(node, at)),
         shared=True,
     ),
     Kind(
         "random",
-        lambda value: type(value) is np.random.RandomState,
-        _write_random,
+        _exactly(np.random.RandomState),
+        lambda w, value, at: w.write_all(value.get_state(), at),
         _read_random,
         shared=True,
     ),
     Kind(
         "function",
-        _is_function,
+        lambda value: isinstance(value, np.ufunc) and FUNCTIONS.get(value.__name__) is value,
         lambda w, value, at: value.__name__,
         lambda r, node, at: FUNCTIONS[node],
     ),
