@@ -16,28 +16,14 @@ from ctfa.core.types import FloatArray
 from ctfa.estimators.view import FittedGroups
 
 #: Regressors whose prediction is ``X @ coef_ + intercept_``.
+LINEAR_NAMES = (
+    "ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars LarsCV Lasso LassoCV "
+    "LassoLars LassoLarsCV LassoLarsIC LinearRegression OrthogonalMatchingPursuit "
+    "OrthogonalMatchingPursuitCV QuantileRegressor Ridge RidgeCV SGDRegressor TheilSenRegressor"
+)
 LINEAR = (
     LinearSVR,
-    linear_model.ARDRegression,
-    linear_model.BayesianRidge,
-    linear_model.ElasticNet,
-    linear_model.ElasticNetCV,
-    linear_model.HuberRegressor,
-    linear_model.Lars,
-    linear_model.LarsCV,
-    linear_model.Lasso,
-    linear_model.LassoCV,
-    linear_model.LassoLars,
-    linear_model.LassoLarsCV,
-    linear_model.LassoLarsIC,
-    linear_model.LinearRegression,
-    linear_model.OrthogonalMatchingPursuit,
-    linear_model.OrthogonalMatchingPursuitCV,
-    linear_model.QuantileRegressor,
-    linear_model.Ridge,
-    linear_model.RidgeCV,
-    linear_model.SGDRegressor,
-    linear_model.TheilSenRegressor,
+    *(getattr(linear_model, name) for name in LINEAR_NAMES.split()),
 )
 #: Numbers in the table at most: a gigabyte.
 LARGEST = 2**27

@@ -82,9 +82,7 @@ class CTFARegressorCV(CTFARegressor):
     2
     """
 
-    _saved = CTFARegressor._saved | fields(
-        "best_index_", "best_params_", "best_score_", "cv_results_"
-    )
+    _saved = CTFARegressor._saved | fields("best_index_ best_params_ best_score_ cv_results_")
 
     def __init__(
         self,

@@ -207,15 +207,12 @@ class Explanation:
     def _amount(self, value: float, error: float, whole: str) -> str:
         if np.isnan(value):
             return "not worked out"
-        whole = self._words.one_unit or whole
-        if np.isnan(error):  # a penalised fit of own inputs has none
-            unit = (
-                f"{100 * value:+.1f} % of {whole}" if self.terms.standardised else f"{value:+.3g}"
-            )
-            return unit if self.terms.standardised else f"{unit} in squared units of the targets"
+        has_error = not np.isnan(error)  # a penalised fit of own inputs has none
         if self.terms.standardised:
-            return f"{100 * value:+.1f} ± {100 * error:.1f} % of {whole}"
-        return f"{value:+.3g} ± {error:.2g} in squared units of the targets"
+            within = f" ± {100 * error:.1f}" if has_error else ""
+            return f"{100 * value:+.1f}{within} % of {self._words.one_unit or whole}"
+        within = f" ± {error:.2g}" if has_error else ""
+        return f"{value:+.3g}{within} in squared units of the targets"
 
 
 def explain(

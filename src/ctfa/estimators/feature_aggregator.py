@@ -33,7 +33,7 @@ from ctfa.estimators.merging import (
     settle,
     settle_history,
 )
-from ctfa.estimators.saved import Saved, fields
+from ctfa.estimators.saved import OF_GROUPS, Saved
 
 #: What is given of every piece of rows.
 ARGUMENTS = ("X", "y", "sample_weight")
@@ -98,16 +98,7 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
     array(['mean(x0, x1, x2)', 'x3'], dtype=object)
     """
 
-    _saved = Saved._saved | fields(
-        "cv_curve_",
-        "history_",
-        "labels_",
-        "loss_interval_",
-        "max_loss_",
-        "n_groups_",
-        "partition_",
-        sums="_sums",
-    )
+    _saved = Saved._saved | OF_GROUPS
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
@@ -37,6 +37,13 @@ def _of_targets(name: str, text: str) -> property:
     return property(lambda self: getattr(self.targets_, name), doc=text)
 
 
+class ReducedTask(NamedTuple):
+    """What the paper's algorithm returns for one group, in raw units."""
+
+    target: Any  # (n,): mean of the group's targets
+    features: Any  # (n, d): means of groups of features
+
+
 class GroupsRegressor(Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor with groups, of targets or of tasks."""
 
@@ -53,7 +60,7 @@ class GroupsRegressor(Saved, RegressorMixin, BaseEstimator):  # type: ignore[mis
     #: What None stands for, of the parameters that are estimators.
     #: Not of the regressor: None is more than any one of scikit-learn's.
     _defaults: ClassVar[dict[str, type]] = {"targets": TargetAggregator}
-    _saved = Saved._saved | fields("targets_", "features_", "regressors_", "trust_", sums="_sums")
+    _saved = Saved._saved | fields("targets_ features_ regressors_ trust_", sums="_sums")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
@@ -124,8 +131,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
     _singles: Any
     _input_gaps = False  # whether inputs may be missing
     _saved = GroupsRegressor._saved | fields(
-        "stability_",
-        "stability_labels_",
+        "stability_ stability_labels_",
         container="_library",
         one_target="_is_vector",
         single_models="_singles",
@@ -206,6 +212,42 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         """Refuse other targets than those of fit, whose values nobody has read yet."""
         named = hasattr(self.targets_, "target_names_in_")
         check.require_same_targets(targets, self.targets_._names, named=named)
+
+    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
+        """Return what the paper's algorithm does: for each group its mean target and its features.
+
+        In raw units, row by row the mean of the members observed there, targets that joined with a
+        minus turned round; features as Phase II averages them, of targets with inputs of their own
+        the means of these. A data frame gives series and frames named after the members of each
+        mean. With the ``baseline`` of these rows, where fit had one, the means are of what is left
+        of it.
+        """
+        check_is_fitted(self)
+        if is_collection(X, y, baseline):
+            data = Collection.of(X, y, None, baseline, gaps=self._input_gaps)
+            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
+        inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps)
+        targets = self.targets_._read_again(y, inputs.shape[0])
+        columns = None
+        if baseline is not None:
+            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        means, tables = self._reduced(inputs, targets, columns)
+        names, library = self.targets_.get_group_names_out(), check.library_of(X)
+        return [
+            ReducedTask(
+                check.as_series(targets.library, mean, name, y),
+                check.as_frame(library, table, features.get_feature_names_out(), X),
+            )
+            for mean, name, table, features in zip(
+                means, names, tables, self.features_, strict=True
+            )
+        ]
+
+    def _reduced(
+        self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """Mean target of each group, and its features; less the baseline of these columns."""
+        raise NotImplementedError
 
     def why(self, target: Any) -> Explanation:
         """Say why a target is in its group: print the answer.

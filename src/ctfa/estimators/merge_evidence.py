@@ -281,18 +281,14 @@ class PooledEvidence(NamedTuple):
         return float(value / self.unit), float(total.standard_error[0] / self.unit)
 
 
-class Kept(NamedTuple):
-    """What the evidence is worked out from."""
-
-    rule: OwnRule
-    series: Series  # in the units in which targets were merged
-    names: Sequence[str]
-
-
 @one_thread()
-def evidence_of(kept: Kept, aggregator: Any, aggregate: str) -> MergeEvidence:
-    """Go through the merges again, and see what each target has of its group."""
-    rule, series, names = kept
+def own_evidence(
+    rule: OwnRule, series: Series, names: Sequence[str], aggregator: Any, aggregate: str
+) -> MergeEvidence:
+    """Go through the merges again, and see what each target has of its group.
+
+    For targets with inputs of their own; the series in the units in which they were merged.
+    """
     # By the fits that merges were judged by, whatever the regressor.
     rule = replace(rule, penalised=rule.solver == "ridge")
     return MergeEvidence.of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Self
@@ -27,13 +27,12 @@ from ctfa.estimators.group_models import fit_to_rows
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.heads import HEADS
 from ctfa.estimators.held_out import Split
-from ctfa.estimators.merge_evidence import Kept, MergeEvidence, evidence_of
+from ctfa.estimators.merge_evidence import MergeEvidence, own_evidence
 from ctfa.estimators.own_choice import fewest_rows, group_rows, suited_to
 from ctfa.estimators.own_models import OwnModels, fit_groups, fit_steps, slot_names
 from ctfa.estimators.own_phase import OwnPhaseMixin
 from ctfa.estimators.own_rule import AGGREGATES, OwnRule
 from ctfa.estimators.saved import fields
-from ctfa.estimators.shared import ReducedTask
 from ctfa.estimators.target_aggregator import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 
@@ -139,10 +138,7 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
     """
 
     _saved = TargetsRegressor._saved | fields(
-        "aggregate_",
-        "aggregate_errors_",
-        "coef_",
-        "layout_",
+        "aggregate_ aggregate_errors_ coef_ layout_",
         deviations="_steps",
         group_models="_models",
         units="_units",
@@ -293,40 +289,17 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         self._steps.add(predicted, rows)
         return self.targets_._from_units(predicted.T, columns)
 
-    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
-        """Return each group's mean target and its table of mean inputs, in raw units.
-
-        Row by row the mean of the members observed there; Phase II's means where it ran. With the
-        ``baseline`` of these rows, where fit had one, the means are of what is left of it.
-        """
-        check_is_fitted(self)
-        if is_collection(X, y, baseline):
-            data = Collection.of(X, y, None, baseline, gaps=True)
-            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
-        inputs = check.read_inputs(self, X, reset=False, gaps=True)
-        targets = self.targets_._read_again(y, inputs.shape[0])
-        columns = None
-        if baseline is not None:
-            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
-        series = Series.of(
-            inputs,
-            self.layout_,
-            targets.values,
-            baseline=columns,
-            task_weights=targets.weights,
-        )
+    def _reduced(
+        self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        layout, weights = self.layout_, targets.weights
+        series = Series.of(inputs, layout, targets.values, baseline=columns, task_weights=weights)
         if columns is not None:
             series = series.in_units(self._units._replace(scales=np.ones(series.values.shape[:2])))
-        grouped = mean_series(series, self.targets_.partition_)
-        names = self.targets_.get_group_names_out()
-        tasks = []
-        for values, name, slots, features in zip(
-            grouped.values, names, self._models.slots, self.features_, strict=True
-        ):
-            table = features.partition_.mean(values[:-1][slots].T)
-            frame = check.as_frame(check.library_of(X), table, features.get_feature_names_out(), X)
-            tasks.append(ReducedTask(check.as_series(targets.library, values[-1], name, y), frame))
-        return tasks
+        grouped = mean_series(series, self.partition_).values
+        each = zip(grouped, self._models.slots, self.features_, strict=True)
+        tables = [features.partition_.mean(own[:-1][slots].T) for own, slots, features in each]
+        return grouped[:, -1], tables
 
     def _read(
         self,
@@ -395,7 +368,7 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         The series and not what was given, which may change after fit.
         """
         self.__dict__.pop("_evidence", None)
-        self._kept: Kept | None = Kept(rule, scaled, names)
+        self._kept: Callable[..., MergeEvidence] | None = partial(own_evidence, rule, scaled, names)
 
     @cached_property
     def _evidence(self) -> MergeEvidence:  # type: ignore[override]
@@ -405,7 +378,7 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         """
         check_is_fitted(self, "targets_")
         assert self._kept is not None
-        evidence = evidence_of(self._kept, self.targets_, self.aggregate_)
+        evidence = self._kept(self.targets_, self.aggregate_)
         self._kept = None
         return evidence
 

@@ -132,10 +132,7 @@ class PooledCTFARegressor(PooledFit):
 
     _shares = "slopes"
     _saved = PooledFit._saved | fields(
-        "coef_",
-        "global_regressor_",
-        "offsets_",
-        "tasks_",
+        "coef_ global_regressor_ offsets_ tasks_",
         names="_names",
         nearest="_nearest",
         task_column="_column",

@@ -6,9 +6,15 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 
-def fields(*public: str, **private: str) -> dict[str, str]:
+def fields(public: str = "", **private: str) -> dict[str, str]:
     """Attribute of each field: public attributes go by their names, others by a given one."""
-    return {name: name for name in public} | private
+    return {name: name for name in public.split()} | private
+
+
+#: What both phases find.
+OF_GROUPS = fields(
+    "partition_ labels_ n_groups_ history_ max_loss_ loss_interval_ cv_curve_", sums="_sums"
+)
 
 
 class Saved:
@@ -19,8 +25,7 @@ class Saved:
     """
 
     _saved: ClassVar[dict[str, str]] = fields(
-        "n_features_in_",
-        "feature_names_in_",
+        "n_features_in_ feature_names_in_",
         output="_sklearn_output_config",
         routing="_metadata_request",
     )

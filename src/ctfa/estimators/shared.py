@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -40,13 +40,6 @@ from ctfa.estimators.regressor_data import RegressorData
 from ctfa.estimators.saved import fields
 from ctfa.estimators.target_aggregator import TargetAggregator
 from ctfa.estimators.view import FittedGroups
-
-
-class ReducedTask(NamedTuple):
-    """What the paper's algorithm returns for one group, in raw units."""
-
-    target: Any  # (n,): mean of the group's targets
-    features: Any  # (n, d): means of groups of features
 
 
 class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
@@ -223,37 +216,16 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
             is_vector=self._is_vector,
         )
 
-    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
-        """Return what the paper's algorithm does: for each group its mean target and its features.
-
-        In raw units, targets that joined with a minus turned round; a data frame gives series and
-        frames named after the members of each mean. With the ``baseline`` of these rows, where fit
-        had one, the means are of what is left of it.
-        """
-        check_is_fitted(self)
-        if is_collection(X, y, baseline):
-            data = Collection.of(X, y, None, baseline)
-            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
-        inputs = check.read_inputs(self, X, reset=False)
-        targets = self.targets_._read_again(y, inputs.shape[0])
+    def _reduced(
+        self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
+    ) -> tuple[FloatArray, list[FloatArray]]:
         values = targets.values
-        if baseline is not None:
-            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        if columns is not None:
             inputs = self._residual(inputs, columns)
             values = values - self.targets_._level(columns)
         turned = values * self.targets_.signs_
         means = observed_mean(self.targets_.partition_, turned, targets.weights)
-        names = self.targets_.get_group_names_out()
-        library = check.library_of(X)
-        return [
-            ReducedTask(
-                check.as_series(targets.library, mean, name, y),
-                check.as_frame(
-                    library, reduced(features, inputs), features.get_feature_names_out(), X
-                ),
-            )
-            for mean, name, features in zip(means.T, names, self.features_, strict=True)
-        ]
+        return means.T, [reduced(features, inputs) for features in self.features_]
 
     def _rows_of_groups(
         self, groups: list[int], baseline: Any, inputs: Any, values: Any

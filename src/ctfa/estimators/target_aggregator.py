@@ -25,7 +25,7 @@ from ctfa.core.types import FloatArray
 from ctfa.estimators.anomalies import Anomalies
 from ctfa.estimators.merge_evidence import MergeEvidence
 from ctfa.estimators.merging import group_names, settle, settle_chosen, settle_history
-from ctfa.estimators.saved import Saved, fields
+from ctfa.estimators.saved import OF_GROUPS, Saved, fields
 from ctfa.estimators.target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa.estimators.target_units import TargetUnits
 from ctfa.estimators.view import FittedGroups
@@ -119,24 +119,15 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
     array([0, 0, 1])
     """
 
-    _saved = Saved._saved | fields(
-        "baseline_means_",
-        "baseline_slopes_",
-        "cv_curve_",
-        "history_",
-        "labels_",
-        "loss_interval_",
-        "max_loss_",
-        "n_groups_",
-        "offsets_",
-        "partition_",
-        "scales_",
-        "signs_",
-        "target_names_in_",
-        "target_weight_",
-        column_labels="_labels",
-        names="_names",
-        sums="_sums",
+    _saved = (
+        Saved._saved
+        | OF_GROUPS
+        | fields(
+            "signs_ offsets_ scales_ target_weight_ target_names_in_ baseline_means_ "
+            "baseline_slopes_",
+            column_labels="_labels",
+            names="_names",
+        )
     )
 
     def __init__(

@@ -16,7 +16,6 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ctfa._streaming import RunningSums, TaskSums
-from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
 from ctfa.persistence._codec import TOP, damaged, shown
 from ctfa.persistence._values import require_apart
@@ -102,14 +101,10 @@ def _has_shape(values: Any, shape: tuple[int, ...], kinds: str = "f") -> bool:
     return is_array and values.shape == shape
 
 
-def _is_vector(values: Any, kinds: str) -> bool:
-    return isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in kinds
-
-
-def _require_shapes(what: str, kinds: str, *shaped: tuple[Any, tuple[int, ...]]) -> None:
-    """Refuse arrays of other shapes than these, or of other kinds of numbers."""
-    sound = all(_has_shape(array, shape, kinds) for array, shape in shaped)
-    _require(sound, f"{what} are of other numbers, or have other shapes, than belong together")
+def _require_shape(shape: tuple[int, ...], *arrays: Any, kinds: str = "f", of: str) -> None:
+    """Refuse arrays of another shape, or of other kinds of numbers."""
+    sound = all(_has_shape(array, shape, kinds) for array in arrays)
+    _require(sound, f"{of} are of other numbers, or have other shapes, than belong together")
 
 
 def _require_inside(positions: Any, least: int, n: int, what: str) -> None:
@@ -123,20 +118,18 @@ def _is_finite(*arrays: Any) -> bool:
 
 def _partition(state: State) -> None:
     labels = state["labels"]
-    _require(_is_vector(labels, "i"), "the groups are not whole numbers, one per variable")
+    _require_shape((np.size(labels),), labels, kinds="i", of="groups")
     canonical = Partition(labels).labels
     _require(np.array_equal(labels, canonical), "groups are not numbered by their first members")
 
 
 def _history(state: State) -> None:
     n, block, other, size = (state[name] for name in ("n_variables", "block", "other", "size"))
-    whole = isinstance(n, int) and n >= 0 and isinstance(state["n_comparisons"], int)
-    _require(whole, "a history of merges does not say of how many")
-    merges, variables = (np.size(block),), (n,)
-    what = "the columns of a history of merges"
-    slots = ((block, merges), (other, merges), (size, merges), (state["refused"], variables))
-    _require_shapes(what, "i", *slots)
-    _require_shapes(what, "f", (state["loss"], merges), (state["refused_loss"], variables))
+    what, merges = "the columns of a history of merges", (np.size(block),)
+    _require_shape(merges, block, other, size, kinds="i", of=what)
+    _require_shape(merges, state["loss"], of=what)
+    _require_shape((n,), state["refused"], kinds="i", of=what)
+    _require_shape((n,), state["refused_loss"], of=what)
     for positions, least in ((block, 0), (other, 0), (state["refused"], -1)):
         _require_inside(positions, least, n, "a history of merges")
     sizes = [1] * n
@@ -150,12 +143,11 @@ def _history(state: State) -> None:
 
 
 def _curve(state: State) -> None:
-    limits, folds, chosen = state["max_loss"], state["fold_errors"], state["chosen"]
-    _require(_is_vector(limits, "f"), "a curve has no limits")
-    shaped = isinstance(folds, np.ndarray) and folds.shape[1:] == limits.shape
-    inside = isinstance(chosen, int) and 0 <= chosen < limits.size
-    same = np.size(state["n_groups"]) == limits.size
-    _require(shaped and inside and same, "a curve has wrong lengths")
+    n_limits, folds = np.size(state["max_loss"]), state["fold_errors"]
+    _require_shape((n_limits,), state["max_loss"], of="limits of a curve")
+    _require_shape((n_limits,), state["n_groups"], kinds="fi", of="groups of a curve")
+    _require_shape((len(folds), n_limits), folds, of="errors of a curve")
+    _require(0 <= state["chosen"] < n_limits, "a curve chooses a limit that is not there")
 
 
 def _evidence(state: State) -> None:
@@ -198,17 +190,16 @@ def _targets(state: State) -> None:
         _require(name not in state or len(state[name]) == n, f"{name} has a wrong length")
     if any(name in state for name in ("signs_", "offsets_", "scales_")):
         signs, offsets, scales = state["signs_"], state["offsets_"], state["scales_"]
-        _require_shapes("units of targets", "f", (signs, (n,)), (offsets, (n,)), (scales, (n,)))
+        _require_shape((n,), signs, offsets, scales, of="units of targets")
         sound = _is_finite(offsets, scales) and (scales > 0.0).all()
         _require(sound, "targets have no units to be merged in")
         _require((np.abs(signs) == 1.0).all(), "signs_ are not 1 and -1")
     weights, means = state.get("target_weight_"), state.get("baseline_means_")
     if weights is not None:
-        _require_shapes("target_weight_", "f", (weights, (n,)))
+        _require_shape((n,), weights, of="target_weight_")
         _require(_is_finite(weights) and (weights > 0.0).all(), "target_weight_ are no weights")
     if means is not None:
-        shape = (n, np.size(means))
-        _require_shapes("baseline_slopes_", "f", (state["baseline_slopes_"], shape))
+        _require_shape((n, np.size(means)), state["baseline_slopes_"], of="baseline_slopes_")
 
 
 def _features(state: State) -> None:
@@ -234,10 +225,10 @@ def _regressor(state: State) -> None:
         _require(same, "a group has other features than the model")
     if state.get("single_models") is not None:
         own = state["single_models"].targets
-        _require(_is_vector(own, "i"), "models of single targets are of no targets")
+        _require_shape((own.size,), own, kinds="i", of="models of single targets")
         _require_inside(own, 0, n, "a model of a single target")
     if "stability_" in state:
-        _require_shapes("stability_", "f", (state["stability_"], (n, n)))
+        _require_shape((n, n), state["stability_"], of="stability_")
 
 
 def _shares(trust: Any, n: int) -> None:
@@ -274,15 +265,13 @@ def _own_inputs(state: State) -> None:
     layout, models, steps = state["layout_"], state["group_models"], state["deviations"]
     partition, units = state["targets_"].partition_, state["units"]
     n, slots = partition.n_variables, np.shape(layout)[-1]
-    _require_shapes("layout_", "i", (layout, (n, slots)))
+    _require_shape((n, slots), layout, kinds="i", of="layout_")
     _require_inside(layout, -1, state["n_features_in_"], "layout_")
     what = "models of own inputs"
-    has = (models.has, steps.has)
-    _require_shapes(what, "b", (models.slots, (partition.n_groups, slots)))
-    _require_shapes(what, "b", *((array, (n, slots)) for array in has))
-    _require_shapes(what, "f", (steps.coef, (n, slots)), (steps.centre, (n, slots)))
-    wide = (models.centre, units.offsets, units.scales)
-    _require_shapes(what, "f", *((array, (n, slots + 1)) for array in wide))
+    _require_shape((partition.n_groups, slots), models.slots, kinds="b", of=what)
+    _require_shape((n, slots), models.has, steps.has, kinds="b", of=what)
+    _require_shape((n, slots), steps.coef, steps.centre, of=what)
+    _require_shape((n, slots + 1), models.centre, units.offsets, units.scales, of=what)
     _require(models.aggregate in ("mean", "pool"), "models of own inputs are of no known kind")
     _one_per_group(models.features, models.regressors, partition.n_groups)
     _shares(steps.trust, n)
@@ -307,9 +296,9 @@ def _own_rows(state: State) -> None:
     partition, width = state["targets_"].partition_, state["n_features_in_"]
     n = partition.n_variables
     _require(len(ids) == n == len(state["names"]), "there is not one id for each task")
-    vectors = ((state[name], (n,)) for name in ("offsets_", "trust_"))
-    tables = ((state[name], (n, width)) for name in ("coef_", "task_means"))
-    _require_shapes("tasks with their own rows", "f", *vectors, *tables)
+    what = "tasks with their own rows"
+    _require_shape((n,), state["offsets_"], state["trust_"], of=what)
+    _require_shape((n, width), state["coef_"], state["task_means"], of=what)
     _one_per_group(state["features_"], state["regressors_"], partition.n_groups)
 
 
@@ -324,60 +313,45 @@ def _sums(state: State, kind: type) -> None:
 
 def _moments(state: State) -> None:
     mean, cross = state["mean"], state["cross"]
-    width, n, weight = np.size(mean), state["n_samples"], state["weight"]
-    whole = isinstance(n, int) and isinstance(weight, float)
-    _require(whole and n > 0 < weight, "sums are not of some rows")
-    _require_shapes("sums", "f", (mean, (width,)), (cross, (width, width)))
+    width = np.size(mean)
+    _require(state["n_samples"] > 0 < state["weight"], "sums are not of some rows")
+    _require_shape((width,), mean, of="sums")
+    _require_shape((width, width), cross, of="sums")
     _require(_is_finite(mean, cross), "sums are those of no rows")
 
 
 def _summary(state: State) -> None:
     n, width, rows, sums = (state[name] for name in ("n_samples", "n_columns", "rows", "sums"))
-    _require(isinstance(n, int) and isinstance(width, int), "sums do not say of how many rows")
     if rows is None:
-        same = isinstance(sums, Moments) and sums.n_samples == n and sums.mean.size == width
+        same = sums is not None and sums.n_samples == n and sums.mean.size == width
         _require(same, "sums are of other rows or columns")
         return
     weights = state["weights"]
     weighed = weights is None or (_has_shape(weights, (n,)) and (weights > 0.0).all())
-    _require_shapes("rows that are kept", "f", (rows, (n, width)))
+    _require_shape((n, width), rows, of="rows that are kept")
     _require(sums is None and weighed and _is_finite(rows), "rows that are kept are no rows")
 
 
 def _running_sums(state: State) -> None:
-    folds, classes = state["folds"], state["classes"]
-    n_columns = sum(state["widths"])
-    _require(
-        isinstance(folds, dict)
-        and len(folds) <= MOST_FOLDINGS
-        and all(isinstance(k, int) and 1 < k < MOST_FOLDS for k in folds.values()),
-        "sums are of no folds",
-    )
+    folds, n_columns = state["folds"], sum(state["widths"])
+    some = len(folds) <= MOST_FOLDINGS and all(1 < k < MOST_FOLDS for k in folds.values())
+    _require(some, "sums are of no folds")
     n_classes = math.prod(folds.values())
-    inside = all(isinstance(key, int) and 0 <= key < n_classes for key in classes)
-    same = all(part.n_columns == n_columns for part in classes.values())
+    inside = all(0 <= key < n_classes for key in state["classes"])
+    same = all(part.n_columns == n_columns for part in state["classes"].values())
     _require(inside and same, "sums are of other folds or columns than they say")
-    _require_shapes("sums", "f", (state["largest"], (n_columns,)))
+    _require_shape((n_columns,), state["largest"], of="sums")
 
 
 def _task_sums(state: State) -> None:
     width, n_dealt, most = state["n_columns"], state["n_dealt"], state["most"]
-    whole = isinstance(n_dealt, int) and isinstance(width, int) and n_dealt >= 0
-    _require(whole, "sums of tasks are of no folds")
-    for key, part in state["classes"].items():
-        pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int)
-        # Not "in range(...)", which looks for what is no whole number one by one.
-        _require(
-            pair and 0 <= key[1] < max(n_dealt, 1), "sums of tasks are of other folds than they say"
-        )
-        same = part.n_columns == width and _has_shape(most.get(key), (width,))
+    for (task, fold), part in state["classes"].items():
+        _require(0 <= fold < max(n_dealt, 1), "sums of tasks are of other folds than they say")
+        same = part.n_columns == width and _has_shape(most.get((task, fold)), (width,))
         _require(same, "sums of tasks are of other columns than they say")
     _require(most.keys() == state["classes"].keys(), "sums of tasks are of others")
-    _require_shapes("sums", "f", (state["largest"], (width,)))
-    known = state["pieces"] is None or isinstance(state["pieces"], dict)
-    _require(known, "sums have lost which pieces came")
-    came = state["arrived"]
-    counted = isinstance(came, dict) and all(isinstance(n, int) and n > 0 for n in came.values())
+    _require_shape((width,), state["largest"], of="sums")
+    counted = all(n > 0 for n in state["arrived"].values())
     _require(counted, "sums have lost how many rows of each task came")
 
 
@@ -391,14 +365,15 @@ def _tasks(state: State) -> None:
     dims, kept = state["dims"], state["kept"]
     apart = len(set(dims)) == len(dims) <= MOST_FOLDINGS
     _require(apart, "tasks lie along too many dimensions, or along one twice")
-    _require(_is_vector(kept, "i"), "tasks lie nowhere in their grid")
+    _require_shape((np.size(kept),), kept, kinds="i", of="tasks")
     _require_inside(kept, 0, math.prod(state["coords"].sizes[dim] for dim in dims), "a grid")
 
 
 def _geometry(state: State) -> None:
     bounds, wkb = state["offsets"], state["wkb"]
-    shaped = _is_vector(bounds, "i") and _is_vector(wkb, "u") and bounds.size
-    _require(shaped, "a map has no outlines")
+    _require_shape((np.size(wkb),), wkb, kinds="u", of="outlines")
+    _require_shape((np.size(bounds),), bounds, kinds="i", of="outlines")
+    _require(bounds.size, "a map has no outlines")
     ordered = bounds[0] == 0 and bounds[-1] == wkb.size and (np.diff(bounds) >= 0).all()
     _require(ordered, "the outlines of a map do not follow each other")
 
@@ -414,8 +389,9 @@ def _labelled(state: State) -> None:
     found = state["coefficients"]
     if found is not None:
         shape = (state["estimator"].n_groups_, len(found.names))
-        tables = [t for t in (found.value, found.standard_error) if t is not None]
-        _require_shapes("coefficients", "f", *((table, shape) for table in tables))
+        _require_shape(shape, found.value, of="coefficients")
+        if found.standard_error is not None:
+            _require_shape(shape, found.standard_error, of="coefficients")
 
 
 def _form(state: State) -> None:
