@@ -28,7 +28,13 @@ from ctfa.estimators.held_out import (
 )
 from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
 from ctfa.estimators.saved import Saved, fields
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.target_aggregator import (
+    TargetAggregator,
+    labels_of,
+    names_of,
+    read_again,
+    units_of,
+)
 from ctfa.estimators.view import FittedGroups
 
 
@@ -168,7 +174,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         return FittedGroups(
             self,
             self.targets_,
-            tuple(map(str, self.targets_._names)),
+            tuple(map(str, names_of(self.targets_))),
             lambda: self._evidence,
             self._shares,
             template=self._template,
@@ -200,7 +206,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
             return scores
         extra = {} if baseline is None else {"baseline": baseline}
         predicted = np.asarray(self.predict(X, **extra))
-        true = self.targets_._read_again(y, predicted.shape[0]).values
+        true = read_again(self.targets_, y, predicted.shape[0]).values
         check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])
         predicted = predicted.reshape(true.shape)
@@ -211,7 +217,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
     def _require_same_targets(self, targets: check.Targets) -> None:
         """Refuse other targets than those of fit, whose values nobody has read yet."""
         named = hasattr(self.targets_, "target_names_in_")
-        check.require_same_targets(targets, self.targets_._names, named=named)
+        check.require_same_targets(targets, names_of(self.targets_), named=named)
 
     def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
@@ -227,10 +233,11 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
             data = Collection.of(X, y, None, baseline, gaps=self._input_gaps)
             X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps)
-        targets = self.targets_._read_again(y, inputs.shape[0])
+        targets = read_again(self.targets_, y, inputs.shape[0])
         columns = None
         if baseline is not None:
-            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+            seen = self.targets_.baseline_means_
+            columns = check.read_baseline_again(baseline, inputs.shape[0], seen)
         means, tables = self._reduced(inputs, targets, columns)
         names, library = self.targets_.get_group_names_out(), check.library_of(X)
         return [
@@ -256,7 +263,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         by numbers, such as years, are names.
         """
         check_is_fitted(self)
-        position = check.read_target(target, self.targets_._names, self.targets_._labels)
+        position = check.read_target(target, names_of(self.targets_), labels_of(self.targets_))
         known = vars(self).get("stability_")
         shrunk = self._singles is not None
         return explain(
@@ -346,10 +353,10 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
             models, sample, targets.values, splits, labels, targets.weights
         )
         # In the units of the gains that were predicted.
-        units = self.targets_._to_units(targets.values, sample.baseline)
+        units = units_of(self.targets_).of(targets.values, sample.baseline)
         variance = np.nanvar(units, axis=0)
         columns = {
-            "target": list(self.targets_._names),
+            "target": list(names_of(self.targets_)),
             "group": self.labels_,
             "error": error,
             "single_task_error": alone,
@@ -368,9 +375,9 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
             X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
         gaps = self._input_gaps
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        self.targets_._read_baseline(baseline, inputs.shape[0])
+        check.read_baseline_again(baseline, inputs.shape[0], self.targets_.baseline_means_)
         sample = check.read_sample(clone(self), X, sample_weight, gaps=gaps, baseline=baseline)
-        return sample, self.targets_._read_again(y, sample.n_given, used=sample.used)
+        return sample, read_again(self.targets_, y, sample.n_given, used=sample.used)
 
     def _forget_stability(self) -> None:
         for name in ("stability_", "stability_labels_"):

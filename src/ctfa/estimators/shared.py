@@ -38,7 +38,7 @@ from ctfa.estimators.heads import fit_singles
 from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.regressor_data import RegressorData
 from ctfa.estimators.saved import fields
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.target_aggregator import TargetAggregator, units_of
 from ctfa.estimators.view import FittedGroups
 
 
@@ -222,7 +222,7 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
         values = targets.values
         if columns is not None:
             inputs = self._residual(inputs, columns)
-            values = values - self.targets_._level(columns)
+            values = values - units_of(self.targets_).level(columns)
         turned = values * self.targets_.signs_
         means = observed_mean(self.targets_.partition_, turned, targets.weights)
         return means.T, [reduced(features, inputs) for features in self.features_]
@@ -332,7 +332,7 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
     ) -> tuple[FloatArray, FloatArray]:
         """Inputs, and the mean of each group."""
         inputs = self._residual(sample.inputs, sample.baseline)
-        return inputs, self.targets_._mean(targets.values, sample.baseline)
+        return inputs, units_of(self.targets_).mean(targets.values, sample.baseline)
 
     def _single_task(self) -> CTFARegressor:
         """The same regressor for each target by itself, not fitted."""

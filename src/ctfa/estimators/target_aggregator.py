@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -446,3 +446,33 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
         named = hasattr(self, "target_names_in_")
         check.require_same_targets(targets, self._names, named=named, what=what)
         return targets._replace(weights=self.target_weight_)
+
+
+class UnitsOf(NamedTuple):
+    """From targets as they came to those that are merged, and to the means of their groups."""
+
+    of: Callable[..., FloatArray]
+    mean: Callable[..., FloatArray]
+    level: Callable[..., FloatArray]
+
+
+def units_of(fitted: TargetAggregator) -> UnitsOf:
+    """The units in which a Phase I has merged targets."""
+    return UnitsOf(fitted._to_units, fitted._mean, fitted._level)
+
+
+def names_of(fitted: TargetAggregator) -> Sequence[str]:
+    """Names of the targets that a Phase I has seen, those of columns that had none included."""
+    return fitted._names
+
+
+def labels_of(fitted: TargetAggregator) -> Any:
+    """The same as they were given: numbers, tuples, anything."""
+    return fitted._labels
+
+
+def read_again(
+    fitted: TargetAggregator, y: Any, n_samples: int | None = None, used: Any = None
+) -> check.Targets:
+    """Read targets of the kind that a Phase I has seen."""
+    return fitted._read_again(y, n_samples, used=used)

@@ -29,8 +29,22 @@ from ctfa.persistence._codec import (
 
 #: How many keys may have one hash: -1 and -2 have, others hardly ever.
 SAME_HASH = 32
+#: Numbers that JSON has no form for.
+NOT_IN_JSON = {text: float(text) for text in ("nan", "inf", "-inf")}
 #: What may be in a set, or name an entry of a dictionary.
 SIMPLE = SCALARS | {complex, bytes, datetime.date, datetime.datetime}
+#: Functions of numpy that transform targets and features, by name.
+UFUNCS = (
+    np.absolute, np.arcsinh, np.arctanh, np.cbrt, np.ceil, np.cos, np.degrees, np.exp, np.exp2,
+    np.expm1, np.floor, np.log, np.log10, np.log1p, np.log2, np.negative, np.radians,
+    np.reciprocal, np.rint, np.sign, np.sin, np.sinh, np.sqrt, np.square, np.tan, np.tanh,
+)  # fmt: skip
+FUNCTIONS: dict[str, Any] = {function.__name__: function for function in UFUNCS}
+#: Words in the state of a generator: one that begins beyond them would read other memory.
+RANDOM_WORDS = 624
+#: Sparse formats, and in which each is written: one that holds as many numbers as its shape needs.
+COMPRESSED = ("csr", "csc", "bsr")
+WRITTEN_AS = {form: form for form in (*COMPRESSED, "dia", "coo")} | {"lil": "csr", "dok": "coo"}
 
 
 def is_simple(value: Any) -> bool:
@@ -96,112 +110,6 @@ def _write_set(writer: Writer, value: Any, where: Place) -> Any:
     # Sets have no order: sorted, so that the same set gives the same file.
     ordered = sorted(value, key=lambda entry: (type(entry).__name__, repr(entry)))
     return writer.write_all(ordered, where)
-
-
-def _read_range(reader: Reader, node: Any, where: Place) -> range:
-    found = range(*reader.read_all(node, where))
-    reader.mean(len(found), where)
-    return found
-
-
-def _write_bounds(writer: Writer, value: slice | range, where: Place) -> Any:
-    return writer.write_all((value.start, value.stop, value.step), where)
-
-
-def _fits_datetime(value: Any) -> bool:
-    # A zone by name is not written by isoformat.
-    return type(value) is datetime.datetime and (
-        value.tzinfo is None or type(value.tzinfo) is datetime.timezone
-    )
-
-
-def _read_datetime(reader: Reader, node: Any, where: Place) -> Any:
-    text, fold = node
-    return datetime.datetime.fromisoformat(text).replace(fold=fold)
-
-
-def _scalar(tag: str, read: Callable[[Reader, Any, Place], Any]) -> Kind:
-    """A scalar that JSON has no form for; what writes values has its own rule for these."""
-    return Kind(tag, lambda value: False, lambda w, value, at: None, read)
-
-
-def _read_float(reader: Reader, node: Any, where: Place) -> float:
-    if node not in ("nan", "inf", "-inf"):
-        raise damaged(f"{named(where)} is no number")
-    return float(node)
-
-
-PLAIN = (
-    _scalar("int", lambda r, node, at: int(node, 16)),
-    _scalar("float", _read_float),
-    _scalar("text", lambda r, node, at: bytes.fromhex(node).decode("utf-8", "surrogatepass")),
-    Kind(
-        "complex",
-        _exactly(complex),
-        lambda w, value, at: w.write_all((value.real, value.imag), at),
-        lambda r, node, at: complex(*r.read_all(node, at)),
-    ),
-    Kind(
-        "bytes",
-        _exactly(bytes),
-        lambda w, value, at: value.hex(),
-        lambda r, node, at: bytes.fromhex(node),
-    ),
-    Kind(
-        "list",
-        _exactly(list),
-        lambda w, value, at: w.write_all(value, at),
-        lambda r, node, at: list(r.read_all(node, at)),
-        shared=True,
-    ),
-    Kind(
-        "tuple",
-        _exactly(tuple),
-        lambda w, value, at: w.write_all(value, at),
-        lambda r, node, at: tuple(r.read_all(node, at)),
-    ),
-    Kind("dict", _exactly(dict), _write_dict, _read_dict, shared=True),
-    Kind("set", _exactly(set), _write_set, _read_set, shared=True),
-    Kind(
-        "frozenset",
-        _exactly(frozenset),
-        _write_set,
-        lambda r, node, at: frozenset(_read_set(r, node, at)),
-    ),
-    Kind("slice", _exactly(slice), _write_bounds, lambda r, n, at: slice(*r.read_all(n, at))),
-    Kind("range", _exactly(range), _write_bounds, _read_range),
-    Kind(
-        "date",
-        _exactly(datetime.date),
-        lambda w, value, at: value.isoformat(),
-        lambda r, node, at: datetime.date.fromisoformat(node),
-    ),
-    Kind(
-        "datetime",
-        _fits_datetime,
-        lambda w, value, at: [value.isoformat(), value.fold],
-        _read_datetime,
-    ),
-    Kind(
-        "timedelta",
-        _exactly(datetime.timedelta),
-        lambda w, value, at: [value.days, value.seconds, value.microseconds],
-        lambda r, node, at: datetime.timedelta(*node),
-    ),
-)
-
-#: Functions of numpy that transform targets and features, by name.
-UFUNCS = (
-    np.absolute, np.arcsinh, np.arctanh, np.cbrt, np.ceil, np.cos, np.degrees, np.exp, np.exp2,
-    np.expm1, np.floor, np.log, np.log10, np.log1p, np.log2, np.negative, np.radians,
-    np.reciprocal, np.rint, np.sign, np.sin, np.sinh, np.sqrt, np.square, np.tan, np.tanh,
-)  # fmt: skip
-FUNCTIONS: dict[str, Any] = {function.__name__: function for function in UFUNCS}
-#: Words in the state of a generator: one that begins beyond them would read other memory.
-RANDOM_WORDS = 624
-#: Sparse formats, and in which each is written: one that holds as many numbers as its shape needs.
-COMPRESSED = ("csr", "csc", "bsr")
-WRITTEN_AS = {form: form for form in (*COMPRESSED, "dia", "coo")} | {"lil": "csr", "dok": "coo"}
 
 
 def _write_array(writer: Writer, value: Any, where: Place) -> Any:
@@ -322,9 +230,13 @@ def _read_index(reader: Reader, node: Any, where: Place) -> Any:
     return pandas.Index(found[0], dtype=form if text else found[0].dtype, name=found[1])
 
 
-def _of_pandas(fits: Callable[[Any, Any], bool]) -> Callable[[Any], bool]:
-    """A question to pandas, which nothing is of where it was not imported."""
-    return lambda value: "pandas" in sys.modules and fits(sys.modules["pandas"], value)
+def _of_pandas(name: str) -> Callable[[Any], bool]:
+    """Whether a value is of this very class of pandas: nothing is where that was not imported."""
+    return lambda value: type(value) is getattr(sys.modules.get("pandas"), name, None)
+
+
+def _is_index(value: Any) -> bool:
+    return "pandas" in sys.modules and isinstance(value, sys.modules["pandas"].Index)
 
 
 def _write_frame(writer: Writer, value: Any, where: Place) -> Any:
@@ -350,10 +262,6 @@ def _pandas() -> Any:
         raise damaged(str(error)) from error
 
 
-def _write_spline(writer: Writer, value: Any, where: Place) -> Any:
-    return writer.write_all((value.t, value.c, value.k, value.extrapolate, value.axis), where)
-
-
 def _read_random(reader: Reader, node: Any, where: Place) -> Any:
     generator = np.random.RandomState(0)  # what scikit-learn takes
     state = tuple(reader.read_all(node, where))
@@ -370,36 +278,116 @@ def _type_named(name: Any) -> Any:
     return dtype
 
 
-NUMBERS = (
+def _is_datetime(value: Any) -> bool:
+    # A zone by name is not written by isoformat.
+    return type(value) is datetime.datetime and (
+        value.tzinfo is None or type(value.tzinfo) is datetime.timezone
+    )
+
+
+def _read_range(reader: Reader, node: Any, where: Place) -> range:
+    found = range(*reader.read_all(node, where))
+    reader.mean(len(found), where)
+    return found
+
+
+def _bounds(value: slice | range) -> tuple[Any, ...]:
+    return value.start, value.stop, value.step
+
+
+def _as_json(
+    tag: str,
+    fits: Callable[[Any], bool],
+    write: Callable[[Any], Any],
+    read: Callable[[Any], Any],
+) -> Kind:
+    """Values that are written as a text, or as numbers of their own."""
+    return Kind(tag, fits, lambda w, value, at: write(value), lambda r, node, at: read(node))
+
+
+def _as_parts(
+    kind: type,
+    parts: Callable[[Any], Any],
+    make: Callable[[Iterable[Any]], Any],
+    tag: str | None = None,
+    **shared: bool,
+) -> Kind:
+    """Values of a type that are made of others."""
+    return Kind(
+        kind.__name__ if tag is None else tag,
+        _exactly(kind),
+        lambda w, value, at: w.write_all(parts(value), at),
+        lambda r, node, at: make(r.read_all(node, at)),
+        **shared,
+    )
+
+
+def _never(value: Any) -> bool:
+    """Whether scalars are written by what follows: they are by a rule of their own."""
+    return False
+
+
+KINDS = (
+    _as_json("int", _never, hex, lambda node: int(node, 16)),
+    _as_json("float", _never, repr, lambda node: NOT_IN_JSON[node]),
+    _as_json("text", _never, str, lambda n: bytes.fromhex(n).decode("utf-8", "surrogatepass")),
+    _as_json("bytes", _exactly(bytes), bytes.hex, bytes.fromhex),
+    _as_json("date", _exactly(datetime.date), datetime.date.isoformat, datetime.date.fromisoformat),
+    _as_json(
+        "datetime",
+        _is_datetime,
+        lambda value: [value.isoformat(), value.fold],
+        lambda node: datetime.datetime.fromisoformat(node[0]).replace(fold=node[1]),
+    ),
+    _as_json(
+        "timedelta",
+        _exactly(datetime.timedelta),
+        lambda value: [value.days, value.seconds, value.microseconds],
+        lambda node: datetime.timedelta(*node),
+    ),
+    _as_json(
+        "function",
+        lambda value: isinstance(value, np.ufunc) and FUNCTIONS.get(value.__name__) is value,
+        lambda value: value.__name__,
+        FUNCTIONS.__getitem__,
+    ),
+    _as_json(
+        "dtype",
+        lambda value: isinstance(value, np.dtype) and is_storable(value),
+        lambda value: value.str,
+        _type_named,
+    ),
+    _as_json(
+        "type",
+        lambda v: isinstance(v, type) and issubclass(v, np.generic) and is_storable(np.dtype(v)),
+        lambda value: np.dtype(value).str,
+        lambda node: _type_named(node).type,
+    ),
+    _as_parts(complex, lambda v: (v.real, v.imag), lambda parts: complex(*parts)),
+    _as_parts(list, iter, list, shared=True),
+    _as_parts(tuple, iter, tuple),
+    _as_parts(slice, _bounds, lambda parts: slice(*parts)),
+    _as_parts(
+        BSpline,
+        lambda value: (value.t, value.c, value.k, value.extrapolate, value.axis),
+        lambda parts: BSpline(*parts),
+        "spline",
+        shared=True,
+    ),
+    Kind("range", _exactly(range), lambda w, v, at: w.write_all(_bounds(v), at), _read_range),
+    Kind("dict", _exactly(dict), _write_dict, _read_dict, shared=True),
+    Kind("set", _exactly(set), _write_set, _read_set, shared=True),
+    Kind("frozenset", _exactly(frozenset), _write_set, lambda *at: frozenset(_read_set(*at))),
     Kind("array", _exactly(np.ndarray), _write_array, _read_array, shared=True),
     Kind("scalar", lambda v: isinstance(v, np.generic), _write_scalar, _read_scalar),
     Kind("sparse", sparse.issparse, _write_sparse, _read_sparse, shared=True),
-    Kind(
-        "index",
-        _of_pandas(lambda pandas, value: isinstance(value, pandas.Index)),
-        _write_index,
-        _read_index,
-        shared=True,
-    ),
-    Kind(
-        "frame",
-        _of_pandas(lambda pandas, value: type(value) is pandas.DataFrame),
-        _write_frame,
-        _read_frame,
-        shared=True,
-    ),
+    Kind("index", _is_index, _write_index, _read_index, shared=True),
+    Kind("frame", _of_pandas("DataFrame"), _write_frame, _read_frame, shared=True),
     Kind(
         "timestamp",
-        _of_pandas(lambda pandas, value: type(value) is pandas.Timestamp and value.tzinfo is None),
+        lambda value: _of_pandas("Timestamp")(value) and value.tzinfo is None,
         lambda w, value, at: w.write(value.to_datetime64(), at),
         lambda r, node, at: _pandas().Timestamp(r.read(node, at)),
-    ),
-    Kind(
-        "spline",
-        _exactly(BSpline),
-        _write_spline,
-        lambda r, node, at: BSpline(*r.read_all(node, at)),
-        shared=True,
     ),
     Kind(
         "random",
@@ -407,23 +395,5 @@ NUMBERS = (
         lambda w, value, at: w.write_all(value.get_state(), at),
         _read_random,
         shared=True,
-    ),
-    Kind(
-        "function",
-        lambda value: isinstance(value, np.ufunc) and FUNCTIONS.get(value.__name__) is value,
-        lambda w, value, at: value.__name__,
-        lambda r, node, at: FUNCTIONS[node],
-    ),
-    Kind(
-        "dtype",
-        lambda value: isinstance(value, np.dtype) and is_storable(value),
-        lambda w, value, at: value.str,
-        lambda r, node, at: _type_named(node),
-    ),
-    Kind(
-        "type",
-        lambda v: isinstance(v, type) and issubclass(v, np.generic) and is_storable(np.dtype(v)),
-        lambda w, value, at: np.dtype(value).str,
-        lambda r, node, at: _type_named(node).type,
     ),
 )
