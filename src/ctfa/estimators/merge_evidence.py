@@ -14,7 +14,6 @@ from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.gains import Gain, gain
 from ctfa.core.history import MergeHistory
-from ctfa.core.members import MergeGain
 from ctfa.core.own_members import gain_over_single, gains_along
 from ctfa.core.partition import Partition
 from ctfa.core.replay import replay
@@ -175,10 +174,17 @@ class MergeSummary(NamedTuple):
     f_star: float
 
     @classmethod
-    def of(cls, merge: MergeGain) -> MergeSummary:
-        """Reduce a merge to what is told of it."""
-        losers = merge.members[merge.gain < 0.0]
-        return cls(merge.total, float(merge.gain.min()), losers, merge.f_statistic, merge.f_star)
+    def of(
+        cls,
+        total: Gain,
+        members: IntArray,
+        gains: FloatArray,
+        f_statistic: float = np.nan,
+        f_star: float = np.nan,
+    ) -> MergeSummary:
+        """Reduce what each member gains to what is told of a merge."""
+        worst = float(gains.min()) if gains.size else np.nan
+        return cls(total, worst, members[gains < 0.0], f_statistic, f_star)
 
 
 class MergeRow(NamedTuple):
@@ -238,24 +244,23 @@ class PooledEvidence(NamedTuple):
     def merges(self, history: MergeHistory) -> list[MergeSummary]:
         """Every merge again, with what it was predicted to gain."""
         space = copy.deepcopy(self.space)
-        members = [[task] for task in range(space.n_variables)]
+        members = [np.array([task]) for task in range(space.n_variables)]
         summaries = []
         for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
             evidence = space.evidence(block, np.array([other]))
             total = gain(evidence)
             sides = space.side_gains(block, other)
-            own = {
-                task: side * float(self.weight[task]) / self.unit
+            each = [
+                side * self.weight[members[slot]] / self.unit
                 for side, slot in zip(sides, (block, other), strict=True)
-                for task in members[slot]
-            }
-            losers = np.array([task for task, value in own.items() if value < 0.0], dtype=np.intp)
+            ]
+            members[block] = np.concatenate((members[block], members[other]))
             scaled = Gain(total.value[0] / self.unit, total.standard_error[0] / self.unit)
             f = float(np.asarray(evidence.difference.f_statistic)[0])
             f_star = float(np.asarray(evidence.f_star)[0])
-            summaries.append(MergeSummary(scaled, min(own.values()), losers, f, f_star))
+            made = MergeSummary.of(scaled, members[block], np.concatenate(each), f, f_star)
+            summaries.append(made)
             space.merge(block, other)
-            members[block] += members[other]
         return summaries
 
     def gains(self, partition: Partition) -> Gain:
@@ -304,18 +309,20 @@ def own_evidence(
 def _merges(
     rule: OwnRule, series: Series, history: MergeHistory, aggregate: str
 ) -> list[MergeSummary]:
-    each: Iterable[tuple[IntArray, FloatArray]] = [(_NOBODY, _NOTHING)] * len(history)
+    nobody = np.empty(0, dtype=np.intp), np.empty(0)
+    each: Iterable[tuple[IntArray, FloatArray]] = [nobody] * len(history)
     if series.n_tasks <= MEMBER_BY_MEMBER:
         each = gains_along(rule.fit(series, aggregate), history)
     if rule.solver == "ridge":
         # No F: what a merge gains is what its members do, as cross-validation judges them.
         shares = np.ones(series.n_tasks) if series.task_weights is None else series.task_weights
         return [
-            _summary(Gain(_sum(gains * shares[who]), _UNKNOWN), who, gains) for who, gains in each
+            MergeSummary.of(Gain(_sum(gains * shares[who]), np.asarray(np.nan)), who, gains)
+            for who, gains in each
         ]
     replayed = replay(rule.space(series, aggregate), history)
     return [
-        _summary(
+        MergeSummary.of(
             Gain(replayed.gain[step], replayed.standard_error[step]),
             who,
             gains,
@@ -326,20 +333,5 @@ def _merges(
     ]
 
 
-def _summary(
-    total: Gain,
-    who: IntArray,
-    gains: FloatArray,
-    f_statistic: float = np.nan,
-    f_star: float = np.nan,
-) -> MergeSummary:
-    worst = float(gains.min()) if gains.size else np.nan
-    return MergeSummary(total, worst, who[gains < 0.0], f_statistic, f_star)
-
-
 def _sum(gains: FloatArray) -> FloatArray:
     return np.asarray(gains.sum() if gains.size else np.nan)
-
-
-_NOBODY, _NOTHING = np.empty(0, dtype=np.intp), np.empty(0)
-_UNKNOWN = np.asarray(np.nan)

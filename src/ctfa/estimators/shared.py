@@ -311,7 +311,10 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
             risk = posed.fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
-            merges = [MergeSummary.of(merge) for merge in risk.along(aggregator.history_)]
+            merges = [
+                MergeSummary.of(made.total, made.members, made.gain, made.f_statistic, made.f_star)
+                for made in risk.along(aggregator.history_)
+            ]
             gain = risk.gain_over_single(aggregator.partition_)
             self.trust_ = risk.trust(aggregator.partition_)
         gappy = bool(np.isnan(targets.values).any())
