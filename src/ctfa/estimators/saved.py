@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, ClassVar, Self
 
 
@@ -31,18 +32,25 @@ class Saved:
     )
     _get_param_names: ClassVar[Any]  # of scikit-learn's estimators
 
+    @classmethod
+    @cache  # a file of thousands of groups asks as often
+    def _attributes(cls) -> dict[str, str]:
+        """Attribute of each parameter and field, in the order of their names."""
+        known = {name: name for name in cls._get_param_names()} | cls._saved
+        return dict(sorted(known.items()))
+
     def __ctfa_fields__(self) -> dict[str, Any]:
         """Parameters and fields by name, as far as they are known."""
-        names = {name: name for name in self._get_param_names()} | self._saved
         known = vars(self)
-        return {name: known[names[name]] for name in sorted(names) if names[name] in known}
+        return {name: known[at] for name, at in self._attributes().items() if at in known}
 
     @classmethod
     def __ctfa_restored__(cls, state: Mapping[str, Any]) -> Self:
         """An estimator with these parameters and fields; its constructor is not called."""
-        for name in state:
-            if name not in cls._saved and name not in cls._get_param_names():
-                raise AttributeError(f"{cls.__name__} has no attribute {name!r}")
+        attributes = cls._attributes()
+        wrong = next((name for name in state if name not in attributes), None)
+        if wrong is not None:
+            raise AttributeError(f"{cls.__name__} has no attribute {wrong!r}")
         made = object.__new__(cls)
-        vars(made).update({cls._saved.get(name, name): value for name, value in state.items()})
+        vars(made).update({attributes[name]: value for name, value in state.items()})
         return made
