@@ -28,10 +28,10 @@ from ctfa import (
     MultiInputCTFARegressor,
     PooledCTFARegressor,
     TargetAggregator,
-    _collapsed,
     nonlinctfa,
 )
 from ctfa.datasets import make_basins, make_paper_synthetic
+from ctfa.estimators import collapsed
 from ctfa.persistence import collapse, load, save, to_onnx
 
 X, Y = make_paper_synthetic(n_samples=120, n_features=10, n_targets=6, random_state=0)
@@ -172,7 +172,7 @@ def test_a_model_with_a_baseline_has_no_table():
 
 
 def test_a_table_that_would_be_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr(_collapsed, "LARGEST", 59)
+    monkeypatch.setattr(collapsed, "LARGEST", 59)
     with pytest.raises(ValueError, match=r"6 targets of 10 columns .* 60 coefficients"):
         collapse(CTFARegressor().fit(X, Y))
 

@@ -235,6 +235,33 @@ def test_a_model_that_is_not_fitted_comes_back(tmp_path):
     assert repr(loaded) == repr(SHARED["splitters"])
 
 
+def test_every_attribute_that_a_fit_sets_has_a_field_in_files():
+    model = CTFARegressor().fit(X, Y)
+    model.stability(X, Y, cv=KFold(5))
+    frames = pd.DataFrame(X).rename(columns=str), pd.DataFrame(Y).rename(columns=str)
+    pooled = PooledCTFARegressor(unseen="nearest", targets=TargetAggregator(max_loss=1.0))
+    models = [
+        model,
+        CTFARegressor(head="shrink").partial_fit(*frames),
+        CTFARegressor().fit(X, Y, baseline=TASKS[:, None] == "a", target_weight=range(1, 7)),
+        SHARED["chosen"].fit(X, Y),
+        OWN["shrunk"].fit(BASINS.data, BASINS.target),
+        pooled.partial_fit(X, Y[:, 0], tasks=TASKS),
+        PooledCTFARegressor(unseen="global").fit(X, Y[:, 0], tasks=TASKS),
+        TargetAggregator().fit(*frames),
+        FeatureAggregator().set_output(transform="pandas").fit(X, Y[:, 0]),
+    ]
+    worked_out_again = {"_evidence", "_kept"}
+    for one in [*models, *(part for m in models[:7] for part in (m.targets_, *m.features_))]:
+        known = {*one.get_params(deep=False), *type(one)._saved.values(), *worked_out_again}
+        assert set(vars(one)) <= known
+
+
+def test_what_a_transformer_hands_out_is_kept(tmp_path):
+    features = FeatureAggregator().set_output(transform="pandas").fit(X, Y[:, 0])
+    assert type(again(features, tmp_path).transform(X)) is pd.DataFrame
+
+
 def test_what_is_one_object_stays_one(tmp_path):
     loaded = again(CTFARegressor().fit(X, Y), tmp_path)
     assert loaded._evidence.history is loaded.targets_.history_
@@ -424,7 +451,7 @@ def test_numpy_alone_can_read_the_arrays(tmp_path):
         tree = json.loads(file.read("model.json"))
         arrays = np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False)
         assert {array.ndim for array in arrays.values()} == {1}
-    assert (tree["format"], tree["schema"], tree["class"]) == ("ctfa", 1, "CTFARegressor")
+    assert (tree["format"], tree["schema"], tree["class"]) == ("ctfa", 2, "CTFARegressor")
 
 
 def test_every_class_of_the_table_is_there():

@@ -10,37 +10,20 @@ import numpy as np
 from sklearn import linear_model, preprocessing
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVR
-from sklearn.utils.validation import check_is_fitted
 
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
-from ctfa.estimators.multi_input import MultiInputCTFARegressor
-from ctfa.estimators.pooled import PooledCTFARegressor
-from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.view import FittedGroups
 
 #: Regressors whose prediction is ``X @ coef_ + intercept_``.
+LINEAR_NAMES = (
+    "ARDRegression BayesianRidge ElasticNet ElasticNetCV HuberRegressor Lars LarsCV Lasso LassoCV "
+    "LassoLars LassoLarsCV LassoLarsIC LinearRegression OrthogonalMatchingPursuit "
+    "OrthogonalMatchingPursuitCV QuantileRegressor Ridge RidgeCV SGDRegressor TheilSenRegressor"
+)
 LINEAR = (
     LinearSVR,
-    linear_model.ARDRegression,
-    linear_model.BayesianRidge,
-    linear_model.ElasticNet,
-    linear_model.ElasticNetCV,
-    linear_model.HuberRegressor,
-    linear_model.Lars,
-    linear_model.LarsCV,
-    linear_model.Lasso,
-    linear_model.LassoCV,
-    linear_model.LassoLars,
-    linear_model.LassoLarsCV,
-    linear_model.LassoLarsIC,
-    linear_model.LinearRegression,
-    linear_model.OrthogonalMatchingPursuit,
-    linear_model.OrthogonalMatchingPursuitCV,
-    linear_model.QuantileRegressor,
-    linear_model.Ridge,
-    linear_model.RidgeCV,
-    linear_model.SGDRegressor,
-    linear_model.TheilSenRegressor,
+    *(getattr(linear_model, name) for name in LINEAR_NAMES.split()),
 )
 #: Numbers in the table at most: a gigabyte.
 LARGEST = 2**27
@@ -105,74 +88,73 @@ def collapse(model: Any) -> Collapsed:
     >>> bool(np.allclose(X @ table.coef.T + table.intercept, model.predict(X)))
     True
     """
-    if not isinstance(model, (CTFARegressor, MultiInputCTFARegressor, PooledCTFARegressor)):
+    if not (hasattr(type(model), "__ctfa_view__") and hasattr(model, "predict")):
         raise TypeError(
             f"collapse was given a {type(model).__name__}: give a fitted CTFARegressor, "
             "MultiInputCTFARegressor or PooledCTFARegressor."
         )
-    check_is_fitted(model, "targets_")
-    if getattr(model.targets_, "baseline_means_", None) is not None:
+    fitted = FittedGroups.of(model)
+    if getattr(fitted.aggregator, "baseline_means_", None) is not None:
         raise ValueError(
             "the model was fitted with a baseline, so that its predictions depend on more than the "
             "columns of X: use predict, or take the baseline off the data before fit."
         )
-    n_targets, n_features = model.partition_.n_variables, int(model.n_features_in_)
+    n_targets, n_features = fitted.partition.n_variables, int(model.n_features_in_)
     if n_targets * n_features > LARGEST:
         raise ValueError(
             f"{n_targets} targets of {n_features} columns make a table of "
             f"{n_targets * n_features:,} coefficients, more than {LARGEST:,}: use predict, or the "
             "coefficients of regressors_, one a group."
         )
-    if isinstance(model, CTFARegressor):
-        found = _shared(model)
-    elif isinstance(model, MultiInputCTFARegressor):
-        found = _own_inputs(model, n_features)
-    else:
-        found = _own_rows(model)
-    names = getattr(model, "feature_names_in_", [f"x{k}" for k in range(n_features)])
-    targets = model._names if isinstance(model, PooledCTFARegressor) else model.targets_._names
-    table = Collapsed(*found, tuple(map(str, names)), tuple(map(str, targets)))
-    _require_agreement(model, table)
-    return table
-
-
-def _shared(model: CTFARegressor) -> _Affine:
-    targets, width = model.targets_, int(model.n_features_in_)
     groups = [
         _spread(_linear(regressor, f"regressors_[{at}]"), features.partition_)
         for at, (features, regressor) in enumerate(
             zip(model.features_, model.regressors_, strict=True)
         )
     ]
-    labels, signs = model.partition_.labels, targets.signs_
-    coef = np.stack([group.coef[0] for group in groups])[labels] * signs[:, None]
-    intercept = np.array([group.intercept[0] for group in groups])[labels] * signs
-    if model._singles is not None and model._singles.targets.size:
-        singles = [_linear(single, "a target's own model") for single in model._singles.models]
-        of = model._singles.targets
-        share = model.trust_[of]
-        own = np.concatenate([single.coef for single in singles]).reshape(of.size, width)
-        level = np.concatenate([single.intercept for single in singles])
+    if fitted.own_inputs:
+        found = _own_inputs(fitted, groups, n_features)
+    else:
+        labels = fitted.partition.labels
+        served = _Affine(
+            np.stack([group.coef[0] for group in groups])[labels],
+            np.array([group.intercept[0] for group in groups])[labels],
+        )
+        found = (_own_rows if fitted.own_rows else _shared)(fitted, served)
+    names = getattr(model, "feature_names_in_", [f"x{k}" for k in range(n_features)])
+    table = Collapsed(*found, tuple(map(str, names)), tuple(fitted.names))
+    _require_agreement(fitted, table)
+    return table
+
+
+def _shared(fitted: FittedGroups, served: _Affine) -> _Affine:
+    targets, singles = fitted.aggregator, fitted.parts["single_models"]
+    coef, intercept = served.coef * targets.signs_[:, None], served.intercept * targets.signs_
+    if singles is not None and singles.targets.size:
+        models = [_linear(single, "a target's own model") for single in singles.models]
+        of = singles.targets
+        share = fitted.model.trust_[of]
+        own = np.concatenate([single.coef for single in models]).reshape(of.size, coef.shape[1])
+        level = np.concatenate([single.intercept for single in models])
         coef[of] = share[:, None] * coef[of] + (1.0 - share)[:, None] * own
         intercept[of] = share * intercept[of] + (1.0 - share) * level
     return _in_own_units(_Affine(coef, intercept), targets.offsets_, targets.scales_)
 
 
-def _own_inputs(model: MultiInputCTFARegressor, width: int) -> _Affine:
-    models, steps, units = model._models, model._steps, model._units
-    has, layout, partition = models.has, model.layout_, model.partition_
+def _own_inputs(fitted: FittedGroups, groups: Sequence[_Affine], width: int) -> _Affine:
+    models, steps = fitted.parts["group_models"], fitted.parts["deviations"]
+    units, targets = fitted.parts["units"], fitted.aggregator
+    has, layout, partition = models.has, fitted.model.layout_, fitted.partition
     n_targets, n_slots = layout.shape
     coef, intercept = np.zeros((n_targets, width)), np.zeros(n_targets)
-    weights = getattr(model.targets_, "target_weight_", None)
+    weights = getattr(targets, "target_weight_", None)
     present = has * 1.0 if weights is None else has * weights[:, None]
     # A column in the units of its series, which its coefficient is to be divided by.
     scale, shift = 1.0 / units.scales[:, :-1], -units.offsets[:, :-1] / units.scales[:, :-1]
     for at, members in enumerate(partition.groups):
-        reduced = _linear(models.regressors[at], f"regressors_[{at}]")
-        group = _spread(reduced, models.features[at].partition_)
         slopes = np.zeros(n_slots)
-        slopes[models.slots[at]] = group.coef[0]
-        intercept[members] = group.intercept[0]
+        slopes[models.slots[at]] = groups[at].coef[0]
+        intercept[members] = groups[at].intercept[0]
         if models.aggregate == "mean":
             # Every member is predicted from the mean inputs of all.
             total = present[members].sum(axis=0)
@@ -191,20 +173,13 @@ def _own_inputs(model: MultiInputCTFARegressor, width: int) -> _Affine:
         share = np.where(steps.has[target], steps.coef[target], 0.0)
         _add(coef[target], layout[target], share * scale[target])
         intercept[target] += share @ (shift[target] - steps.centre[target])
-    return _in_own_units(_Affine(coef, intercept), model.targets_.offsets_, model.targets_.scales_)
+    return _in_own_units(_Affine(coef, intercept), targets.offsets_, targets.scales_)
 
 
-def _own_rows(model: PooledCTFARegressor) -> _Affine:
-    groups = [
-        _spread(_linear(regressor, f"regressors_[{at}]"), features.partition_)
-        for at, (features, regressor) in enumerate(
-            zip(model.features_, model.regressors_, strict=True)
-        )
-    ]
-    labels = model.partition_.labels
-    coef = np.stack([group.coef[0] for group in groups])[labels] + model.coef_
-    intercept = np.array([group.intercept[0] for group in groups])[labels] + model.offsets_
-    return _Affine(coef, intercept - np.einsum("ij,ij->i", model.coef_, model._centre))
+def _own_rows(fitted: FittedGroups, served: _Affine) -> _Affine:
+    own, level = fitted.model.coef_, served.intercept + fitted.model.offsets_
+    level = level - np.einsum("ij,ij->i", own, fitted.parts["task_means"])
+    return _Affine(served.coef + own, level)
 
 
 def _add(row: FloatArray, columns: Any, values: FloatArray) -> None:
@@ -266,17 +241,19 @@ def _not_linear(part: Any, where: str) -> ValueError:
     )
 
 
-def _require_agreement(model: Any, table: Collapsed) -> None:
+def _require_agreement(fitted: FittedGroups, table: Collapsed) -> None:
     """Ask the model itself: options that are not linear must not pass for ones that are."""
     rows = np.random.default_rng(0).normal(size=(3, table.coef.shape[1]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # rows without names
-        if isinstance(model, PooledCTFARegressor):
-            some = np.unique(np.linspace(0, len(model._ids) - 1, 20).astype(int)).tolist()
-            said = np.column_stack([model.predict(rows, _ids([model._ids[t]] * 3)) for t in some])
+        predict = fitted.model.predict
+        if fitted.own_rows:
+            ids = fitted.parts["task_ids"]
+            some = np.unique(np.linspace(0, len(ids) - 1, 20).astype(int)).tolist()
+            said = np.column_stack([predict(rows, _ids([ids[t]] * 3)) for t in some])
         else:
             some = list(range(table.coef.shape[0]))
-            said = np.asarray(model.predict(rows)).reshape(3, -1)
+            said = np.asarray(predict(rows)).reshape(3, -1)
     size = np.abs(rows) @ np.abs(table.coef[some]).T + np.abs(table.intercept[some])
     apart = np.abs(table.predict(rows)[:, some] - said)
     if not (apart <= ROUNDING * (size + 1.0)).all():

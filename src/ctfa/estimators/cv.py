@@ -23,6 +23,7 @@ from ctfa.estimators.feature_aggregator import FeatureAggregator
 from ctfa.estimators.group_models import fit_regressor
 from ctfa.estimators.heads import SingleModels, fit_singles
 from ctfa.estimators.merging import PathPoint, solve_path
+from ctfa.estimators.saved import fields
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.target_aggregator import TargetAggregator
 
@@ -80,6 +81,8 @@ class CTFARegressorCV(CTFARegressor):
     >>> model.n_groups_
     2
     """
+
+    _saved = CTFARegressor._saved | fields("best_index_ best_params_ best_score_ cv_results_")
 
     def __init__(
         self,

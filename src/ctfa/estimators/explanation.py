@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,8 +16,49 @@ from ctfa.estimators.merge_evidence import MergeEvidence, MergeRow, Terms
 BREAK_EVEN = {"risk": 1.0, "mse": 0.0, "corollary": 0.0}
 
 
-#: Why most merges are refused.
+class Sharing(NamedTuple):
+    """What the members of a group have in common, in words."""
+
+    made_by: str  # what a merge makes of its members
+    served: str  # how a group of ``n``, ``others`` of them listed, serves each member
+    differ: str  # why most merges are refused
+    task: str = "target"
+    own: str = "a model of its own"
+    mixed: str = ""  # whose gain is told where predictions are mixed by trust
+    always_trusts: bool = False  # whether trust is known whatever the head
+    one_unit: str | None = None  # what all gains are shares of; None for each one's own variance
+
+
 TOO_WELL_TOLD_APART = "the features predict the difference of the two too well to give it up"
+#: By what is shared.
+SHARING = {
+    "mean": Sharing(
+        "mean",
+        "is predicted from the mean of {n} targets, with {others}",
+        TOO_WELL_TOLD_APART,
+        always_trusts=True,
+    ),
+    "mean inputs": Sharing(
+        "mean",
+        "is predicted from the mean of {n} targets and the means of their inputs, with {others}",
+        TOO_WELL_TOLD_APART,
+        mixed=" of the group's model",
+    ),
+    "coefficients": Sharing(
+        "pool",
+        "shares its coefficients with {more}: {others}",
+        "their coefficients differ by more than sharing saves",
+        mixed=" of the group's model",
+    ),
+    "slopes": Sharing(
+        "pool",
+        "shares its slopes with {more}: {others}",
+        "their slopes differ by more than pooling saves",
+        task="task",
+        own="slopes of its own",
+        one_unit="the variance within tasks",
+    ),
+}
 
 
 class Refusal(NamedTuple):
@@ -31,10 +72,11 @@ class Refusal(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Why a target is where it is: print it."""
+    """Why a target, or a task, is where it is: print it.
 
-    #: What a merge makes of its members.
-    made_by: ClassVar[str] = "mean"
+    For tasks with rows of their own ``gain_error`` is of the task and the rest of its group
+    together: it tells a loss from an even outcome, and is not shown beside the gain of the task.
+    """
 
     target: str
     members: tuple[str, ...]  # with a minus before the name of those that are turned round
@@ -47,6 +89,7 @@ class Explanation:
     together: dict[str, float] | None  # co-clustering with each member, once computed
     terms: Terms
     shrunk: bool  # whether predictions are mixed by trust
+    shares: str = "mean"  # what members have in common, see ``SHARING``
 
     @property
     def max_loss(self) -> float:
@@ -71,12 +114,14 @@ class Explanation:
         is_turned = f"-{self.target}" in self.turned
         own = f"-{self.target}" if is_turned else self.target
         others = [name for name in self.members if name != own]
-        marked = [self._marked(name) for name in others]
+        served = self._words.served.format(
+            n=len(self.members),
+            more=f"{len(others)} other {self._words.task}{'s' if len(others) > 1 else ''}",
+            others=listed([self._marked(name) for name in others]),
+        )
         lines = [
-            f"{self.target}{' (turned round)' if is_turned else ''} {self._served_with(marked)}.",
-            f"  Predicted gain{self._gain_of()} over a model of its own: "
-            f"{self._amount(self.gain, self.gain_error, 'its variance')}{self._verdict()}"
-            f"{self._trusts()}.",
+            f"{self.target}{' (turned round)' if is_turned else ''} {served}.",
+            f"  {self._gained()}{self._trusts()}.",
         ]
         if self.together is not None:
             weakest = min(others, key=self.together.__getitem__)
@@ -86,15 +131,25 @@ class Explanation:
             )
         return lines
 
-    def _served_with(self, others: list[str]) -> str:
-        """How the group serves its members."""
-        return f"is predicted from the mean of {len(self.members)} targets, with {listed(others)}"
+    @property
+    def _words(self) -> Sharing:
+        return SHARING[self.shares]
 
-    def _gain_of(self) -> str:
-        """Whose gain is told, where that is not plain."""
-        return ""
+    def _gained(self) -> str:
+        """What the target gains, and whose gain that is where it is not plain."""
+        own = self._words.own
+        if self._words.one_unit and np.isinf(self.gain):
+            return f"It has too few rows for {own}"
+        mixed = self._words.mixed if self.shrunk else ""
+        error = np.nan if self._words.one_unit else self.gain_error
+        amount = self._amount(self.gain, error, "its variance")
+        return f"Predicted gain{mixed} over {own}: {amount}{self._verdict()}"
 
     def _trusts(self) -> str:
+        # With inputs or rows of its own, how far a target trusts its group is found by the head
+        # that asks.
+        if not (self.shrunk or self._words.always_trusts):
+            return ""
         use = "" if self.shrunk else " (used by head='shrink' only)"
         return f"; it trusts its group {percent(self.trust)}{use}"
 
@@ -147,19 +202,17 @@ class Explanation:
         )
 
     def _side(self, names: Sequence[str]) -> str:
-        return names[0] if len(names) == 1 else f"{self.made_by}({listed(names)})"
+        return names[0] if len(names) == 1 else f"{self._words.made_by}({listed(names)})"
 
     def _amount(self, value: float, error: float, whole: str) -> str:
         if np.isnan(value):
             return "not worked out"
-        if np.isnan(error):  # a penalised fit of own inputs has none
-            unit = (
-                f"{100 * value:+.1f} % of {whole}" if self.terms.standardised else f"{value:+.3g}"
-            )
-            return unit if self.terms.standardised else f"{unit} in squared units of the targets"
+        has_error = not np.isnan(error)  # a penalised fit of own inputs has none
         if self.terms.standardised:
-            return f"{100 * value:+.1f} ± {100 * error:.1f} % of {whole}"
-        return f"{value:+.3g} ± {error:.2g} in squared units of the targets"
+            within = f" ± {100 * error:.1f}" if has_error else ""
+            return f"{100 * value:+.1f}{within} % of {self._words.one_unit or whole}"
+        within = f" ± {error:.2g}" if has_error else ""
+        return f"{value:+.3g}{within} in squared units of the targets"
 
 
 def explain(
@@ -169,8 +222,12 @@ def explain(
     together: FloatArray | None,
     *,
     shrunk: bool,
+    shares: str = "mean",
+    gain: tuple[float, float] | None = None,
 ) -> Explanation:
-    """Put together what is known of one target."""
+    """Put together what is known of one target; its gain is the evidence's where none is given."""
+    if gain is None:
+        gain = float(evidence.gain.value[target]), float(evidence.gain.standard_error[target])
     group = int(evidence.partition.labels[target])
     members = evidence.partition.groups[group].tolist()
     signed = {i: evidence.signed(i) for i in members}
@@ -179,37 +236,38 @@ def explain(
         tuple(signed.values()),
         tuple(signed[i] for i in members if evidence.signs[i] < 0.0),
         tuple(evidence.row(step) for step in evidence.steps_of(target).tolist()),
-        float(evidence.gain.value[target]),
-        float(evidence.gain.standard_error[target]),
+        *gain,
         float(trust[target]),
-        refusal_of(evidence, group),
+        refusal_of(evidence, group, shares),
         None if together is None else {signed[i]: float(together[target, i]) for i in members},
         evidence.terms,
         shrunk,
+        shares,
     )
 
 
-def refusal_of(evidence: MergeEvidence, group: int) -> Refusal:
+def refusal_of(evidence: MergeEvidence, group: int, shares: str = "mean") -> Refusal:
     """The nearest candidate that a final group did not take."""
-    history, terms = evidence.history, evidence.terms
+    history, terms, words = evidence.history, evidence.terms, SHARING[shares]
     leader = evidence.leader(group)
     candidate, loss = int(history.refused[leader]), float(history.refused_loss[leader])
     if candidate < 0:
-        return _nobody_refused(evidence)
+        return _nobody_refused(evidence, words.task)
+    reason = _reason(terms, loss, words.differ)
     if terms.asks_once:
         # Asked by itself: the group it is in now was made later, and nobody asked for that one.
-        return Refusal((evidence.names[candidate],), loss, _reason(terms, loss))
+        return Refusal((evidence.names[candidate],), loss, reason)
     theirs = evidence.partition.groups[int(evidence.partition.labels[candidate])]
-    return Refusal(tuple(map(evidence.signed, theirs.tolist())), loss, _reason(terms, loss))
+    return Refusal(tuple(map(evidence.signed, theirs.tolist())), loss, reason)
 
 
-def _nobody_refused(evidence: MergeEvidence) -> Refusal:
+def _nobody_refused(evidence: MergeEvidence, task: str) -> Refusal:
     """Why a group has refused nobody."""
     history, by_guard = evidence.history, False
     if not history.n_comparisons:
-        reason = "no two targets were compared"
+        reason = f"no two {task}s were compared"
     elif evidence.partition.n_groups == 1:
-        reason = "every target is in this group"
+        reason = f"every {task} is in this group"
     elif not history.complete:
         reason = "the search was stopped before it had asked everybody"
     elif evidence.terms.guarded:
@@ -219,7 +277,7 @@ def _nobody_refused(evidence: MergeEvidence) -> Refusal:
     return Refusal((), np.inf, reason, by_guard=by_guard)
 
 
-def _reason(terms: Terms, loss: float) -> str:
+def _reason(terms: Terms, loss: float, differ: str) -> str:
     """Why a merge of this loss was refused."""
     if terms.max_loss == -np.inf and terms.chosen:
         return "held-out rows preferred no merge at all"
@@ -233,7 +291,7 @@ def _reason(terms: Terms, loss: float) -> str:
             f"merging was predicted to gain, but max_loss={terms.max_loss:g} is stricter than "
             f"break-even ({even:g})"
         )
-    return TOO_WELL_TOLD_APART
+    return differ
 
 
 def listed(names: Sequence[str], at_most: int = 6) -> str:

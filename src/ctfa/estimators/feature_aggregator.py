@@ -33,12 +33,13 @@ from ctfa.estimators.merging import (
     settle,
     settle_history,
 )
+from ctfa.estimators.saved import OF_GROUPS, Saved
 
 #: The way out of too few rows.
 RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
 
 
-class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Average groups of features whose coefficients need not differ (Phase II).
 
     Columns are averaged in the units they come in: put a ``StandardScaler`` in front where units
@@ -96,6 +97,7 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
     """
 
     _arguments = ("X", "y", "sample_weight")
+    _saved = Saved._saved | OF_GROUPS
 
     def __init__(
         self,

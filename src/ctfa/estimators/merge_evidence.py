@@ -1,23 +1,34 @@
-"""What was known when targets were merged, in numbers: one row a merge."""
+"""What was known when targets were merged, in numbers: one row per merge."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
+from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.gains import Gain
+from ctfa.core.gains import Gain, gain
 from ctfa.core.history import MergeHistory
-from ctfa.core.members import MergeGain
+from ctfa.core.own_members import gain_over_single, gains_along
 from ctfa.core.partition import Partition
+from ctfa.core.replay import replay
+from ctfa.core.series import Series
+from ctfa.core.spaces import PooledSpace
 from ctfa.core.types import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from ctfa.estimators.own_rule import OwnRule
 
 #: Scans that ask one target at a time and never again: what they refuse is of that moment.
 ASK_ONCE = ("grow", "restart")
+#: Up to so many targets with inputs of their own it is worked out what every merge does to every
+#: member.
+MEMBER_BY_MEMBER = 1000
 
 
 class Terms(NamedTuple):
@@ -30,6 +41,19 @@ class Terms(NamedTuple):
     standardised: bool  # whether a unit of gain is a target's variance
     gappy: bool  # whether targets have missing values
     chosen: bool = False  # whether the limit was chosen on held-out rows
+
+    @classmethod
+    def of(cls, aggregator: Any, *, gappy: bool = False) -> Self:
+        """Those of a fitted Phase I."""
+        return cls(
+            aggregator.criterion,
+            aggregator.scan,
+            aggregator.max_loss_,
+            aggregator.guard is not None,
+            aggregator.scale == "standard",
+            gappy,
+            aggregator.cv_curve_ is not None,
+        )
 
     @property
     def rule(self) -> str | None:
@@ -54,6 +78,29 @@ class MergeEvidence:
     gain: Gain  # of each target's group over its own model
     signs: FloatArray  # of each target in its group's mean
     terms: Terms
+
+    @classmethod
+    def of(
+        cls,
+        aggregator: Any,
+        names: Sequence[str],
+        merges: list[MergeSummary],
+        gain: Gain | None = None,
+        *,
+        gappy: bool = False,
+    ) -> Self:
+        """Put together what is known of the merges of Phase I; no gain is one not worked out."""
+        history, partition = aggregator.history_, aggregator.partition_
+        unknown = np.full(partition.n_variables, np.nan)
+        return cls(
+            history,
+            partition,
+            names,
+            merges,
+            Gain(unknown, unknown) if gain is None else gain,
+            getattr(aggregator, "signs_", np.ones(partition.n_variables)),
+            Terms.of(aggregator, gappy=gappy),
+        )
 
     @cached_property
     def order(self) -> IntArray:
@@ -127,10 +174,17 @@ class MergeSummary(NamedTuple):
     f_star: float
 
     @classmethod
-    def of(cls, merge: MergeGain) -> MergeSummary:
-        """Reduce a merge to what is told of it."""
-        losers = merge.members[merge.gain < 0.0]
-        return cls(merge.total, float(merge.gain.min()), losers, merge.f_statistic, merge.f_star)
+    def of(
+        cls,
+        total: Gain,
+        members: IntArray,
+        gains: FloatArray,
+        f_statistic: float = np.nan,
+        f_star: float = np.nan,
+    ) -> MergeSummary:
+        """Reduce what each member gains to what is told of a merge."""
+        worst = float(gains.min()) if gains.size else np.nan
+        return cls(total, worst, members[gains < 0.0], f_statistic, f_star)
 
 
 class MergeRow(NamedTuple):
@@ -178,3 +232,106 @@ def co_clustering(evidence: MergeEvidence, together: FloatArray) -> list[float]:
         first, second = evidence.sides(step)
         shares.append(float(together[np.ix_(first, second)].mean()))
     return shares
+
+
+class PooledEvidence(NamedTuple):
+    """Tasks as they were before any merge, and what gains are measured in."""
+
+    space: PooledSpace
+    weight: FloatArray  # of each task in the total risk
+    unit: float  # squared; one for units of the target
+
+    def merges(self, history: MergeHistory) -> list[MergeSummary]:
+        """Every merge again, with what it was predicted to gain."""
+        space = copy.deepcopy(self.space)
+        members = [np.array([task]) for task in range(space.n_variables)]
+        summaries = []
+        for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
+            evidence = space.evidence(block, np.array([other]))
+            total = gain(evidence)
+            sides = space.side_gains(block, other)
+            each = [
+                side * self.weight[members[slot]] / self.unit
+                for side, slot in zip(sides, (block, other), strict=True)
+            ]
+            members[block] = np.concatenate((members[block], members[other]))
+            scaled = Gain(total.value[0] / self.unit, total.standard_error[0] / self.unit)
+            f = float(np.asarray(evidence.difference.f_statistic)[0])
+            f_star = float(np.asarray(evidence.f_star)[0])
+            made = MergeSummary.of(scaled, members[block], np.concatenate(each), f, f_star)
+            summaries.append(made)
+            space.merge(block, other)
+        return summaries
+
+    def gains(self, partition: Partition) -> Gain:
+        """Predicted gain of every task by its group, worked out one by one; NaN where unknown."""
+        groups = partition.groups
+        each = [self.gain_of(t, groups[group]) for t, group in enumerate(partition.labels)]
+        value, error = np.array(each, dtype=np.float64).T
+        return Gain(np.where(np.isfinite(value), value, np.nan), error)
+
+    def gain_of(self, task: int, members: IntArray) -> tuple[float, float]:
+        """What a task gains by the others of its group, and the standard error of that merge.
+
+        Infinite where it has no degrees of freedom of its own: alone it cannot be fitted.
+        """
+        if members.size == 1:
+            return 0.0, 0.0
+        pair = self.space.one_by_one(members, task)
+        if not pair.is_estimable[0]:
+            return np.inf, 0.0
+        total = gain(pair.evidence(0, np.array([1])))
+        value = pair.side_gains(0, 1)[0] * pair.weight[0]
+        # The error of the merge is mostly that of its smaller side.
+        return float(value / self.unit), float(total.standard_error[0] / self.unit)
+
+
+@one_thread()
+def own_evidence(
+    rule: OwnRule, series: Series, names: Sequence[str], aggregator: Any, aggregate: str
+) -> MergeEvidence:
+    """Go through the merges again, and see what each target has of its group.
+
+    For targets with inputs of their own; the series in the units in which they were merged.
+    """
+    # By the fits that merges were judged by, whatever the regressor.
+    rule = replace(rule, penalised=rule.solver == "ridge")
+    return MergeEvidence.of(
+        aggregator,
+        names,
+        _merges(rule, series, aggregator.history_, aggregate) if len(aggregator.history_) else [],
+        gain_over_single(rule.fit, aggregate, series, aggregator.partition_),
+        # Members that share coefficients have each its own rows, whatever the others lack.
+        gappy=aggregate == "mean" and not series.is_complete,
+    )
+
+
+def _merges(
+    rule: OwnRule, series: Series, history: MergeHistory, aggregate: str
+) -> list[MergeSummary]:
+    nobody = np.empty(0, dtype=np.intp), np.empty(0)
+    each: Iterable[tuple[IntArray, FloatArray]] = [nobody] * len(history)
+    if series.n_tasks <= MEMBER_BY_MEMBER:
+        each = gains_along(rule.fit(series, aggregate), history)
+    if rule.solver == "ridge":
+        # No F: what a merge gains is what its members do, as cross-validation judges them.
+        shares = np.ones(series.n_tasks) if series.task_weights is None else series.task_weights
+        return [
+            MergeSummary.of(Gain(_sum(gains * shares[who]), np.asarray(np.nan)), who, gains)
+            for who, gains in each
+        ]
+    replayed = replay(rule.space(series, aggregate), history)
+    return [
+        MergeSummary.of(
+            Gain(replayed.gain[step], replayed.standard_error[step]),
+            who,
+            gains,
+            float(replayed.f_statistic[step]),
+            float(replayed.f_star[step]),
+        )
+        for step, (who, gains) in enumerate(each)
+    ]
+
+
+def _sum(gains: FloatArray) -> FloatArray:
+    return np.asarray(gains.sum() if gains.size else np.nan)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from joblib import Parallel, delayed
+from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
@@ -15,29 +19,25 @@ from ctfa._collections import Collection, answers_lazily, is_collection, learns_
 from ctfa._on_device import searched_where_data_lie
 from ctfa._whole_fit import whole
 from ctfa.core.own_fits import mean_series
+from ctfa.core.partition import Partition
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.feature_aggregator import FeatureAggregator
-from ctfa.estimators.fitted_targets import FittedTargets
 from ctfa.estimators.group_models import fit_to_rows
+from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.heads import HEADS
-from ctfa.estimators.own_choice import fewest_rows, suited_to
-from ctfa.estimators.own_evidence import OwnEvidenceMixin
+from ctfa.estimators.held_out import Split
+from ctfa.estimators.merge_evidence import MergeEvidence, own_evidence
+from ctfa.estimators.own_choice import fewest_rows, group_rows, suited_to
 from ctfa.estimators.own_models import OwnModels, fit_groups, fit_steps, slot_names
 from ctfa.estimators.own_phase import OwnPhaseMixin
-from ctfa.estimators.own_rule import AGGREGATES
-from ctfa.estimators.shared import ReducedTask
+from ctfa.estimators.own_rule import AGGREGATES, OwnRule
+from ctfa.estimators.saved import fields
 from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.view import FittedGroups
 
 
-class MultiInputCTFARegressor(
-    FittedTargets,
-    OwnPhaseMixin,
-    OwnEvidenceMixin,
-    MultiOutputMixin,  # type: ignore[misc]
-    RegressorMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
     """Group targets that have inputs of their own, then fit one regressor a group.
 
     Each target has its own columns of ``X``, the same kinds for all: the rain, the temperature, the
@@ -136,6 +136,13 @@ class MultiInputCTFARegressor(
     >>> model.predict(basins.data[80:]).shape
     (40, 40)
     """
+
+    _saved = TargetsRegressor._saved | fields(
+        "aggregate_ aggregate_errors_ coef_ layout_",
+        deviations="_steps",
+        group_models="_models",
+        units="_units",
+    )
 
     def __init__(
         self,
@@ -282,40 +289,17 @@ class MultiInputCTFARegressor(
         self._steps.add(predicted, rows)
         return self.targets_._from_units(predicted.T, columns)
 
-    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
-        """Return each group's mean target and its table of mean inputs, in raw units.
-
-        Row by row the mean of the members observed there; Phase II's means where it ran. With the
-        ``baseline`` of these rows, where fit had one, the means are of what is left of it.
-        """
-        check_is_fitted(self)
-        if is_collection(X, y, baseline):
-            data = Collection.of(X, y, None, baseline, gaps=True)
-            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
-        inputs = check.read_inputs(self, X, reset=False, gaps=True)
-        targets = self.targets_._read_again(y, inputs.shape[0])
-        columns = None
-        if baseline is not None:
-            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
-        series = Series.of(
-            inputs,
-            self.layout_,
-            targets.values,
-            baseline=columns,
-            task_weights=targets.weights,
-        )
+    def _reduced(
+        self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        layout, weights = self.layout_, targets.weights
+        series = Series.of(inputs, layout, targets.values, baseline=columns, task_weights=weights)
         if columns is not None:
             series = series.in_units(self._units._replace(scales=np.ones(series.values.shape[:2])))
-        grouped = mean_series(series, self.targets_.partition_)
-        names = self.targets_.get_group_names_out()
-        tasks = []
-        for values, name, slots, features in zip(
-            grouped.values, names, self._models.slots, self.features_, strict=True
-        ):
-            table = features.partition_.mean(values[:-1][slots].T)
-            frame = check.as_frame(check.library_of(X), table, features.get_feature_names_out(), X)
-            tasks.append(ReducedTask(check.as_series(targets.library, values[-1], name, y), frame))
-        return tasks
+        grouped = mean_series(series, self.partition_).values
+        each = zip(grouped, self._models.slots, self.features_, strict=True)
+        tables = [features.partition_.mean(own[:-1][slots].T) for own, slots, features in each]
+        return grouped[:, -1], tables
 
     def _read(
         self,
@@ -374,14 +358,96 @@ class MultiInputCTFARegressor(
             sample.counts,
         )
 
-    def _read_again(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Read data of the kind that fit has seen."""
-        if is_collection(X, y, sample_weight, baseline):
-            data = Collection.of(X, y, sample_weight, baseline)
-            X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
-        inputs = check.read_inputs(self, X, reset=False, gaps=True)
-        self.targets_._read_baseline(baseline, inputs.shape[0])
-        sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)
-        return sample, self.targets_._read_again(y, sample.n_given, used=sample.used)
+    @property
+    def _shares(self) -> str:  # type: ignore[override]
+        return "mean inputs" if self.aggregate_ == "mean" else "coefficients"
+
+    def _keep(self, rule: OwnRule, scaled: Series, names: Sequence[str]) -> None:
+        """Remember what the evidence is worked out from, when it is first asked for.
+
+        The series and not what was given, which may change after fit.
+        """
+        self.__dict__.pop("_evidence", None)
+        self._kept: Callable[..., MergeEvidence] | None = partial(own_evidence, rule, scaled, names)
+
+    @cached_property
+    def _evidence(self) -> MergeEvidence:  # type: ignore[override]
+        """What is known of every merge, and of every target's group.
+
+        Worked out when first asked for: at 30,000 targets it takes as long as the fit.
+        """
+        check_is_fitted(self, "targets_")
+        assert self._kept is not None
+        evidence = self._kept(self.targets_, self.aggregate_)
+        self._kept = None
+        return evidence
+
+    def _leave_data_behind(self) -> None:
+        """Work the evidence out, before what it is worked out from goes."""
+        if getattr(self, "_kept", None) is not None:
+            self._evidence  # noqa: B018  # a cached property
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State without the data."""
+        self._leave_data_behind()
+        state: Any = super().__getstate__()
+        return dict(state)
+
+    def __ctfa_fields__(self) -> dict[str, Any]:
+        """Parameters and fields, without the data."""
+        self._leave_data_behind()
+        return super().__ctfa_fields__()
+
+    def __ctfa_view__(self) -> FittedGroups:
+        """What is shown of the fitted model."""
+        return replace(
+            super().__ctfa_view__(),
+            trust=np.asarray(self.trust_) if self.head == "shrink" else None,
+            parts={
+                "deviations": self._steps,
+                "group_models": self._models,
+                "units": self._units,
+            },
+            predict_values=self._predict_values,
+            learned_from=lambda *read: self._series(*read).in_units(self._units, overwrite=True),
+        )
+
+    def _single_task(self) -> Any:
+        """The same regressor for each target by itself, not fitted, in the same units."""
+        targets = self.targets
+        if not isinstance(targets, str):
+            scale, solver = self.targets_.scale, self.targets_.solver
+            # Nobody is anybody's neighbour: without a graph every pair would be asked, and refused.
+            nobody = sparse.csr_array((len(self.layout_), len(self.layout_)))
+            targets = TargetAggregator(
+                max_loss=-np.inf, scale=scale, solver=solver, connectivity=nobody
+            )
+        kind: Any = type(self)
+        return kind(self.layout_, self.regressor, targets=targets)
+
+    def _anew(self) -> Any:
+        """The same regressor, not fitted, for the same data as arrays without names."""
+        return clone(self).set_params(layout=self.layout_)
+
+    def _regroup(
+        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
+    ) -> list[Partition]:
+        """Groups found on the training rows of each split, with the limit that was used."""
+        rule = self._rule(self.targets_, targets.values, passthrough=False)
+        series = self._series(sample, targets)
+        return list(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
+                for rows, _ in splits
+            )
+        )
+
+    def _require_observed(
+        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
+    ) -> None:
+        """Refuse folds that leave a target too few rows."""
+        series = self._series(sample, targets)
+        fewest = fewest_rows(check.read_phase(self.targets, TargetAggregator, "targets"), series)
+        for fold, (train, _) in enumerate(splits):
+            where = f"the training rows of fold {fold} of cv"
+            check.require_series(series.take(train), targets.names, fewest=fewest, where=where)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -23,18 +23,19 @@ from ctfa._collections import (
     to_numpy,
 )
 from ctfa._whole_fit import whole
-from ctfa.core.gains import Gain
 from ctfa.core.types import FloatArray
+from ctfa.estimators.explanation import Explanation, explain
 from ctfa.estimators.heads import HEADS
-from ctfa.estimators.merge_evidence import MergeEvidence, Terms
-from ctfa.estimators.pooled_evidence import PooledExplanation, explain_task
+from ctfa.estimators.merge_evidence import MergeEvidence
 from ctfa.estimators.pooled_fit import PooledFit
+from ctfa.estimators.saved import fields
+from ctfa.estimators.view import FittedGroups
 
 #: What is predicted for tasks that fit has not seen.
 UNSEEN = ("error", "global", "nearest")
 
 
-class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class PooledCTFARegressor(PooledFit):
     """Pool tasks that have rows of their own (pupils of schools), then fit a regressor a group.
 
     Tasks of a group share their slopes; each keeps an offset. A merge stacks the rows of two groups
@@ -128,6 +129,17 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
     >>> model.predict(X[:2], tasks=["a", "c"]).shape
     (2,)
     """
+
+    _shares = "slopes"
+    _saved = PooledFit._saved | fields(
+        "coef_ global_regressor_ offsets_ tasks_",
+        names="_names",
+        nearest="_nearest",
+        task_column="_column",
+        task_evidence="_pooled",
+        task_ids="_ids",
+        task_means="_centre",
+    )
 
     def __init__(
         self,
@@ -285,36 +297,38 @@ class PooledCTFARegressor(PooledFit, RegressorMixin, BaseEstimator):  # type: ig
         check.require_rows(true, 2)
         return float(r2_score(true[:, 0], predicted, sample_weight=weights))
 
-    def why(self, task: Any) -> PooledExplanation:
+    def why(self, task: Any) -> Explanation:
         """Say why a task is in its group: print the answer."""
         check_is_fitted(self)
         position = check.read_task(task, self._ids)
-        shrunk = self.head == "shrink"
-        return explain_task(self._evidence, self._pooled, position, self.trust_, shrunk=shrunk)
-
-    @property
-    def merges_(self) -> Any:
-        """Merges of tasks and their evidence, one row each, as a pandas DataFrame."""
-        check_is_fitted(self, "targets_")
-        return check.as_pandas(self._evidence.columns(), "merges_")
+        members = self.partition_.groups[int(self.labels_[position])]
+        return explain(
+            self._evidence,
+            position,
+            self.trust_,
+            None,
+            shrunk=self.head == "shrink",
+            shares=self._shares,
+            gain=self._pooled.gain_of(position, members),
+        )
 
     @cached_property
-    def _evidence(self) -> MergeEvidence:
-        aggregator = self.targets_
-        unknown = np.full(len(self._ids), np.nan)
-        return MergeEvidence(
-            self.history_,
-            self.partition_,
+    def _evidence(self) -> MergeEvidence:  # type: ignore[override]
+        # The gain of one task at a time is worked out when it is asked for.
+        merges = self._pooled.merges(self.history_)
+        evidence = MergeEvidence.of(self.targets_, self._names, merges)
+        return replace(evidence, terms=evidence.terms._replace(chosen=False))
+
+    def __ctfa_view__(self) -> FittedGroups:
+        """What is shown of the fitted model."""
+        return FittedGroups(
+            self,
+            self.targets_,
             self._names,
-            self._pooled.merges(self.history_),
-            Gain(unknown, unknown),  # of one task at a time, when it is asked for
-            np.ones(len(self._ids)),
-            Terms(
-                aggregator.criterion,
-                aggregator.scan,
-                self.max_loss_,
-                guarded=False,
-                standardised=aggregator.scale == "standard",
-                gappy=False,
-            ),
+            lambda: self._evidence,
+            self._shares,
+            gains_of=lambda: self._pooled.gains(self.partition_),
+            trust=np.asarray(self.trust_) if self.head == "shrink" else None,
+            parts={"task_ids": self._ids, "task_means": self._centre},
+            template=self._template,
         )

@@ -18,10 +18,10 @@ from ctfa.core.history import Ledger
 from ctfa.core.shrinkage import Corrections, correct
 from ctfa.core.types import AnyArray, FloatArray
 from ctfa.estimators.feature_aggregator import FeatureAggregator
-from ctfa.estimators.fitted_targets import GroupsMixin
 from ctfa.estimators.group_models import keep_features, reduced
+from ctfa.estimators.groups import GroupsRegressor
+from ctfa.estimators.merge_evidence import PooledEvidence
 from ctfa.estimators.merging import settle, settle_history
-from ctfa.estimators.pooled_evidence import PooledEvidence
 from ctfa.estimators.pooled_groups import Nearest, fit_group
 from ctfa.estimators.pooled_rule import TaskRows, are_short, choose_cut, pose, require_meaning
 from ctfa.estimators.target_aggregator import TargetAggregator
@@ -31,7 +31,7 @@ from ctfa.estimators.target_aggregator import TargetAggregator
 ROUNDING = 1e-7
 
 
-class PooledFit(GroupsMixin, StreamingTasks):
+class PooledFit(StreamingTasks, GroupsRegressor):
     """Both phases, then offsets, a regressor a group, and slopes of each task's own."""
 
     targets: Any

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,9 +25,7 @@ from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
 from ctfa.core.types import FloatArray
 from ctfa.estimators.anomalies import Anomalies
-from ctfa.estimators.evidence import EvidenceMixin
 from ctfa.estimators.feature_aggregator import FeatureAggregator
-from ctfa.estimators.fitted_targets import FittedTargets
 from ctfa.estimators.group_models import (
     fit_features,
     fit_regressors,
@@ -34,28 +33,16 @@ from ctfa.estimators.group_models import (
     keep_features,
     reduced,
 )
+from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.heads import fit_singles
-from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary, Terms
+from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.regressor_data import RegressorData
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.saved import fields
+from ctfa.estimators.target_aggregator import TargetAggregator, units_of
+from ctfa.estimators.view import FittedGroups
 
 
-class ReducedTask(NamedTuple):
-    """What the paper's algorithm returns for one group, in raw units."""
-
-    target: Any  # (n,): mean of the group's targets
-    features: Any  # (n, d): means of groups of features
-
-
-class CTFARegressor(
-    RegressorData,
-    StreamingTargets,
-    FittedTargets,
-    EvidenceMixin,
-    MultiOutputMixin,  # type: ignore[misc]
-    RegressorMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
     """Aggregate targets, then features for each group, then fit one regressor a group.
 
     Every original target is predicted by its group's regressor.
@@ -119,9 +106,10 @@ class CTFARegressor(
     """
 
     _defaults: ClassVar[dict[str, type]] = {
-        **FittedTargets._defaults,
+        **TargetsRegressor._defaults,
         "features": FeatureAggregator,
     }
+    _saved = TargetsRegressor._saved | fields(input_baseline="_input_lines")
 
     def __init__(
         self,
@@ -228,37 +216,16 @@ class CTFARegressor(
             is_vector=self._is_vector,
         )
 
-    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
-        """Return what the paper's algorithm does: for each group its mean target and its features.
-
-        In raw units, targets that joined with a minus turned round; a data frame gives series and
-        frames named after the members of each mean. With the ``baseline`` of these rows, where fit
-        had one, the means are of what is left of it.
-        """
-        check_is_fitted(self)
-        if is_collection(X, y, baseline):
-            data = Collection.of(X, y, None, baseline)
-            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
-        inputs = check.read_inputs(self, X, reset=False)
-        targets = self.targets_._read_again(y, inputs.shape[0])
+    def _reduced(
+        self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
+    ) -> tuple[FloatArray, list[FloatArray]]:
         values = targets.values
-        if baseline is not None:
-            columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        if columns is not None:
             inputs = self._residual(inputs, columns)
-            values = values - self.targets_._level(columns)
+            values = values - units_of(self.targets_).level(columns)
         turned = values * self.targets_.signs_
         means = observed_mean(self.targets_.partition_, turned, targets.weights)
-        names = self.targets_.get_group_names_out()
-        library = check.library_of(X)
-        return [
-            ReducedTask(
-                check.as_series(targets.library, mean, name, y),
-                check.as_frame(
-                    library, reduced(features, inputs), features.get_feature_names_out(), X
-                ),
-            )
-            for mean, name, features in zip(means.T, names, self.features_, strict=True)
-        ]
+        return means.T, [reduced(features, inputs) for features in self.features_]
 
     def _rows_of_groups(
         self, groups: list[int], baseline: Any, inputs: Any, values: Any
@@ -344,27 +311,31 @@ class CTFARegressor(
             risk = posed.fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
-            merges = [MergeSummary.of(merge) for merge in risk.along(aggregator.history_)]
+            merges = [
+                MergeSummary.of(made.total, made.members, made.gain, made.f_statistic, made.f_star)
+                for made in risk.along(aggregator.history_)
+            ]
             gain = risk.gain_over_single(aggregator.partition_)
             self.trust_ = risk.trust(aggregator.partition_)
-        self._evidence = MergeEvidence(
-            aggregator.history_,
-            aggregator.partition_,
-            targets.names,
-            merges,
-            gain,
-            aggregator.signs_,
-            Terms(
-                aggregator.criterion,
-                aggregator.scan,
-                aggregator.max_loss_,
-                aggregator.guard is not None,
-                aggregator.scale == "standard",
-                bool(np.isnan(targets.values).any()),
-                chosen=aggregator.cv_curve_ is not None,
-            ),
-        )
+        gappy = bool(np.isnan(targets.values).any())
+        self._evidence = MergeEvidence.of(aggregator, targets.names, merges, gain, gappy=gappy)
         return aggregator
+
+    def __ctfa_view__(self) -> FittedGroups:
+        """What is shown of the fitted model."""
+        return replace(
+            super().__ctfa_view__(),
+            trust=np.asarray(self.trust_),
+            parts={"single_models": self._singles},
+            learned_from=self._learned_from,
+        )
+
+    def _learned_from(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> tuple[FloatArray, FloatArray]:
+        """Inputs, and the mean of each group."""
+        inputs = self._residual(sample.inputs, sample.baseline)
+        return inputs, units_of(self.targets_).mean(targets.values, sample.baseline)
 
     def _single_task(self) -> CTFARegressor:
         """The same regressor for each target by itself, not fitted."""

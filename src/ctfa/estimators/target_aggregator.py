@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -21,16 +21,20 @@ from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
 from ctfa.core.cut import PREFERRED, CutCurve
 from ctfa.core.history import Ledger
 from ctfa.core.scans import SCANS
+from ctfa.core.types import FloatArray
 from ctfa.estimators.anomalies import Anomalies
+from ctfa.estimators.merge_evidence import MergeEvidence
 from ctfa.estimators.merging import group_names, settle, settle_chosen, settle_history
+from ctfa.estimators.saved import OF_GROUPS, Saved, fields
 from ctfa.estimators.target_rule import PosedTargets, TargetRule, choose_cut
 from ctfa.estimators.target_units import TargetUnits
+from ctfa.estimators.view import FittedGroups
 
 #: What missing values need.
 PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
 
 
-class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: ignore[misc]
+class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters
@@ -114,6 +118,17 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
     >>> TargetAggregator().fit(X, Y).labels_
     array([0, 0, 1])
     """
+
+    _saved = (
+        Saved._saved
+        | OF_GROUPS
+        | fields(
+            "signs_ offsets_ scales_ target_weight_ target_names_in_ baseline_means_ "
+            "baseline_slopes_",
+            column_labels="_labels",
+            names="_names",
+        )
+    )
 
     def __init__(
         self,
@@ -233,6 +248,22 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         signed = zip(self._names, self.signs_, strict=True)
         names = [f"-{name}" if sign < 0.0 else name for name, sign in signed]
         return group_names(self.partition_, names)
+
+    def __ctfa_view__(self) -> FittedGroups:
+        """What is shown of the groups."""
+        names = tuple(map(str, self._names))
+        return FittedGroups(
+            self,
+            self,
+            names,
+            lambda: MergeEvidence.of(self, names, []),
+            in_units=self._in_units,
+        )
+
+    def _in_units(self, y: Any, baseline: Any = None) -> tuple[FloatArray, FloatArray]:
+        """Targets of other rows as they were merged, and the means of their groups."""
+        values = self._read_again(y).values
+        return self._to_units(values, baseline), self._mean(values, baseline)
 
     def _fit_sample(
         self,
@@ -414,3 +445,33 @@ class TargetAggregator(StreamingTargets, TargetUnits, BaseEstimator):  # type: i
         named = hasattr(self, "target_names_in_")
         check.require_same_targets(targets, self._names, named=named, what=what)
         return targets._replace(weights=self.target_weight_)
+
+
+class UnitsOf(NamedTuple):
+    """From targets as they came to those that are merged, and to the means of their groups."""
+
+    of: Callable[..., FloatArray]
+    mean: Callable[..., FloatArray]
+    level: Callable[..., FloatArray]
+
+
+def units_of(fitted: TargetAggregator) -> UnitsOf:
+    """The units in which a Phase I has merged targets."""
+    return UnitsOf(fitted._to_units, fitted._mean, fitted._level)
+
+
+def names_of(fitted: TargetAggregator) -> Sequence[str]:
+    """Names of the targets that a Phase I has seen, those of columns that had none included."""
+    return fitted._names
+
+
+def labels_of(fitted: TargetAggregator) -> Any:
+    """The same as they were given: numbers, tuples, anything."""
+    return fitted._labels
+
+
+def read_again(
+    fitted: TargetAggregator, y: Any, n_samples: int | None = None, used: Any = None
+) -> check.Targets:
+    """Read targets of the kind that a Phase I has seen."""
+    return fitted._read_again(y, n_samples, used=used)

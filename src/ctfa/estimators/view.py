@@ -1,9 +1,9 @@
-"""What any fitted model with groups of targets shows of itself, in one form."""
+"""What any fitted model with groups shows of itself, in one form."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,44 +15,75 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.explanation import Refusal, refusal_of
-from ctfa.estimators.merge_evidence import MergeEvidence, Terms, co_clustering
-from ctfa.estimators.multi_input import MultiInputCTFARegressor
-from ctfa.estimators.own_evidence import in_words_of_sharing
-from ctfa.estimators.pooled import PooledCTFARegressor
-from ctfa.estimators.pooled_evidence import IN_WORDS_OF_TASKS
-from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
 
 #: Up to so many tasks with rows of their own the gain of each is worked out.
 TASK_BY_TASK = 1000
-KINDS = (CTFARegressor, MultiInputCTFARegressor, PooledCTFARegressor, TargetAggregator)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedGroups:
-    """A fitted model, whatever its kind."""
+    """A fitted model, whatever its kind: the one thing that pages, pictures and files read.
 
-    model: Any
+    The fields are the facts that differ by whose data it is; every estimator states its own
+    (``__ctfa_view__``), and everything else follows from them.
+    """
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.model, KINDS):
-            known = ", ".join(kind.__name__ for kind in KINDS)
+    model: Any  # its public attributes and parameters may be read
+    aggregator: Any  # Phase I
+    names: Sequence[str]  # what targets, or tasks, are called
+    evidence_of: Callable[[], MergeEvidence]  # what is known of every merge; may take long
+    #: What a group has in common: "mean", "mean inputs", "coefficients" or "slopes".
+    shares: str = "mean"
+    #: Predicted gain of each task where the evidence does not hold it; may take long.
+    gains_of: Callable[[], Gain] | None = None
+    trust: FloatArray | None = None  # in its group, of each target, where that was worked out
+    #: What predictions are made of besides ``features_`` and ``regressors_``, as files call it.
+    parts: Mapping[str, Any] = field(default_factory=dict)
+    template: Any = None  # the regressor that was cloned for each group
+    #: Predict as an array, without a word on what cannot be predicted: ``(X, baseline)``.
+    predict_values: Callable[..., FloatArray] | None = None
+    #: Targets of other rows in the units they were merged in, and means of the groups:
+    #: ``(y, baseline)``.
+    in_units: Callable[..., tuple[FloatArray, FloatArray]] | None = None
+    #: For data of the kind that fit has seen: read them, ``(X, y, sample_weight, baseline)``;
+    #: refuse folds that leave a target too few rows, ``(sample, targets, splits)``; what a group's
+    #: regressor learns from, ``(sample, targets)``.
+    read: Callable[..., Any] | None = None
+    require_observed: Callable[..., None] | None = None
+    learned_from: Callable[..., Any] | None = None
+    #: The same regressor, not fitted: for arrays without names, and for each target by itself.
+    anew: Callable[[], Any] | None = None
+    alone: Callable[[], Any] | None = None
+
+    @classmethod
+    def of(cls, model: Any) -> FittedGroups:
+        """The view of a fitted model."""
+        shown = getattr(type(model), "__ctfa_view__", None)
+        if shown is None:
             raise TypeError(
-                f"a report is made of a fitted model ({known}), a Material or the result of "
-                f"ctfa.labelled.fit, not of {type(self.model).__name__}."
+                "a report is made of a fitted model (CTFARegressor, MultiInputCTFARegressor, "
+                "PooledCTFARegressor, TargetAggregator), a Material or the result of "
+                f"ctfa.labelled.fit, not of {type(model).__name__}."
             )
-        check_is_fitted(self.model)
+        check_is_fitted(model)
+        found: FittedGroups = shown(model)
+        return found
 
     @property
     def is_aggregator(self) -> bool:
         """Whether there is a Phase I alone."""
-        return isinstance(self.model, TargetAggregator)
+        return self.model is self.aggregator
 
     @property
-    def aggregator(self) -> TargetAggregator:
-        """Phase I."""
-        found: TargetAggregator = self.model if self.is_aggregator else self.model.targets_
-        return found
+    def own_inputs(self) -> bool:
+        """Whether each target has inputs of its own."""
+        return self.shares in ("mean inputs", "coefficients")
+
+    @property
+    def own_rows(self) -> bool:
+        """Whether each task has rows of its own."""
+        return self.shares == "slopes"
 
     @property
     def partition(self) -> Partition:
@@ -66,60 +97,17 @@ class FittedGroups:
         found: MergeHistory = self.aggregator.history_
         return found
 
-    @property
-    def names(self) -> Sequence[str]:
-        """What targets are called."""
-        if isinstance(self.model, PooledCTFARegressor):
-            return tuple(self.model._names)
-        return tuple(map(str, self.aggregator._names))
-
-    @property
-    def shares(self) -> str:
-        """What a group has in common: its "mean", its "coefficients" or its "slopes"."""
-        if isinstance(self.model, PooledCTFARegressor):
-            return "slopes"
-        if isinstance(self.model, MultiInputCTFARegressor):
-            return "mean inputs" if self.model.aggregate_ == "mean" else "coefficients"
-        return "mean"
-
     @cached_property
     def evidence(self) -> MergeEvidence:
         """What is known of every merge; of an aggregator, that it was made."""
-        if not self.is_aggregator:
-            found: MergeEvidence = self.model._evidence
-            return found
-        rule = self.aggregator
-        unknown = np.full(self.partition.n_variables, np.nan)
-        terms = Terms(
-            rule.criterion,
-            rule.scan,
-            rule.max_loss_,
-            guarded=rule.guard is not None,
-            standardised=rule.scale == "standard",
-            gappy=False,
-            chosen=rule.cv_curve_ is not None,
-        )
-        gain = Gain(unknown, unknown)
-        return MergeEvidence(self.history, self.partition, self.names, [], gain, rule.signs_, terms)
+        return self.evidence_of()
 
     @cached_property
     def gain(self) -> Gain:
         """Predicted gain of each target over a model of its own; NaN where not worked out."""
-        model = self.model
-        n_targets = self.partition.n_variables
-        if not isinstance(model, PooledCTFARegressor) or n_targets > TASK_BY_TASK:
+        if self.gains_of is None or self.partition.n_variables > TASK_BY_TASK:
             return self.evidence.gain
-        gains: Gain = model._pooled.gains(self.partition)
-        return gains
-
-    @property
-    def trust(self) -> FloatArray | None:
-        """How far each target trusts its group, where that was worked out."""
-        if self.is_aggregator:
-            return None
-        if isinstance(self.model, CTFARegressor) or self.model.head == "shrink":
-            return np.asarray(self.model.trust_)
-        return None
+        return self.gains_of()
 
     @property
     def stability(self) -> FloatArray | None:
@@ -140,37 +128,36 @@ class FittedGroups:
 
     def refusal(self, group: int) -> Refusal:
         """The nearest candidate that a group refused, in the words of ``why``."""
-        refusal = refusal_of(self.evidence, group)
-        if self.shares == "coefficients":
-            return in_words_of_sharing(refusal)
-        if self.shares == "slopes":
-            reason = IN_WORDS_OF_TASKS.get(refusal.reason, refusal.reason)
-            return refusal._replace(reason=reason)
-        return refusal
+        return refusal_of(self.evidence, group, self.shares)
 
     def candidate(self, group: int) -> int:
         """The target that was refused, or that leads the group that was; -1 for nobody."""
         return int(self.history.refused[self.evidence.leader(group)])
 
-    @property
+    @cached_property
     def features(self) -> Sequence[str]:
         """What features are called; slots, for targets with inputs of their own."""
         if self.is_aggregator:
             return ()
-        if isinstance(self.model, MultiInputCTFARegressor):
+        if self.own_inputs:
             return self._slot_names()
         names = getattr(self.model, "feature_names_in_", None)
         n_features = int(self.model.n_features_in_)
         return [f"x{k}" for k in range(n_features)] if names is None else list(map(str, names))
 
     def _slot_names(self) -> list[str]:
-        slots = self.model._models.slots
-        found = [""] * slots.shape[1]
-        for row, features in zip(slots, self.model.features_, strict=True):
+        found = [""] * self.model.layout_.shape[1]
+        for group, features in enumerate(self.model.features_):
             own = features.feature_names_in_
-            for slot, name in zip(np.flatnonzero(row).tolist(), own, strict=True):
+            for slot, name in zip(self.columns(group).tolist(), own, strict=True):
                 found[slot] = str(name)
         return found
+
+    def columns(self, group: int) -> IntArray:
+        """Features that a group has."""
+        if self.own_inputs:
+            return np.flatnonzero(self.parts["group_models"].slots[group])
+        return np.arange(len(self.features))
 
     @cached_property
     def means(self) -> IntArray | None:
@@ -182,12 +169,6 @@ class FittedGroups:
         for group, features in enumerate(self.model.features_):
             labels[group, self.columns(group)] = features.partition_.labels
         return labels
-
-    def variance(self, task: str) -> str:
-        """What errors and gains are shares of, in words."""
-        if getattr(self.aggregator, "baseline_slopes_", None) is None:
-            return f"a {task}'s variance"
-        return f"the variance of a {task}'s anomalies"
 
     @property
     def averages(self) -> bool:
@@ -201,8 +182,8 @@ class FittedGroups:
         """Whether it is one model per target on all its features: nothing was merged."""
         return self.partition.n_groups == self.partition.n_variables and not self.averages
 
-    def columns(self, group: int) -> IntArray:
-        """Features that a group has."""
-        if isinstance(self.model, MultiInputCTFARegressor):
-            return np.flatnonzero(self.model._models.slots[group])
-        return np.arange(len(self.features))
+    def variance(self, task: str) -> str:
+        """What errors and gains are shares of, in words."""
+        if getattr(self.aggregator, "baseline_slopes_", None) is None:
+            return f"a {task}'s variance"
+        return f"the variance of a {task}'s anomalies"

@@ -382,7 +382,7 @@ class LabelledFit:
     @property
     def _variance(self) -> str:
         """What errors are shares of, in words."""
-        return FittedGroups(self.estimator).variance(self.tasks.what)
+        return FittedGroups.of(self.estimator).variance(self.tasks.what)
 
     def _need_held_out(self) -> HeldOut:
         if self.held_out is None:

@@ -7,7 +7,7 @@ model with linear regressors as one table of coefficients, and ``to_onnx`` expor
 
 from ctfa.estimators.collapsed import Collapsed, collapse
 from ctfa.persistence._classes import classes
-from ctfa.persistence._errors import PersistenceError
+from ctfa.persistence._codec import PersistenceError
 from ctfa.persistence._file import load, save
 from ctfa.persistence._onnx import to_onnx
 

@@ -1,30 +1,94 @@
-"""Whether what a file holds can be: groups that are groups, shapes that belong together.
+"""Whether what a file holds can be: values of their types, shapes that belong together.
 
-The state of an object is set without its constructor, so what that would see to is seen to here.
+The state of an object is set without its constructor, so what that would see to is seen to here,
+in the fields of the object before it is made.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from ctfa._streaming import RunningSums, TaskSums
-from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
-from ctfa.persistence._errors import TOP, damaged, shown
-from ctfa.persistence._plain import require_apart
+from ctfa.persistence._codec import TOP, damaged, shown
+from ctfa.persistence._values import require_apart
 
+#: Kinds of numpy's numbers that serve where a type is asked for.
+KINDS = {"f": "fiu", "i": "iu", "u": "u", "b": "b"}
+#: Classes some of whose fields are None where the data have no such thing.
+MAY_LACK = ("LabelledFit",)
 #: More ways to fold rows, and more folds, than anybody has: their product is taken.
 MOST_FOLDINGS, MOST_FOLDS = 64, 2**31
 
+State = Mapping[str, Any]
 
-def check_state(name: str, value: Any) -> None:
-    """Refuse an object of ours that is inconsistent."""
+
+def check_types(kind: type, state: State) -> None:
+    """Refuse an object of ours with a field of another type than its class says."""
+    for name, hint in _hints(kind):
+        value = state[name]
+        if not _is_of(value, hint) and not (value is None and kind.__name__ in MAY_LACK):
+            raise damaged(f"{name} of a {kind.__name__} is of the wrong type")
+
+
+@cache
+def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
+    """Types of the fields of a NamedTuple or a dataclass; those that may be anything left out."""
+    is_data = dataclasses.is_dataclass(kind)
+    fields = [f.name for f in dataclasses.fields(kind)] if is_data else getattr(kind, "_fields", ())
+    hints = get_type_hints(kind) if fields else {}
+    return tuple((name, hints[name]) for name in fields if hints[name] is not Any)
+
+
+@cache
+def _parted(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
+
+
+def _is_of(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type; anything is of one that is not known here."""
+    origin, parts = _parted(hint)
+    fits = True
+    if origin in (Union, types.UnionType):
+        fits = any(_is_of(value, part) for part in parts)
+    elif origin is np.ndarray:
+        (number,) = get_args(parts[1])
+        fits = number is Any or _is_number(value, KINDS[np.dtype(number).kind], arrays=True)
+    elif origin is tuple and parts[-1] is not ...:
+        fits = isinstance(value, tuple) and len(value) == len(parts)
+        fits = fits and all(map(_is_of, value, parts))
+    elif origin in (tuple, list, Sequence):
+        kinds = (list, tuple, np.ndarray) if origin is Sequence else origin
+        fits = isinstance(value, kinds)
+        fits = fits and (parts[0] is Any or all(_is_of(one, parts[0]) for one in value))
+    elif origin in (dict, Mapping):
+        fits = isinstance(value, dict) and all(
+            _is_of(key, parts[0]) and _is_of(entry, parts[1]) for key, entry in value.items()
+        )
+    elif hint in (float, int):
+        fits = _is_number(value, "fiu" if hint is float else "iu")
+    elif hint is not Any and isinstance(hint, type):
+        fits = isinstance(value, (bool, np.bool_) if hint is bool else hint)
+    return fits
+
+
+def _is_number(value: Any, kinds: str, *, arrays: bool = False) -> bool:
+    if isinstance(value, np.generic) or (arrays and isinstance(value, np.ndarray)):
+        return value.dtype.kind in kinds
+    return type(value) in ((float, int) if "f" in kinds else (int,))
+
+
+def check_state(name: str, state: State) -> None:
+    """Refuse fields of an object of ours that do not go together."""
     if name in _CHECKS:
-        _CHECKS[name](value)
+        _CHECKS[name](state)
 
 
 def _require(holds: Any, what: str) -> None:
@@ -32,364 +96,315 @@ def _require(holds: Any, what: str) -> None:
         raise damaged(what)
 
 
-def _is_vector(values: Any, size: int | None, kinds: str) -> bool:
-    is_array = isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in kinds
-    return is_array and (size is None or values.size == size)
-
-
-def _is_positive(values: Any, size: int) -> bool:
-    sound = _is_vector(values, size, "f")
-    return bool(sound and np.isfinite(values).all() and (values > 0.0).all())
-
-
-def _is_share(values: Any, size: int) -> bool:
-    sound = _is_vector(values, size, "f")
-    return bool(sound and (values >= 0.0).all() and (values <= 1.0).all())
-
-
 def _has_shape(values: Any, shape: tuple[int, ...], kinds: str = "f") -> bool:
     is_array = isinstance(values, np.ndarray) and values.dtype.kind in kinds
     return is_array and values.shape == shape
 
 
-def _partition(value: Any) -> None:
-    labels = value.labels
-    _require(_is_vector(labels, None, "i"), "the groups are not whole numbers, one a variable")
+def _require_shape(shape: tuple[int, ...], *arrays: Any, kinds: str = "f", of: str) -> None:
+    """Refuse arrays of another shape, or of other kinds of numbers."""
+    sound = all(_has_shape(array, shape, kinds) for array in arrays)
+    _require(sound, f"{of} are of other numbers, or have other shapes, than belong together")
+
+
+def _require_inside(positions: Any, least: int, n: int, what: str) -> None:
+    inside = positions.min(initial=least) >= least and positions.max(initial=-1) < n
+    _require(inside, f"{what} names something that is not there")
+
+
+def _is_finite(*arrays: Any) -> bool:
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+def _partition(state: State) -> None:
+    labels = state["labels"]
+    _require_shape((np.size(labels),), labels, kinds="i", of="groups")
     canonical = Partition(labels).labels
     _require(np.array_equal(labels, canonical), "groups are not numbered by their first members")
 
 
-def _history(value: Any) -> None:
-    n, n_merges = value.n_variables, np.size(value.block)
-    whole = isinstance(n, int) and n >= 0 and isinstance(value.n_comparisons, int)
-    _require(whole, "a history of merges does not say of how many")
-    columns = (
-        _is_vector(value.block, n_merges, "i"),
-        _is_vector(value.other, n_merges, "i"),
-        _is_vector(value.size, n_merges, "i"),
-        _is_vector(value.loss, n_merges, "f"),
-        _is_vector(value.refused, n, "i"),
-        _is_vector(value.refused_loss, n, "f"),
-    )
-    _require(all(columns), "the columns of a history of merges are not of one length")
-    for slots, least in ((value.block, 0), (value.other, 0), (value.refused, -1)):
-        inside = slots.size == 0 or (slots.min() >= least and slots.max() < n)
-        _require(inside, "a history of merges names a variable that is not there")
+def _history(state: State) -> None:
+    n, block, other, size = (state[name] for name in ("n_variables", "block", "other", "size"))
+    what, merges = "the columns of a history of merges", (np.size(block),)
+    _require_shape(merges, block, other, size, kinds="i", of=what)
+    _require_shape(merges, state["loss"], of=what)
+    _require_shape((n,), state["refused"], kinds="i", of=what)
+    _require_shape((n,), state["refused_loss"], of=what)
+    for positions, least in ((block, 0), (other, 0), (state["refused"], -1)):
+        _require_inside(positions, least, n, "a history of merges")
     sizes = [1] * n
-    merges = (value.block.tolist(), value.other.tolist(), value.size.tolist())
-    for block, other, size in zip(*merges, strict=True):
-        _require(block != other and sizes[block] and sizes[other], "something is merged twice")
-        sizes[block] += sizes[other]
-        sizes[other] = 0
-        _require(size == sizes[block], "a merge has not the size of its members")
-    _require(value.names is None or len(value.names) == n, "a history has names of others")
-    _require(
-        isinstance(value.loss_interval, tuple) and len(value.loss_interval) == 2,
-        "a history of merges has no interval of losses",
-    )
+    for one, two, together in zip(block.tolist(), other.tolist(), size.tolist(), strict=True):
+        _require(one != two and sizes[one] and sizes[two], "something is merged twice")
+        sizes[one] += sizes[two]
+        sizes[two] = 0
+        _require(together == sizes[one], "a merge has not the size of its members")
+    names = state["names"]
+    _require(names is None or len(names) == n, "a history has names of others")
 
 
-def _curve(value: Any) -> None:
-    _require(_is_vector(value.max_loss, None, "f"), "a curve has no limits")
-    n_limits = value.max_loss.size
-    folds = value.fold_errors
-    shaped = isinstance(folds, np.ndarray) and folds.ndim == 2 and folds.shape[1] == n_limits
-    inside = isinstance(value.chosen, int) and 0 <= value.chosen < n_limits
-    _require(shaped and inside and np.size(value.n_groups) == n_limits, "a curve has wrong lengths")
+def _curve(state: State) -> None:
+    n_limits, folds = np.size(state["max_loss"]), state["fold_errors"]
+    _require_shape((n_limits,), state["max_loss"], of="limits of a curve")
+    _require_shape((n_limits,), state["n_groups"], kinds="fi", of="groups of a curve")
+    _require_shape((len(folds), n_limits), folds, of="errors of a curve")
+    _require(0 <= state["chosen"] < n_limits, "a curve chooses a limit that is not there")
 
 
-def _evidence(value: Any) -> None:
-    n = value.partition.n_variables
-    sizes = (value.history.n_variables, len(value.names), np.size(value.signs))
-    gains = (np.size(value.gain.value), np.size(value.gain.standard_error))
+def _evidence(state: State) -> None:
+    history, partition, gain = state["history"], state["partition"], state["gain"]
+    n, merges = partition.n_variables, state["merges"]
+    sizes = (history.n_variables, len(state["names"]), np.size(state["signs"]))
+    gains = (np.size(gain.value), np.size(gain.standard_error))
     _require(set(sizes + gains) == {n}, "the evidence is of other targets than the groups")
-    made = len(value.merges) == len(value.history)
-    made = made and value.history.partition() == value.partition
+    made = len(merges) == len(history) and history.partition() == partition
     _require(made, "the evidence is of other merges than the groups")
-    for merge in value.merges:
+    for merge in merges:
         losers, total = merge.losers, merge.total
         single = np.ndim(total.value) == 0 == np.ndim(total.standard_error)
-        inside = np.ndim(losers) == 1 and losers.min(initial=0) >= 0 and losers.max(initial=0) < n
-        _require(single and inside, "a merge gains for targets that are not there")
+        _require(single and np.ndim(losers) == 1, "a merge gains for targets that are not there")
+        _require_inside(losers, 0, n, "a merge")
 
 
-def _lines(value: Any) -> None:
-    levels, slopes, centre = np.shape(value.levels), np.shape(value.slopes), np.shape(value.centre)
-    finite = all(np.isfinite(part).all() for part in (value.levels, value.slopes, value.centre))
-    _require(finite and slopes == levels + centre, "a baseline is not of numbers")
+def _lines(state: State) -> None:
+    levels, slopes, centre = state["levels"], state["slopes"], state["centre"]
+    same = np.shape(slopes) == np.shape(levels) + np.shape(centre)
+    _require(_is_finite(levels, slopes, centre) and same, "a baseline is not of numbers")
 
 
-def _streamed(value: Any) -> None:
-    """Refuse a model with sums of others than its features."""
-    sums = vars(value).get("_sums")
-    same = sums is None or (
-        isinstance(sums, RunningSums) and sums.widths[1] == value.n_features_in_
-    )
-    _require(same, "a model keeps sums of other features")
-
-
-def _is_fitted(known: dict[str, Any], groups: str, others: str) -> bool:
+def _is_fitted(state: State, groups: str, others: str) -> bool:
     """Whether a model has its groups; refuse one that has only what fit finds beside them."""
-    _require((groups in known) == (others in known), f"a model has not both {groups} and {others}")
-    return groups in known
+    _require((groups in state) == (others in state), f"a model has not both {groups} and {others}")
+    return groups in state
 
 
-def _aggregator(value: Any) -> None:
-    _streamed(value)
-    known = vars(value)
-    if not _is_fitted(known, "partition_", "labels_"):
+def _targets(state: State) -> None:
+    _sums(state, RunningSums)
+    if not _is_fitted(state, "partition_", "labels_"):
         return
-    partition, n = value.partition_, value.partition_.n_variables
-    labels = partition.labels
-    same = np.array_equal(value.labels_, labels) and value.n_groups_ == partition.n_groups
-    _require(same and value.history_.n_variables == n, "labels, groups and merges disagree")
-    for name in ("signs_", "offsets_", "scales_"):
-        _require(name not in known or _is_vector(known[name], n, "f"), f"{name} has a wrong length")
-    for name in ("_names", "_labels", "target_names_in_"):
-        _require(name not in known or len(known[name]) == n, f"{name} has a wrong length")
-    if "scales_" in known:
-        sound = np.isfinite(value.offsets_).all() and np.isfinite(value.scales_).all()
-        _require(sound and (value.scales_ > 0.0).all(), "targets have no units to be merged in")
-        _require((np.abs(value.signs_) == 1.0).all(), "signs_ are not 1 and -1")
-    weights, means = known.get("target_weight_"), known.get("baseline_means_")
-    _require(weights is None or _is_positive(weights, n), "target_weight_ are no weights")
+    partition = state["partition_"]
+    n = partition.n_variables
+    same = np.array_equal(state["labels_"], partition.labels)
+    same = same and state["n_groups_"] == partition.n_groups and state["history_"].n_variables == n
+    _require(same, "labels, groups and merges disagree")
+    for name in ("names", "column_labels", "target_names_in_"):
+        _require(name not in state or len(state[name]) == n, f"{name} has a wrong length")
+    if any(name in state for name in ("signs_", "offsets_", "scales_")):
+        signs, offsets, scales = state["signs_"], state["offsets_"], state["scales_"]
+        _require_shape((n,), signs, offsets, scales, of="units of targets")
+        sound = _is_finite(offsets, scales) and (scales > 0.0).all()
+        _require(sound, "targets have no units to be merged in")
+        _require((np.abs(signs) == 1.0).all(), "signs_ are not 1 and -1")
+    weights, means = state.get("target_weight_"), state.get("baseline_means_")
+    if weights is not None:
+        _require_shape((n,), weights, of="target_weight_")
+        _require(_is_finite(weights) and (weights > 0.0).all(), "target_weight_ are no weights")
     if means is not None:
-        shape = (n, np.size(means))
-        _require(_has_shape(known["baseline_slopes_"], shape), "a baseline has a wrong shape")
+        _require_shape((n, np.size(means)), state["baseline_slopes_"], of="baseline_slopes_")
 
 
-def _features(value: Any) -> None:
-    _aggregator(value)
-    known = vars(value)
-    if "partition_" in known:
-        labels, width = value.partition_.labels, known.get("n_features_in_")
+def _features(state: State) -> None:
+    _targets(state)
+    if "partition_" in state:
+        labels, width = state["partition_"].labels, state.get("n_features_in_")
         same = type(width) is int and width == labels.size
-        named = np.shape(known.get("feature_names_in_", labels)) == labels.shape
+        named = np.shape(state.get("feature_names_in_", labels)) == labels.shape
         _require(same and named, "features are others than their groups")
 
 
-def _regressor(value: Any) -> None:
-    _container(value)
-    _streamed(value)
-    known = vars(value)
-    if not _is_fitted(known, "targets_", "regressors_"):
+def _regressor(state: State) -> None:
+    _container(state)
+    _sums(state, RunningSums)
+    if not _is_fitted(state, "targets_", "regressors_"):
         return
-    partition = value.targets_.partition_
-    n, n_groups = partition.n_variables, partition.n_groups
-    _one_a_group(value.features_, value.regressors_, n_groups)
-    _require(_is_share(value.trust_, n), "trust_ is not a share for each target")
-    for features in value.features_:
-        same = features.partition_.n_variables == value.n_features_in_
+    partition = state["targets_"].partition_
+    n = partition.n_variables
+    _one_per_group(state["features_"], state["regressors_"], partition.n_groups)
+    _shares(state["trust_"], n)
+    for features in state["features_"]:
+        same = features.partition_.n_variables == state["n_features_in_"]
         _require(same, "a group has other features than the model")
-    _single_models(known.get("_singles"), n)
-    if "stability_" in known:
-        _require(_has_shape(value.stability_, (n, n)), "stability_ has a wrong shape")
+    if state.get("single_models") is not None:
+        own = state["single_models"].targets
+        _require_shape((own.size,), own, kinds="i", of="models of single targets")
+        _require_inside(own, 0, n, "a model of a single target")
+    if "stability_" in state:
+        _require_shape((n, n), state["stability_"], of="stability_")
 
 
-def _container(value: Any) -> None:
-    """Refuse anything but a library of data frames: predictions import it by its name."""
-    library = vars(value).get("_library")
-    if library not in (None, "pandas", "polars"):
-        raise damaged(f"predictions cannot be handed to {shown(library)}")
+def _shares(trust: Any, n: int) -> None:
+    sound = _has_shape(trust, (n,)) and ((trust >= 0.0) & (trust <= 1.0)).all()
+    _require(sound, "trust_ is not a share for each target")
 
 
-def _pipeline(value: Any) -> None:
-    """Refuse a folder of cached results: joblib would unpickle what lies there."""
-    _require(vars(value).get("memory") is None, "a pipeline wants to read results from a folder")
-
-
-def _one_a_group(features: Sequence[Any], regressors: Sequence[Any], n_groups: int) -> None:
-    _require(
-        len(features) == n_groups == len(regressors), "there is not one regressor for each group"
-    )
+def _one_per_group(features: Sequence[Any], regressors: Sequence[Any], n_groups: int) -> None:
+    same = len(features) == n_groups == len(regressors)
+    _require(same, "there is not one regressor for each group")
     for reduced, regressor in zip(features, regressors, strict=True):
         width = getattr(regressor, "n_features_in_", reduced.partition_.n_groups)
         same = width == reduced.partition_.n_groups
         _require(same, "a group's regressor has other features than the group")
 
 
-def _single_models(singles: Any, n_targets: int) -> None:
-    if singles is not None:
-        targets = singles.targets
-        inside = _is_vector(targets, None, "i") and all(0 <= t < n_targets for t in targets)
-        _require(inside, "a target that is not there has a model of its own")
+def _container(state: State) -> None:
+    """Refuse anything but a library of data frames: predictions import it by its name."""
+    library = state.get("container")
+    if library not in (None, "pandas", "polars"):
+        raise damaged(f"predictions cannot be handed to {shown(library)}")
 
 
-def _own_inputs(value: Any) -> None:
-    _container(value)
-    _streamed(value)
-    if not _is_fitted(vars(value), "targets_", "_models"):
+def _pipeline(state: State) -> None:
+    """Refuse a folder of cached results: joblib would unpickle what lies there."""
+    _require(state.get("memory") is None, "a pipeline wants to read results from a folder")
+
+
+def _own_inputs(state: State) -> None:
+    _container(state)
+    _sums(state, RunningSums)
+    if not _is_fitted(state, "targets_", "group_models"):
         return
-    partition = value.targets_.partition_
-    n, n_groups = partition.n_variables, partition.n_groups
-    layout, models, steps = value.layout_, value._models, value._steps
-    shaped = isinstance(layout, np.ndarray) and layout.ndim == 2 and layout.dtype.kind == "i"
-    _require(shaped and layout.shape[0] == n, "layout_ is of other targets")
-    _require(
-        layout.min(initial=0) >= -1 and layout.max(initial=-1) < value.n_features_in_,
-        "layout_ names columns that are not there",
-    )
-    slots = layout.shape[1]
-    for array, shape, kinds in (
-        (models.slots, (n_groups, slots), "b"),
-        (models.has, (n, slots), "b"),
-        (models.centre, (n, slots + 1), "f"),
-        (steps.coef, (n, slots), "f"),
-        (steps.centre, (n, slots), "f"),
-        (steps.has, (n, slots), "b"),
-        (steps.trust, (n,), "f"),
-        (value._units.offsets, (n, slots + 1), "f"),
-        (value._units.scales, (n, slots + 1), "f"),
-    ):
-        _require(_has_shape(array, shape, kinds), "models of own inputs have wrong shapes")
+    layout, models, steps = state["layout_"], state["group_models"], state["deviations"]
+    partition, units = state["targets_"].partition_, state["units"]
+    n, slots = partition.n_variables, np.shape(layout)[-1]
+    _require_shape((n, slots), layout, kinds="i", of="layout_")
+    _require_inside(layout, -1, state["n_features_in_"], "layout_")
+    what = "models of own inputs"
+    _require_shape((partition.n_groups, slots), models.slots, kinds="b", of=what)
+    _require_shape((n, slots), models.has, steps.has, kinds="b", of=what)
+    _require_shape((n, slots), steps.coef, steps.centre, of=what)
+    _require_shape((n, slots + 1), models.centre, units.offsets, units.scales, of=what)
     _require(models.aggregate in ("mean", "pool"), "models of own inputs are of no known kind")
-    _one_a_group(models.features, models.regressors, n_groups)
-    _require(_is_share(steps.trust, n), "trust_ is not a share for each target")
+    _one_per_group(models.features, models.regressors, partition.n_groups)
+    _shares(steps.trust, n)
     widths = [features.partition_.n_variables for features in models.features]
     same = np.array_equal(models.slots.sum(axis=1), widths)
     _require(same, "a group's features are not those of its slots")
 
 
-def _pooled_space(value: Any) -> None:
-    arrays = (value._root, value._coordinates, value._metric, value._prediction, *value._pool)
-    sound = all(isinstance(a, np.ndarray) and np.isfinite(a).all() for a in arrays)
+def _pooled_space(state: State) -> None:
+    arrays = [state[name] for name in ("root", "coordinates", "metric", "prediction")]
+    arrays += state["pool"]
+    sound = all(isinstance(array, np.ndarray) for array in arrays) and _is_finite(*arrays)
     _require(sound, "the evidence of tasks is not of numbers")
 
 
-def _own_rows(value: Any) -> None:
-    sums = vars(value).get("_sums")
-    same = sums is None or (
-        isinstance(sums, TaskSums) and sums.n_columns == value.n_features_in_ + 1
-    )
-    _require(same, "a model keeps sums of other features")
-    if not _is_fitted(vars(value), "targets_", "regressors_"):
+def _own_rows(state: State) -> None:
+    _sums(state, TaskSums)
+    if not _is_fitted(state, "targets_", "regressors_"):
         return
-    require_apart(value._ids, (TOP, "_ids"))  # predictions look them up
-    n, width = value.targets_.partition_.n_variables, value.n_features_in_
-    _require(len(value._ids) == n == len(value._names), "there is not one id for each task")
-    for array, shape in (
-        (value.offsets_, (n,)),
-        (value.trust_, (n,)),
-        (value.coef_, (n, width)),
-        (value._centre, (n, width)),
-    ):
-        _require(_has_shape(array, shape), "tasks with their own rows have wrong shapes")
-    _one_a_group(value.features_, value.regressors_, value.targets_.partition_.n_groups)
+    ids = state["task_ids"]
+    require_apart(ids, (TOP, "task_ids"))  # predictions look them up
+    partition, width = state["targets_"].partition_, state["n_features_in_"]
+    n = partition.n_variables
+    _require(len(ids) == n == len(state["names"]), "there is not one id for each task")
+    what = "tasks with their own rows"
+    _require_shape((n,), state["offsets_"], state["trust_"], of=what)
+    _require_shape((n, width), state["coef_"], state["task_means"], of=what)
+    _one_per_group(state["features_"], state["regressors_"], partition.n_groups)
 
 
-def _moments(value: Any) -> None:
-    width = np.size(value.mean)
-    whole = isinstance(value.n_samples, int) and isinstance(value.weight, float)
-    _require(whole and value.n_samples > 0 < value.weight, "sums are not of some rows")
-    shaped = _has_shape(value.mean, (width,)) and _has_shape(value.cross, (width, width))
-    finite = shaped and np.isfinite(value.mean).all() and np.isfinite(value.cross).all()
-    _require(finite, "sums are those of no rows")
+def _sums(state: State, kind: type) -> None:
+    """Refuse a model with sums of others than its features."""
+    sums = state.get("sums")
+    if sums is not None:
+        _require(isinstance(sums, kind), "a model keeps sums of another kind")
+        wide = sums.widths[1] if isinstance(sums, RunningSums) else sums.n_columns - 1
+        _require(wide == state["n_features_in_"], "a model keeps sums of other features")
 
 
-def _summary(value: Any) -> None:
-    n, width = value.n_samples, value.n_columns
-    _require(isinstance(n, int) and isinstance(width, int), "sums do not say of how many rows")
-    if value.rows is None:
-        same = isinstance(value.sums, Moments) and value.sums.n_samples == n
-        _require(same and value.sums.mean.size == width, "sums are of other rows or columns")
+def _moments(state: State) -> None:
+    mean, cross = state["mean"], state["cross"]
+    width = np.size(mean)
+    _require(state["n_samples"] > 0 < state["weight"], "sums are not of some rows")
+    _require_shape((width,), mean, of="sums")
+    _require_shape((width, width), cross, of="sums")
+    _require(_is_finite(mean, cross), "sums are those of no rows")
+
+
+def _summary(state: State) -> None:
+    n, width, rows, sums = (state[name] for name in ("n_samples", "n_columns", "rows", "sums"))
+    if rows is None:
+        same = sums is not None and sums.n_samples == n and sums.mean.size == width
+        _require(same, "sums are of other rows or columns")
         return
-    weights = value.weights
-    shaped = _has_shape(value.rows, (n, width)) and np.isfinite(value.rows).all()
-    weighed = weights is None or (_is_vector(weights, n, "f") and (weights > 0.0).all())
-    _require(value.sums is None and shaped and weighed, "rows that are kept have wrong shapes")
+    weights = state["weights"]
+    weighed = weights is None or (_has_shape(weights, (n,)) and (weights > 0.0).all())
+    _require_shape((n, width), rows, of="rows that are kept")
+    _require(sums is None and weighed and _is_finite(rows), "rows that are kept are no rows")
 
 
-def _running_sums(value: Any) -> None:
-    widths, folds = value.widths, value.folds
-    n_columns = sum(widths)
-    _require(
-        isinstance(folds, dict)
-        and len(folds) <= MOST_FOLDINGS
-        and all(isinstance(k, int) and 1 < k < MOST_FOLDS for k in folds.values()),
-        "sums are of no folds",
-    )
+def _running_sums(state: State) -> None:
+    folds, n_columns = state["folds"], sum(state["widths"])
+    some = len(folds) <= MOST_FOLDINGS and all(1 < k < MOST_FOLDS for k in folds.values())
+    _require(some, "sums are of no folds")
     n_classes = math.prod(folds.values())
-    inside = all(isinstance(key, int) and 0 <= key < n_classes for key in value.classes)
-    same = all(part.n_columns == n_columns for part in value.classes.values())
+    inside = all(0 <= key < n_classes for key in state["classes"])
+    same = all(part.n_columns == n_columns for part in state["classes"].values())
     _require(inside and same, "sums are of other folds or columns than they say")
-    _require(_is_vector(value.largest, n_columns, "f"), "sums have lost what they were")
-    _require(len(value.targets.names) == widths[2], "sums are of other targets")
-    starts = (value.next_fold, *(s for times in value.pieces.values() for s in times))
-    _require(all(len(start) == len(folds) for start in starts), "pieces are of other folds")
+    _require_shape((n_columns,), state["largest"], of="sums")
 
 
-def _task_sums(value: Any) -> None:
-    width, n_dealt = value.n_columns, value.n_dealt
-    whole = isinstance(n_dealt, int) and isinstance(width, int) and n_dealt >= 0
-    _require(whole, "sums of tasks are of no folds")
-    for key, part in value.classes.items():
-        pair = isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int)
-        # Not "in range(...)", which looks for what is no whole number one by one.
-        _require(
-            pair and 0 <= key[1] < max(n_dealt, 1), "sums of tasks are of other folds than they say"
-        )
-        same = part.n_columns == width and _is_vector(value.most.get(key), width, "f")
+def _task_sums(state: State) -> None:
+    width, n_dealt, most = state["n_columns"], state["n_dealt"], state["most"]
+    for (task, fold), part in state["classes"].items():
+        _require(0 <= fold < max(n_dealt, 1), "sums of tasks are of other folds than they say")
+        same = part.n_columns == width and _has_shape(most.get((task, fold)), (width,))
         _require(same, "sums of tasks are of other columns than they say")
-    _require(value.most.keys() == value.classes.keys(), "sums of tasks are of others")
-    _require(_is_vector(value.largest, width, "f"), "sums have lost what they were")
-    known = value.pieces is None or isinstance(value.pieces, dict)
-    _require(known, "sums have lost which pieces came")
-    came = value.arrived
-    counted = isinstance(came, dict) and all(isinstance(n, int) and n > 0 for n in came.values())
+    _require(most.keys() == state["classes"].keys(), "sums of tasks are of others")
+    _require_shape((width,), state["largest"], of="sums")
+    counted = all(n > 0 for n in state["arrived"].values())
     _require(counted, "sums have lost how many rows of each task came")
 
 
-def _coordinates(value: Any) -> None:
-    for coordinate in value.variables.values():
-        shape = tuple(value.sizes[dim] for dim in coordinate.dims)
+def _coordinates(state: State) -> None:
+    for coordinate in state["variables"].values():
+        shape = tuple(state["sizes"][dim] for dim in coordinate.dims)
         _require(np.shape(coordinate.values) == shape, "a coordinate has a wrong shape")
 
 
-def _tasks(value: Any) -> None:
-    apart = len(set(value.dims)) == len(value.dims) <= MOST_FOLDINGS
+def _tasks(state: State) -> None:
+    dims, kept = state["dims"], state["kept"]
+    apart = len(set(dims)) == len(dims) <= MOST_FOLDINGS
     _require(apart, "tasks lie along too many dimensions, or along one twice")
-    n_cells = 1
-    for dim in value.dims:
-        n_cells *= value.coords.sizes[dim]
-    kept = value.kept
-    inside = _is_vector(kept, None, "i") and kept.min(initial=0) >= 0
-    _require(inside and kept.max(initial=-1) < n_cells, "tasks lie outside of their grid")
+    _require_shape((np.size(kept),), kept, kinds="i", of="tasks")
+    _require_inside(kept, 0, math.prod(state["coords"].sizes[dim] for dim in dims), "a grid")
 
 
-def _geometry(value: Any) -> None:
-    bounds, size = value.offsets, np.size(value.wkb)
-    shaped = _is_vector(bounds, None, "i") and _is_vector(value.wkb, None, "u") and bounds.size
-    _require(shaped, "a map has no outlines")
-    ordered = bounds[0] == 0 and bounds[-1] == size and (np.diff(bounds) >= 0).all()
+def _geometry(state: State) -> None:
+    bounds, wkb = state["offsets"], state["wkb"]
+    _require_shape((np.size(wkb),), wkb, kinds="u", of="outlines")
+    _require_shape((np.size(bounds),), bounds, kinds="i", of="outlines")
+    _require(bounds.size, "a map has no outlines")
+    ordered = bounds[0] == 0 and bounds[-1] == wkb.size and (np.diff(bounds) >= 0).all()
     _require(ordered, "the outlines of a map do not follow each other")
 
 
-def _labelled(value: Any) -> None:
-    if value.plan is not None:
-        n = value.estimator.labels_.size
-        errors = () if value.held_out is None else value.held_out.errors.values()
-        lengths = {value.tasks.n_tasks, *map(len, errors)}
-        _require(lengths == {n}, "labelled tasks are others than those of the model")
-        weights = value.weights
-        _require(weights is None or len(weights) == n, "weights are of other tasks")
-        found = value.coefficients
-        if found is not None:
-            shape, error = (value.estimator.n_groups_, len(found.names)), found.standard_error
-            same = error is None or _has_shape(error, shape)
-            _require(same and _has_shape(found.value, shape), "coefficients are of other regions")
+def _labelled(state: State) -> None:
+    if state["plan"] is None:
+        return
+    n, held_out, weights = state["estimator"].labels_.size, state["held_out"], state["weights"]
+    each: Iterable[Any] = () if held_out is None else held_out.errors.values()
+    lengths = {state["tasks"].n_tasks, *map(len, each)}
+    _require(lengths == {n}, "labelled tasks are others than those of the model")
+    _require(weights is None or len(weights) == n, "weights are of other tasks")
+    found = state["coefficients"]
+    if found is not None:
+        shape = (state["estimator"].n_groups_, len(found.names))
+        _require_shape(shape, found.value, of="coefficients")
+        if found.standard_error is not None:
+            _require_shape(shape, found.standard_error, of="coefficients")
 
 
-def _form(value: Any) -> None:
-    known = value.library in ("xarray", "pandas", "polars") and isinstance(value.kind, str)
+def _form(state: State) -> None:
+    known = state["library"] in ("xarray", "pandas", "polars") and isinstance(state["kind"], str)
     _require(known, "labelled data are of no known library")
 
 
-_CHECKS: dict[str, Callable[[Any], None]] = {
+_CHECKS: dict[str, Callable[[State], None]] = {
     "Partition": _partition,
     "MergeHistory": _history,
     "CutCurve": _curve,
     "MergeEvidence": _evidence,
-    "TargetAggregator": _aggregator,
+    "TargetAggregator": _targets,
     "FeatureAggregator": _features,
     "CTFARegressor": _regressor,
     "CTFARegressorCV": _regressor,

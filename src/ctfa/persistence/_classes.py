@@ -11,7 +11,7 @@ import importlib
 from functools import cache
 from typing import Any
 
-from ctfa.persistence._errors import damaged, shown
+from ctfa.persistence._codec import damaged, shown
 
 #: Classes of ctfa, by the name that files call them: it stays when a class moves.
 OURS = {
@@ -40,7 +40,7 @@ OURS = {
     "SingleModels": "ctfa.estimators.heads:SingleModels",
     "OwnModels": "ctfa.estimators.own_models:OwnModels",
     "OwnSteps": "ctfa.estimators.own_models:OwnSteps",
-    "PooledEvidence": "ctfa.estimators.pooled_evidence:PooledEvidence",
+    "PooledEvidence": "ctfa.estimators.merge_evidence:PooledEvidence",
     "Nearest": "ctfa.estimators.pooled_groups:Nearest",
     # A layer above: named here, imported only when a file holds one.
     "LabelledFit": "ctfa.labelled._result:LabelledFit",

@@ -1,20 +1,189 @@
-"""Values as a tree of JSON and a shelf of arrays, and back.
+"""Values as a tree of JSON and a shelf of arrays, and back; how a refusal reads.
 
 A value is a JSON scalar or an object with one tag, such as ``{"tuple": [1, 2]}``; the kinds of
-values are in ``_plain``, ``_numbers`` and ``_objects``. One that is met again is written once, with
-an ``"id"``, and then ``{"same": id}``.
+values are in ``_values`` and ``_objects``. One that is met again is written once, with an ``"id"``,
+and then ``{"same": id}``.
 """
 
 from __future__ import annotations
 
+import io
 import math
 import re
-from collections.abc import Callable, Iterator
+import reprlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
-from ctfa.persistence._errors import PersistenceError, Place, damaged, named, refused
-from ctfa.persistence._shelf import ShelfReader, ShelfWriter
+import numpy as np
+
+from ctfa.core.types import AnyArray
+
+#: Where in a model a value is: the place of what holds it, and the step from there. A text is made
+#: of it only where one is raised: one for each of a million values would cost more than they do.
+Place: TypeAlias = tuple[Any, ...]
+#: The model itself.
+TOP: Place = ()
+#: The longest that what is wrong with a file may read, and where in it that is.
+LONGEST, LONGEST_PLACE = 400, 150
+#: What can be saved, for those whose model cannot.
+SAVED_KINDS = (
+    "files hold plain values, numpy arrays, sparse matrices, ctfa's own estimators, and the "
+    "estimators of scikit-learn whose state is plain (linear models, scalers, pipelines: "
+    "ctfa.persistence.classes() names them)"
+)
+
+
+class PersistenceError(ValueError):
+    """A model that cannot be saved, or a file that cannot be loaded."""
+
+
+def refused(value: Any, where: Place, why: str = "", part: str = "") -> PersistenceError:
+    """Say what cannot be saved, where it is, and what to do."""
+    return PersistenceError(
+        f"This model cannot be saved: {part}{named(where)} is {described(value)}{why}; "
+        f"{SAVED_KINDS}. For anything else use joblib or skops."
+    )
+
+
+def damaged(what: str) -> PersistenceError:
+    """Say what is wrong with a file, in one line of moderate length whatever the file holds."""
+    said = " ".join(what[: 2 * LONGEST].split())
+    said = said if len(said) <= LONGEST else f"{said[:LONGEST]}..."
+    return PersistenceError(f"This file is damaged or was not written by ctfa: {said}.")
+
+
+def named(where: Place) -> str:
+    """A place in words: ``regressors_[0].coef_``."""
+    text = ""
+    while where:
+        where, step = where
+        if isinstance(step, str):
+            text = f".{step}{text}"
+        elif isinstance(step, tuple):  # a key of a dictionary
+            text = f"[{shown(step[0])}]{text}"
+        else:
+            text = f"[{step}]{text}"
+    text = text.removeprefix(".") or "the model"
+    return text if len(text) <= LONGEST_PLACE else f"{text[:60]}...{text[-60:]}"
+
+
+def shown(value: Any) -> str:
+    """A value of a file, as much of it as a sentence can hold."""
+    try:
+        return reprlib.repr(value)
+    except ValueError:  # Python writes no whole number of more than 4,300 digits
+        return "a number of thousands of digits"
+
+
+def described(value: Any) -> str:
+    """Name the kind of a value in words."""
+    kind = type(value)
+    if isinstance(value, type):
+        return f"the class {value.__module__}.{value.__qualname__}"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"the function {value.__name__}"
+    return f"of the class {kind.__module__}.{kind.__qualname__}"
+
+
+#: Kinds of numbers and text whose bytes are their value: no objects, no records.
+STORED = "biufcSUMm"
+#: Bytes of an entry of which a file may speak without having one.
+LONGEST_ENTRY = 2**16
+#: The most directions that numpy gives an array.
+MOST_DIRECTIONS = 64
+#: The largest code point of a character.
+LAST_CHARACTER = 0x10FFFF
+
+
+def is_storable(dtype: np.dtype) -> bool:
+    """Whether an array of this type is its bytes, the same on every machine."""
+    return dtype.kind in STORED and dtype.itemsize > 0 and dtype.char not in "gG"
+
+
+class ShelfWriter:
+    """Arrays laid end to end, by type, so that thousands of groups stay one file member.
+
+    A model of 30,000 targets holds some hundred thousand arrays of a few numbers each; as members
+    of a zip they would cost more than they hold.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._parts: list[list[bytes]] = []
+        self._sizes: list[int] = []
+
+    def put(self, values: AnyArray, order: str) -> tuple[int, int]:
+        """Append an array; return the number of the long one and where in it this one begins."""
+        number = self._numbers.setdefault(values.dtype.str, len(self._parts))
+        if number == len(self._parts):
+            self._parts.append([])
+            self._sizes.append(0)
+        start = self._sizes[number]
+        self._parts[number].append(values.tobytes(order))  # type: ignore[arg-type]
+        self._sizes[number] += values.size
+        return number, start
+
+    def files(self) -> list[bytes]:
+        """The long arrays as files of numpy."""
+        files = []
+        for dtype, number in self._numbers.items():
+            file = io.BytesIO()
+            header = {"descr": dtype, "fortran_order": False, "shape": (self._sizes[number],)}
+            np.lib.format.write_array_header_1_0(file, header)
+            files.append(b"".join([file.getvalue(), *self._parts[number]]))
+        return files
+
+
+class ShelfReader:
+    """The long arrays, to take others from; each number is handed out once.
+
+    So a file cannot make more of its arrays than it holds.
+    """
+
+    def __init__(self, files: Sequence[bytes]) -> None:
+        self._arrays = [_long_array(file) for file in files]
+        self._left = [array.size for array in self._arrays]
+
+    def take(self, number: int, start: int, shape: Sequence[int], order: str) -> AnyArray:
+        """Copy out an array."""
+        if not 0 <= number < len(self._arrays):
+            raise damaged(f"it has no array {shown(number)}")
+        if len(shape) > MOST_DIRECTIONS:
+            raise damaged(f"an array has {len(shape):,} directions")
+        whole, size = self._arrays[number], prod(shape)
+        if min(shape, default=0) < 0 or start < 0 or start + size > whole.size:
+            raise damaged(f"an array of shape {shown(tuple(shape))} reaches beyond what is stored")
+        self._left[number] -= size
+        if self._left[number] < 0:
+            raise damaged("an array is used twice")
+        flat = whole[start : start + size].copy()
+        return flat.reshape(tuple(shape), order=order)  # type: ignore[call-overload,no-any-return]
+
+
+def _long_array(file: bytes) -> AnyArray:
+    """One long array; anything but plain numbers and text is refused before it is looked at."""
+    stream = io.BytesIO(file)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise damaged("an array has a version of numpy's format that ctfa does not write")
+    shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    if dtype.hasobject or dtype.names is not None or not is_storable(dtype):
+        raise damaged(f"it holds an array of type {dtype}, which is not plain numbers or text")
+    if dtype.itemsize > max(len(file), LONGEST_ENTRY):
+        raise damaged(f"it holds no array of type {dtype}, but says so")
+    at = stream.tell()
+    if len(shape) != 1 or is_fortran or shape[0] * dtype.itemsize != len(file) - at:
+        raise damaged("an array has not the length that it says")
+    array = np.frombuffer(file, dtype, offset=at)
+    if dtype.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        raise damaged("an array of yes and no holds something else")
+    if dtype.kind == "U" and array.size:
+        letters = array.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+        if letters.max() > LAST_CHARACTER:
+            raise damaged("a text holds what is no character")
+    return array
+
 
 #: Levels of values within values.
 DEEPEST = 60
@@ -24,7 +193,7 @@ SCALARS = frozenset((type(None), bool, int, float, str))
 SAFE_INT = 2**53
 #: How many times what was read a file may mean by naming it again, and how much any file may. Each
 #: name costs one value and can mean two that are names again: sixty levels of that never end.
-MEANT_AGAIN, ALWAYS = 8, 10**6
+MEANT_AGAIN, MEANT_ALWAYS = 8, 10**6
 #: Halves of characters.
 _HALVES = re.compile("[\ud800-\udfff]")
 _UNFINISHED: dict[str, Any] = {}
@@ -100,6 +269,7 @@ class Reader:
 
     kinds: dict[str, Kind]
     shelf: ShelfReader
+    schema: int
     depth: int = 0
     known: dict[int, tuple[Any, int]] = field(default_factory=dict)  # with how much each means
     n_read: int = 0
@@ -150,7 +320,7 @@ class Reader:
     def mean(self, size: int, where: Place) -> None:
         """Count values that are not written out: those met before, the numbers of a range."""
         self.n_again += size
-        if self.n_again > MEANT_AGAIN * self.n_read + ALWAYS:
+        if self.n_again > MEANT_AGAIN * self.n_read + MEANT_ALWAYS:
             raise damaged(f"with {named(where)} it means far more values than it holds")
 
 

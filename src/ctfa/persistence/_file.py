@@ -17,15 +17,22 @@ import sklearn
 
 from ctfa._whole_file import write_whole
 from ctfa.persistence._classes import name_of
-from ctfa.persistence._codec import Kind, Reader, Writer
-from ctfa.persistence._errors import TOP, PersistenceError, damaged, described, shown
-from ctfa.persistence._numbers import NUMBERS
+from ctfa.persistence._codec import (
+    TOP,
+    Kind,
+    PersistenceError,
+    Reader,
+    ShelfReader,
+    Writer,
+    damaged,
+    described,
+    shown,
+)
 from ctfa.persistence._objects import OBJECTS, SAVED_WITH
-from ctfa.persistence._plain import PLAIN
-from ctfa.persistence._shelf import ShelfReader
 from ctfa.persistence._trial import try_out
+from ctfa.persistence._values import KINDS
 
-SCHEMA = 1
+SCHEMA = 2
 TREE, ARRAYS = "model.json", "arrays.npz"
 #: What a file may unpack to, unless more is asked for: so much, or where it is large so many times
 #: its own size, but never more than the last. A model of 29,934 groups takes 36 times its file.
@@ -37,7 +44,7 @@ _SIGNS = (b"[", b"{", b",")
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 #: The most types of numbers and text, and what each entry of a zip's directory begins with.
 MOST_ARRAYS, _ENTRY = 10_000, b"PK\x01\x02"
-_KINDS: tuple[Kind, ...] = (*PLAIN, *NUMBERS, *OBJECTS)
+_KINDS: tuple[Kind, ...] = (*KINDS, *OBJECTS)
 _BY_TAG = {kind.tag: kind for kind in _KINDS}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -127,12 +134,8 @@ def to_bytes(model: Any) -> bytes:
     text = json.dumps(tree, allow_nan=False, separators=(",", ":"))
     arrays = {f"{at}.npy": file for at, file in enumerate(writer.shelf.files())}
     # The arrays are compressed inside, and stored as they are.
-    packed = _zip(arrays, zipfile.ZIP_DEFLATED)
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as file:
-        _add(file, TREE, text.encode("ascii"), zipfile.ZIP_DEFLATED)
-        _add(file, ARRAYS, packed, zipfile.ZIP_STORED)
-    return stream.getvalue()
+    packed = _zipped(arrays)
+    return _zipped({TREE: text.encode("ascii"), ARRAYS: packed}, stored=ARRAYS)
 
 
 def from_stream(stream: IO[bytes], *, max_bytes: int | None = None) -> Any:
@@ -191,7 +194,7 @@ def _read(stream: IO[bytes], size: int, room: _Room) -> Any:
             raise damaged(f"{ARRAYS} holds members that ctfa does not write")
         shelf = ShelfReader([_unpacked(file, name) for name in wanted])
     del arrays
-    model = Reader(_BY_TAG, shelf).read(tree["model"], TOP)
+    model = Reader(_BY_TAG, shelf, tree["schema"]).read(tree["model"], TOP)
     if name_of(type(model)) is None or isinstance(model, tuple):
         raise damaged("it holds no model")
     del tree
@@ -264,17 +267,14 @@ def _no_constant(name: str) -> Any:
     raise damaged(f"{TREE} holds {name}")
 
 
-def _zip(members: dict[str, bytes], compression: int) -> bytes:
+def _zipped(members: dict[str, bytes], stored: str = "") -> bytes:
+    """A zip of these; one of them stored as it is."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as file:
         for name, data in members.items():
-            _add(file, name, data, compression)
+            # A fixed time and system: the same model gives the same bytes.
+            member = zipfile.ZipInfo(name, _EPOCH)
+            member.compress_type = zipfile.ZIP_STORED if name == stored else zipfile.ZIP_DEFLATED
+            member.create_system, member.external_attr = 3, 0o644 << 16
+            file.writestr(member, data)
     return stream.getvalue()
-
-
-def _add(file: zipfile.ZipFile, name: str, data: bytes, compression: int) -> None:
-    # A fixed time and system: the same model gives the same bytes.
-    member = zipfile.ZipInfo(name, _EPOCH)
-    member.compress_type, member.create_system = compression, 3
-    member.external_attr = 0o644 << 16
-    file.writestr(member, data)

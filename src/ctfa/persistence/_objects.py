@@ -4,35 +4,58 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, cross_validated_risk
-from ctfa.persistence._checks import check_state
+from ctfa.persistence._checks import check_state, check_types
 from ctfa.persistence._classes import class_named, name_of
-from ctfa.persistence._codec import Kind, Reader, Writer
-from ctfa.persistence._errors import Place, damaged, refused, shown
-from ctfa.persistence._fields import check_fields
+from ctfa.persistence._codec import Kind, Place, Reader, Writer, damaged, refused, shown
 
-#: Attributes that are not kept, by class: what is worked out again from the rest, and the data.
-LEFT_OUT = {"PooledCTFARegressor": ("_evidence",), "MultiInputCTFARegressor": ("_kept",)}
 #: What says with which versions a loaded model was saved.
 SAVED_WITH = "_saved_with"
+#: Fields of estimators in files of schema 1, which held attributes by the names they had then.
+SCHEMA_1 = {
+    "_centre": "task_means",
+    "_column": "task_column",
+    "_coordinates": "coordinates",
+    "_evidence": "evidence",
+    "_ids": "task_ids",
+    "_input_lines": "input_baseline",
+    "_is_vector": "one_target",
+    "_labels": "column_labels",
+    "_library": "container",
+    "_metadata_request": "routing",
+    "_metric": "metric",
+    "_models": "group_models",
+    "_names": "names",
+    "_nearest": "nearest",
+    "_pool": "pool",
+    "_pooled": "task_evidence",
+    "_prediction": "prediction",
+    "_root": "root",
+    "_singles": "single_models",
+    "_sklearn_output_config": "output",
+    "_steps": "deviations",
+    "_sums": "sums",
+    "_units": "units",
+}
 
 
 def state_of(value: Any) -> dict[str, Any]:
     """What an object is made of, by name, always in the same order."""
     kind = type(value)
+    if hasattr(kind, "__ctfa_fields__"):
+        return dict(value.__ctfa_fields__())
     if issubclass(kind, tuple):
         return dict(value._asdict())
     if dataclasses.is_dataclass(kind):
         # Without cached properties: they follow from the fields.
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
-    if kind.__name__ == "MultiInputCTFARegressor":
-        value.__getstate__()  # works out the evidence, and lets go of the data
-    left_out = (*LEFT_OUT.get(kind.__name__, ()), SAVED_WITH)
-    return {name: vars(value)[name] for name in sorted(vars(value)) if name not in left_out}
+    return {name: vars(value)[name] for name in sorted(vars(value))}
 
 
 def _write_object(writer: Writer, value: Any, where: Place) -> Any:
@@ -45,55 +68,61 @@ def _write_object(writer: Writer, value: Any, where: Place) -> Any:
 def _read_object(reader: Reader, node: Any, where: Place) -> Any:
     kind = class_named(node["class"])
     state = {name: reader.read(part, (where, name)) for name, part in node["state"].items()}
-    value = _made(kind, state)
-    check_state(node["class"], value)
-    return value
-
-
-def _made(kind: type, state: dict[str, Any]) -> Any:
-    """An object with this state; no method of its class is called."""
-    if issubclass(kind, tuple):
-        fields = kind._fields  # type: ignore[attr-defined]
-        defaults = kind._field_defaults  # type: ignore[attr-defined]
-        _require_names(kind, state, fields, defaults)
-        values = {**defaults, **state}
-        check_fields(kind, values)
-        return tuple.__new__(kind, [values[name] for name in fields])
-    value = object.__new__(kind)
-    if dataclasses.is_dataclass(kind):
-        known = {field.name: field for field in dataclasses.fields(kind)}
-        defaults = {n: f.default for n, f in known.items() if f.default is not dataclasses.MISSING}
-        _require_names(kind, state, known, defaults)
-        values = {**defaults, **state}
-        check_fields(kind, values)
-        for name in known:
-            object.__setattr__(value, name, values[name])
-        return value
-    for name in state:
-        over = getattr(kind, name, None)
-        if not name.isidentifier() or name.startswith("__") or callable(over):
-            raise damaged(f"{kind.__name__} has no attribute {shown(name)}")
-    # Parameters that a later version has added have the value they were given then.
-    vars(value).update(_parameters(kind) | state)
-    return value
-
-
-def _require_names(kind: type, state: dict[str, Any], fields: Any, defaults: Any) -> None:
-    wrong = set(state) - set(fields) or set(fields) - set(defaults) - set(state)
+    if hasattr(kind, "__ctfa_restored__"):
+        if reader.schema == 1:
+            state = {SCHEMA_1.get(name, name): part for name, part in state.items()}
+        # Parameters that a later version has added have the value they were given then.
+        state = _parameters(kind) | state
+        check_state(node["class"], state)
+        return kind.__ctfa_restored__(state)
+    defaults = _defaults(kind)
+    if defaults is None:
+        return _with_attributes(node["class"], kind, state)
+    fields, optional = defaults
+    wrong = set(state) - set(fields) or set(fields) - set(optional) - set(state)
     if wrong:
         raise damaged(f"{kind.__name__} has too much or too little: {', '.join(sorted(wrong))}")
+    state = {name: state.get(name, optional.get(name)) for name in fields}
+    check_types(kind, state)
+    check_state(node["class"], state)
+    if issubclass(kind, tuple):
+        return tuple.__new__(kind, state.values())
+    value: Any = object.__new__(kind)
+    for name, part in state.items():
+        object.__setattr__(value, name, part)
+    return value
 
 
+def _with_attributes(name: str, kind: type, state: dict[str, Any]) -> Any:
+    """An object of scikit-learn with this state; no method of its class is called."""
+    for attribute in state:
+        over = getattr(kind, attribute, None)
+        if not attribute.isidentifier() or attribute.startswith("__") or callable(over):
+            raise damaged(f"{kind.__name__} has no attribute {shown(attribute)}")
+    state = _parameters(kind) | state
+    check_state(name, state)
+    value: Any = object.__new__(kind)
+    vars(value).update(state)
+    return value
+
+
+def _defaults(kind: type) -> tuple[Sequence[str], dict[str, Any]] | None:
+    """Fields of a NamedTuple or a dataclass, and the values of those that may be left out."""
+    if issubclass(kind, tuple):
+        return kind._fields, kind._field_defaults  # type: ignore[attr-defined]
+    if dataclasses.is_dataclass(kind):
+        known = dataclasses.fields(kind)
+        given = {f.name: f.default for f in known if f.default is not dataclasses.MISSING}
+        return [f.name for f in known], given
+    return None
+
+
+@cache
 def _parameters(kind: type) -> dict[str, Any]:
     """Parameters of an estimator that have a default."""
-    if kind not in _DEFAULTS:
-        is_estimator = issubclass(kind, BaseEstimator)
-        known = inspect.signature(kind).parameters.values() if is_estimator else ()
-        _DEFAULTS[kind] = {p.name: p.default for p in known if p.default is not p.empty}
-    return _DEFAULTS[kind]
-
-
-_DEFAULTS: dict[type, dict[str, Any]] = {}
+    is_estimator = issubclass(kind, BaseEstimator)
+    known = inspect.signature(kind).parameters.values() if is_estimator else ()
+    return {p.name: p.default for p in known if p.default is not p.empty}
 
 
 def _criteria() -> dict[str, Any]:

@@ -7,7 +7,6 @@ whole; predicting is what it is for.
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -17,35 +16,23 @@ from joblib import parallel_config
 from sklearn.base import BaseEstimator
 
 from ctfa.core.types import FloatArray
-from ctfa.persistence._classes import OF_SKLEARN
-from ctfa.persistence._errors import PersistenceError, damaged
+from ctfa.estimators import collapsed
+from ctfa.persistence._codec import PersistenceError, damaged
+
+State = dict[str, Any]
 
 #: Linear models of scikit-learn whose predictions are ``X @ coef_.T + intercept_``. Thirty thousand
 #: of them are looked at, because asking each would take as long as reading them.
-LINEAR = {*OF_SKLEARN["sklearn.linear_model"].split(), "LinearSVR"} - {"RANSACRegressor"}
+LINEAR = {kind.__name__ for kind in collapsed.LINEAR}
 #: Others that take any row of finite numbers and make no more of it than their arrays hold. Not
 #: those that may refuse a row which is made up (encoders, logarithms), nor those whose options say
 #: how much they make of it (polynomials, unions): of a hostile file they could ask for anything.
-TRIED = LINEAR | {
-    "DummyRegressor",
-    "KNeighborsRegressor",
-    "KernelRidge",
-    "MaxAbsScaler",
-    "MinMaxScaler",
-    "Normalizer",
-    "Nystroem",
-    "PCA",
-    "PLSRegression",
-    "Pipeline",
-    "QuantileTransformer",
-    "RANSACRegressor",
-    "RBFSampler",
-    "RobustScaler",
-    "SimpleImputer",
-    "StandardScaler",
-    "TruncatedSVD",
-    "VarianceThreshold",
-}
+HARMLESS = (
+    "DummyRegressor KNeighborsRegressor KernelRidge MaxAbsScaler MinMaxScaler Normalizer Nystroem "
+    "PCA PLSRegression Pipeline QuantileTransformer RANSACRegressor RBFSampler RobustScaler "
+    "SimpleImputer StandardScaler TruncatedSVD VarianceThreshold"
+)
+TRIED = LINEAR | set(HARMLESS.split())
 
 
 def try_out(model: Any) -> None:
@@ -54,11 +41,13 @@ def try_out(model: Any) -> None:
         try_out(model.estimator)
         if model.plan is not None:
             _used(str, model)
-    elif "partition_" in vars(model) or "targets_" in vars(model):
-        _used(_USES.get(type(model).__name__, _nothing), model)
+    elif type(model).__name__ in _USES:
+        fields = model.__ctfa_fields__()
+        if "partition_" in fields or "targets_" in fields:
+            _used(_USES[type(model).__name__], model, fields)
 
 
-def _used(use: Any, model: Any) -> None:
+def _used(use: Any, *model: Any) -> None:
     # No workers, whatever the file says of them, and no warnings about rows that are made up.
     with (
         warnings.catch_warnings(),
@@ -67,7 +56,7 @@ def _used(use: Any, model: Any) -> None:
     ):
         warnings.simplefilter("ignore")
         try:
-            use(model)
+            use(*model)
         except (PersistenceError, MemoryError):
             raise
         except ImportError:  # of the library its predictions are handed back in
@@ -77,75 +66,73 @@ def _used(use: Any, model: Any) -> None:
             raise damaged(f"its model cannot be used ({what})") from error
 
 
-def _nothing(model: Any) -> None:
-    pass
+def _targets(model: Any, fields: State) -> None:
+    row: Any = np.zeros((1, model.partition_.n_variables))
+    if "target_names_in_" in fields:
+        import pandas  # noqa: PLC0415 - only models of data frames need it
 
-
-def _targets(model: Any) -> None:
-    n = model.partition_.n_variables
+        row = pandas.DataFrame(row, columns=fields["column_labels"])
     columns = _baseline(model)
-    _require_finite(model.transform(_table(model, n, "target_names_in_"), baseline=columns))
-    groups = np.zeros((1, model.n_groups_))
-    _require_finite(model.inverse_transform(groups, baseline=columns))
+    _require_finite(model.transform(row, baseline=columns))
+    _require_finite(model.inverse_transform(np.zeros((1, model.n_groups_)), baseline=columns))
     _texts(model.get_group_names_out())
 
 
-def _features(model: Any) -> None:
+def _features(model: Any, fields: State) -> None:
     _require_finite(model.transform(np.zeros((1, model.partition_.n_variables))))
     _require_finite(model.inverse_transform(np.zeros((1, model.n_groups_))))
     _texts(model.get_feature_names_out())
 
 
-def _shared_inputs(model: Any) -> None:
-    widths = [features.partition_.n_groups for features in model.features_]
-    _try_regressors(model.regressors_, widths)
-    tried = copy.copy(model)
-    tried.regressors_ = [_Zeros()] * len(widths)
-    singles = model._singles
+def _shared_inputs(model: Any, fields: State) -> None:
+    silent = _silenced(model.features_, model.regressors_)
+    singles = fields["single_models"]
     if singles is not None and singles.targets.size:
         n_own = singles.targets.size
         outputs = [n_own] if len(singles.models) == 1 else [1] * n_own
         _try_regressors(singles.models, [model.n_features_in_] * len(outputs), outputs)
-        tried._singles = singles._replace(models=[_Zeros(n_own)])
-    inputs = np.zeros((1, model.n_features_in_))
-    _require_finite(tried.predict(inputs, baseline=_baseline(model.targets_)))
-    _names(model)
+        silent["single_models"] = singles._replace(models=[_Zeros(n_own)])
+    _predicts(model, fields | silent, model.n_features_in_)
 
 
-def _own_inputs(model: Any) -> None:
-    models = model._models
-    widths = [features.partition_.n_groups for features in models.features]
-    _try_regressors(models.regressors, widths)
-    tried = copy.copy(model)
-    tried._models = models._replace(regressors=[_Zeros()] * len(widths))
+def _own_inputs(model: Any, fields: State) -> None:
+    models = fields["group_models"]
+    silent = _silenced(models.features, models.regressors)
+    silent["group_models"] = models._replace(regressors=silent["regressors_"])
     # As wide as the columns that are used: how many there were beside them is only said.
-    tried.n_features_in_ = int(model.layout_.max(initial=0)) + 1
-    vars(tried).pop("feature_names_in_", None)
-    inputs = np.zeros((1, tried.n_features_in_))
-    _require_finite(tried.predict(inputs, baseline=_baseline(model.targets_)))
-    _names(model)
+    width = silent["n_features_in_"] = int(model.layout_.max(initial=0)) + 1
+    named = {name: value for name, value in fields.items() if name != "feature_names_in_"}
+    _predicts(model, named | silent, width)
 
 
-def _own_rows(model: Any) -> None:
-    widths = [features.partition_.n_groups for features in model.features_]
-    _try_regressors(model.regressors_, widths)
+def _own_rows(model: Any, fields: State) -> None:
+    silent = _silenced(model.features_, model.regressors_)
+    n_groups = len(model.regressors_)
     inputs, task = np.zeros((1, model.n_features_in_)), np.empty(1, dtype=object)
     if model.unseen == "global":
         _try_regressors([model.global_regressor_], [model.n_features_in_])
     if model.unseen == "nearest":
-        _require(0 <= model._nearest.group_of(inputs[0]) < len(widths))
-        _require(len(model._nearest.means) == len(widths))
-    tried = copy.copy(model)
-    tried.regressors_ = [_Zeros()] * len(widths)
-    task[0] = model._ids[0]
+        nearest = fields["nearest"]
+        _require(0 <= nearest.group_of(inputs[0]) < n_groups == len(nearest.means))
+    tried = type(model).__ctfa_restored__(fields | silent)
+    task[0] = fields["task_ids"][0]
     _require_finite(tried.predict(inputs, task))
-    _texts(model._names)
-    str(tried.why(model._ids[0]))
+    _texts(fields["names"])
+    str(tried.why(task[0]))
 
 
-def _names(model: Any) -> None:
-    """Ask what says the names of targets and features, and why the first target is where it is."""
-    _texts(model.targets_._names)
+def _silenced(features: Sequence[Any], regressors: Sequence[Any]) -> dict[str, Any]:
+    """What takes the place of the regressors of groups, once these were tried."""
+    widths = [one.partition_.n_groups for one in features]
+    _try_regressors(regressors, widths)
+    return {"regressors_": [_Zeros()] * len(widths)}
+
+
+def _predicts(model: Any, fields: State, width: int) -> None:
+    """Ask for a row, the names of targets and features, and why the first target is where it is."""
+    tried = type(model).__ctfa_restored__(fields)
+    _require_finite(tried.predict(np.zeros((1, width)), baseline=_baseline(model.targets_)))
+    _texts(model.targets_.__ctfa_fields__()["names"])
     _texts(model.targets_.get_group_names_out())
     for features in model.features_:
         names = getattr(features, "feature_names_in_", None)
@@ -191,11 +178,12 @@ def _require_options(regressor: Any, n_outputs: int) -> None:
         if kind == "DummyRegressor":
             _require(part.n_outputs_ == n_outputs)
         if kind == "KNeighborsRegressor":
-            n_known = part._fit_X.shape[0]
+            rows, values = vars(part)["_fit_X"], vars(part)["_y"]
+            n_known = rows.shape[0]
             _require(type(part.n_neighbors) is int and 1 <= part.n_neighbors <= n_known)
-            _require(part.n_samples_fit_ == n_known == len(part._y))
-            _require_finite(part._fit_X)
-            _require_finite(part._y)
+            _require(part.n_samples_fit_ == n_known == len(values))
+            _require_finite(rows)
+            _require_finite(values)
 
 
 def _parts(value: Any) -> Iterator[Any]:
@@ -222,16 +210,6 @@ def _baseline(targets: Any) -> FloatArray | None:
     """A row of the baseline's columns, where fit had one."""
     means = targets.baseline_means_
     return None if means is None else np.asarray(means, dtype=np.float64).reshape(1, -1)
-
-
-def _table(model: Any, n_columns: int, names: str) -> Any:
-    """A row of zeros, named as the data of fit were."""
-    row = np.zeros((1, n_columns))
-    if names not in vars(model):
-        return row
-    import pandas  # noqa: PLC0415 - only models of data frames need it
-
-    return pandas.DataFrame(row, columns=model._labels)
 
 
 def _texts(names: Any) -> None:

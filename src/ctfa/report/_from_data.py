@@ -27,7 +27,7 @@ MOST_SERIES = 2_000_000
 
 def complete(material: Material, data: Any) -> Material:
     """Work out what the data tell and nobody has told yet."""
-    fitted = FittedGroups(material.model)
+    fitted = FittedGroups.of(material.model)
     given = Given.of(data, fitted.model)
     coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))
     return replace(

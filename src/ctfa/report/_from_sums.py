@@ -87,7 +87,7 @@ def complete_from_sums(
     material: Material, sample: check.Sample, targets: check.Targets, judging: Judging | None
 ) -> Material:
     """Work out what rows that stand in for the data tell, and nobody has told yet."""
-    fitted = FittedGroups(material.model)
+    fitted = FittedGroups.of(material.model)
     rows = rows_of_read(fitted, sample, targets)
     judged = None if judging is None else _judged(fitted.model, sample, targets, judging)
     return replace(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -46,6 +47,28 @@ class PooledSpace(MergeSpace):
         # Of the inputs over the rows of all tasks.
         self._metric = np.asarray(np.linalg.qr(root.reshape(-1, root.shape[2]), mode="r"))
         self._prediction = np.stack([self._predict(block) for block in range(self.n_variables)])
+
+    def __ctfa_fields__(self) -> dict[str, Any]:
+        """What files keep, by name."""
+        return {
+            "coordinates": self._coordinates,
+            "metric": self._metric,
+            "n_inputs": self.n_inputs,
+            "n_variables": self.n_variables,
+            "pool": self._pool,
+            "prediction": self._prediction,
+            "root": self._root,
+        }
+
+    @classmethod
+    def __ctfa_restored__(cls, fields: Mapping[str, Any]) -> PooledSpace:
+        """Tasks as a file has kept them."""
+        made = object.__new__(cls)
+        made._coordinates, made._metric = fields["coordinates"], fields["metric"]
+        made.n_inputs, made.n_variables = fields["n_inputs"], fields["n_variables"]
+        made._pool, made._prediction = fields["pool"], fields["prediction"]
+        made._root = fields["root"]
+        return made
 
     @classmethod
     def of(

@@ -1,8 +1,10 @@
-"""Values of numpy, scipy and pandas: arrays, scalars, sparse matrices, column labels."""
+"""Values of Python, numpy, scipy and pandas: how each is written in a file, and read."""
 
 from __future__ import annotations
 
+import datetime
 import sys
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -11,11 +13,26 @@ from scipy import sparse
 from scipy.interpolate import BSpline
 
 from ctfa.core.libraries import imported
-from ctfa.persistence._codec import Kind, Reader, Writer
-from ctfa.persistence._errors import Place, damaged, named, refused, shown
-from ctfa.persistence._plain import require_apart
-from ctfa.persistence._shelf import LONGEST_ENTRY, is_storable
+from ctfa.persistence._codec import (
+    LONGEST_ENTRY,
+    SCALARS,
+    Kind,
+    Place,
+    Reader,
+    Writer,
+    damaged,
+    is_storable,
+    named,
+    refused,
+    shown,
+)
 
+#: How many keys may have one hash: -1 and -2 have, others hardly ever.
+SAME_HASH = 32
+#: Numbers that JSON has no form for.
+NOT_IN_JSON = {text: float(text) for text in ("nan", "inf", "-inf")}
+#: What may be in a set, or name an entry of a dictionary.
+SIMPLE = SCALARS | {complex, bytes, datetime.date, datetime.datetime}
 #: Functions of numpy that transform targets and features, by name.
 UFUNCS = (
     np.absolute, np.arcsinh, np.arctanh, np.cbrt, np.ceil, np.cos, np.degrees, np.exp, np.exp2,
@@ -28,6 +45,71 @@ RANDOM_WORDS = 624
 #: Sparse formats, and in which each is written: one that holds as many numbers as its shape needs.
 COMPRESSED = ("csr", "csc", "bsr")
 WRITTEN_AS = {form: form for form in (*COMPRESSED, "dia", "coo")} | {"lil": "csr", "dok": "coo"}
+
+
+def is_simple(value: Any) -> bool:
+    """Whether a value can be a key: a plain one, or a tuple of those."""
+    if type(value) is tuple:
+        return all(map(is_simple, value))
+    return type(value) in SIMPLE or type(value).__module__ == "numpy"
+
+
+def require_keys(keys: Sequence[Any], where: Place) -> Sequence[Any]:
+    """Refuse what no dictionary of ours has as keys, or what would make looking them up endless."""
+    if not all(map(is_simple, keys)):
+        raise damaged(f"{named(where)} has a key that is no plain value")
+    require_apart(keys, where)
+    return keys
+
+
+def require_apart(keys: Iterable[Any], where: Place) -> None:
+    """Refuse many different keys of one hash: each would be compared with all before it.
+
+    Python gives a whole number, and a tuple of them, the same hash in every process, so a file can
+    choose a hundred thousand of one.
+    """
+    by_hash: dict[int, list[Any]] = {}
+    for key in keys:
+        alike = by_hash.setdefault(hash(key), [])
+        if key not in alike:
+            alike.append(key)
+        if len(alike) > SAME_HASH:
+            raise damaged(f"{named(where)} has keys that are too alike to be told apart")
+
+
+def _exactly(kind: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) is kind
+
+
+def _write_dict(writer: Writer, value: dict[Any, Any], where: Place) -> Any:
+    pairs = []
+    for key, entry in value.items():
+        if not is_simple(key):
+            raise refused(key, where, part="a key of ")
+        place = (where, (key,))
+        pairs.append([writer.write(key, place), writer.write(entry, place)])
+    return pairs
+
+
+def _read_dict(reader: Reader, node: Any, where: Place) -> Any:
+    found = {}
+    names = require_keys([reader.read(key, (where, at)) for at, (key, _) in enumerate(node)], where)
+    for name, (_, entry) in zip(names, node, strict=True):
+        found[name] = reader.read(entry, (where, (name,)))
+    return found
+
+
+def _read_set(reader: Reader, node: Any, where: Place) -> set[Any]:
+    return set(require_keys(list(reader.read_all(node, where)), where))
+
+
+def _write_set(writer: Writer, value: Any, where: Place) -> Any:
+    wrong = [entry for entry in value if not is_simple(entry)]
+    if wrong:
+        raise refused(wrong[0], where, part="an entry of ")
+    # Sets have no order: sorted, so that the same set gives the same file.
+    ordered = sorted(value, key=lambda entry: (type(entry).__name__, repr(entry)))
+    return writer.write_all(ordered, where)
 
 
 def _write_array(writer: Writer, value: Any, where: Place) -> Any:
@@ -148,14 +230,13 @@ def _read_index(reader: Reader, node: Any, where: Place) -> Any:
     return pandas.Index(found[0], dtype=form if text else found[0].dtype, name=found[1])
 
 
+def _of_pandas(name: str) -> Callable[[Any], bool]:
+    """Whether a value is of this very class of pandas: nothing is where that was not imported."""
+    return lambda value: type(value) is getattr(sys.modules.get("pandas"), name, None)
+
+
 def _is_index(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(value, pandas.Index)
-
-
-def _is_frame(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and type(value) is pandas.DataFrame
+    return "pandas" in sys.modules and isinstance(value, sys.modules["pandas"].Index)
 
 
 def _write_frame(writer: Writer, value: Any, where: Place) -> Any:
@@ -173,25 +254,12 @@ def _read_frame(reader: Reader, node: Any, where: Place) -> Any:
     return frame
 
 
-def _is_timestamp(value: Any) -> bool:
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and type(value) is pandas.Timestamp and value.tzinfo is None
-
-
 def _pandas() -> Any:
     absent = "its targets were columns of pandas, which is not installed: pip install ctfa[frames]"
     try:
         return imported("pandas", absent)
     except ImportError as error:
         raise damaged(str(error)) from error
-
-
-def _write_spline(writer: Writer, value: Any, where: Place) -> Any:
-    return writer.write_all((value.t, value.c, value.k, value.extrapolate, value.axis), where)
-
-
-def _write_random(writer: Writer, value: Any, where: Place) -> Any:
-    return writer.write_all(value.get_state(), where)
 
 
 def _read_random(reader: Reader, node: Any, where: Place) -> Any:
@@ -203,10 +271,6 @@ def _read_random(reader: Reader, node: Any, where: Place) -> Any:
     return generator
 
 
-def _is_function(value: Any) -> bool:
-    return isinstance(value, np.ufunc) and FUNCTIONS.get(value.__name__) is value
-
-
 def _type_named(name: Any) -> Any:
     dtype = np.dtype(name)
     if not is_storable(dtype) or dtype.itemsize > LONGEST_ENTRY:
@@ -214,48 +278,122 @@ def _type_named(name: Any) -> Any:
     return dtype
 
 
-NUMBERS = (
-    Kind("array", lambda v: type(v) is np.ndarray, _write_array, _read_array, shared=True),
+def _is_datetime(value: Any) -> bool:
+    # A zone by name is not written by isoformat.
+    return type(value) is datetime.datetime and (
+        value.tzinfo is None or type(value.tzinfo) is datetime.timezone
+    )
+
+
+def _read_range(reader: Reader, node: Any, where: Place) -> range:
+    found = range(*reader.read_all(node, where))
+    reader.mean(len(found), where)
+    return found
+
+
+def _bounds(value: slice | range) -> tuple[Any, ...]:
+    return value.start, value.stop, value.step
+
+
+def _as_json(
+    tag: str,
+    fits: Callable[[Any], bool],
+    write: Callable[[Any], Any],
+    read: Callable[[Any], Any],
+) -> Kind:
+    """Values that are written as a text, or as numbers of their own."""
+    return Kind(tag, fits, lambda w, value, at: write(value), lambda r, node, at: read(node))
+
+
+def _as_parts(
+    kind: type,
+    parts: Callable[[Any], Any],
+    make: Callable[[Iterable[Any]], Any],
+    tag: str | None = None,
+    **shared: bool,
+) -> Kind:
+    """Values of a type that are made of others."""
+    return Kind(
+        kind.__name__ if tag is None else tag,
+        _exactly(kind),
+        lambda w, value, at: w.write_all(parts(value), at),
+        lambda r, node, at: make(r.read_all(node, at)),
+        **shared,
+    )
+
+
+def _never(value: Any) -> bool:
+    """Whether scalars are written by what follows: they are by a rule of their own."""
+    return False
+
+
+KINDS = (
+    _as_json("int", _never, hex, lambda node: int(node, 16)),
+    _as_json("float", _never, repr, lambda node: NOT_IN_JSON[node]),
+    _as_json("text", _never, str, lambda n: bytes.fromhex(n).decode("utf-8", "surrogatepass")),
+    _as_json("bytes", _exactly(bytes), bytes.hex, bytes.fromhex),
+    _as_json("date", _exactly(datetime.date), datetime.date.isoformat, datetime.date.fromisoformat),
+    _as_json(
+        "datetime",
+        _is_datetime,
+        lambda value: [value.isoformat(), value.fold],
+        lambda node: datetime.datetime.fromisoformat(node[0]).replace(fold=node[1]),
+    ),
+    _as_json(
+        "timedelta",
+        _exactly(datetime.timedelta),
+        lambda value: [value.days, value.seconds, value.microseconds],
+        lambda node: datetime.timedelta(*node),
+    ),
+    _as_json(
+        "function",
+        lambda value: isinstance(value, np.ufunc) and FUNCTIONS.get(value.__name__) is value,
+        lambda value: value.__name__,
+        FUNCTIONS.__getitem__,
+    ),
+    _as_json(
+        "dtype",
+        lambda value: isinstance(value, np.dtype) and is_storable(value),
+        lambda value: value.str,
+        _type_named,
+    ),
+    _as_json(
+        "type",
+        lambda v: isinstance(v, type) and issubclass(v, np.generic) and is_storable(np.dtype(v)),
+        lambda value: np.dtype(value).str,
+        lambda node: _type_named(node).type,
+    ),
+    _as_parts(complex, lambda v: (v.real, v.imag), lambda parts: complex(*parts)),
+    _as_parts(list, iter, list, shared=True),
+    _as_parts(tuple, iter, tuple),
+    _as_parts(slice, _bounds, lambda parts: slice(*parts)),
+    _as_parts(
+        BSpline,
+        lambda value: (value.t, value.c, value.k, value.extrapolate, value.axis),
+        lambda parts: BSpline(*parts),
+        "spline",
+        shared=True,
+    ),
+    Kind("range", _exactly(range), lambda w, v, at: w.write_all(_bounds(v), at), _read_range),
+    Kind("dict", _exactly(dict), _write_dict, _read_dict, shared=True),
+    Kind("set", _exactly(set), _write_set, _read_set, shared=True),
+    Kind("frozenset", _exactly(frozenset), _write_set, lambda *at: frozenset(_read_set(*at))),
+    Kind("array", _exactly(np.ndarray), _write_array, _read_array, shared=True),
     Kind("scalar", lambda v: isinstance(v, np.generic), _write_scalar, _read_scalar),
     Kind("sparse", sparse.issparse, _write_sparse, _read_sparse, shared=True),
     Kind("index", _is_index, _write_index, _read_index, shared=True),
-    Kind("frame", _is_frame, _write_frame, _read_frame, shared=True),
+    Kind("frame", _of_pandas("DataFrame"), _write_frame, _read_frame, shared=True),
     Kind(
         "timestamp",
-        _is_timestamp,
+        lambda value: _of_pandas("Timestamp")(value) and value.tzinfo is None,
         lambda w, value, at: w.write(value.to_datetime64(), at),
         lambda r, node, at: _pandas().Timestamp(r.read(node, at)),
     ),
     Kind(
-        "spline",
-        lambda value: type(value) is BSpline,
-        _write_spline,
-        lambda r, node, at: BSpline(*r.read_all(node, at)),
-        shared=True,
-    ),
-    Kind(
         "random",
-        lambda value: type(value) is np.random.RandomState,
-        _write_random,
+        _exactly(np.random.RandomState),
+        lambda w, value, at: w.write_all(value.get_state(), at),
         _read_random,
         shared=True,
-    ),
-    Kind(
-        "function",
-        _is_function,
-        lambda w, value, at: value.__name__,
-        lambda r, node, at: FUNCTIONS[node],
-    ),
-    Kind(
-        "dtype",
-        lambda value: isinstance(value, np.dtype) and is_storable(value),
-        lambda w, value, at: value.str,
-        lambda r, node, at: _type_named(node),
-    ),
-    Kind(
-        "type",
-        lambda v: isinstance(v, type) and issubclass(v, np.generic) and is_storable(np.dtype(v)),
-        lambda w, value, at: np.dtype(value).str,
-        lambda r, node, at: _type_named(node).type,
     ),
 )

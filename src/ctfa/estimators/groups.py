@@ -1,0 +1,385 @@
+"""What every regressor with groups has: parameters, what Phase I found, and answers about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import ShuffleSplit
+from sklearn.utils.validation import check_is_fitted
+
+from ctfa import _validation as check
+from ctfa._collections import Collection, is_collection, r2_of_collection
+from ctfa.core.partition import Partition
+from ctfa.core.types import FloatArray
+from ctfa.estimators.anomalies import Anomalies
+from ctfa.estimators.explanation import Explanation, explain
+from ctfa.estimators.held_out import (
+    Split,
+    align,
+    held_out_errors,
+    r2_of_each,
+    regroup,
+    together,
+)
+from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
+from ctfa.estimators.saved import Saved, fields
+from ctfa.estimators.target_aggregator import (
+    TargetAggregator,
+    labels_of,
+    names_of,
+    read_again,
+    units_of,
+)
+from ctfa.estimators.view import FittedGroups
+
+
+def _of_targets(name: str, text: str) -> property:
+    """Show an attribute of Phase I on the regressor."""
+    return property(lambda self: getattr(self.targets_, name), doc=text)
+
+
+class ReducedTask(NamedTuple):
+    """What the paper's algorithm returns for one group, in raw units."""
+
+    target: Any  # (n,): mean of the group's targets
+    features: Any  # (n, d): means of groups of features
+
+
+class GroupsRegressor(Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor with groups, of targets or of tasks."""
+
+    regressor: Any
+    head: str
+    n_jobs: int | None
+    targets_: TargetAggregator
+    features_: Sequence[Any]
+    trust_: FloatArray
+    _evidence: MergeEvidence
+    _require_stream: Callable[[], None]
+    #: What members of a group have in common, see ``explanation.SHARING``.
+    _shares = "mean"
+    #: What None stands for, of the parameters that are estimators.
+    #: Not of the regressor: None is more than any one of scikit-learn's.
+    _defaults: ClassVar[dict[str, type]] = {"targets": TargetAggregator}
+    _saved = Saved._saved | fields("targets_ features_ regressors_ trust_", sums="_sums")
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
+        params: dict[str, Any] = super().get_params(deep=deep)
+        if deep:
+            for name, kind in self._defaults.items():
+                if params[name] is None:
+                    held = kind().get_params()
+                    params |= {f"{name}__{nested}": value for nested, value in held.items()}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; ``targets__max_loss`` works on the default aggregator too."""
+        for name in ("regressor", "targets", "features"):
+            nested = [one for one in params if one.startswith(f"{name}__")]
+            held = params.get(name, getattr(self, name))
+            if nested and held is None and name in self._defaults:
+                own = {one.partition("__")[2]: params.pop(one) for one in nested}
+                params[name] = self._defaults[name]().set_params(**own)
+            elif nested and (held is None or isinstance(held, str)):
+                check.refuse_nested(nested[0], held)
+        super().set_params(**params)
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """Say how to get what is computed on request; called only for names that are not there."""
+        kind = type(self).__name__
+        # A property that fails for want of a fit ends up here too, its own error forgotten.
+        if name.endswith("_") and not name.startswith("_") and "targets_" not in vars(self):
+            raise NotFittedError(
+                f"This {kind} instance is not fitted yet. Call 'fit' with appropriate arguments "
+                "before using this estimator."
+            )
+        if name in ("stability_", "stability_labels_"):
+            raise AttributeError(
+                f"{kind}.{name} is computed on request: call stability(X, y) first."
+            )
+        if name in ("partial_fit", "forget"):
+            self._require_stream()  # once more: the error that it had raised is lost here
+        raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+
+    partition_ = _of_targets("partition_", "Groups.")
+    labels_ = _of_targets("labels_", "Group of each target, or task.")
+    n_groups_ = _of_targets("n_groups_", "Number of groups.")
+    history_ = _of_targets("history_", "Merges.")
+    max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
+    loss_interval_ = _of_targets("loss_interval_", "Where the groups stay the same.")
+    cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
+
+    @property
+    def merges_(self) -> Any:
+        """Merges of targets, or tasks, and their evidence, one row each, as a pandas DataFrame."""
+        check_is_fitted(self, "targets_")
+        columns = self._evidence.columns()
+        if "stability_" in vars(self):
+            columns["together"] = co_clustering(self._evidence, self.stability_)
+        return check.as_pandas(columns, "merges_")
+
+    @property
+    def _template(self) -> Any:
+        """The regressor to clone."""
+        return LinearRegression() if self.regressor is None else self.regressor
+
+
+class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
+    """One whose targets are columns of one table, and are judged on the same rows."""
+
+    _singles: Any
+    _input_gaps = False  # whether inputs may be missing
+    _saved = GroupsRegressor._saved | fields(
+        "stability_ stability_labels_",
+        container="_library",
+        one_target="_is_vector",
+        single_models="_singles",
+        evidence="_evidence",
+    )
+
+    signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
+    target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
+
+    def _anew(self) -> Any:
+        """The same regressor, not fitted, for the same data as arrays without names."""
+        return clone(self)
+
+    def _single_task(self) -> Any:
+        """The same regressor for each target by itself, not fitted."""
+        raise NotImplementedError
+
+    def _regroup(
+        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
+    ) -> list[Partition]:
+        """Groups found on the training rows of each split, with the limit that was used."""
+        return regroup(self.targets_, sample, targets, splits, self.n_jobs)
+
+    def _require_observed(
+        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
+    ) -> None:
+        """Refuse folds that leave a target too few rows."""
+        left = Anomalies.of(sample, targets.values[:, :0])
+        needed = left.judged.design.rank + left.n_spent + 3
+        check.require_observed_in_folds(targets, splits, needed)
+
+    def __ctfa_view__(self) -> FittedGroups:
+        """What is shown of the fitted model."""
+        return FittedGroups(
+            self,
+            self.targets_,
+            tuple(map(str, names_of(self.targets_))),
+            lambda: self._evidence,
+            self._shares,
+            template=self._template,
+            read=self._read_again,
+            require_observed=self._require_observed,
+            anew=self._anew,
+            alone=self._single_task,
+        )
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None) -> float:
+        """Mean over the targets of the R2 of each; over those observed in two rows or more."""
+        scores = self.score_per_target(X, y, sample_weight, baseline=baseline)
+        return float(np.nanmean(scores))
+
+    def score_per_target(
+        self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None
+    ) -> FloatArray:
+        """R2 of each target, in the order of the columns of ``y``.
+
+        On the rows where it is observed (and, where inputs may be missing, can be predicted); NaN
+        for a target with fewer than two of them. ``baseline`` as in ``predict``; what it explains
+        counts.
+        """
+        if is_collection(X, y, sample_weight, baseline):
+            scores = r2_of_collection(
+                self.predict, X, y, sample_weight, baseline, require_same=self._require_same_targets
+            )
+            check.require_any_score(scores.tolist())
+            return scores
+        extra = {} if baseline is None else {"baseline": baseline}
+        predicted = np.asarray(self.predict(X, **extra))
+        true = read_again(self.targets_, y, predicted.shape[0]).values
+        check.require_rows(true, 2)
+        weights = check.read_weights(sample_weight, predicted.shape[0])
+        predicted = predicted.reshape(true.shape)
+        # Where inputs are missing nothing is predicted, and nothing judged.
+        true = np.where(np.isnan(predicted), np.nan, true)
+        return r2_of_each(true, np.nan_to_num(predicted), weights)
+
+    def _require_same_targets(self, targets: check.Targets) -> None:
+        """Refuse other targets than those of fit, whose values nobody has read yet."""
+        named = hasattr(self.targets_, "target_names_in_")
+        check.require_same_targets(targets, names_of(self.targets_), named=named)
+
+    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
+        """Return what the paper's algorithm does: for each group its mean target and its features.
+
+        In raw units, row by row the mean of the members observed there, targets that joined with a
+        minus turned round; features as Phase II averages them, of targets with inputs of their own
+        the means of these. A data frame gives series and frames named after the members of each
+        mean. With the ``baseline`` of these rows, where fit had one, the means are of what is left
+        of it.
+        """
+        check_is_fitted(self)
+        if is_collection(X, y, baseline):
+            data = Collection.of(X, y, None, baseline, gaps=self._input_gaps)
+            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
+        inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps)
+        targets = read_again(self.targets_, y, inputs.shape[0])
+        columns = None
+        if baseline is not None:
+            seen = self.targets_.baseline_means_
+            columns = check.read_baseline_again(baseline, inputs.shape[0], seen)
+        means, tables = self._reduced(inputs, targets, columns)
+        names, library = self.targets_.get_group_names_out(), check.library_of(X)
+        return [
+            ReducedTask(
+                check.as_series(targets.library, mean, name, y),
+                check.as_frame(library, table, features.get_feature_names_out(), X),
+            )
+            for mean, name, table, features in zip(
+                means, names, tables, self.features_, strict=True
+            )
+        ]
+
+    def _reduced(
+        self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
+    ) -> tuple[FloatArray, list[FloatArray]]:
+        """Mean target of each group, and its features; less the baseline of these columns."""
+        raise NotImplementedError
+
+    def why(self, target: Any) -> Explanation:
+        """Say why a target is in its group: print the answer.
+
+        A target is given by name, or by position where that is not a name: columns that are called
+        by numbers, such as years, are names.
+        """
+        check_is_fitted(self)
+        position = check.read_target(target, names_of(self.targets_), labels_of(self.targets_))
+        known = vars(self).get("stability_")
+        shrunk = self._singles is not None
+        return explain(
+            self._evidence, position, self.trust_, known, shrunk=shrunk, shares=self._shares
+        )
+
+    def stability(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        cv: Any = None,
+        sample_weight: Any = None,
+        random_state: Any = None,
+        baseline: Any = None,
+    ) -> FloatArray:
+        """Group the targets again on subsamples of rows, with the same limit; sets ``stability_``.
+
+        Parameters
+        ----------
+        X, y, sample_weight, baseline
+            The data of fit; the baseline is found again on each subsample.
+        cv : splitter or list of (train, test), default=None
+            Whose training rows are taken; None draws 50 times 80 % of the rows. For series give
+            one that leaves out blocks, such as ``KFold(20)``.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_targets, n_targets)
+            Share of the subsamples in which two targets are in one group. ``stability_labels_``
+            holds the groups of each subsample, numbered to overlap with ``labels_``.
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, y, sample_weight, baseline)
+        if cv is None:
+            cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
+        splits = check.read_folds(cv, sample, targets.values)
+        check.require_matrix_size(len(targets.names), "stability_")
+        self._require_observed(sample, targets, splits)
+        partitions = self._regroup(sample, targets, splits)
+        self.stability_labels_ = align(partitions, self.partition_)
+        self.stability_ = together(self.stability_labels_)
+        return self.stability_
+
+    def compare(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        cv: Any = 5,
+        sample_weight: Any = None,
+        groups: Any = None,
+        baseline: Any = None,
+    ) -> Any:
+        """Compare with single-task models on rows that neither has seen.
+
+        Both are fitted again on the training rows of each fold: this model with everything it
+        chooses, and the same regressor by itself for each target.
+
+        Parameters
+        ----------
+        X, y, sample_weight, baseline
+            The data of fit, or others of the same kind; the baseline is found on the training rows
+            of each fold.
+        cv : int, splitter or list of folds, default=5
+            An integer gives contiguous folds.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters such as ``GroupKFold``, here and in the fits.
+
+        Returns
+        -------
+        DataFrame
+            One row per target: its group here, the mean squared errors of both on held-out rows in
+            units of the target's variance (with a baseline, of what that leaves), the gain, and
+            the gain that was predicted.
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, y, sample_weight, baseline)
+        single = self._single_task()
+        labels = check.read_labels(groups, sample)
+        splits = check.read_folds(cv, sample, targets.values, groups)
+        self._require_observed(sample, targets, splits)
+        models = (self._anew(), single)
+        error, alone = held_out_errors(
+            models, sample, targets.values, splits, labels, targets.weights
+        )
+        # In the units of the gains that were predicted.
+        units = units_of(self.targets_).of(targets.values, sample.baseline)
+        variance = np.nanvar(units, axis=0)
+        columns = {
+            "target": list(names_of(self.targets_)),
+            "group": self.labels_,
+            "error": error,
+            "single_task_error": alone,
+            "gain": alone - error,
+            "predicted_gain": self._evidence.gain.value / variance,
+            "trust": self.trust_,
+        }
+        return check.as_pandas(columns, "compare")
+
+    def _read_again(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
+    ) -> tuple[check.Sample, check.Targets]:
+        """Read data of the kind that fit has seen."""
+        if is_collection(X, y, sample_weight, baseline):
+            data = Collection.of(X, y, sample_weight, baseline)
+            X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
+        gaps = self._input_gaps
+        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
+        check.read_baseline_again(baseline, inputs.shape[0], self.targets_.baseline_means_)
+        sample = check.read_sample(clone(self), X, sample_weight, gaps=gaps, baseline=baseline)
+        return sample, read_again(self.targets_, y, sample.n_given, used=sample.used)
+
+    def _forget_stability(self) -> None:
+        for name in ("stability_", "stability_labels_"):
+            if hasattr(self, name):
+                delattr(self, name)
