@@ -105,12 +105,8 @@ class FittedGroups:
     @cached_property
     def gain(self) -> Gain:
         """Predicted gain of each target over a model of its own; NaN where not worked out."""
-        model = self.model
-        n_targets = self.partition.n_variables
-        if not isinstance(model, PooledCTFARegressor) or n_targets > TASK_BY_TASK:
-            return self.evidence.gain
-        gains: Gain = model._pooled.gains(self.partition)
-        return gains
+        few = self.partition.n_variables <= TASK_BY_TASK
+        return self.gain_of_each if few else self.evidence.gain
 
     @property
     def trust(self) -> FloatArray | None:
@@ -206,3 +202,22 @@ class FittedGroups:
         if isinstance(self.model, MultiInputCTFARegressor):
             return np.flatnonzero(self.model._models.slots[group])
         return np.arange(len(self.features))
+
+    def per_feature(self, values: Sequence[FloatArray]) -> FloatArray:
+        """Numbers of the means of each group as those of raw features, ``(groups, features)``.
+
+        A mean of k features hands each a k-th; NaN where a group has no such feature.
+        """
+        found = np.full((self.partition.n_groups, len(self.features)), np.nan)
+        for group, own in enumerate(values):
+            means: Partition = self.model.features_[group].partition_
+            found[group, self.columns(group)] = means.share_out(own)
+        return found
+
+    @cached_property
+    def gain_of_each(self) -> Gain:
+        """The same as ``gain``, worked out however many tasks there are."""
+        if self.shares != "slopes":
+            return self.evidence.gain
+        gains: Gain = self.model._pooled.gains(self.partition)
+        return gains

@@ -109,11 +109,11 @@ class LabelledFit:
         ``skill`` is the share of it that the model saves. A Dataset on the dimensions of the
         tasks; for tables a frame by task.
         """
-        held_out = self._need_held_out()
+        held_out = self.need_held_out()
         columns: dict[str, Any] = dict(error_columns(held_out))
         columns["gain"] = held_out.gain
         columns["trust"] = self.estimator.trust_
-        attrs = {"units": self._variance, "held_out": held_out.how}
+        attrs = {"units": self.variance, "held_out": held_out.how}
         if held_out.climatology is not None:
             attrs["climatology"] = held_out.reference
         return _form.dataset(self.form, self.tasks, columns, attrs)
@@ -169,7 +169,7 @@ class LabelledFit:
         values : DataArray on the tasks' dimensions (and others), array (n_tasks, ...), or series by
             task. NaN is left out of the mean.
         """
-        array, others = self._tasks_first(values)
+        array, others = self.tasks_first(values)
         weight = np.ones(self.tasks.n_tasks) if self.weights is None else self.weights
         weight = weight.reshape(-1, *(1,) * (array.ndim - 1))
         known = ~np.isnan(array)
@@ -365,7 +365,7 @@ class LabelledFit:
         whole[:, self.tasks.kept[chosen]] = values[:, there.kept]
         return whole
 
-    def _tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
+    def tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Numbers with tasks along the first axis, and the names of the other dimensions."""
         if not hasattr(values, "dims"):
             array = np.asarray(in_order(values, self.tasks, "values"), dtype=np.float64)
@@ -401,11 +401,12 @@ class LabelledFit:
         return _form.coefficients(self, found, values, which)
 
     @property
-    def _variance(self) -> str:
+    def variance(self) -> str:
         """What errors are shares of, in words."""
         return FittedGroups(self.estimator).variance(self.tasks.what)
 
-    def _need_held_out(self) -> HeldOut:
+    def need_held_out(self) -> HeldOut:
+        """Errors on rows left out; an error where none were."""
         if self.held_out is None:
             raise ValueError("no rows were held out: fit with held_out=5, say, for errors.")
         return self.held_out
