@@ -43,6 +43,11 @@ class FittedGroups:
             )
         check_is_fitted(self.model)
 
+    @classmethod
+    def of(cls, model: Any) -> FittedGroups:
+        """The view of a fitted model."""
+        return cls(model)
+
     @property
     def is_aggregator(self) -> bool:
         """Whether there is a Phase I alone."""
@@ -105,8 +110,10 @@ class FittedGroups:
     @cached_property
     def gain(self) -> Gain:
         """Predicted gain of each target over a model of its own; NaN where not worked out."""
-        few = self.partition.n_variables <= TASK_BY_TASK
-        return self.gain_of_each if few else self.evidence.gain
+        if self.gains_of is None or self.partition.n_variables > TASK_BY_TASK:
+            return self.evidence.gain
+        gains: Gain = self.gains_of()
+        return gains
 
     @property
     def trust(self) -> FloatArray | None:
@@ -203,21 +210,60 @@ class FittedGroups:
             return np.flatnonzero(self.model._models.slots[group])
         return np.arange(len(self.features))
 
-    def per_feature(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Numbers of the means of each group as those of raw features, ``(groups, features)``.
+    @property
+    def own_inputs(self) -> bool:
+        """Whether each target has inputs of its own."""
+        return self.shares in ("mean inputs", "coefficients")
 
-        A mean of k features hands each a k-th; NaN where a group has no such feature.
-        """
-        found = np.full((self.partition.n_groups, len(self.features)), np.nan)
-        for group, own in enumerate(values):
-            means: Partition = self.model.features_[group].partition_
-            found[group, self.columns(group)] = means.share_out(own)
-        return found
+    @property
+    def own_rows(self) -> bool:
+        """Whether each task has rows of its own."""
+        return self.shares == "slopes"
 
-    @cached_property
-    def gain_of_each(self) -> Gain:
-        """The same as ``gain``, worked out however many tasks there are."""
-        if self.shares != "slopes":
-            return self.evidence.gain
-        gains: Gain = self.model._pooled.gains(self.partition)
-        return gains
+    @property
+    def gains_of(self) -> Any:
+        """Predicted gain of each task where the evidence does not hold it; may take long."""
+        return (lambda: self.model._pooled.gains(self.partition)) if self.own_rows else None
+
+    @property
+    def template(self) -> Any:
+        """The regressor that was cloned for each group."""
+        return self.model._template
+
+    @property
+    def predict_values(self) -> Any:
+        """Predict as an array, without a word on what cannot be predicted: ``(X, baseline)``."""
+        return self.model._predict_values
+
+    def in_units(self, y: Any, baseline: Any = None) -> tuple[FloatArray, FloatArray]:
+        """Targets of other rows in the units they were merged in, and means of the groups."""
+        values = self.model._read_again(y).values
+        return self.model._to_units(values, baseline), self.model._mean(values, baseline)
+
+    @property
+    def read(self) -> Any:
+        """Read data of the kind that fit has seen: ``(X, y, sample_weight, baseline)``."""
+        return None if self.is_aggregator else self.model._read_again
+
+    @property
+    def require_observed(self) -> Any:
+        """Refuse folds that leave a target too few rows: ``(sample, targets, splits)``."""
+        return self.model._require_observed
+
+    def learned_from(self, sample: Any, targets: Any) -> Any:
+        """What a group's regressor learns from."""
+        if self.own_inputs:
+            series = self.model._series(sample, targets)
+            return series.in_units(self.model._units, overwrite=True)
+        inputs = self.model._residual(sample.inputs, sample.baseline)
+        return inputs, self.model.targets_._mean(targets.values, sample.baseline)
+
+    @property
+    def anew(self) -> Any:
+        """The same regressor, not fitted, for arrays without names."""
+        return self.model._anew
+
+    @property
+    def alone(self) -> Any:
+        """The same regressor, not fitted, for each target by itself."""
+        return self.model._single_task

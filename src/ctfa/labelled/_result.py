@@ -159,7 +159,7 @@ class LabelledFit:
         position = self.tasks.position(task)
         if self.form.kind == "rows":
             return self.estimator.why(self.estimator.tasks_[position])
-        return self.estimator.why(self.estimator.targets_._names[position])
+        return self.estimator.why(FittedGroups.of(self.estimator).names[position])
 
     def to_regions(self, values: Any) -> Any:
         """Mean over each region, weighted as in fit: the tasks' dimensions become one of regions.
@@ -352,7 +352,9 @@ class LabelledFit:
     def _predict_table(self, inputs: Any, columns: FloatArray | None, chosen: IntArray) -> AnyArray:
         """Predict the tasks chosen; of the others nothing may be known, and nothing is said."""
         if chosen.size < self.tasks.n_tasks:
-            found = self.estimator._predict_values(inputs, columns)[:, chosen]
+            predict = FittedGroups.of(self.estimator).predict_values
+            assert predict is not None
+            found = predict(inputs, columns)[:, chosen]
             check.warn_if_unpredictable(found, [self.tasks.names[k] for k in chosen])
             return np.asarray(found)
         options = {} if columns is None else {"baseline": columns}
@@ -403,7 +405,7 @@ class LabelledFit:
     @property
     def variance(self) -> str:
         """What errors are shares of, in words."""
-        return FittedGroups(self.estimator).variance(self.tasks.what)
+        return FittedGroups.of(self.estimator).variance(self.tasks.what)
 
     def need_held_out(self) -> HeldOut:
         """Errors on rows left out; an error where none were."""

@@ -40,7 +40,7 @@ def _lines(fit: Any) -> Iterator[str]:
         yield from _errors(fit)
     chosen = "chosen on held-out rows"
     if model.cv_curve_ is None:
-        asked = FittedGroups(model).aggregator.max_loss == "auto"
+        asked = FittedGroups.of(model).aggregator.max_loss == "auto"
         chosen = "not chosen, for there was nothing to choose it by" if asked else "as given"
     yield f"  limit max_loss = {model.max_loss_:g}, {chosen}; {_served(fit)}"
     yield from (f"  note: {note}" for note in fit.notes)
@@ -58,7 +58,7 @@ def _errors(fit: Any) -> Iterator[str]:
     yield from (f"  {said}" for said in skill_words(fit.held_out))
     gain = fit.held_out.gain
     helped, hurt = int(fit.held_out.helped.sum()), int(fit.held_out.hurt.sum())
-    fitted = FittedGroups(fit.estimator)
+    fitted = FittedGroups.of(fit.estimator)
     own = f"a model of their own{' on all features' if fitted.averages else ''}"
     line = f"  {helped:,} helped, {hurt:,} made worse than by {own}"
     if fitted.is_single_task:  # others than in the folds, on which it is judged
@@ -85,7 +85,7 @@ def _rival(name: str) -> str:
 
 def _served(fit: Any) -> str:
     if fit.n_regions == fit.tasks.n_tasks:
-        on = ", on averaged features" if FittedGroups(fit.estimator).averages else ""
+        on = ", on averaged features" if FittedGroups.of(fit.estimator).averages else ""
         return f"every {fit.tasks.what} keeps a model of its own{on}{_at_what_price(fit)}"
     aggregate = getattr(fit.estimator, "aggregate_", None)
     if aggregate == "pool":

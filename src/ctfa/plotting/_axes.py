@@ -52,7 +52,7 @@ def require(model: Any, needed: Sequence[str], give: str = REGRESSORS) -> Any:
 
 def require_groups(model: Any, *needed: str, give: str = REGRESSORS) -> FittedGroups:
     """The groups of a fitted regressor; else a sentence on what to give."""
-    return FittedGroups(require(model, ("partition_", *needed), give))
+    return FittedGroups.of(require(model, ("partition_", *needed), give))
 
 
 def unit_of(model: Any, whole: str = "share of variance") -> str:

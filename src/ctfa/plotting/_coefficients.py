@@ -19,6 +19,7 @@ from ctfa.plotting._axes import (
     listed,
     require_groups,
 )
+from ctfa.report._coefficients import per_feature
 
 #: Features up to which lines part those that do not share a mean.
 PARTED = 150
@@ -89,13 +90,13 @@ def plot_coefficients(model: Any, *, max_groups: int = 40, ax: Any = None) -> An
 
 def collect(model: Any) -> Table:
     """Coefficients of every group, collapsed through means to those of raw features."""
-    fitted = FittedGroups(model)
+    fitted = FittedGroups.of(model)
     assert fitted.means is not None
     coef = [
         _coef(regressor, features.n_groups_)
         for regressor, features in zip(model.regressors_, model.features_, strict=True)
     ]
-    return Table(fitted.per_feature(coef), fitted.means, list(fitted.features))
+    return Table(per_feature(fitted, coef), fitted.means, list(fitted.features))
 
 
 def side_by_side(mean: IntArray) -> IntArray:
@@ -137,7 +138,7 @@ def _group_name(fitted: FittedGroups, group: int) -> str:
 
 
 def _unit(fitted: FittedGroups) -> str:
-    if fitted.shares == "slopes" or not is_standardised(fitted.model):
+    if fitted.own_rows or not is_standardised(fitted.model):
         return "raw units"
     return f"{'targets' if fitted.shares == 'mean' else 'both'} in units of their spread"
 

@@ -123,13 +123,13 @@ def collect(model: Any, n_rows: str) -> Flow:
     fitted = require_groups(model, "features_", "regressors_")
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
     n_features = f"{len(fitted.features):,}"
-    noun = "task" if fitted.shares == "slopes" else "target"
+    noun = "task" if fitted.own_rows else "target"
     targets, inputs = f"Y\n{n_rows} \u00d7 {n_targets:,}", f"X: {n_rows} \u00d7 {n_features}"
     predictions = f"predictions\n{n_rows} \u00d7 {n_targets:,}"
-    if fitted.shares == "slopes":
+    if fitted.own_rows:
         targets = f"y: {n_rows} rows\nof {n_targets:,} tasks"
         predictions = f"{n_rows} predictions\nand an offset\na task"
-    elif fitted.shares != "mean":
+    elif fitted.own_inputs:
         inputs = f"X: {n_rows} \u00d7 {len(fitted.features)} for each of {n_targets:,}"
     if fitted.model.head == "shrink":
         predictions += f"\nmixed with each\n{noun}'s own"

@@ -131,9 +131,9 @@ def _of_frame(frame: Any) -> Gains:
 
 def _of_model(model: Any) -> Gains:
     fitted = require_groups(model, "regressors_", give=GIVE)
-    gain = fitted.gain_of_each
+    gain = fitted.evidence.gain if fitted.gains_of is None else fitted.gains_of()
     within = "share of the variance within tasks"
-    unit = unit_of(model, within if fitted.shares == "slopes" else "share of variance")
+    unit = unit_of(model, within if fitted.own_rows else "share of variance")
     error = np.nan_to_num(np.asarray(gain.standard_error))
     value = np.asarray(gain.value, dtype=float)
     return Gains(list(fitted.names), value, error, None, f"predicted, {unit}")

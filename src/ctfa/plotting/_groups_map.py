@@ -170,7 +170,7 @@ def _read_values(values: Any, result: Any, n_targets: int) -> FloatArray:
     if is_labelled(result):
         values = result.tasks_first(values)[0]
     elif index is not None and hasattr(values, "reindex") and hasattr(result, "get_params"):
-        names = list(FittedGroups(result).names)
+        names = list(FittedGroups.of(result).names)
         if set(names) <= set(index) and not index.has_duplicates:
             values = values.loc[names]
     numbers = np.asarray(values, dtype=float)

@@ -194,12 +194,12 @@ def _read(model: Any) -> tuple[MergeHistory, float | None, list[str], str]:
     model = require(model, ("history_", "max_loss_", "partition_"), GIVE)
     history, limit = model.history_, float(model.max_loss_)
     try:
-        fitted = FittedGroups(model)
+        fitted = FittedGroups.of(model)
     except TypeError:  # of features: only a data frame has names
         plain = [f"x{k}" for k in range(history.n_variables)]
         names = [str(name) for name in getattr(model, "feature_names_in_", plain)]
         return history, limit, names, "feature"
-    return history, limit, list(fitted.names), "task" if fitted.shares == "slopes" else "target"
+    return history, limit, list(fitted.names), "task" if fitted.own_rows else "target"
 
 
 def _members(partition: Partition, names: list[str], group: Any) -> IntArray:

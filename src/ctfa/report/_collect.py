@@ -14,7 +14,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of
-from ctfa.report._from_data import complete
+from ctfa.report._complete import complete
 from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material
 from ctfa.report._places import Drawing, drawing_of, read_places, tiles_of
 from ctfa.report._words import BIBTEX, headline, methods, plural, verdict
@@ -51,7 +51,7 @@ def collect(
     '6 targets are predicted by 2 models.'
     """
     known = read_material(model, places=places, title=title, **material)
-    fitted = FittedGroups(known.model)
+    fitted = FittedGroups.of(known.model)
     if data is not None:
         known = complete(known, data)
     return _page(fitted, known)
@@ -71,13 +71,13 @@ def read_material(model: Any, *, places: Any, title: str | None, **given: Any) -
         raise TypeError(
             f"{unknown[0]!r} is nothing a report knows: give any of {', '.join(sorted(allowed))}."
         )
-    n_targets = FittedGroups(known.model).partition.n_variables
+    n_targets = FittedGroups.of(known.model).partition.n_variables
     if places is not None:
         given["places"] = read_places(places, n_targets)
     if title is not None:
         given["title"] = title
     known = replace(known, **given)
-    _require_fitting(known, FittedGroups(known.model))
+    _require_fitting(known, FittedGroups.of(known.model))
     return known
 
 
