@@ -85,7 +85,11 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
     colour = np.where(value < 0.0, CHOSEN, np.where(value > 0.0, INK, EVEN))
     few = order.size <= NAMED
     if gains.predicted is None:
-        _dots(ax, place, value, gains.error[order] if gains.error is not None else None, colour)
+        if gains.error is not None:
+            error = gains.error[order]
+            ax.vlines(place, value - error, value + error, colors=colour, alpha=0.35,
+                      linewidths=2.0 if few else 0.6)  # fmt: skip
+        ax.scatter(place, value, s=26.0 if few else 5.0, c=colour, linewidths=0, zorder=3)
     else:
         predicted = gains.predicted[order]
         ax.bar(place, value, color=colour, width=0.72 if few else 1.0)
@@ -137,16 +141,6 @@ def _of_model(model: Any) -> Gains:
     error = np.nan_to_num(np.asarray(gain.standard_error))
     value = np.asarray(gain.value, dtype=float)
     return Gains(list(fitted.names), value, error, None, f"predicted, {unit}")
-
-
-def _dots(ax: Any, place: Any, value: FloatArray, error: FloatArray | None, colour: Any) -> None:
-    """One dot a target, with its standard error."""
-    if error is not None:
-        ax.vlines(place, value - error, value + error, colors=colour, alpha=0.35,
-                  linewidths=2.0 if place.size <= NAMED else 0.6)  # fmt: skip
-    ax.scatter(
-        place, value, s=26.0 if place.size <= NAMED else 5.0, c=colour, linewidths=0, zorder=3
-    )
 
 
 def _title(gains: Gains, known: Any) -> str:

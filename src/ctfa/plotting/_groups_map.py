@@ -102,7 +102,8 @@ def plot_groups_map(
         known = np.zeros((1, partition.n_variables))  # only their number is looked at
         graph = check.read_graph(connectivity, known, "targets")
         pairs = np.column_stack(graph.nonzero()) if graph is not None else touching(where, outlines)
-        paint = {"facecolors": _paint(partition, pairs)}
+        colour = _colours(partition, pairs) % len(COLOURS)
+        paint = {"facecolors": np.array(COLOURS)[colour][partition.labels]}
     else:
         scale, norm = colour_scale(numbers)
         paint = {"cmap": scale, "norm": norm, "array": np.ma.masked_invalid(numbers)}
@@ -141,11 +142,6 @@ def _draw(
     )
     dots.set_sizes([float(np.clip(12000.0 / n_targets, 6.0, 300.0))])
     return dots
-
-
-def _paint(partition: Partition, pairs: IntArray) -> Any:
-    """The colour of each target's group."""
-    return np.array(COLOURS)[_colours(partition, pairs) % len(COLOURS)][partition.labels]
 
 
 def _projection(ax: Any) -> dict[str, Any]:

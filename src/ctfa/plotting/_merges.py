@@ -137,8 +137,7 @@ class Tree:
     @cached_property
     def heights(self) -> FloatArray:
         """Running maximum of the losses, one a merge."""
-        losses = self.history.loss
-        return np.asarray(np.maximum.accumulate(losses) if losses.size else losses)
+        return np.maximum.accumulate(self.history.loss)
 
     @cached_property
     def roots(self) -> list[int]:
