@@ -740,7 +740,7 @@ def test_a_comparison_of_a_fit_shows_its_held_out_errors(fits, pictures):
     assert "held-out error" in ax.get_xlabel()
     with pytest.raises(ValueError, match="metric='nrmse' is of comparisons"):
         pictures.plot_comparison(fit, "nrmse")
-    with pytest.raises(TypeError, match=r"give what ctfa\.comparison\.compare or ctfa\.labelled"):
+    with pytest.raises(TypeError, match=r"give what ctfa_study\.comparison\.compare or"):
         pictures.plot_comparison(fit.estimator)
     quick = ctfa.labelled.fit(on_a_grid(), target="flow", task=("lat", "lon"), **QUICK)
     with pytest.raises(ValueError, match="no rows were held out"):

@@ -20,8 +20,7 @@ from ctfa.datasets import make_basins, make_paper_synthetic, make_task_groups
 from ctfa.plotting import plot_data_flow, plot_groups_map
 from ctfa.plotting._axes import COLOURS
 from ctfa.plotting._data_flow import SHOWN, collect
-from ctfa.plotting._groups_map import _colours
-from ctfa.plotting._places import outlines_of, read_places, touching
+from ctfa.plotting._groups_map import _colours, outlines_of, read_places, touching
 
 BASINS = make_basins(40, 60, 4, n_regions=3, random_state=0)
 X, Y = make_paper_synthetic(80, 12, 6, random_state=0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ctfa.plotting import plot_groups_map
-from ctfa.plotting._places import areas, is_border, outlines_of, read_places, touching
+from ctfa.plotting._groups_map import areas, is_border, outlines_of, read_places, touching
 from ctfa.report import Places
 
 SQUARE = np.array([[0.0, 0.0], [1.0, 0.0], [1.0, 1.0], [0.0, 1.0]])

@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from ctfa.datasets import make_basins
 from ctfa.report import Places
-from ctfa.report._places import GRID, drawing_of, read_places
-from ctfa.report._thinning import Rings, thinned
+from ctfa.report._places import GRID, Rings, drawing_of, read_places, thinned
 
 
 def winding(seed, n_basins=40, halvings=4):

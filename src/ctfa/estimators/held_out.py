@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,16 @@ class Climatology(BaseEstimator):  # type: ignore[misc]
         columns = np.empty((len(y), 0)) if baseline is None else baseline
         self.lines_ = take_off(y, columns, sample_weight, n_samples)[1]
         return self
+
+    def __ctfa_fit__(self, sample: check.Sample, targets: check.Targets) -> Climatology:
+        """The same from rows that stand in for others."""
+        return self.fit(
+            sample.inputs,
+            targets.values,
+            sample.weights,
+            n_samples=sample.n_samples,
+            baseline=sample.baseline,
+        )
 
     def predict(self, X: Any, *, baseline: FloatArray | None = None) -> FloatArray:
         """Say the same of other rows."""
@@ -100,16 +111,20 @@ def held_out_errors(
     groups: Any = None,
     target_weight: FloatArray | None = None,
     n_jobs: int | None = None,
+    fit: Callable[[Any, int], Any] | None = None,
 ) -> list[FloatArray]:
     """Mean squared error of each target on held-out rows, in units of its variance, by model.
 
     Over the rows where a target is observed and every model predicts it; with a baseline in units
-    of the variance of what that leaves.
+    of the variance of what that leaves. ``fit(model, fold)`` fits to the training rows of a fold,
+    where these stand in for others; None fits to the rows themselves.
     """
-    fixed = {} if target_weight is None else {"target_weight": target_weight}
+    if fit is None:
+        fixed = {} if target_weight is None else {"target_weight": target_weight}
+        fit = partial(_fit_rows, sample, values, splits, groups, fixed)
     wrong = Parallel(n_jobs=n_jobs)(
-        delayed(_wrong)(model, sample, values, split, groups, fixed)
-        for split in splits
+        delayed(_wrong)(fit, model, fold, sample, values, test)
+        for fold, (_, test) in enumerate(splits)
         for model in models
     )
     total, count = np.zeros((len(models), values.shape[1])), np.zeros(values.shape[1])
@@ -121,40 +136,59 @@ def held_out_errors(
         count += judge @ known
         for model, gap in enumerate(gaps):
             total[model] += judge @ np.where(known, gap, 0.0) ** 2
-    left = values
-    if sample.baseline is not None:
-        rows = values.T.copy()
-        Baseline.of(sample.baseline, None).take_off(rows)
-        left = rows.T
-    unit = np.ma.filled(np.ma.masked_invalid(left).var(axis=0), np.nan)
-    return list(total / np.where(count > 0.0, count, np.nan) / unit)
+    return list(total / np.where(count > 0.0, count, np.nan) / _variance(sample, values))
+
+
+def _fit_rows(
+    sample: check.Sample,
+    values: FloatArray,
+    splits: Sequence[Split],
+    groups: Any,
+    fixed: dict[str, Any],
+    model: Any,
+    fold: int,
+) -> Any:
+    """Fit a model to the training rows of a fold."""
+    train, _ = splits[fold]
+    weights = None if sample.weights is None else sample.weights[train]
+    labels = None if groups is None else groups[train]
+    known = {} if sample.baseline is None else {"baseline": sample.baseline[train]}
+    return model.fit(sample.inputs[train], values[train], weights, groups=labels, **known, **fixed)
 
 
 def _wrong(
+    fit: Callable[[Any, int], Any],
     model: Any,
+    fold: int,
     sample: check.Sample,
     values: FloatArray,
-    split: Split,
-    groups: Any,
-    fixed: dict[str, Any],
+    test: IntArray,
 ) -> FloatArray:
     """Errors of a model on the held-out rows of one fold."""
-    train, test = split
-    learn = None if sample.weights is None else sample.weights[train]
-    labels = None if groups is None else groups[train]
-    known = {} if sample.baseline is None else {"baseline": sample.baseline[train]}
-    other = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
+    known = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
     with warnings.catch_warnings():
         # Whoever read the data has said it, and would in every fold again.
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
-        fitted = clone(model).fit(
-            sample.inputs[train], values[train], learn, groups=labels, **known, **fixed
-        )
+        fitted = fit(clone(model), fold)
     with warnings.catch_warnings():
         # Where inputs are missing nobody is judged.
         warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
-        predicted = np.asarray(fitted.predict(sample.inputs[test], **other))
+        predicted = np.asarray(fitted.predict(sample.inputs[test], **known))
     return np.asarray(values[test] - predicted.reshape(test.size, -1))
+
+
+def _variance(sample: check.Sample, values: FloatArray) -> FloatArray:
+    """Variance of each target where it is observed, of what the baseline leaves of it."""
+    weights = None if sample.counts is None else sample.weights
+    left = values
+    if sample.baseline is not None:
+        rows = values.T.copy()
+        Baseline.of(sample.baseline, weights).take_off(rows)
+        left = rows.T
+    if weights is None:
+        return np.ma.filled(np.ma.masked_invalid(left).var(axis=0), np.nan)
+    centred = left - np.average(left, axis=0, weights=weights)
+    return np.asarray(np.average(centred**2, axis=0, weights=weights))
 
 
 def r2_of_each(true: FloatArray, predicted: FloatArray, weights: FloatArray | None) -> FloatArray:

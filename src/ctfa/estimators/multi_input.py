@@ -15,7 +15,13 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, answers_lazily, is_collection, learns_from_sums
+from ctfa._collections import (
+    Collection,
+    Wanted,
+    answers_lazily,
+    is_collection,
+    learns_from_sums,
+)
 from ctfa._on_device import searched_where_data_lie
 from ctfa._whole_fit import whole
 from ctfa.core.own_fits import mean_series
@@ -263,6 +269,25 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "shrink" else None
         return self
+
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        return self._asks_of(n_targets)
+
+    def __ctfa_fit__(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        names: Any = None,
+        data: Collection | None = None,
+    ) -> Self:
+        """Fit to rows that stand in for others, with their folds.
+
+        ``names`` are of the inputs; ``data`` are asked for rows where a regressor needs them.
+        """
+        check.tell_input_names(self, sample.inputs.shape[1], names)
+        self._check_options()
+        return self._fit_read(*self._received(sample, targets, None), None, data)
 
     @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._collections import (
     Collection,
+    Wanted,
     answers_lazily,
     few_for_many,
     is_collection,
@@ -245,6 +246,26 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         self._fit_read(*self._received(sample, targets), *self._phases(), None)
+
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        return self._asks_of(self._phases(), n_targets)
+
+    def __ctfa_fit__(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        names: Any = None,
+        data: Collection | None = None,
+    ) -> Self:
+        """Fit to rows that stand in for others, with their folds.
+
+        ``names`` are of the inputs; ``data`` are asked for rows where a regressor needs them.
+        """
+        check.tell_input_names(self, sample.inputs.shape[1], names)
+        self._check_options(weighed=False)
+        self._sums = None
+        return self._fit_read(*self._received(sample, targets), *self._phases(), None, data)
 
     def _fit_read(
         self,

@@ -12,19 +12,14 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa.core.libraries import need
+from ctfa.core.series import NO_COLUMN
 from ctfa.core.types import FloatArray
+from ctfa.estimators.view import FittedGroups
 from ctfa.labelled._arrays import Arrays, named_inputs
 from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._gather import Plan
 from ctfa.labelled._words import row_labels, word
-from ctfa.report import (
-    Given,
-    Judging,
-    Material,
-    complete,
-    complete_from_sums,
-    fit_stand_ins,
-)
+from ctfa.report import Given, Judging, Material, complete, complete_from_sums
 
 #: What to do about rows that cannot be gathered, in the words of labelled data.
 LOAD = "fit(X.compute(), y.compute())", "ds.load() before fit"
@@ -91,10 +86,12 @@ def _from_chunks(
     if any(sums.trouble) and arrays.is_presumed:
         return _from_chunks(model, task, look_closely(), look_closely)
     data.refuse(sums)
-    together = None if arrays.layout is None else model._together(arrays.layout)
+    together = None
+    if arrays.layout is not None:  # inputs that are in one fit, task by task
+        together = [columns[columns != NO_COLUMN] for columns in arrays.layout]
     sample, targets = data.stand_in(sums, classes, together)
     targets = check.read_target_weight(task.weights, targets)
-    fit_stand_ins(model, sample, targets, data.input_names, data)
+    model.__ctfa_fit__(sample, targets, data.input_names, data)
     if arrays.layout is not None:
         _name_slots(model, task.plan)
     known = complete_from_sums(Material(model), sample, targets, asked.judging)
@@ -118,12 +115,11 @@ class _Asked(NamedTuple):
             what = "" if arrays.layout is None else " or features"
             return cls([], None, f"a fit to {task.plan.target}{what} with missing values")
         n_tasks = arrays.tasks.n_tasks
-        phases = [model._phases()] if arrays.layout is None else []
-        wanted, needs_rows = model._asks_of(*phases, n_tasks)
+        wanted, needs_rows = model.__ctfa_asks__(n_tasks)
         if task.held_out is None or task.held_out is False:
             return cls(wanted, None, needs_rows)
-        if not learns_from_sums(model._template):
-            name = type(model._template).__name__
+        if model.regressor is not None and not learns_from_sums(model.regressor):
+            name = type(model.regressor).__name__
             return cls(wanted, None, needs_rows, f"{name} learns from rows, which stay in chunks")
         judging = Judging.of(task.held_out, wanted, n_tasks)
         if judging is None:
@@ -173,5 +169,6 @@ def _named(arrays: Arrays) -> Any:
 def _name_slots(model: Any, plan: Plan) -> None:
     """Call features of each task's own by their names in what each group says of them."""
     names = np.array([slot.name for slot in plan.slots], dtype=object)
-    for features, slots in zip(model.features_, model._models.slots, strict=True):
-        features.feature_names_in_ = names[slots]
+    fitted = FittedGroups.of(model)
+    for group, features in enumerate(model.features_):
+        features.feature_names_in_ = names[fitted.columns(group)]

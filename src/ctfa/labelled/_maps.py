@@ -8,6 +8,7 @@ import numpy as np
 
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray
+from ctfa.estimators.view import FittedGroups
 from ctfa.labelled._coordinates import in_one_piece
 from ctfa.labelled._geometry import Geometry
 from ctfa.labelled._tasks import Tasks
@@ -41,7 +42,7 @@ def region_table(fit: Any) -> Any:
     if positions is not None and len(columns) == 1:
         columns |= {"east": positions[:, 0], "north": positions[:, 1]}
     columns[tasks.group] = model.labels_
-    columns["predicted_gain"] = model._evidence.gain.value
+    columns["predicted_gain"] = FittedGroups.of(model).evidence.gain.value
     columns["trust"] = model.trust_
     if fit.held_out is not None:
         columns |= error_columns(fit.held_out)

@@ -107,11 +107,11 @@ class LabelledFit:
         ``skill`` is the share of it that the model saves. A Dataset on the dimensions of the
         tasks; for tables a frame by task.
         """
-        held_out = self._need_held_out()
+        held_out = self.need_held_out()
         columns: dict[str, Any] = dict(error_columns(held_out))
         columns["gain"] = held_out.gain
         columns["trust"] = self.estimator.trust_
-        attrs = {"units": self._variance, "held_out": held_out.how}
+        attrs = {"units": self.variance, "held_out": held_out.how}
         if held_out.climatology is not None:
             attrs["climatology"] = held_out.reference
         return _form.dataset(self.form, self.tasks, columns, attrs)
@@ -157,7 +157,7 @@ class LabelledFit:
         position = self.tasks.position(task)
         if self.form.kind == "rows":
             return self.estimator.why(self.estimator.tasks_[position])
-        return self.estimator.why(self.estimator.targets_._names[position])
+        return self.estimator.why(FittedGroups.of(self.estimator).names[position])
 
     def to_regions(self, values: Any) -> Any:
         """Mean over each region, weighted as in fit: the tasks' dimensions become one of regions.
@@ -167,7 +167,7 @@ class LabelledFit:
         values : DataArray on the tasks' dimensions (and others), array (n_tasks, ...), or series by
             task. NaN is left out of the mean.
         """
-        array, others = self._tasks_first(values)
+        array, others = self.tasks_first(values)
         weight = np.ones(self.tasks.n_tasks) if self.weights is None else self.weights
         weight = weight.reshape(-1, *(1,) * (array.ndim - 1))
         known = ~np.isnan(array)
@@ -348,14 +348,16 @@ class LabelledFit:
     def _predict_table(self, inputs: Any, columns: FloatArray | None, chosen: IntArray) -> AnyArray:
         """Predict the tasks chosen; of the others nothing may be known, and nothing is said."""
         if chosen.size < self.tasks.n_tasks:
-            found = self.estimator._predict_values(inputs, columns)[:, chosen]
+            predict = FittedGroups.of(self.estimator).predict_values
+            assert predict is not None
+            found = predict(inputs, columns)[:, chosen]
             check.warn_if_unpredictable(found, [self.tasks.names[k] for k in chosen])
             return np.asarray(found)
         options = {} if columns is None else {"baseline": columns}
         predicted = np.asarray(self.estimator.predict(inputs, **options))
         return predicted.reshape(-1, self.tasks.n_tasks)
 
-    def _tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
+    def tasks_first(self, values: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
         """Numbers with tasks along the first axis, and the names of the other dimensions."""
         array, others = tasks_first(values, self.tasks, "values")
         if array.shape[:1] != (self.tasks.n_tasks,):
@@ -380,11 +382,12 @@ class LabelledFit:
         return _form.coefficients(self, found, values, which)
 
     @property
-    def _variance(self) -> str:
+    def variance(self) -> str:
         """What errors are shares of, in words."""
         return FittedGroups.of(self.estimator).variance(self.tasks.what)
 
-    def _need_held_out(self) -> HeldOut:
+    def need_held_out(self) -> HeldOut:
+        """Errors on rows left out; an error where none were."""
         if self.held_out is None:
             raise ValueError("no rows were held out: fit with held_out=5, say, for errors.")
         return self.held_out

@@ -54,7 +54,7 @@ def _errors(fit: Any) -> Iterator[str]:
         if name != "ctfa":
             theirs = fit.held_out.mean(name)
             against.append(f"{theirs:.3f} {_rival(name)} ({_compared(mine, theirs)})")
-    yield f"  held-out error {mine:.3f} of {fit._variance}, against {' and '.join(against)}"
+    yield f"  held-out error {mine:.3f} of {fit.variance}, against {' and '.join(against)}"
     yield from (f"  {said}" for said in skill_words(fit.held_out))
     gain = fit.held_out.gain
     helped, hurt = int(fit.held_out.helped.sum()), int(fit.held_out.hurt.sum())

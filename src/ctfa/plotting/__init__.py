@@ -5,13 +5,11 @@ Of the figure it changes nothing but the layout where that has none, since label
 """
 
 from ctfa.plotting._coefficients import plot_coefficients
-from ctfa.plotting._curves import plot_comparison, plot_cv_curve
+from ctfa.plotting._curves import plot_comparison, plot_cv_curve, plot_path
 from ctfa.plotting._data_flow import plot_data_flow
 from ctfa.plotting._gains import plot_gains
 from ctfa.plotting._groups_map import plot_groups_map
-from ctfa.plotting._merge_tree import plot_merge_tree
-from ctfa.plotting._merges import plot_merges
-from ctfa.plotting._paths import plot_path
+from ctfa.plotting._merges import plot_merge_tree, plot_merges
 from ctfa.plotting._stability import plot_stability
 
 __all__ = [

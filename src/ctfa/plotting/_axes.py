@@ -1,4 +1,4 @@
-"""What every picture needs: an axis, room for labels, colours."""
+"""What every picture needs: a fitted model, an axis, room for labels, colours."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from ctfa.core.libraries import imported
 from ctfa.core.types import FloatArray
+from ctfa.estimators.view import FittedGroups
+
+#: What most pictures are of.
+REGRESSORS = "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor"
 
 INK, CHOSEN, FAINT = "#1b4965", "#c8553d", "#9aa5ad"
 #: Told apart by people who see few colours, and most of them by their greys.
@@ -22,20 +27,57 @@ LINE_COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00"
 SEQUENTIAL, DIVERGING, NOTHING = "cividis", "RdBu_r", "#c4c4c4"
 
 
+def is_labelled(result: Any) -> bool:
+    """Whether this is what ``ctfa.labelled.fit`` returns."""
+    return hasattr(result, "report_material")
+
+
+def model_of(result: Any) -> Any:
+    """The estimator of what ``ctfa.labelled.fit`` returns; anything else as it is."""
+    return result.estimator if is_labelled(result) else result
+
+
+def require(model: Any, needed: Sequence[str], give: str = REGRESSORS) -> Any:
+    """A fitted model with the attributes that a picture shows; else a sentence on what to give."""
+    model = model_of(model)
+    if isinstance(model, type):
+        raise TypeError(f"{model.__name__} is a class: give {give}.")
+    if hasattr(model, "fit"):  # anything else is named below
+        check_is_fitted(model)
+    missing = [name for name in needed if not hasattr(model, name)]
+    if missing:
+        raise TypeError(f"{type(model).__name__} has no {missing[0]}: give {give}.")
+    return model
+
+
+def require_groups(model: Any, *needed: str, give: str = REGRESSORS) -> FittedGroups:
+    """The groups of a fitted regressor; else a sentence on what to give."""
+    return FittedGroups.of(require(model, ("partition_", *needed), give))
+
+
+def unit_of(model: Any, whole: str = "share of variance") -> str:
+    """What errors and gains of a fitted model are measured in."""
+    return whole if is_standardised(model) else "squared units"
+
+
+def is_standardised(model: Any) -> bool:
+    """Whether a unit of gain is a target's variance."""
+    model = model_of(model)
+    return bool(getattr(model, "targets_", model).scale == "standard")
+
+
 def inches(ax: Any, side: str) -> float:
     """The "width" or "height" of an axis."""
     return float(getattr(ax.get_window_extent(), side)) / float(ax.figure.dpi)
 
 
-def make_room(figure: Any) -> None:
-    """Let a figure without a layout make room for labels; a part of a figure has that of all."""
-    if figure.get_layout_engine() is None and hasattr(figure, "set_layout_engine"):
-        figure.set_layout_engine("constrained")
-
-
 def axes(ax: Any, *, width: float = 8.0, height: float = 4.5) -> Any:
-    """The axis given, or one in a new figure."""
+    """The axis given, its figure with room for labels, or one in a new figure."""
     if ax is not None:
+        figure = ax.figure
+        # A part of a figure has the layout of all.
+        if figure.get_layout_engine() is None and hasattr(figure, "set_layout_engine"):
+            figure.set_layout_engine("constrained")
         return ax
     absent = "ctfa.plotting needs matplotlib: pip install 'ctfa[plot]'"
     pyplot = imported("matplotlib.pyplot", absent)
@@ -46,6 +88,12 @@ def bare(ax: Any, *sides: str) -> None:
     """Take off lines around an axis."""
     for side in sides or ("top", "right"):
         ax.spines[side].set_visible(False)
+
+
+def draw_lines(ax: Any, lines: Any, *, autolim: bool = True, **style: Any) -> None:
+    """Draw many lines at once."""
+    collections = importlib.import_module("matplotlib.collections")
+    ax.add_collection(collections.LineCollection(lines, **style), autolim=autolim)
 
 
 def say(ax: Any, text: str) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.plotting._axes import axes, colour_scale, count, label_places, listed, make_room
-from ctfa.plotting._reading import is_standardised, names_of, require
+from ctfa.estimators.view import FittedGroups
+from ctfa.plotting._axes import (
+    axes,
+    bare,
+    colour_scale,
+    count,
+    draw_lines,
+    is_standardised,
+    label_places,
+    listed,
+    require_groups,
+)
+from ctfa.report._coefficients import per_feature
 
 #: Features up to which lines part those that do not share a mean.
 PARTED = 150
@@ -55,47 +64,39 @@ def plot_coefficients(model: Any, *, max_groups: int = 40, ax: Any = None) -> An
     >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
     >>> ax = plot_coefficients(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    model = require(model, ("partition_", "features_", "regressors_"))
+    fitted = require_groups(model, "features_", "regressors_")
     if max_groups < 1:
         raise ValueError(f"max_groups={max_groups}: draw one group or more.")
-    table = collect(model)
-    partition = model.partition_
-    rows = np.argsort(-partition.sizes, kind="stable")[:max_groups]
+    table = collect(fitted.model)
+    rows = np.argsort(-fitted.partition.sizes, kind="stable")[:max_groups]
     columns = side_by_side(table.mean[rows])
     value, mean = table.value[np.ix_(rows, columns)], table.mean[np.ix_(rows, columns)]
     width = float(np.clip(3.5 + 0.3 * columns.size, 6.5, 11.0))
     upright = 0.08 * max(min(len(name), 22) for name in table.features)
     ax = axes(ax, width=width, height=float(np.clip(1.8 + 0.3 * rows.size, 3.0, 8.0)) + upright)
-    make_room(ax.figure)
     scale, norm = colour_scale(table.value[rows], diverging=True)
     image = ax.imshow(np.ma.masked_invalid(value), cmap=scale, norm=norm, aspect="auto",
                       interpolation="nearest")  # fmt: skip
     if columns.size <= PARTED:
         _part(ax, mean)
     bar = ax.figure.colorbar(image, ax=ax, pad=0.02)
-    bar.set_label(_unit(model), fontsize="small")
+    bar.set_label(f"coefficient\n({_unit(fitted)})", fontsize="small")
     label_places(ax, "x", [table.features[number] for number in columns])
-    label_places(ax, "y", [_group_name(model, group) for group in rows], letters=34)
-    for side in ax.spines.values():
-        side.set_visible(False)
-    ax.set_title(_title(partition, rows.size, mean))
+    label_places(ax, "y", [_group_name(fitted, group) for group in rows], letters=34)
+    bare(ax, *ax.spines)
+    ax.set_title(_title(fitted.partition.n_groups, rows.size, mean))
     return ax
 
 
 def collect(model: Any) -> Table:
     """Coefficients of every group, collapsed through means to those of raw features."""
-    slots = model._models.slots if hasattr(model, "layout_") else None
-    names = _feature_names(model)
-    value = np.full((model.n_groups_, len(names)), np.nan)
-    mean = np.full(value.shape, -1, dtype=np.intp)
-    for group, (features, regressor) in enumerate(
-        zip(model.features_, model.regressors_, strict=True)
-    ):
-        means: Partition = features.partition_
-        at = np.arange(len(names)) if slots is None else np.flatnonzero(slots[group])
-        value[group, at] = means.share_out(_coef(regressor, means.n_groups))
-        mean[group, at] = means.labels
-    return Table(value, mean, names)
+    fitted = FittedGroups.of(model)
+    assert fitted.means is not None
+    coef = [
+        _coef(regressor, features.n_groups_)
+        for regressor, features in zip(model.regressors_, model.features_, strict=True)
+    ]
+    return Table(per_feature(fitted, coef), fitted.means, list(fitted.features))
 
 
 def side_by_side(mean: IntArray) -> IntArray:
@@ -121,53 +122,28 @@ def _coef(regressor: Any, n_columns: int) -> FloatArray:
     return np.asarray(coef, dtype=float).reshape(-1)
 
 
-def _feature_names(model: Any) -> list[str]:
-    if hasattr(model, "layout_"):
-        found = [""] * model.layout_.shape[1]
-        for slots, features in zip(model._models.slots, model.features_, strict=True):
-            own = features.feature_names_in_
-            for slot, name in zip(np.flatnonzero(slots).tolist(), own, strict=True):
-                found[slot] = str(name)
-        return found
-    plain = [f"x{number}" for number in range(model.n_features_in_)]
-    return [str(name) for name in getattr(model, "feature_names_in_", plain)]
-
-
 def _part(ax: Any, mean: IntArray) -> None:
     """White lines between groups, and between features that do not share a mean."""
-    collections = importlib.import_module("matplotlib.collections")
     n_rows, n_columns = mean.shape
     lines = [[(-0.5, row - 0.5), (n_columns - 0.5, row - 0.5)] for row in range(1, n_rows)]
     differ = (np.diff(mean, axis=1) != 0) | (mean[:, 1:] < 0)
     for row, column in zip(*np.nonzero(differ), strict=True):
         lines.append([(column + 0.5, row - 0.5), (column + 0.5, row + 0.5)])
-    ax.add_collection(
-        collections.LineCollection(
-            lines, colors="white", linewidths=1.6 if n_columns <= 60 else 0.7
-        ),
-        autolim=False,
-    )
+    draw_lines(ax, lines, autolim=False, colors="white", linewidths=1.6 if n_columns <= 60 else 0.7)
 
 
-def _group_name(model: Any, group: int) -> str:
-    members = model.partition_.groups[group]
-    names = names_of(model)
-    if members.size == 1:
-        return names[int(members[0])]
-    return f"{listed([names[member] for member in members.tolist()], 24)} ({members.size:,})"
+def _group_name(fitted: FittedGroups, group: int) -> str:
+    names = [fitted.names[member] for member in fitted.partition.groups[group].tolist()]
+    return names[0] if len(names) == 1 else f"{listed(names, 24)} ({len(names):,})"
 
 
-def _unit(model: Any) -> str:
-    if hasattr(model, "layout_"):
-        scaled = "both in units of their spread" if is_standardised(model) else "raw units"
-        return f"coefficient\n({scaled})"
-    if hasattr(model, "tasks_") or not is_standardised(model):
-        return "coefficient\n(raw units)"
-    return "coefficient\n(targets in units of their spread)"
+def _unit(fitted: FittedGroups) -> str:
+    if fitted.own_rows or not is_standardised(fitted.model):
+        return "raw units"
+    return f"{'targets' if fitted.shares == 'mean' else 'both'} in units of their spread"
 
 
-def _title(partition: Partition, n_shown: int, mean: IntArray) -> str:
-    n_groups = partition.n_groups
+def _title(n_groups: int, n_shown: int, mean: IntArray) -> str:
     text = f"Coefficients of {count(n_groups, 'group')}"
     if n_shown < n_groups:
         text += f": the {n_shown} largest"

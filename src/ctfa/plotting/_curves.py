@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ctfa import _validation as check
 from ctfa.core.cut import CutCurve
-from ctfa.plotting._axes import CHOSEN, INK, axes, inches, make_room
-from ctfa.plotting._reading import is_labelled, model_of
+from ctfa.core.types import FloatArray
+from ctfa.plotting._axes import (
+    CHOSEN,
+    INK,
+    axes,
+    bare,
+    inches,
+    is_labelled,
+    model_of,
+    require,
+    unit_of,
+)
 
-BAND = "#bee3f2"
-SPLITS = "#7fb8d6"
+BAND, SPLITS = "#bee3f2", "#7fb8d6"
+ERROR, ERROR_BAND = "#b07d12", "#f3dfb4"
 #: Height of the picture in ranges of the finite limits: an end point beyond it would flatten them.
 REACH = 1.6
 #: Width of a label of the horizontal axis, in inches.
@@ -25,6 +35,14 @@ LONG_LABEL = 2.7
 FAR = 6.0
 #: Characters in a line of a long label.
 WRAPPED = 70
+#: A mean, in a legend.
+DOT = {"marker": "o", "linestyle": "", "markersize": 6}
+#: Limits beyond so many times break-even are drawn by their logarithm.
+WIDE = 8.0
+#: Where the horizontal axis of limits may be labelled.
+TICKS = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 300.0, 1e3, 1e4, 1e5)
+#: Up to so many limits have a dot each.
+DOTTED = 40
 
 
 def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
@@ -47,7 +65,6 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     model = model_of(model)
     curve = check.require_curve(model)
     ax = axes(ax)
-    make_room(ax.figure)
     # The two extremes, no merge at all and one group, have no place on a scale of limits.
     places = np.arange(curve.max_loss.size)
     error, band = curve.error, 2.0 * curve.standard_error
@@ -81,172 +98,12 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     ]
     ax.set_xticks(kept, labels, fontsize="small")
     ax.set_xlabel("max_loss (and mean number of groups)")
-    scaled = getattr(model, "targets_", model).scale == "standard"
     gap = " " if inches(ax, "height") > LONG_LABEL else "\n"
-    ax.set_ylabel(f"held-out error,{gap}{'share of variance' if scaled else 'squared units'}")
+    ax.set_ylabel(f"held-out error,{gap}{unit_of(model)}")
     ax.set_title("Held-out error by max_loss")
     ax.legend(frameon=False, fontsize="small")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    bare(ax)
     return ax
-
-
-def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = None) -> Any:
-    """Each method's figure with its interval about that of the reference, the best on top.
-
-    The bar is the 95 % interval of the paired difference to the reference, drawn from its mean: one
-    that crosses the line is not told from the reference by these splits. The small dots are the
-    splits. Of a fit the bar is the middle half of its tasks, which says how they differ and not how
-    sure the mean is.
-
-    Parameters
-    ----------
-    comparison : Comparison or LabelledFit
-        Of ``ctfa_study.comparison.compare``; or what ``ctfa.labelled.fit`` returned, whose held-out
-        errors are drawn beside those of single-task models.
-    metric : str, default=None
-        One of ``ctfa_study.comparison.METRICS``; None is ``"nrmse"``. A fit has mean squared errors
-        in shares of each task's variance, and no other.
-    ax : matplotlib Axes, default=None
-        Where to draw; None makes a new figure, as high as the methods need.
-
-    Returns
-    -------
-    matplotlib Axes
-    """
-    if is_labelled(comparison):
-        return _plot_held_out(comparison, metric, ax)
-    if not hasattr(comparison, "of_splits"):
-        raise TypeError(
-            f"{type(comparison).__name__} is not a comparison: give what "
-            "ctfa_study.comparison.compare or ctfa.labelled.fit returned."
-        )
-    metric = "nrmse" if metric is None else metric
-    rows = comparison.summary(metric)[::-1]
-    ax = axes(ax, height=1.5 + 0.3 * len(rows))
-    make_room(ax.figure)
-    known = {row.method: row for row in rows}
-    centre = known[comparison.reference].mean if comparison.reference in known else None
-    for place, row in enumerate(rows):
-        splits = comparison.of_splits(metric, row.method)
-        ax.plot(splits, np.full(splits.size, place), "o", color=SPLITS, markersize=4, zorder=2)
-        own = row.method == comparison.reference
-        if centre is not None and not own and np.isfinite(row.low):
-            ends = (centre + row.low, centre + row.high)
-            ax.plot(ends, (place, place), color=INK, linewidth=1.6, zorder=3)
-        ax.plot(row.mean, place, "o", color=CHOSEN if own else INK, markersize=6, zorder=4)
-    marks: list[float] = (
-        [] if centre is None else [centre + end for row in rows for end in (row.low, row.high)]
-    )
-    low, high = _span([row.mean for row in rows], marks)
-    for place, row in enumerate(rows):
-        if not low <= row.mean <= high:
-            _write_at_edge(ax, place, row.mean, right=row.mean > high)
-        elif centre is not None and row.method != comparison.reference:
-            _mark_cut(ax, place, centre + row.low, centre + row.high, (low, high))
-    if centre is not None:
-        ax.axvline(centre, color=CHOSEN, linewidth=1.0, zorder=1)
-    ax.set_xlim(low, high)
-    ax.set_yticks(np.arange(len(rows)), [row.method for row in rows])
-    ax.set_ylim(-0.6, len(rows) - 0.4)
-    ax.set_xlabel(textwrap.fill(comparison.label(metric), WRAPPED), fontsize="small")
-    ax.set_title(textwrap.fill(comparison.title, WRAPPED), fontsize="medium", loc="left")
-    _explain_marks(ax, reference=comparison.reference if centre is not None else None)
-    ax.grid(axis="x", color="#eeeeee", zorder=0)
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    return ax
-
-
-def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
-    """Held-out errors of a fit and of models of one task each, the best on top."""
-    if metric is not None:
-        raise ValueError(
-            f"metric={metric!r} is of comparisons: a fit has mean squared errors on held-out rows "
-            "alone. Leave metric out."
-        )
-    held_out = fit._need_held_out()
-    methods = sorted(held_out.errors, key=held_out.mean, reverse=True)
-    ax = axes(ax, height=1.9 + 0.3 * len(methods))
-    make_room(ax.figure)
-    mine, alone = list(held_out.errors)[:2]
-    for place, method in enumerate(methods):
-        middle = np.nanquantile(held_out.errors[method], (0.25, 0.75))
-        ax.plot(middle, (place, place), color=SPLITS, linewidth=5.0, zorder=2)
-        colour = CHOSEN if method == alone else INK
-        ax.plot(held_out.mean(method), place, "o", color=colour, markersize=6, zorder=4)
-    ax.axvline(held_out.mean(alone), color=CHOSEN, linewidth=1.0, zorder=1)
-    ax.set_yticks(np.arange(len(methods)), [m if m != mine else f"{m}, regions" for m in methods])
-    ax.set_ylim(-0.6, len(methods) - 0.4)
-    ax.set_xlabel(f"held-out error, share of {fit._variance}", fontsize="small")
-    ax.set_title(
-        textwrap.fill(f"{fit.title}; {held_out.how}", WRAPPED), fontsize="medium", loc="left"
-    )
-    marks = [
-        ax.plot([], [], "o", color=INK, markersize=6, label="mean")[0],
-        ax.plot([], [], color=SPLITS, linewidth=5.0, label="middle half of the tasks")[0],
-    ]
-    ax.figure.legend(
-        handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize="small"
-    )
-    ax.grid(axis="x", color="#eeeeee", zorder=0)
-    for side in ("top", "right", "left"):
-        ax.spines[side].set_visible(False)
-    ax.tick_params(axis="y", length=0)
-    return ax
-
-
-def _explain_marks(ax: Any, *, reference: str | None) -> None:
-    """Say what dots, bars and the line are; under the axis, where no point is hidden."""
-    marks = [
-        ax.plot([], [], "o", color=INK, markersize=6, label="mean")[0],
-        ax.plot([], [], "o", color=SPLITS, markersize=4, label="splits")[0],
-    ]
-    if reference is not None:
-        text = f"95 % interval of the difference to {reference}"
-        marks.append(ax.plot([], [], color=INK, linewidth=1.6, label=text)[0])
-    ax.figure.legend(
-        handles=marks, loc="outside lower center", ncols=len(marks), frameon=False, fontsize="small"
-    )
-
-
-def _span(means: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
-    """Limits that hold all means but those far from the rest, which would flatten the others.
-
-    The ends of intervals are held too, as far as a half of the width of the means allows.
-    """
-    values = np.asarray(means, dtype=float)
-    middle = float(np.median(values))
-    reach = FAR * max(float(np.median(np.abs(values - middle))), 0.02 * abs(middle))
-    near = values[np.abs(values - middle) <= reach]
-    low, high = float(near.min()), float(near.max())
-    width = (high - low) or abs(high) or 1.0
-    held = [end for end in ends if low - 0.5 * width <= end <= high + 0.5 * width]
-    return min([low, *held]) - 0.1 * width, max([high, *held]) + 0.1 * width
-
-
-def _mark_cut(ax: Any, place: int, start: float, end: float, limits: tuple[float, float]) -> None:
-    """Arrow heads where an interval leaves the picture."""
-    for beyond, edge, head in ((start < limits[0], 0.0, "<"), (end > limits[1], 1.0, ">")):
-        if beyond:
-            where = ax.get_yaxis_transform()
-            ax.plot(edge, place, head, color=INK, markersize=5, transform=where, clip_on=False)
-
-
-def _write_at_edge(ax: Any, place: int, value: float, *, right: bool) -> None:
-    """The value of a point outside the picture, at the side where it lies."""
-    ax.annotate(
-        f"{value:.3g} \u2192" if right else f"\u2190 {value:.3g}",
-        (1.0 if right else 0.0, place),
-        xycoords=ax.get_yaxis_transform(),
-        ha="right" if right else "left",
-        va="center",
-        color=INK,
-        fontsize="small",
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
-        zorder=5,
-    )
 
 
 def _view(curve: CutCurve) -> tuple[float, float]:
@@ -305,3 +162,322 @@ def _labelled(ax: Any, curve: CutCurve) -> list[int]:
         if min(abs(place - other) for other in kept) >= apart:
             kept.append(place)
     return sorted(kept)
+
+
+class Points(NamedTuple):
+    """What is drawn, by increasing limit."""
+
+    max_loss: FloatArray
+    n_groups: FloatArray
+    error: FloatArray | None
+    band: FloatArray | None
+    chosen: float | None
+    interval: tuple[float, float] | None
+
+
+def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
+    """Number of groups against ``max_loss``; with held-out errors where limits were tried on folds.
+
+    The limit chosen is a line, and the shaded interval about it holds the limits that give the same
+    groups. The band of the errors is one standard error of the difference from the best limit.
+    Labels "none" and "all" are the ends: no merge at all, and every one.
+
+    Parameters
+    ----------
+    path : fitted model or list of PathPoint
+        A model fitted with ``max_loss="auto"``: groups (mean over folds) and error of the limits it
+        tried. Or what ``target_path`` and ``feature_path`` return: groups alone.
+    chosen : float or None, default=None
+        The limit to mark; None is that of the model, and for a list none.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a new figure. Errors have a second axis on its right.
+
+    Returns
+    -------
+    matplotlib Axes
+        That of the groups.
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.plotting import plot_path
+    >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
+    >>> ax = plot_path(CTFARegressor().fit(X, Y))  # doctest: +SKIP
+    """
+    points = _read(path, chosen)
+    ax = axes(ax)
+    low, high = _ends(points.max_loss)
+    place = np.clip(points.max_loss, low, high)
+    if high > WIDE:
+        ax.set_xscale("symlog", linthresh=2.0, linscale=1.2)
+    if points.interval is not None:
+        start, end = np.clip(points.interval, low, high)
+        ax.axvspan(start, end, color=CHOSEN, alpha=0.12, linewidth=0)
+    if points.chosen is not None:
+        at = float(np.clip(points.chosen, low, high))
+        ax.axvline(at, color=CHOSEN, linewidth=1.4)
+    exact = points.error is None
+    # Between limits the number is not known where it is a mean over folds.
+    style = {"drawstyle": "steps-post"} if exact else {}
+    dot = "o" if place.size <= DOTTED else ""
+    ax.plot(place, points.n_groups, color=INK, marker=dot, markersize=4, zorder=3, **style)
+    if np.nanmax(points.n_groups) > 50.0 * max(1.0, np.nanmin(points.n_groups)):
+        ax.set_yscale("log")
+        ax.yaxis.set_major_formatter(lambda number, _: f"{number:,.0f}")
+    elif np.ptp(points.n_groups) == 0.0:
+        ax.set_ylim(0.0, 1.25 * float(points.n_groups[0]))
+    else:
+        ax.set_ylim(0.0, 1.12 * float(points.n_groups.max()))
+    _label_limits(ax, points.max_loss, low, high)
+    ax.set_xlabel("max_loss")
+    ax.set_ylabel("groups" if exact else "groups (mean over folds)", color=INK)
+    ax.set_title(_title(points))
+    bare(ax, "top", "right")
+    if points.error is not None:
+        _draw_errors(ax, place, points, unit_of(path))
+    return ax
+
+
+def _read(path: Any, chosen: float | None) -> Points:
+    if isinstance(path, (list, tuple)):
+        if not path or not all(hasattr(point, "partition") for point in path):
+            raise TypeError(
+                "path is a list that holds no PathPoint: give what target_path returns for one or "
+                "more limits, or a fitted model."
+            )
+        known = sorted(path, key=lambda point: point.max_loss)
+        limits = np.array([point.max_loss for point in known], dtype=float)
+        groups = np.array([point.n_groups for point in known], dtype=float)
+        interval = None
+        if chosen is not None:
+            before = int(np.searchsorted(limits, chosen, side="right")) - 1
+            found = known[max(before, 0)].loss_interval
+            interval = found if _holds(found, chosen) else None
+        return Points(limits, groups, None, None, chosen, interval)
+    path = require(
+        path, ("max_loss_", "loss_interval_"), "a fitted model, or a list from target_path"
+    )
+    curve = check.require_curve(path)
+    marked = float(curve.max_loss[curve.chosen]) if chosen is None else chosen
+    start, end = path.loss_interval_
+    interval = (start, end) if _holds((start, end), marked) else None
+    # One standard error and not two: this is to look at; plot_cv_curve is to judge by.
+    return Points(
+        curve.max_loss, curve.n_groups, curve.error, curve.standard_error, marked, interval
+    )
+
+
+def _holds(interval: tuple[float, float], limit: float) -> bool:
+    """Whether a limit gives the groups of an interval, which is without its end unless endless."""
+    start, end = interval
+    return start <= limit < end or limit == end == np.inf
+
+
+def _ends(limits: FloatArray) -> tuple[float, float]:
+    """Where the two ends are drawn: a step beyond the finite limits."""
+    finite = limits[np.isfinite(limits)]
+    low, high = (float(finite.min()), float(finite.max())) if finite.size else (0.0, 1.0)
+    if np.isneginf(limits).any():
+        low -= 0.5 if high > WIDE else 0.12 * (high - low or 1.0)
+    if np.isposinf(limits).any():
+        high = 2.5 * high if high > WIDE else high + 0.12 * (high - low or 1.0)
+    return low, high
+
+
+def _label_limits(ax: Any, limits: FloatArray, low: float, high: float) -> None:
+    finite = limits[np.isfinite(limits)]
+    if not finite.size:
+        finite = np.array([low, high])
+    ticks, names = [], []
+    if np.isneginf(limits).any():
+        ticks, names = [low], ["none"]
+    within = np.array([t for t in TICKS if finite.min() <= t <= finite.max()])
+    if high > WIDE:
+        within = within[(within != 0.5) & (within != 1.5) & (within != 3)]
+    if within.size < 2:
+        within = np.unique([finite.min(), finite.max()])
+    ticks += within.tolist()
+    names += [f"{tick:g}" for tick in within]
+    if np.isposinf(limits).any():
+        ticks.append(high)
+        names.append("all")
+    ax.set_xticks(ticks, names)
+    ax.set_xticks([], minor=True)
+
+
+def _draw_errors(ax: Any, place: FloatArray, points: Points, unit: str) -> None:
+    """Held-out errors on an axis of their own, on the right."""
+    assert points.error is not None
+    assert points.band is not None
+    right = ax.twinx()
+    error, band = points.error, points.band
+    right.fill_between(place, error - band, error + band, color=ERROR_BAND, linewidth=0, alpha=0.7)
+    right.plot(place, error, color=ERROR, marker="s", markersize=3.5)
+    inner = np.isfinite(points.max_loss)
+    low = float((error - band)[inner].min())
+    high = float((error + band)[inner].max())
+    height = max(high - low, 0.02 * abs(low)) or 1.0
+    # No merges and one group may be far worse than all others, and would flatten these.
+    shown = (error <= low + REACH * height) & (error >= low - REACH * height)
+    low, high = min(low, float(error[shown].min())), max(high, float(error[shown].max()))
+    right.set_ylim(low - 0.15 * height, high + 0.25 * height)
+    right.set_ylabel(f"held-out error, {unit}", color=ERROR)
+    right.tick_params(axis="y", labelcolor=ERROR)
+    bare(right, "top", "left")
+    # The groups are what the picture is of: their line lies above.
+    ax.set_zorder(right.get_zorder() + 1)
+    ax.patch.set_visible(False)
+
+
+def _title(points: Points) -> str:
+    what = "Groups" if points.error is None else "Groups and held-out error"
+    if points.chosen is None:
+        return f"{what} by max_loss"
+    shaded = "" if points.interval is None else "; shaded: limits that give the same groups"
+    return f"{what} by max_loss\nchosen: {_limit_name(points.chosen)}{shaded}"
+
+
+def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = None) -> Any:
+    """Each method's figure with its interval about that of the reference, the best on top.
+
+    The bar is the 95 % interval of the paired difference to the reference, drawn from its mean: one
+    that crosses the line is not told from the reference by these splits. The small dots are the
+    splits. Of a fit the bar is the middle half of its tasks, which says how they differ and not how
+    sure the mean is.
+
+    Parameters
+    ----------
+    comparison : Comparison or LabelledFit
+        Of ``ctfa_study.comparison.compare``; or what ``ctfa.labelled.fit`` returned, whose held-out
+        errors are drawn beside those of single-task models.
+    metric : str, default=None
+        One of ``ctfa_study.comparison.METRICS``; None is ``"nrmse"``. A fit has mean squared errors
+        in shares of each task's variance, and no other.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a new figure, as high as the methods need.
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    if is_labelled(comparison):
+        return _plot_held_out(comparison, metric, ax)
+    if not hasattr(comparison, "of_splits"):
+        raise TypeError(
+            f"{type(comparison).__name__} is not a comparison: give what "
+            "ctfa_study.comparison.compare or ctfa.labelled.fit returned."
+        )
+    metric = "nrmse" if metric is None else metric
+    rows = comparison.summary(metric)[::-1]
+    ax = axes(ax, height=1.5 + 0.3 * len(rows))
+    known = {row.method: row for row in rows}
+    centre = known[comparison.reference].mean if comparison.reference in known else None
+    for place, row in enumerate(rows):
+        splits = comparison.of_splits(metric, row.method)
+        ax.plot(splits, np.full(splits.size, place), "o", color=SPLITS, markersize=4, zorder=2)
+        own = row.method == comparison.reference
+        if centre is not None and not own and np.isfinite(row.low):
+            ends = (centre + row.low, centre + row.high)
+            ax.plot(ends, (place, place), color=INK, linewidth=1.6, zorder=3)
+        ax.plot(row.mean, place, "o", color=CHOSEN if own else INK, markersize=6, zorder=4)
+    marks: list[float] = (
+        [] if centre is None else [centre + end for row in rows for end in (row.low, row.high)]
+    )
+    low, high = _span([row.mean for row in rows], marks)
+    for place, row in enumerate(rows):
+        if not low <= row.mean <= high:
+            _write_at_edge(ax, place, row.mean, right=row.mean > high)
+        elif centre is not None and row.method != comparison.reference:
+            _mark_cut(ax, place, centre + row.low, centre + row.high, (low, high))
+    if centre is not None:
+        ax.axvline(centre, color=CHOSEN, linewidth=1.0, zorder=1)
+    ax.set_xlim(low, high)
+    explained = {"mean": DOT | {"color": INK}, "splits": DOT | {"color": SPLITS, "markersize": 4}}
+    if centre is not None:
+        text = f"95 % interval of the difference to {comparison.reference}"
+        explained[text] = {"color": INK, "linewidth": 1.6}
+    label = textwrap.fill(comparison.label(metric), WRAPPED)
+    _name_methods(ax, [row.method for row in rows], label, comparison.title, explained)
+    return ax
+
+
+def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
+    """Held-out errors of a fit and of models of one task each, the best on top."""
+    if metric is not None:
+        raise ValueError(
+            f"metric={metric!r} is of comparisons: a fit has mean squared errors on held-out rows "
+            "alone. Leave metric out."
+        )
+    held_out = fit.need_held_out()
+    methods = sorted(held_out.errors, key=held_out.mean, reverse=True)
+    ax = axes(ax, height=1.9 + 0.3 * len(methods))
+    mine, alone = list(held_out.errors)[:2]
+    for place, method in enumerate(methods):
+        middle = np.nanquantile(held_out.errors[method], (0.25, 0.75))
+        ax.plot(middle, (place, place), color=SPLITS, linewidth=5.0, zorder=2)
+        colour = CHOSEN if method == alone else INK
+        ax.plot(held_out.mean(method), place, "o", color=colour, markersize=6, zorder=4)
+    ax.axvline(held_out.mean(alone), color=CHOSEN, linewidth=1.0, zorder=1)
+    named = [m if m != mine else f"{m}, regions" for m in methods]
+    label, title = f"held-out error, share of {fit.variance}", f"{fit.title}; {held_out.how}"
+    middle_half = {"color": SPLITS, "linewidth": 5.0}
+    explained = {"mean": DOT | {"color": INK}, "middle half of the tasks": middle_half}
+    _name_methods(ax, named, label, title, explained)
+    return ax
+
+
+def _name_methods(
+    ax: Any, names: list[str], label: str, title: str, marks: dict[str, dict[str, Any]]
+) -> None:
+    """Name methods along the axis; say what marks are below it, where no point is hidden."""
+    ax.set_yticks(np.arange(len(names)), names)
+    ax.set_ylim(-0.6, len(names) - 0.4)
+    ax.set_xlabel(label, fontsize="small")
+    ax.set_title(textwrap.fill(title, WRAPPED), fontsize="medium", loc="left")
+    handles = [ax.plot([], [], label=text, **style)[0] for text, style in marks.items()]
+    ax.figure.legend(
+        handles=handles, loc="outside lower center", ncols=len(marks), frameon=False,
+        fontsize="small",
+    )  # fmt: skip
+    ax.grid(axis="x", color="#eeeeee", zorder=0)
+    bare(ax, "top", "right", "left")
+    ax.tick_params(axis="y", length=0)
+
+
+def _span(means: Sequence[float], ends: Sequence[float]) -> tuple[float, float]:
+    """Limits that hold all means but those far from the rest, which would flatten the others.
+
+    The ends of intervals are held too, as far as a half of the width of the means allows.
+    """
+    values = np.asarray(means, dtype=float)
+    middle = float(np.median(values))
+    reach = FAR * max(float(np.median(np.abs(values - middle))), 0.02 * abs(middle))
+    near = values[np.abs(values - middle) <= reach]
+    low, high = float(near.min()), float(near.max())
+    width = (high - low) or abs(high) or 1.0
+    held = [end for end in ends if low - 0.5 * width <= end <= high + 0.5 * width]
+    return min([low, *held]) - 0.1 * width, max([high, *held]) + 0.1 * width
+
+
+def _mark_cut(ax: Any, place: int, start: float, end: float, limits: tuple[float, float]) -> None:
+    """Arrow heads where an interval leaves the picture."""
+    for beyond, edge, head in ((start < limits[0], 0.0, "<"), (end > limits[1], 1.0, ">")):
+        if beyond:
+            where = ax.get_yaxis_transform()
+            ax.plot(edge, place, head, color=INK, markersize=5, transform=where, clip_on=False)
+
+
+def _write_at_edge(ax: Any, place: int, value: float, *, right: bool) -> None:
+    """The value of a point outside the picture, at the side where it lies."""
+    ax.annotate(
+        f"{value:.3g} \u2192" if right else f"\u2190 {value:.3g}",
+        (1.0 if right else 0.0, place),
+        xycoords=ax.get_yaxis_transform(),
+        ha="right" if right else "left",
+        va="center",
+        color=INK,
+        fontsize="small",
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+        zorder=5,
+    )

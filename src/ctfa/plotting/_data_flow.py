@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.plotting._axes import CHOSEN, INK, axes, inches, make_room
-from ctfa.plotting._reading import require
+from ctfa.estimators.view import FittedGroups
+from ctfa.plotting._axes import CHOSEN, INK, axes, inches, require_groups
 
 #: Groups that are drawn each by itself, the largest; one more block stands for the others.
 SHOWN = 4
@@ -20,6 +20,25 @@ BLOCK, STEP, LETTERS = 0.72, 1.0, 30
 #: Points of a letter in a picture of so many inches; a narrower one has smaller letters.
 POINTS, WIDE = 10.0, 11.0
 DATA, MEAN, REGRESSOR = "#e9eef2", "#bee3f2", "#f4d9c6"
+#: What columns of blocks are called, by what a group shares.
+HEADINGS = {
+    "mean": (
+        "Data", "Phase I: mean targets", "Phase II: mean features", "One model each", "Spread back"
+    ),
+    "mean inputs": (
+        "Data", "Groups of targets", "Inputs of each group", "One model each", "Spread back"
+    ),
+    "slopes": (
+        "Data", "Groups of tasks", "Features of each group", "One model each", "Predictions"
+    ),
+}  # fmt: skip
+#: How its members, its features and features that nobody averaged are told.
+LANES = {
+    "mean": ("mean of {} targets", "features", "{} features, as they are"),
+    "mean inputs": ("mean of {} targets", "mean inputs", "{} mean inputs"),
+    "coefficients": ("rows of {} targets, stacked", "inputs", "{} inputs, each target's own"),
+    "slopes": ("rows of {} tasks, stacked", "features", "{} features, as they are"),
+}
 
 
 class Lane(NamedTuple):
@@ -73,7 +92,6 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
     flow = collect(model, "n" if n_samples is None else f"{n_samples:,}")
     n_lanes = len(flow.lanes)
     ax = axes(ax, width=WIDE, height=1.6 + 0.85 * n_lanes)
-    make_room(ax.figure)
     ax.set_xlim(-0.5, 100.5)
     ax.set_ylim(-n_lanes + 0.5, 1.95)
     ax.set_axis_off()
@@ -102,110 +120,70 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
 
 def collect(model: Any, n_rows: str) -> Flow:
     """What there is to be drawn of a fitted model."""
-    model = require(model, ("partition_", "features_", "regressors_"))
-    if hasattr(model, "layout_"):
-        return _own_inputs(model, n_rows)
-    return _own_rows(model, n_rows) if hasattr(model, "tasks_") else _shared(model, n_rows)
-
-
-def _shared(model: Any, n_rows: str) -> Flow:
-    n_targets, n_features = model.partition_.n_variables, model.n_features_in_
-    signs = ["" if sign > 0 else "\u2212" for sign in model.signs_]
-    names = [sign + name for sign, name in zip(signs, model.targets_._names, strict=True)]
+    fitted = require_groups(model, "features_", "regressors_")
+    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
+    n_features = f"{len(fitted.features):,}"
+    noun = "task" if fitted.own_rows else "target"
+    targets, inputs = f"Y\n{n_rows} \u00d7 {n_targets:,}", f"X: {n_rows} \u00d7 {n_features}"
+    predictions = f"predictions\n{n_rows} \u00d7 {n_targets:,}"
+    if fitted.own_rows:
+        targets = f"y: {n_rows} rows\nof {n_targets:,} tasks"
+        predictions = f"{n_rows} predictions\nand an offset\na task"
+    elif fitted.own_inputs:
+        inputs = f"X: {n_rows} \u00d7 {len(fitted.features)} for each of {n_targets:,}"
+    if fitted.model.head == "shrink":
+        predictions += f"\nmixed with each\n{noun}'s own"
+    models = "model" if n_groups == 1 else "models"
     return Flow(
-        _title(model, "targets"),
-        (
-            "Data",
-            "Phase I: mean targets",
-            "Phase II: mean features",
-            "One model each",
-            "Spread back",
-        ),
-        f"Y\n{n_rows} \u00d7 {n_targets:,}",
-        f"X: {n_rows} \u00d7 {n_features:,}",
-        f"predictions\n{n_rows} \u00d7 {n_targets:,}" + _head(model, "target"),
-        _lanes(model, names, "mean of {} targets", "features", "{} features, as they are"),
+        f"{n_targets:,} {noun}s predicted by {n_groups:,} {models}",
+        HEADINGS.get(fitted.shares, HEADINGS["mean inputs"]),
+        targets,
+        inputs,
+        predictions,
+        _lanes(fitted),
     )
 
 
-def _own_inputs(model: Any, n_rows: str) -> Flow:
-    n_targets, n_slots = model.layout_.shape
-    averaged = model.aggregate_ == "mean"
-    return Flow(
-        _title(model, "targets"),
-        ("Data", "Groups of targets", "Inputs of each group", "One model each", "Spread back"),
-        f"Y\n{n_rows} \u00d7 {n_targets:,}",
-        f"X: {n_rows} \u00d7 {n_slots} for each of {n_targets:,}",
-        f"predictions\n{n_rows} \u00d7 {n_targets:,}" + _head(model, "target"),
-        _lanes(
-            model,
-            model.targets_._names,
-            "mean of {} targets" if averaged else "rows of {} targets, stacked",
-            "mean inputs" if averaged else "inputs",
-            "{} mean inputs" if averaged else "{} inputs, each target's own",
-        ),
-    )
-
-
-def _own_rows(model: Any, n_rows: str) -> Flow:
-    return Flow(
-        _title(model, "tasks"),
-        ("Data", "Groups of tasks", "Features of each group", "One model each", "Predictions"),
-        f"y: {n_rows} rows\nof {len(model.tasks_):,} tasks",
-        f"X: {n_rows} \u00d7 {model.n_features_in_:,}",
-        f"{n_rows} predictions\nand an offset\na task" + _head(model, "task"),
-        _lanes(
-            model, model._names, "rows of {} tasks, stacked", "features", "{} features, as they are"
-        ),
-    )
-
-
-def _title(model: Any, what: str) -> str:
-    partition = model.partition_
-    models = "model" if partition.n_groups == 1 else "models"
-    return f"{partition.n_variables:,} {what} predicted by {partition.n_groups:,} {models}"
-
-
-def _head(model: Any, what: str) -> str:
-    return f"\nmixed with each\n{what}'s own" if model.head == "shrink" else ""
-
-
-def _lanes(
-    model: Any, names: Sequence[str], merged: str, features: str, untouched: str
-) -> list[Lane]:
+def _lanes(fitted: FittedGroups) -> list[Lane]:
     """A lane for each of the largest groups, and one for all others."""
-    groups = model.partition_.groups
-    order = np.argsort(-model.partition_.sizes, kind="stable")
+    merged, averaged, untouched = LANES[fitted.shares]
+    sizes = fitted.partition.sizes
+    order = np.argsort(-sizes, kind="stable")
     # One that is left over takes no more room than words about it.
     n_shown = len(order) if len(order) <= SHOWN + 1 else SHOWN
+    names = list(fitted.names)
+    if fitted.shares == "mean":  # the only ones that can be turned round
+        signs = ["" if sign > 0 else "\u2212" for sign in fitted.aggregator.signs_]
+        names = [sign + name for sign, name in zip(signs, names, strict=True)]
     lanes = []
     for group in order[:n_shown].tolist():
-        members = groups[group]
-        first = merged.format(members.size) if members.size > 1 else "by itself"
-        listed = _listed([names[member] for member in members.tolist()])
-        given, kept = _sizes(model.features_[group])
+        members = fitted.partition.groups[group].tolist()
+        first = merged.format(len(members)) if len(members) > 1 else "by itself"
+        listed = _listed([names[member] for member in members])
+        given, kept = _sizes(fitted, group)
         left = (
-            untouched.format(given) if given == kept else f"{given} {features} \u2192 {kept} means"
+            untouched.format(given) if given == kept else f"{given} {averaged} \u2192 {kept} means"
         )
-        kind = type(model.regressors_[group]).__name__
-        lanes.append(Lane(f"{first}\n{listed}", left, kind, f"to {members.size}"))
+        kind = type(fitted.model.regressors_[group]).__name__
+        lanes.append(Lane(f"{first}\n{listed}", left, kind, f"to {len(members)}"))
     rest = order[n_shown:]
     if rest.size:
-        members_of = model.partition_.sizes[rest]
-        kept_of = np.array([_sizes(model.features_[group])[1] for group in rest.tolist()])
+        kept_of = np.array([_sizes(fitted, group)[1] for group in rest.tolist()])
         lanes.append(
             Lane(
-                f"{rest.size:,} more groups\nof {_range(members_of)} each",
+                f"{rest.size:,} more groups\nof {_range(sizes[rest])} each",
                 f"{_range(kept_of)} columns each",
                 f"{rest.size:,} models",
-                f"to {members_of.sum():,}",
+                f"to {sizes[rest].sum():,}",
                 is_rest=True,
             )
         )
     return lanes
 
 
-def _sizes(features: Any) -> tuple[int, int]:
+def _sizes(fitted: FittedGroups, group: int) -> tuple[int, int]:
+    """Features that a group has, and columns that its model gets."""
+    features = fitted.model.features_[group]
     return features.partition_.n_variables, features.n_groups_
 
 

@@ -8,8 +8,18 @@ import numpy as np
 
 from ctfa.core.types import FloatArray
 from ctfa.estimators.held_out import SAME
-from ctfa.plotting._axes import CHOSEN, INK, axes, bare, label_places, make_room, say
-from ctfa.plotting._reading import is_labelled, is_standardised, model_of, names_of, require
+from ctfa.plotting._axes import (
+    CHOSEN,
+    INK,
+    axes,
+    bare,
+    is_labelled,
+    is_standardised,
+    label_places,
+    require_groups,
+    say,
+    unit_of,
+)
 
 GIVE = (
     "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor, or the frame that "
@@ -65,7 +75,6 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
     known = np.isfinite(gains.value)
     order = np.argsort(np.where(known, gains.value, np.inf), kind="stable")[: known.sum()]
     ax = axes(ax, width=float(np.clip(2.0 + 0.2 * order.size, 6.0, 10.0)))
-    make_room(ax.figure)
     ax.set_title(_title(gains, known))
     ax.axhline(0.0, color=INK, linewidth=0.8)
     bare(ax, "top", "right", "bottom")
@@ -76,7 +85,11 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
     colour = np.where(value < 0.0, CHOSEN, np.where(value > 0.0, INK, EVEN))
     few = order.size <= NAMED
     if gains.predicted is None:
-        _dots(ax, place, value, gains.error[order] if gains.error is not None else None, colour)
+        if gains.error is not None:
+            error = gains.error[order]
+            ax.vlines(place, value - error, value + error, colors=colour, alpha=0.35,
+                      linewidths=2.0 if few else 0.6)  # fmt: skip
+        ax.scatter(place, value, s=26.0 if few else 5.0, c=colour, linewidths=0, zorder=3)
     else:
         predicted = gains.predicted[order]
         ax.bar(place, value, color=colour, width=0.72 if few else 1.0)
@@ -96,20 +109,15 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
 
 
 def _gains(model: Any) -> Gains:
-    if _is_frame(model):
+    if hasattr(model, "columns") and not hasattr(model, "fit"):
         return _of_frame(model)
     predicted = _of_model(model)
     held_out = getattr(model, "held_out", None) if is_labelled(model) else None
     if held_out is None:
         return predicted
     # Both in units of a variance, or the predicted ones are not shown.
-    standardised = is_standardised(model_of(model))
-    beside = predicted.value if standardised else np.full(predicted.value.shape, np.nan)
+    beside = predicted.value if is_standardised(model) else np.full(predicted.value.shape, np.nan)
     return Gains(predicted.names, held_out.gain, None, beside, "share of variance")
-
-
-def _is_frame(model: Any) -> bool:
-    return hasattr(model, "columns") and not hasattr(model, "fit")
 
 
 def _of_frame(frame: Any) -> Gains:
@@ -126,26 +134,13 @@ def _of_frame(frame: Any) -> Gains:
 
 
 def _of_model(model: Any) -> Gains:
-    model = require(model, ("partition_", "regressors_", "_evidence"), GIVE)
-    if hasattr(model, "_pooled"):
-        gain = model._pooled.gains(model.partition_)
-        whole = "share of the variance within tasks"
-    else:
-        gain = model._evidence.gain
-        whole = "share of variance"
-    value, error = np.asarray(gain.value, dtype=float), np.asarray(gain.standard_error)
-    unit = whole if is_standardised(model) else "squared units"
-    return Gains(names_of(model), value, np.nan_to_num(error), None, f"predicted, {unit}")
-
-
-def _dots(ax: Any, place: Any, value: FloatArray, error: FloatArray | None, colour: Any) -> None:
-    """One dot a target, with its standard error."""
-    if error is not None:
-        ax.vlines(place, value - error, value + error, colors=colour, alpha=0.35,
-                  linewidths=2.0 if place.size <= NAMED else 0.6)  # fmt: skip
-    ax.scatter(
-        place, value, s=26.0 if place.size <= NAMED else 5.0, c=colour, linewidths=0, zorder=3
-    )
+    fitted = require_groups(model, "regressors_", give=GIVE)
+    gain = fitted.evidence.gain if fitted.gains_of is None else fitted.gains_of()
+    within = "share of the variance within tasks"
+    unit = unit_of(model, within if fitted.own_rows else "share of variance")
+    error = np.nan_to_num(np.asarray(gain.standard_error))
+    value = np.asarray(gain.value, dtype=float)
+    return Gains(list(fitted.names), value, error, None, f"predicted, {unit}")
 
 
 def _title(gains: Gains, known: Any) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -11,9 +12,23 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.plotting._axes import COLOURS, INK, axes, colour_scale, make_room
-from ctfa.plotting._places import Where, areas, is_border, outlines_of, read_places, touching
-from ctfa.plotting._reading import is_labelled, model_of, values_of
+from ctfa.estimators.view import FittedGroups
+from ctfa.plotting._axes import (
+    COLOURS,
+    INK,
+    axes,
+    bare,
+    colour_scale,
+    draw_lines,
+    is_labelled,
+    model_of,
+)
+from ctfa.report._places import require_known, require_outline, touching_points
+
+#: Corners nearer than this share of the map are one.
+SAME = 1e-9
+#: Positions farther than this share of a cell from the grid are no grid.
+OFF_GRID = 0.05
 
 
 def plot_groups_map(
@@ -78,36 +93,32 @@ def plot_groups_map(
     where = read_places(places, partition.n_variables)
     numbers = None
     if values is not None:
-        numbers = _read_values(values_of(values, groups), partition.n_variables)
+        numbers = _read_values(values, groups, partition.n_variables)
     outlines = None if where.points is not None else outlines_of(where.rings)
     if geographic is None:
         geographic = where.geographic
     ax = axes(ax, height=6.0)
-    make_room(ax.figure)
     if numbers is None:
         known = np.zeros((1, partition.n_variables))  # only their number is looked at
         graph = check.read_graph(connectivity, known, "targets")
         pairs = np.column_stack(graph.nonzero()) if graph is not None else touching(where, outlines)
-        paint = {"facecolors": _paint(partition, pairs)}
+        colour = _colours(partition, pairs) % len(COLOURS)
+        paint = {"facecolors": np.array(COLOURS)[colour][partition.labels]}
     else:
         scale, norm = colour_scale(numbers)
         paint = {"cmap": scale, "norm": norm, "array": np.ma.masked_invalid(numbers)}
     projected = _projection(ax) if geographic else {}
     drawn = _draw(ax, where, paint, projected, partition.n_variables)
     if outlines is not None:
-        collections = importlib.import_module("matplotlib.collections")
         borders = outlines.ends[is_border(outlines, partition.labels)]
-        ax.add_collection(
-            collections.LineCollection(borders, colors=INK, linewidths=0.8, **projected)
-        )
+        draw_lines(ax, borders, colors=INK, linewidths=0.8, **projected)
     ax.autoscale_view()
     if not projected:
         ax.set_aspect(_aspect(where) if geographic else "equal")
     ax.set_xticks([])
     ax.set_yticks([])
     ax.set_title(_title(partition))
-    for side in ax.spines.values():
-        side.set_visible(False)
+    bare(ax, *ax.spines)
     if numbers is not None:
         bar = ax.figure.colorbar(drawn, ax=ax, shrink=0.75, pad=0.02)
         bar.set_label(label)
@@ -124,19 +135,13 @@ def _draw(
             areas(where.rings), edgecolors="white", linewidths=0.3, **projected, **paint
         )
         return ax.add_collection(drawn)
-    plain = {"c": paint["facecolors"]} if "facecolors" in paint else {"c": paint.pop("array")}
-    paint.pop("facecolors", None)
+    named = {"facecolors": "c", "array": "c"}
+    paint = {named.get(name, name): value for name, value in paint.items()}
     dots = ax.scatter(
-        *where.points.T, edgecolors=INK, linewidths=0.3, plotnonfinite=True, **plain, **paint,
-        **projected,
-    )  # fmt: skip
+        *where.points.T, edgecolors=INK, linewidths=0.3, plotnonfinite=True, **paint, **projected
+    )
     dots.set_sizes([float(np.clip(12000.0 / n_targets, 6.0, 300.0))])
     return dots
-
-
-def _paint(partition: Partition, pairs: IntArray) -> Any:
-    """The colour of each target's group."""
-    return np.array(COLOURS)[_colours(partition, pairs) % len(COLOURS)][partition.labels]
 
 
 def _projection(ax: Any) -> dict[str, Any]:
@@ -155,7 +160,15 @@ def _aspect(where: Where) -> float:
     return 1.0 / max(float(np.cos(np.deg2rad(middle))), 0.1)
 
 
-def _read_values(values: Any, n_targets: int) -> FloatArray:
+def _read_values(values: Any, result: Any, n_targets: int) -> FloatArray:
+    """Numbers of the targets in their order: by their labels where both have such."""
+    index: Any = getattr(values, "index", None)
+    if is_labelled(result):
+        values = result.tasks_first(values)[0]
+    elif index is not None and hasattr(values, "reindex") and hasattr(result, "get_params"):
+        names = list(FittedGroups.of(result).names)
+        if set(names) <= set(index) and not index.has_duplicates:
+            values = values.loc[names]
     numbers = np.asarray(values, dtype=float)
     if numbers.shape != (n_targets,):
         raise ValueError(
@@ -206,12 +219,205 @@ def _colours(partition: Partition, pairs: IntArray) -> IntArray:
         taken = {int(colour[other]) for other in neighbours[group]}
         free = [number for number in range(len(COLOURS)) if number not in taken]
         # Of those that are free the one that is rarest so far: all colours are seen.
-        chosen = min(free, key=lambda number: used[number]) if free else _least(taken)
-        colour[group] = chosen
         if free:
-            used[chosen] += 1
+            colour[group] = min(free, key=lambda number: used[number])
+            used[colour[group]] += 1
+        else:
+            colour[group] = min(set(range(len(taken) + 1)) - taken)
     return colour
 
 
-def _least(taken: set[int]) -> int:
-    return next(number for number in range(len(taken) + 1) if number not in taken)
+class Where(NamedTuple):
+    """Places as they are drawn."""
+
+    points: FloatArray | None  # (n_targets, 2), where there are no outlines
+    rings: list[list[FloatArray]]  # of each target, without the corner that closes them
+    geographic: bool
+    pairs: IntArray | None = None  # who touches whom, where the places can tell
+
+
+class Outlines(NamedTuple):
+    """Sides of all polygons."""
+
+    ends: FloatArray  # (sides, 2, 2)
+    owner: IntArray  # (sides,)
+    side: IntArray  # (sides,): the same number where two polygons share it
+
+
+def read_places(places: Any, n_targets: int) -> Where:
+    """Places of any kind: geometries, objects with positions, lists of outlines, pairs."""
+    if places is None:
+        raise ValueError(
+            "it is not known where the targets lie: give places, one outline or one position each."
+        )
+    if hasattr(places, "geom_type"):  # geopandas, series or frame
+        return _of_geometries(places, n_targets)
+    if hasattr(places, "positions") and hasattr(places, "outlines"):
+        return _of_object(places, n_targets)
+    if hasattr(places, "to_numpy"):  # a data frame, which would be gone through by its columns
+        places = places.to_numpy()
+    _require_number(len(places), n_targets)
+    each = [[np.asarray(place, dtype=np.float64)] for place in places]
+    if all(place[0].shape == (2,) for place in each):
+        points = np.stack([place[0] for place in each])
+        _require_finite([[point] for point in points])
+        return Where(points, [], geographic=False)
+    return Where(None, _checked(each), geographic=False)
+
+
+def outlines_of(rings: Sequence[Sequence[FloatArray]]) -> Outlines:
+    """Every side of every target's rings, the same one of two targets by one number."""
+    flat = [ring for own in rings for ring in own]
+    of_ring = np.repeat(np.arange(len(rings)), [len(own) for own in rings])
+    sizes = np.array([len(ring) for ring in flat])
+    corners = np.concatenate(flat)
+    following = np.concatenate([np.roll(ring, -1, axis=0) for ring in flat])
+    grain = SAME * max(float(np.ptp(corners, axis=0).max()), np.finfo(float).tiny)
+    _, number = np.unique(np.rint(corners / grain), axis=0, return_inverse=True)
+    number = np.asarray(number).reshape(-1)
+    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = np.arange(len(corners)) - starts
+    after = starts + (place + 1) % np.repeat(sizes, sizes)
+    sides = np.sort(np.column_stack((number, number[after])), axis=1)
+    _, side = np.unique(sides, axis=0, return_inverse=True)
+    owner = np.repeat(of_ring, sizes)
+    return Outlines(np.stack((corners, following), axis=1), owner, np.asarray(side).reshape(-1))
+
+
+def is_border(outlines: Outlines, labels: IntArray) -> Any:
+    """Sides with one group only on one of their hands: of the map, or of two groups."""
+    n_sides = int(outlines.side.max()) + 1
+    group = labels[outlines.owner]
+    low, high = np.full(n_sides, labels.size), np.full(n_sides, -1)
+    np.minimum.at(low, outlines.side, group)
+    np.maximum.at(high, outlines.side, group)
+    alone = np.bincount(outlines.side, minlength=n_sides) == 1
+    return ((low != high) | alone)[outlines.side]
+
+
+def touching(where: Where, outlines: Outlines | None) -> IntArray:
+    """Pairs of places that touch."""
+    if where.pairs is not None:
+        return where.pairs
+    if outlines is not None:
+        order = np.argsort(outlines.side, kind="stable")
+        same = np.flatnonzero(np.diff(outlines.side[order]) == 0)
+        return outlines.owner[np.column_stack((order[same], order[same + 1]))]
+    assert where.points is not None
+    return touching_points(where.points)
+
+
+def areas(rings: Sequence[Sequence[FloatArray]]) -> list[Any]:
+    """One path a target; rings within an odd number of others are holes."""
+    path = importlib.import_module("matplotlib.path").Path
+    found = []
+    for own in rings:
+        turned = _turned(path, own) if len(own) > 1 else own
+        closed = [np.concatenate((ring, ring[:1])) for ring in turned]
+        codes = [
+            np.array([path.MOVETO, *[path.LINETO] * (len(ring) - 2), path.CLOSEPOLY])
+            for ring in closed
+        ]
+        found.append(path(np.concatenate(closed), np.concatenate(codes)))
+    return found
+
+
+def _turned(path: Any, rings: Sequence[FloatArray]) -> list[FloatArray]:
+    """Rings so turned that holes run the other way: what runs both ways is not filled."""
+    turned = []
+    for number, ring in enumerate(rings):
+        # A corner of a hole may lie on the ring around it; the middle of a side seldom does.
+        inside = ring[:2].mean(axis=0)
+        depth = sum(
+            bool(path(other).contains_point(inside)) for k, other in enumerate(rings) if k != number
+        )
+        turned.append(ring if (_area(ring) > 0.0) == (depth % 2 == 0) else ring[::-1])
+    return turned
+
+
+def _area(ring: FloatArray) -> float:
+    """Twice the area, above zero where corners run against the clock."""
+    x, y = ring.T - ring.mean(axis=0)[:, None]
+    return float(x @ np.roll(y, -1) - y @ np.roll(x, -1))
+
+
+def _of_geometries(places: Any, n_targets: int) -> Where:
+    """Polygons, multipolygons or points of geopandas, in the order of their rows."""
+    series = places.geometry
+    _require_number(len(series), n_targets)
+    crs = getattr(series, "crs", None)
+    geographic = crs is not None and bool(crs.is_geographic)
+    kinds = sorted({str(kind) for kind in series.geom_type})
+    if kinds == ["Point"]:
+        points = np.column_stack((series.x, series.y)).astype(float)
+        return Where(points, [], geographic)
+    if not set(kinds) <= {"Polygon", "MultiPolygon"}:
+        raise ValueError(
+            f"places holds {', '.join(kinds)}: give polygons (or multipolygons) for all targets, "
+            "or points for all."
+        )
+    each = [
+        [
+            np.asarray(ring.coords, dtype=np.float64)[:, :2]
+            for part in getattr(shape, "geoms", [shape])
+            for ring in (part.exterior, *part.interiors)
+        ]
+        for shape in series
+    ]
+    # Borders of real areas seldom have the same corners on both hands: the geometries know better.
+    pairs = np.asarray(series.sindex.query(series, predicate="intersects")).T
+    return Where(None, _checked(each), geographic, pairs[pairs[:, 0] < pairs[:, 1]])
+
+
+def _of_object(places: Any, n_targets: int) -> Where:
+    """Anything with positions, outlines, and the cell of a grid."""
+    geographic = bool(getattr(places, "geographic", False))
+    if places.outlines is not None:
+        _require_number(len(places.outlines), n_targets)
+        each = [[np.asarray(ring, dtype=np.float64) for ring in own] for own in places.outlines]
+        return Where(None, _checked(each), geographic)
+    points = np.asarray(places.positions, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"positions has shape {points.shape}: give two numbers for each target.")
+    _require_number(len(points), n_targets)
+    _require_finite([[point] for point in points])
+    cell = getattr(places, "cell", None)
+    if cell is None:
+        return Where(points, [], geographic)
+    return Where(None, _cells(points, np.asarray(cell, dtype=float)), geographic)
+
+
+def _cells(points: FloatArray, cell: FloatArray) -> list[list[FloatArray]]:
+    """The four corners about each position of a grid."""
+    first = points.min(axis=0)
+    steps = (points - first) / cell
+    # On the grid itself: positions in single precision would part cells that touch.
+    if np.abs(steps - np.rint(steps)).max() < OFF_GRID:
+        steps = np.rint(steps)
+    corner = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
+    return [[first + (step + corner) * cell] for step in steps]
+
+
+def _checked(each: list[list[FloatArray]]) -> list[list[FloatArray]]:
+    _require_finite(each)
+    for number, own in enumerate(each):
+        if not own:
+            raise ValueError(f"place {number} has no outline: give one ring or more a target.")
+        for ring in own:
+            require_outline(number, ring)
+    # A corner that closes an outline is not one more corner.
+    return [
+        [r[:-1] if len(r) > 3 and np.array_equal(r[0], r[-1]) else r for r in own] for own in each
+    ]
+
+
+def _require_number(n_places: int, n_targets: int) -> None:
+    if n_places != n_targets:
+        raise ValueError(
+            f"there are {n_places} places and {n_targets} targets: give one outline or one "
+            "position for each target, in the order of the targets."
+        )
+
+
+def _require_finite(each: Sequence[Sequence[FloatArray]]) -> None:
+    require_known([all(np.isfinite(ring).all() for ring in own) for own in each])

@@ -1,19 +1,321 @@
-"""What each merge saved and what it paid."""
+"""The merges of a model: as a tree of who joined whom, and by what each saved and paid."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ctfa.core.types import FloatArray
-from ctfa.plotting._axes import CHOSEN, FAINT, INK, axes, bare, count, make_room, say
-from ctfa.plotting._reading import is_standardised, require
+from ctfa.core.history import MergeHistory
+from ctfa.core.partition import Partition
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.view import FittedGroups
+from ctfa.plotting._axes import (
+    CHOSEN,
+    FAINT,
+    INK,
+    LINE_COLOURS,
+    axes,
+    bare,
+    count,
+    draw_lines,
+    is_labelled,
+    label_places,
+    require,
+    require_groups,
+    say,
+    unit_of,
+)
 
+GIVE = "a fitted TargetAggregator or regressor with groups, or a MergeHistory"
+#: Groups that are drawn, as branches, where not even one fits whole.
+BRANCHED = 8
+#: Beyond so many times the limit losses are drawn by their logarithm.
+TALL = 8.0
+#: Scans write an infinite loss as the largest number there is.
+ENDLESS = 1e300
 #: Standard errors are drawn for up to so many merges; more would be a grey wall.
 WITH_ERRORS = 300
 #: Amounts that differ by more than this factor are drawn by their logarithm.
 WIDE = 30.0
+
+
+def plot_merge_tree(
+    model: Any,
+    *,
+    group: Any = None,
+    max_loss: float | None = None,
+    max_leaves: int = 60,
+    ax: Any = None,
+) -> Any:
+    """Tree of the merges: two blocks are joined at the height of their loss.
+
+    Heights are the running maximum of the losses, so that a line across the tree at any limit has
+    under it the merges made by then. Merges within a group have its colour, those above the limit
+    are grey, and a target that joined nobody is a line by itself.
+
+    Parameters
+    ----------
+    model : fitted model or MergeHistory
+        Of a model, its merges and the limit it used. A history up to an infinite limit
+        (``TargetAggregator(max_loss=inf)``) shows the whole tree.
+    group : int, str, tuple or None, default=None
+        Draw one group only: its number, or one of its members, by its name or as a cell of a grid.
+    max_loss : float or None, default=None
+        The limit that is drawn and that colours groups; None is that of the model, and for a
+        history none. For the scan "best-first", whose merges do not depend on it.
+    max_leaves : int, default=60
+        With more targets than this the largest groups are drawn that fit whole; where none does,
+        the uppermost merges of the largest, a leaf standing for several targets.
+    ax : matplotlib Axes, default=None
+        Where to draw; None makes a new figure.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.plotting import plot_merge_tree
+    >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
+    >>> model = CTFARegressor().fit(X, Y)
+    >>> ax = plot_merge_tree(model)  # doctest: +SKIP
+    """
+    if max_leaves < 2:
+        raise ValueError(f"max_leaves={max_leaves}: a tree has two leaves or more.")
+    history, limit, names, noun = _read(model)
+    limit = limit if max_loss is None else float(max_loss)
+    partition = history.partition(np.inf if limit is None else limit)
+    tree = Tree(history)
+    roots = tree.roots
+    if is_labelled(model) and isinstance(group, tuple | list):
+        group = names[model.tasks.position(group)]
+    if group is not None:
+        roots = [tree.node_of(_members(partition, names, group))]
+    shown, note = _choose(tree, roots, max_leaves, noun)
+    leaves = tree.open(shown, max_leaves)
+    ax = axes(ax, width=float(np.clip(2.0 + 0.16 * len(leaves), 6.0, 12.0)))
+    _draw(ax, tree, leaves, partition, limit)
+    label_places(ax, "x", [_leaf_name(tree, leaf, names, noun) for leaf in leaves])
+    ax.set_xlim(-0.7, len(leaves) - 0.3)
+    if len(history):
+        ax.set_ylabel("loss of the merge")
+    ax.set_title(_title(partition, group, names, noun) + note)
+    bare(ax, "top", "right", "bottom")
+    if not len(history):
+        say(ax, "no merges")
+    return ax
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Merges as nodes: the first are variables, then one a merge, as scipy numbers them."""
+
+    history: MergeHistory
+
+    @property
+    def n_variables(self) -> int:
+        """How many leaves there are."""
+        return self.history.n_variables
+
+    @cached_property
+    def children(self) -> IntArray:
+        """The two nodes that each merge joined, in the order of its block."""
+        node = np.arange(self.n_variables)
+        pairs = np.empty((len(self.history), 2), dtype=np.intp)
+        for step, (block, other) in enumerate(
+            zip(self.history.block.tolist(), self.history.other.tolist(), strict=True)
+        ):
+            pairs[step] = node[block], node[other]
+            node[block] = self.n_variables + step
+        return pairs
+
+    @cached_property
+    def heights(self) -> FloatArray:
+        """Running maximum of the losses, one a merge."""
+        return np.maximum.accumulate(self.history.loss)
+
+    @cached_property
+    def roots(self) -> list[int]:
+        """Nodes that nobody joined, the largest first."""
+        everything = np.arange(self.n_variables + len(self.history))
+        left = np.setdiff1d(everything, self.children)
+        return sorted(left.tolist(), key=lambda node: (-self.size(node), self.first(node)))
+
+    def size(self, node: int) -> int:
+        """Variables under a node."""
+        return int(self.history.size[node - self.n_variables]) if node >= self.n_variables else 1
+
+    def first(self, node: int) -> int:
+        """The variable by which a node is known."""
+        inner = node - self.n_variables
+        return int(self.history.block[inner]) if inner >= 0 else node
+
+    def node_of(self, members: IntArray) -> int:
+        """The node under which just these are."""
+        last = int(members[0])
+        for step, (pair, size) in enumerate(zip(self.children, self.history.size, strict=True)):
+            if last in pair and size <= members.size:
+                last = self.n_variables + step
+        return last
+
+    def open(self, roots: list[int], most: int) -> list[int]:
+        """Leaves of the picture: the uppermost merges opened until there are so many."""
+        closed = [node for node in roots if node >= self.n_variables]
+        n_leaves, opened = len(roots), set()
+        while closed and n_leaves < most:
+            # The latest merge is the highest.
+            latest = max(closed)
+            closed.remove(latest)
+            opened.add(latest)
+            n_leaves += 1
+            below = self.children[latest - self.n_variables].tolist()
+            closed += [node for node in below if node >= self.n_variables]
+        leaves, waiting = [], roots[::-1]
+        while waiting:
+            node = waiting.pop()
+            if node in opened:
+                waiting.extend(self.children[node - self.n_variables][::-1].tolist())
+            else:
+                leaves.append(node)
+        return leaves
+
+
+def _read(model: Any) -> tuple[MergeHistory, float | None, list[str], str]:
+    """The merges, the limit used, the names of what was merged, and what that is."""
+    if isinstance(model, MergeHistory):
+        named = range(model.n_variables) if model.names is None else model.names
+        return model, None, [str(name) for name in named], "target"
+    model = require(model, ("history_", "max_loss_", "partition_"), GIVE)
+    history, limit = model.history_, float(model.max_loss_)
+    try:
+        fitted = FittedGroups.of(model)
+    except TypeError:  # of features: only a data frame has names
+        plain = [f"x{k}" for k in range(history.n_variables)]
+        names = [str(name) for name in getattr(model, "feature_names_in_", plain)]
+        return history, limit, names, "feature"
+    return history, limit, list(fitted.names), "task" if fitted.own_rows else "target"
+
+
+def _members(partition: Partition, names: list[str], group: Any) -> IntArray:
+    """Members of a group that is asked for by its number or by a member."""
+    if isinstance(group, str):
+        if group not in names:
+            raise ValueError(f"group={group!r} is no target: give a name, or a group's number.")
+        return partition.groups[int(partition.labels[names.index(group)])]
+    if not 0 <= int(group) < partition.n_groups:
+        raise ValueError(
+            f"group={group!r}: there are {partition.n_groups} groups, numbered from 0."
+        )
+    return partition.groups[int(group)]
+
+
+def _choose(tree: Tree, roots: list[int], max_leaves: int, noun: str) -> tuple[list[int], str]:
+    """Which trees are drawn, and what the title says of the others."""
+    sizes = np.array([tree.size(root) for root in roots])
+    if sizes.sum() <= max_leaves:
+        return roots, ""
+    whole = int(np.searchsorted(np.cumsum(sizes), max_leaves, side="right"))
+    if whole:
+        largest = "the largest" if whole == 1 else f"the {whole} largest"
+        return roots[:whole], f"\n{largest} shown: {sizes[:whole].sum():,} {noun}s"
+    n_shown = min(BRANCHED, len(roots))
+    if len(roots) == 1:
+        return roots, f"\nthe uppermost {max_leaves - 1} of {sizes[0] - 1:,} merges shown"
+    largest = "the largest" if n_shown == 1 else f"the {n_shown} largest"
+    return roots[:n_shown], f"\nthe uppermost merges of {largest} shown"
+
+
+def _draw(
+    ax: Any, tree: Tree, leaves: list[int], partition: Partition, limit: float | None
+) -> None:
+    """Lines of the tree, from leaves to roots, and the limit."""
+    heights = np.minimum(tree.heights, _ceiling(tree.heights))
+    bottom = _set_heights(ax, heights, limit)
+    place = {leaf: float(number) for number, leaf in enumerate(leaves)}
+    top = dict.fromkeys(leaves, bottom)
+    colour = _colours(partition, [tree.first(leaf) for leaf in leaves])
+    merges: list[tuple[Any, str]] = []
+    stems: list[tuple[Any, str]] = []  # of groups, from their last merge up to the limit
+    for step, pair in enumerate(tree.children.tolist()):
+        if pair[0] not in place or pair[1] not in place:
+            continue
+        node, height = tree.n_variables + step, float(heights[step])
+        (a, b), (low_a, low_b) = (place[child] for child in pair), (top[child] for child in pair)
+        joined = limit is None or tree.heights[step] <= limit
+        shade = colour[int(partition.labels[tree.first(node)])] if joined else FAINT
+        merges.append(([(a, low_a), (a, height), (b, height), (b, low_b)], shade))
+        for child in pair:
+            if not joined and limit is not None and top[child] <= limit and tree.size(child) > 1:
+                own = colour[int(partition.labels[tree.first(child)])]
+                x = place[child]
+                stems.append(([(x, top[child]), (x, limit)], own))
+        place[node], top[node] = (a + b) / 2.0, height
+    for lines in (merges, stems):
+        shades = [shade for _, shade in lines]
+        draw_lines(ax, [line for line, _ in lines], colors=shades, linewidths=1.6, capstyle="round")
+    inner = {node for pair in tree.children.tolist() for node in pair}
+    alone = [place[leaf] for leaf in leaves if leaf not in inner]
+    ax.plot(alone, np.full(len(alone), bottom), "|", color=FAINT, markersize=9)
+    if len(heights) and limit is not None and np.isfinite(limit):
+        ax.axhline(limit, color=CHOSEN, linewidth=1.2, linestyle="--")
+        ax.annotate(f"limit {limit:g}", (1.0, limit), xycoords=ax.get_yaxis_transform(),
+                    xytext=(0, 3), textcoords="offset points", ha="right", color=CHOSEN,
+                    fontsize="small",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
+
+
+def _set_heights(ax: Any, heights: FloatArray, limit: float | None) -> float:
+    """Limits of the vertical axis, which has room for the limit; where leaves begin."""
+    if not heights.size:
+        ax.set_ylim(-0.1, 1.0)
+        ax.set_yticks([])
+        bare(ax, "left")
+        return 0.0
+    known = limit if limit is not None and np.isfinite(limit) else None
+    low = min(0.0, float(heights[0]))
+    high = max(float(heights[-1]), -np.inf if known is None else known)
+    unit = max(1.0, known or 1.0)
+    if high > TALL * unit:
+        bottom = low - 0.3 * unit
+        ax.set_yscale("symlog", linthresh=unit)
+        ax.set_ylim(bottom - 0.05 * unit, 2.0 * high)
+        return bottom
+    span = high - low or 1.0
+    bottom = low - 0.1 * span
+    ax.set_ylim(bottom - 0.02 * span, high + 0.12 * span)
+    return bottom
+
+
+def _ceiling(heights: FloatArray) -> float:
+    """Where endless losses are drawn: above all others."""
+    known = heights[heights < ENDLESS]
+    return 2.0 * max(float(known.max(initial=0.0)), 1.0)
+
+
+def _colours(partition: Partition, leaders: list[int]) -> dict[int, str]:
+    """A colour for each group, in the order in which they are drawn: neighbours differ."""
+    order = dict.fromkeys(int(partition.labels[leader]) for leader in leaders)
+    return {group: LINE_COLOURS[k % len(LINE_COLOURS)] for k, group in enumerate(order)}
+
+
+def _leaf_name(tree: Tree, leaf: int, names: list[str], noun: str) -> str:
+    size = tree.size(leaf)
+    return names[tree.first(leaf)] if size == 1 else f"{size:,} {noun}s"
+
+
+def _title(partition: Partition, group: Any, names: list[str], noun: str) -> str:
+    if group is not None:
+        members = _members(partition, names, group)
+        return f"group {int(partition.labels[members[0]])}: {count(members.size, noun)}"
+    n_targets, n_groups = partition.n_variables, partition.n_groups
+    if n_groups == n_targets:
+        return count(n_targets, noun) + (", each by itself" if n_targets > 1 else "")
+    return f"{count(n_targets, noun)} in {count(n_groups, 'group')}"
 
 
 def plot_merges(model: Any, *, ax: Any = None) -> Any:
@@ -43,8 +345,8 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
     >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
     >>> ax = plot_merges(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    model = require(model, ("partition_", "regressors_", "_evidence"))
-    columns = model._evidence.columns()
+    fitted = require_groups(model, "regressors_")
+    columns = fitted.evidence.columns()
     saved = np.asarray(columns["variance_saved"], dtype=float)
     paid = np.asarray(columns["bias_paid"], dtype=float)
     known = np.isfinite(saved) & np.isfinite(paid)
@@ -54,8 +356,7 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
             "penalised fits, which have no F. Fit with TargetAggregator(solver='ols')."
         )
     ax = axes(ax, width=6.5, height=5.0)
-    make_room(ax.figure)
-    ax.set_title(_title(model, np.asarray(columns["gain"], dtype=float), known))
+    ax.set_title(_merges_title(fitted, np.asarray(columns["gain"], dtype=float), known))
     bare(ax)
     if not saved.size:
         ax.set_axis_off()
@@ -69,7 +370,7 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
         # The gain is one less the other, and nearly all that is not known of it is the bias.
         ax.errorbar(paid, saved, xerr=np.nan_to_num(error), fmt="none", ecolor=FAINT, alpha=0.45,
                     elinewidth=0.9, zorder=1)  # fmt: skip
-    _lines(ax, span, model)
+    _draw_limits(ax, span, fitted)
     size = 26.0 if saved.size <= 200 else 9.0
     ax.scatter(paid[~losers], saved[~losers], s=size, color=INK, linewidths=0, alpha=0.85, zorder=3,
                label="merge")  # fmt: skip
@@ -77,17 +378,17 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
         ax.scatter(paid[losers], saved[losers], s=1.5 * size, marker="D", facecolors="none",
                    edgecolors=CHOSEN, linewidths=1.1, zorder=4,
                    label="merge that a member is predicted to lose by")  # fmt: skip
-    unit = "share of a variance" if is_standardised(model) else "squared units"
+    unit = unit_of(fitted.model, "share of a variance")
     ax.set_xlabel(f"bias paid ({unit})")
     ax.set_ylabel(f"variance saved ({unit})")
     ax.legend(frameon=False, fontsize="small", loc="best")
     return ax
 
 
-def _title(model: Any, gain: FloatArray, known: Any) -> str:
+def _merges_title(fitted: FittedGroups, gain: FloatArray, known: Any) -> str:
     n_merges = gain.size
     if not n_merges:
-        return f"{count(model.partition_.n_variables, 'target')}, no merges"
+        return f"{count(fitted.partition.n_variables, 'target')}, no merges"
     pays = int(np.count_nonzero(gain[known] > 0.0))
     rest = int(np.count_nonzero(known)) - pays
     text = f"{count(n_merges, 'merge')}: {pays:,} predicted to gain, {rest:,} to lose"
@@ -113,11 +414,11 @@ def _scales(ax: Any, paid: FloatArray, saved: FloatArray) -> tuple[float, float]
     return low - 0.08 * wide, max(high, right)
 
 
-def _lines(ax: Any, span: tuple[float, float], model: Any) -> None:
+def _draw_limits(ax: Any, span: tuple[float, float], fitted: FittedGroups) -> None:
     """Break-even, and the limit where that is a line too."""
     bias = np.concatenate(([0.0], np.geomspace(1e-6 * span[1] or 1e-6, 2.0 * span[1] or 1.0, 200)))
     ax.plot(bias, bias, color=INK, linewidth=1.0, label="break-even", zorder=2)
-    limit = float(model.max_loss_)
-    if model._evidence.terms.rule == "risk" and np.isfinite(limit) and limit > 0.0 and limit != 1.0:
+    limit = float(fitted.aggregator.max_loss_)
+    if fitted.evidence.terms.rule == "risk" and np.isfinite(limit) and limit > 0.0 and limit != 1.0:
         ax.plot(bias, bias / limit, color=CHOSEN, linewidth=1.2, linestyle="--", zorder=2,
                 label=f"limit {limit:g}")  # fmt: skip

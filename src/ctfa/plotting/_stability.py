@@ -11,8 +11,7 @@ from scipy.spatial.distance import squareform
 
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.plotting._axes import CHOSEN, axes, count, label_places, make_room
-from ctfa.plotting._reading import is_labelled, names_of, require
+from ctfa.plotting._axes import CHOSEN, axes, count, is_labelled, label_places, require_groups
 
 #: Below the first two targets are as good as never together, above the second always.
 RARELY, ALWAYS = 0.05, 0.95
@@ -49,18 +48,17 @@ def plot_stability(model: Any, *, ax: Any = None) -> Any:
     """
     give = "a fitted CTFARegressor or MultiInputCTFARegressor"
     called = "fit.estimator" if is_labelled(model) else "model"
-    model = require(model, ("partition_", "stability"), give)
-    if not hasattr(model, "stability_"):
+    fitted = require_groups(model, "stability", give=give)
+    if not hasattr(fitted.model, "stability_"):
         raise ValueError(
-            f"{type(model).__name__} has no stability_ yet: call {called}.stability(X, y) first, "
-            "with the data of fit."
+            f"{type(fitted.model).__name__} has no stability_ yet: call {called}.stability(X, y) "
+            "first, with the data of fit."
         )
-    partition, shares = model.partition_, np.asarray(model.stability_)
+    partition, shares = fitted.partition, np.asarray(fitted.model.stability_)
     order = stable_order(partition, shares)
-    n_targets, names = order.size, names_of(model)
+    n_targets, names = order.size, fitted.names
     letters = min(max(map(len, names)), 22) if n_targets <= NAMED else 0
     ax = axes(ax, width=6.6 + 0.085 * letters, height=5.6)
-    make_room(ax.figure)
     image = ax.imshow(shares[np.ix_(order, order)], cmap="Blues", vmin=0.0, vmax=1.0,
                       interpolation="nearest" if n_targets <= 500 else "auto")  # fmt: skip
     _frames(ax, partition, order)
@@ -99,19 +97,11 @@ def _frames(ax: Any, partition: Partition, order: IntArray) -> None:
     labels = partition.labels[order]
     starts = np.flatnonzero(np.diff(labels, prepend=-1))
     ends = np.append(starts[1:], labels.size)
-    thin = labels.size > 500
+    style = {"fill": False, "edgecolor": CHOSEN, "linewidth": 0.6 if labels.size > 500 else 1.6}
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        if end - start > 1 or labels.size <= NAMED:
-            ax.add_patch(
-                patches.Rectangle(
-                    (start - 0.5, start - 0.5),
-                    end - start,
-                    end - start,
-                    fill=False,
-                    edgecolor=CHOSEN,
-                    linewidth=0.6 if thin else 1.6,
-                )
-            )
+        size = end - start
+        if size > 1 or labels.size <= NAMED:
+            ax.add_patch(patches.Rectangle((start - 0.5, start - 0.5), size, size, **style))
 
 
 def _title(partition: Partition, shares: FloatArray) -> str:

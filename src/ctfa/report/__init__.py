@@ -1,12 +1,10 @@
 """A page that tells why targets were merged: one file, without a network or a plotting library."""
 
 from ctfa.report._collect import collect
-from ctfa.report._from_data import complete
-from ctfa.report._from_sums import Judging, complete_from_sums, fit_stand_ins
-from ctfa.report._given import Given
-from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material, Places
-from ctfa.report._render import render
-from ctfa.report._write import write
+from ctfa.report._complete import complete, complete_from_sums
+from ctfa.report._held_out import Judging
+from ctfa.report._material import Coefficients, Given, GroupSeries, HeldOut, Material, Places
+from ctfa.report._write import render, write
 
 __all__ = [
     "Coefficients",
@@ -19,7 +17,6 @@ __all__ = [
     "collect",
     "complete",
     "complete_from_sums",
-    "fit_stand_ins",
     "render",
     "write",
 ]

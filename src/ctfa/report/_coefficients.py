@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,12 +14,8 @@ from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.series import Series
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.group_models import reduced
-from ctfa.estimators.multi_input import MultiInputCTFARegressor
-from ctfa.estimators.pooled import PooledCTFARegressor
-from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.view import FittedGroups
-from ctfa.report._given import Given
-from ctfa.report._material import Coefficients
+from ctfa.report._material import Coefficients, Given
 
 #: Why a coefficient has no standard error.
 OF_LEAST_SQUARES = ": they are of least squares, and the regressor is {}"
@@ -58,39 +54,46 @@ def coefficients_of(fitted: FittedGroups, rows: Rows | None = None) -> Coefficie
     A mean of k features hands each of them a k-th of its coefficient. With the rows of fit, inputs
     that were not scaled are told in units of their spread and least squares has standard errors.
     """
-    if fitted.is_aggregator:
+    regressors = () if fitted.is_aggregator else fitted.model.regressors_
+    coef = [getattr(regressor, "coef_", None) for regressor in regressors]
+    if not coef or any(own is None for own in coef):
         return None
-    known = [coef for model in fitted.model.regressors_ if (coef := _coef(model)) is not None]
-    if len(known) < len(fitted.model.regressors_):
-        return None
-    n_groups, n_features = fitted.partition.n_groups, len(fitted.features)
+    value = per_feature(fitted, [np.asarray(own, dtype=np.float64).reshape(-1) for own in coef])
+    if rows is None:
+        return Coefficients(fitted.features, value, None, _units(fitted, with_data=False))
     reasons: list[str] = []
-    value = np.full((n_groups, n_features), np.nan)
-    error = np.full((n_groups, n_features), np.nan)
-    # Of features that all targets share in the spread of each, as targets are: they compare then.
-    scaled = isinstance(fitted.model, CTFARegressor) and fitted.aggregator.scale == "standard"
-    for group, coef in enumerate(known):
-        columns = fitted.columns(group)
-        aggregator = fitted.model.features_[group]
-        spread = np.ones(columns.size)
-        if rows is not None:
-            own = rows(group)
-            if scaled:
-                centred = own.inputs - np.average(own.inputs, axis=0, weights=own.weights)
-                spread = np.sqrt(np.average(centred**2, axis=0, weights=own.weights))
-            columns_of = reduced(aggregator, own.inputs)
-            errors, reason = _standard_errors(fitted.model.regressors_[group], columns_of, own)
-            reasons += [reason] * bool(reason)
-            error[group, columns] = aggregator.partition_.share_out(errors) * spread
-        value[group, columns] = aggregator.partition_.share_out(coef) * spread
-    has_errors = rows is not None and bool(np.isfinite(error).any())
+    errors = []
+    spread = np.ones(value.shape)
+    for group, regressor in enumerate(regressors):
+        own = rows(group)
+        # Of features that all targets share in the spread of each, as targets are: they compare.
+        if fitted.shares == "mean" and fitted.aggregator.scale == "standard":
+            centred = own.inputs - np.average(own.inputs, axis=0, weights=own.weights)
+            spread[group] = np.sqrt(np.average(centred**2, axis=0, weights=own.weights))
+        columns = reduced(fitted.model.features_[group], own.inputs)
+        found, reason = _standard_errors(regressor, columns, own)
+        errors.append(found)
+        reasons += [reason] * bool(reason)
+    error = per_feature(fitted, errors) * spread
     return Coefficients(
         fitted.features,
-        value,
-        error if has_errors else None,
-        _units(fitted, rows is not None),
-        _in_words(reasons, n_groups),
+        value * spread,
+        error if np.isfinite(error).any() else None,
+        _units(fitted, with_data=True),
+        _in_words(reasons, len(coef)),
     )
+
+
+def per_feature(fitted: FittedGroups, values: Sequence[FloatArray]) -> FloatArray:
+    """Numbers of the means of each group as those of raw features, ``(groups, features)``.
+
+    A mean of k features hands each a k-th; NaN where a group has no such feature.
+    """
+    found = np.full((len(values), len(fitted.features)), np.nan)
+    for group, own in enumerate(values):
+        means = fitted.model.features_[group].partition_
+        found[group, fitted.columns(group)] = means.share_out(own)
+    return found
 
 
 def _in_words(reasons: list[str], n_groups: int) -> str:
@@ -105,28 +108,24 @@ def _in_words(reasons: list[str], n_groups: int) -> str:
 
 def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
     """Rows that each group's model was fitted to, from the data of fit."""
-    model = fitted.model
-    if isinstance(model, PooledCTFARegressor):
+    if fitted.own_rows:
         return _rows_of_tasks(fitted, given)
-    if isinstance(model, MultiInputCTFARegressor):
-        read = model._read_again(given.X, given.Y, None, given.baseline)
-        return rows_of_read(fitted, *read)
-    if isinstance(model, CTFARegressor):
-        return rows_of_read(fitted, *model._read_again(given.X, given.Y, None, given.baseline))
-    return None
+    if fitted.read is None:
+        return None
+    return rows_of_read(fitted, *fitted.read(given.X, given.Y, None, given.baseline))
 
 
 def rows_of_read(fitted: FittedGroups, sample: check.Sample, targets: check.Targets) -> Rows:
     """The same of data that have been read; they may stand in for others."""
-    model = fitted.model
-    if isinstance(model, MultiInputCTFARegressor):
-        series = model._series(sample, targets)
-        own = series.in_units(model._units, overwrite=True)
-        return _rows_of_own(fitted, own, 1 + _spent(sample))
-    inputs = model._residual(sample.inputs, sample.baseline)
-    means = model.targets_._mean(targets.values, sample.baseline)
+    assert fitted.learned_from is not None
+    n_levels = 1
+    if sample.baseline is not None:  # which takes degrees of freedom of every series
+        n_levels += Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank
+    found = fitted.learned_from(sample, targets)
+    if fitted.own_inputs:
+        return _rows_of_own(fitted, found, n_levels)
+    inputs, means = found
     stands_for = None if sample.counts is None else sample.weights
-    n_levels = 1 + _spent(sample)
 
     def of(group: int) -> GroupRows:
         seen = np.flatnonzero(~np.isnan(means[:, group]))
@@ -153,22 +152,14 @@ def _rows_of_tasks(fitted: FittedGroups, given: Given) -> Rows:
     return stacked
 
 
-def _spent(sample: check.Sample) -> int:
-    """Degrees of freedom that a baseline takes of every series."""
-    if sample.baseline is None:
-        return 0
-    return Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank
-
-
 def _rows_of_own(fitted: FittedGroups, series: Series, n_levels: int) -> Rows:
     """The same where targets have inputs of their own: averaged, or stacked."""
-    slots, groups = fitted.model._models.slots, fitted.partition.groups
     stands_for = None if series.counts is None else series.weights
     if fitted.shares == "mean inputs":
         means = mean_series(series, fitted.partition).values
 
         def averaged(group: int) -> GroupRows:
-            inputs, target = means[group, :-1][slots[group]].T, means[group, -1]
+            inputs, target = means[group, fitted.columns(group)].T, means[group, -1]
             seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
             weights = None if stands_for is None else stands_for[seen]
             return GroupRows(inputs[seen], target[seen], seen, n_levels, weights)
@@ -177,24 +168,19 @@ def _rows_of_own(fitted: FittedGroups, series: Series, n_levels: int) -> Rows:
     own = OwnRows.of(series)
 
     def stacked(group: int) -> GroupRows:
-        members = groups[group]
-        inputs = own.inputs[members][:, slots[group]].transpose(0, 2, 1)
+        members = fitted.partition.groups[group]
+        inputs = own.inputs[members][:, fitted.columns(group)].transpose(0, 2, 1)
         complete = own.complete[members]
         sample = np.nonzero(complete)[1]
         inputs, target = inputs[complete], own.target[members][complete]
+        levels = members.size * n_levels
         if stands_for is None:
-            return GroupRows(inputs, target, sample, members.size * n_levels)
+            return GroupRows(inputs, target, sample, levels)
         root = own.weight[sample]
         weights = stands_for[sample]
-        levels = members.size * n_levels
         return GroupRows(inputs / root[:, None], target / root, sample, levels, weights)
 
     return stacked
-
-
-def _coef(regressor: Any) -> FloatArray | None:
-    coef = getattr(regressor, "coef_", None)
-    return None if coef is None else np.asarray(coef, dtype=np.float64).reshape(-1)
 
 
 def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> tuple[FloatArray, str]:
@@ -244,11 +230,11 @@ def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> tup
     return errors, "" if np.isfinite(errors).all() else DEPENDENT
 
 
-def _units(fitted: FittedGroups, with_data: bool) -> str:
+def _units(fitted: FittedGroups, *, with_data: bool) -> str:
     standard = fitted.aggregator.scale == "standard"
-    if fitted.shares == "slopes":
+    if fitted.own_rows:
         return "units of the target for one unit of the feature"
     target = "standard deviations of the target" if standard else "units of the target"
-    known = isinstance(fitted.model, MultiInputCTFARegressor) or with_data
+    known = fitted.own_inputs or with_data
     feature = "standard deviation" if standard and known else "unit"
     return f"{target} for one {feature} of the feature"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from importlib import metadata
 from typing import Any
@@ -14,9 +14,9 @@ from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of
-from ctfa.report._from_data import complete
+from ctfa.report._complete import complete
 from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material
-from ctfa.report._places import Drawing, drawing_of, read_places, tiles_of
+from ctfa.report._places import drawing_of, read_places, tiles_of
 from ctfa.report._words import BIBTEX, headline, methods, plural, verdict
 
 #: Names of members predicted to lose that are listed for a merge; the others are counted.
@@ -50,15 +50,6 @@ def collect(
     >>> page["headline"]
     '6 targets are predicted by 2 models.'
     """
-    known = read_material(model, places=places, title=title, **material)
-    fitted = FittedGroups.of(known.model)
-    if data is not None:
-        known = complete(known, data)
-    return _page(fitted, known)
-
-
-def read_material(model: Any, *, places: Any, title: str | None, **given: Any) -> Material:
-    """What the report is made of, from anything that has it, with what the user adds."""
     if isinstance(model, Material):
         known = model
     elif hasattr(model, "report_material"):
@@ -66,47 +57,45 @@ def read_material(model: Any, *, places: Any, title: str | None, **given: Any) -
     else:
         known = Material(model)
     allowed = {field.name for field in fields(Material)} - {"model"}
-    unknown = sorted(set(given) - allowed)
+    unknown = sorted(set(material) - allowed)
     if unknown:
         raise TypeError(
             f"{unknown[0]!r} is nothing a report knows: give any of {', '.join(sorted(allowed))}."
         )
-    n_targets = FittedGroups.of(known.model).partition.n_variables
+    fitted = FittedGroups.of(known.model)
     if places is not None:
-        given["places"] = read_places(places, n_targets)
+        material["places"] = read_places(places, fitted.partition.n_variables)
     if title is not None:
-        given["title"] = title
-    known = replace(known, **given)
-    _require_fitting(known, FittedGroups.of(known.model))
-    return known
+        material["title"] = title
+    known = replace(known, **material)
+    _require_fitting(known, fitted)
+    return _page(fitted, known if data is None else complete(known, data))
 
 
 def _require_fitting(material: Material, fitted: FittedGroups) -> None:
     """Refuse material of another model than this."""
-    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
-    sizes: list[tuple[str, int, int, str]] = []
+    targets, groups = {}, {}
     if material.names is not None:
-        sizes.append(("names", len(material.names), n_targets, "targets"))
+        targets["names"] = len(material.names)
     if material.places is not None:
-        sizes.append(("places", len(material.places.positions), n_targets, "targets"))
+        targets["places"] = len(material.places.positions)
     if material.held_out is not None:
-        sizes.extend(
-            (f"held_out.errors[{name!r}]", np.size(errors), n_targets, "targets")
-            for name, errors in material.held_out.errors.items()
-        )
+        for name, errors in material.held_out.errors.items():
+            targets[f"held_out.errors[{name!r}]"] = np.size(errors)
     if material.history is not None:
-        sizes.append(("history", material.history.n_variables, n_targets, "targets"))
+        targets["history"] = material.history.n_variables
     if material.series is not None:
-        sizes.append(("series.mean", np.shape(material.series.mean)[1], n_groups, "groups"))
+        groups["series.mean"] = np.shape(material.series.mean)[1]
     if material.coefficients is not None:
-        sizes.append(
-            ("coefficients.value", np.shape(material.coefficients.value)[0], n_groups, "groups")
-        )
-    for what, size, expected, of in sizes:
-        if size != expected:
-            raise ValueError(
-                f"{what} has {size} entries and the model has {expected} {of}: give one for each."
-            )
+        groups["coefficients.value"] = np.shape(material.coefficients.value)[0]
+    n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
+    for sizes, expected, of in ((targets, n_targets, "targets"), (groups, n_groups, "groups")):
+        for what, size in sizes.items():
+            if size != expected:
+                raise ValueError(
+                    f"{what} has {size} entries and the model has {expected} {of}: give one for "
+                    "each."
+                )
 
 
 def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
@@ -155,7 +144,7 @@ def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
         "details": kept,
         "features": _features(fitted, material, coefficients, kept),
         "series": _series(material.series, kept),
-        "drawing": _drawing(drawing),
+        "drawing": {**drawing._asdict(), "box": list(drawing.box)},
         "methods": methods(fitted, material, found, version),
         "bibtex": BIBTEX,
     }
@@ -193,30 +182,31 @@ def _rule(fitted: FittedGroups, history: MergeHistory) -> dict[str, Any]:
 
 def _evidence(fitted: FittedGroups) -> dict[str, Any] | None:
     """What each merge of the model saved and paid."""
-    evidence = fitted.evidence
-    if not evidence.merges:
+    merges = fitted.evidence.merges
+    if not merges:
         return None
-    gain = np.array([merge.total.value for merge in evidence.merges], dtype=np.float64)
-    f = np.array([merge.f_statistic for merge in evidence.merges])
-    f_star = np.array([merge.f_star for merge in evidence.merges])
-    f_star = np.where(np.isnan(f), np.nan, f_star)
+
+    def of_each(values: Iterable[Any]) -> FloatArray:
+        return np.array(list(values), dtype=np.float64)
+
+    gain = of_each(merge.total.value for merge in merges)
+    f = of_each(merge.f_statistic for merge in merges)
+    f_star = np.where(np.isnan(f), np.nan, of_each(merge.f_star for merge in merges))
     apart = f_star - f
     # As in MergeRow: the gain is so many times F_star - F.
     unit = np.divide(gain, apart, out=np.full(gain.shape, np.nan), where=apart != 0.0)
-    losers = [merge.losers for merge in evidence.merges]
-    named = [np.sort(own)[:LOSERS_NAMED] for own in losers]
-    ends = np.cumsum([0, *map(len, named)])
+    named = [np.sort(merge.losers)[:LOSERS_NAMED] for merge in merges]
     return {
         "gain": gain,
-        "gain_error": np.array([m.total.standard_error for m in evidence.merges], dtype=float),
+        "gain_error": of_each(merge.total.standard_error for merge in merges),
         "f": f,
         "f_star": f_star,
         "saved": (f_star - 1.0) * unit,
         "paid": (f - 1.0) * unit,
-        "worst": np.array([merge.worst for merge in evidence.merges], dtype=np.float64),
-        "n_losers": np.array(list(map(len, losers)), dtype=np.intp),
+        "worst": of_each(merge.worst for merge in merges),
+        "n_losers": np.array([len(merge.losers) for merge in merges], dtype=np.intp),
         "losers": np.concatenate([*named, np.empty(0, dtype=np.intp)]).astype(np.intp),
-        "losers_end": ends.astype(np.intp),
+        "losers_end": np.cumsum([0, *map(len, named)]).astype(np.intp),
         "together": fitted.together,
     }
 
@@ -295,24 +285,25 @@ def _features(
     fitted: FittedGroups, material: Material, coefficients: Coefficients | None, kept: IntArray
 ) -> dict[str, Any] | None:
     """Names, the mean that each feature is in, and coefficients, of the groups kept."""
-    names: Sequence[str] = fitted.features
-    if coefficients is not None and len(coefficients.names) == len(names):
-        names = coefficients.names
     if fitted.means is None:
         return None
-    value, error = None, None
-    if coefficients is not None and len(coefficients.names) == len(names):
-        value = np.asarray(coefficients.value, dtype=np.float64)[kept]
-        if coefficients.standard_error is not None:
-            error = np.asarray(coefficients.standard_error, dtype=np.float64)[kept]
+    names: Sequence[str] = fitted.features
+    value, error, units, no_error = None, None, "", ""
+    if coefficients is not None:
+        units, no_error = coefficients.units, coefficients.no_error
+        if len(coefficients.names) == len(names):
+            names = coefficients.names
+            value = np.asarray(coefficients.value, dtype=np.float64)[kept]
+            if coefficients.standard_error is not None:
+                error = np.asarray(coefficients.standard_error, dtype=np.float64)[kept]
     return {
         "names": list(map(str, names)),
         "units": [str(material.feature_units.get(str(name), "")) for name in names],
         "means": fitted.means[kept],
         "value": value,
         "standard_error": error,
-        "coefficient_units": "" if coefficients is None else coefficients.units,
-        "no_error": "" if coefficients is None else coefficients.no_error,
+        "coefficient_units": units,
+        "no_error": no_error,
     }
 
 
@@ -320,16 +311,7 @@ def _series(series: GroupSeries | None, kept: IntArray) -> dict[str, Any] | None
     if series is None:
         return None
 
-    def of(values: FloatArray) -> FloatArray:
-        return np.asarray(values, dtype=np.float64)[:, kept].T
-
-    return {
-        "samples": list(map(str, series.samples)),
-        "mean": of(series.mean),
-        "low": of(series.low),
-        "high": of(series.high),
-    }
-
-
-def _drawing(drawing: Drawing) -> dict[str, Any]:
-    return {**drawing._asdict(), "box": list(drawing.box)}
+    found: dict[str, Any] = {"samples": list(map(str, series.samples))}
+    for name in ("mean", "low", "high"):
+        found[name] = np.asarray(getattr(series, name), dtype=np.float64)[:, kept].T
+    return found

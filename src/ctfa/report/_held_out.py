@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -13,12 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ctfa import _validation as check
+from ctfa._collections import Wanted
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.anomalies import Anomalies
 from ctfa.estimators.held_out import Climatology, Split, held_out_errors
-from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.view import FittedGroups
-from ctfa.report._given import Given
-from ctfa.report._material import HeldOut
+from ctfa.report._material import Given, HeldOut
 
 #: Up to so many targets five blocks are held out, and a ridge regression of each target is a rival;
 #: above it the last block alone, and no rival that is fitted target by target.
@@ -31,43 +34,129 @@ PENALTIES = np.logspace(-2, 4, 13)
 MODEL, ALONE, RIDGE = "ctfa", "single-task", "single-task ridge"
 #: What predicts without features.
 ZERO = "climatology"
+#: How rows were held out.
+IN_BLOCKS = "{} blocks of consecutive rows, each held out once"
+LAST_BLOCK = "the last fifth of the rows"
+#: What the folds that are held out are for.
+HELD_OUT = "held out"
+
+
+class Judging(NamedTuple):
+    """Folds on which a result is judged, those its fits want inside them, and how that is said."""
+
+    folds: Wanted
+    inside: list[Wanted]
+    how: str
+
+    @classmethod
+    def of(cls, held_out: Any, wanted: list[Wanted], n_targets: int) -> Judging | None:
+        """Blocks of consecutive rows; None where others are asked for."""
+        is_auto = isinstance(held_out, str)
+        if is_auto and held_out != "auto":
+            raise ValueError(
+                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, or None."
+            )
+        is_number = isinstance(held_out, int) and not isinstance(held_out, bool)
+        if not (is_auto or is_number) or any(not isinstance(want.cv, int) for want in wanted):
+            return None
+        is_last = is_auto and n_targets > MANY
+        number = BLOCKS if is_auto else int(held_out)
+        folds = Wanted(HELD_OUT, number, is_last_alone=is_last)
+        how = LAST_BLOCK if is_last else IN_BLOCKS.format(number)
+        return cls(folds, [replace(want, within=folds) for want in wanted], how)
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        """All of them."""
+        return [self.folds, *self.inside]
+
+    def training(self, sample: check.Sample, fold: int) -> check.Sample:
+        """Rows that a fold learns from, with the folds inside them."""
+        assert sample.folds is not None
+        train, _ = sample.folds[HELD_OUT][fold]
+        inner = {
+            want.purpose: [
+                (np.searchsorted(train, learn), np.searchsorted(train, test))
+                for learn, test in sample.folds[want.inside(fold)]
+            ]
+            for want in self.inside
+        }
+        return replace(sample.take(train), folds=inner)
 
 
 def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
     """Mean squared error of each target by each method, in units of the target's variance.
 
-    Every model is fitted anew to the training rows of each fold, with everything it chooses. None
+    Every model is fitted again to the training rows of each fold, with everything it chooses. None
     where nothing is to be held out, or where, with a warning, folds leave a target too few rows.
     """
     if fitted.is_aggregator or given.held_out is None or given.held_out is False:
         return None
-    if isinstance(fitted.model, PooledCTFARegressor):
-        return _judged_rows(fitted.model, given)
-    model = fitted.model
-    sample, targets = model._read_again(given.X, given.Y, None, given.baseline)
+    if fitted.own_rows:
+        return _judged_rows(fitted, given)
+    assert fitted.read is not None
+    assert fitted.require_observed is not None
+    sample, targets = fitted.read(given.X, given.Y, None, given.baseline)
     splits, how = choose_splits(given.held_out, sample, targets.values)
     try:
-        model._require_observed(sample, targets, splits)
+        fitted.require_observed(sample, targets, splits)
     except ValueError as error:
         warnings.warn(f"Nothing was held out: {error}", UserWarning, stacklevel=2)
         return None
-    methods = _methods(model._anew(), model._single_task(), targets.values.shape[1])
+    methods = _methods(fitted, ridge=targets.values.shape[1] <= MANY)
+    weights, n_jobs = targets.weights, fitted.model.n_jobs
+    return _compared(methods, sample, targets, splits, how, target_weight=weights, n_jobs=n_jobs)
+
+
+def judged_by_sums(
+    fitted: FittedGroups, sample: check.Sample, targets: check.Targets, judging: Judging
+) -> HeldOut | None:
+    """The same from rows that stand in for others; a ridge regression has no such rows."""
+    assert sample.folds is not None
+    left = Anomalies.of(sample, targets.values[:, :0])
+    rank = len(fitted.features) if fitted.own_inputs else left.judged.design.rank
+    needed = rank + left.n_spent + 3
+    splits = sample.folds[HELD_OUT]
+    for fold, (train, _) in enumerate(splits):
+        n_samples = sample.take(train).n_samples
+        if n_samples < needed:
+            warnings.warn(
+                f"Nothing was held out: fold {fold} leaves {n_samples} rows to learn from and "
+                f"least squares needs {needed}.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return None
+
+    @lru_cache(maxsize=1)  # factored once for all methods
+    def training(fold: int) -> check.Sample:
+        return judging.training(sample, fold)
+
+    def fit(model: Any, fold: int) -> Any:
+        part = targets._replace(values=targets.values[splits[fold][0]])
+        return model.__ctfa_fit__(training(fold), part)
+
+    methods = _methods(fitted, ridge=False)
+    return _compared(methods, sample, targets, splits, judging.how, fit=fit)
+
+
+def _compared(
+    methods: Mapping[str, Any],
+    sample: check.Sample,
+    targets: check.Targets,
+    splits: list[Split],
+    how: str,
+    **options: Any,
+) -> HeldOut:
+    """Errors of every method, and of predicting without features."""
     *errors, zero = held_out_errors(
-        [*methods.values(), Climatology()],
-        sample,
-        targets.values,
-        splits,
-        target_weight=targets.weights,
-        n_jobs=model.n_jobs,
+        [*methods.values(), Climatology()], sample, targets.values, splits, **options
     )
+    reference = "the mean of the training rows"
+    if sample.baseline is not None:
+        reference += " and what their baseline says"
     named = dict(zip(methods, errors, strict=True))
-    return HeldOut(named, how, targets.weights, zero, reference_of(given.baseline))
-
-
-def reference_of(baseline: FloatArray | None) -> str:
-    """What training rows say without features, in words."""
-    whole = "the mean of the training rows"
-    return whole if baseline is None else f"{whole} and what their baseline says"
+    return HeldOut(named, how, targets.weights, zero, reference)
 
 
 def choose_splits(
@@ -90,27 +179,34 @@ def choose_splits(
         if n_targets > MANY:
             rows = np.arange(n_rows)
             start = n_rows - n_rows // BLOCKS
-            return [(rows[:start], rows[start:])], "the last fifth of the rows"
+            return [(rows[:start], rows[start:])], LAST_BLOCK
         held_out = BLOCKS
     try:
         splits = check.read_folds(held_out, sample, values)
     except ValueError as error:
         raise ValueError(str(error).replace("cv=", "held_out=", 1)) from error
     if isinstance(held_out, int):
-        return splits, f"{held_out} blocks of consecutive rows, each held out once"
+        return splits, IN_BLOCKS.format(held_out)
     return splits, f"{len(splits)} folds of {type(held_out).__name__}"
 
 
-def _methods(model: Any, alone: Any, n_targets: int) -> dict[str, Any]:
+def _methods(fitted: FittedGroups, *, ridge: bool) -> dict[str, Any]:
     """The model and its rivals, not fitted, by name."""
+    if fitted.own_rows:
+        single = {"targets": "passthrough", "features": "passthrough", "head": "mean"}
+        model, alone = clone(fitted.model), clone(fitted.model).set_params(**single)
+    else:
+        assert fitted.anew is not None
+        assert fitted.alone is not None
+        model, alone = fitted.anew(), fitted.alone()
     found = {MODEL: model, ALONE: alone}
-    if n_targets <= MANY:
-        ridge = make_pipeline(StandardScaler(), RidgeCV(PENALTIES))
-        found[RIDGE] = clone(alone).set_params(regressor=ridge)
+    if ridge:
+        chosen = make_pipeline(StandardScaler(), RidgeCV(PENALTIES))
+        found[RIDGE] = clone(alone).set_params(regressor=chosen)
     return found
 
 
-def _judged_rows(model: PooledCTFARegressor, given: Given) -> HeldOut:
+def _judged_rows(fitted: FittedGroups, given: Given) -> HeldOut:
     """The same for tasks with rows of their own: some rows of every task are held out."""
     X, y = np.asarray(given.X, dtype=np.float64), np.asarray(given.Y, dtype=np.float64)
     ids = np.asarray(given.tasks)
@@ -123,8 +219,7 @@ def _judged_rows(model: PooledCTFARegressor, given: Given) -> HeldOut:
         kind = StratifiedKFold if enough else KFold
         splitter = kind(n_folds, shuffle=True, random_state=0)
         how = f"{n_folds} folds of the rows of every task, dealt at random"
-    alone = clone(model).set_params(targets="passthrough", features="passthrough", head="mean")
-    methods = _methods(clone(model), alone, labels.size)
+    methods = _methods(fitted, ridge=labels.size <= MANY)
     squares = {name: np.full(y.size, np.nan) for name in (*methods, ZERO)}
     for train, test in splitter.split(X, position):
         seen = test[np.isin(position[test], position[train])]
@@ -134,8 +229,8 @@ def _judged_rows(model: PooledCTFARegressor, given: Given) -> HeldOut:
         for name, method in methods.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of short folds: what was said of fit is enough
-                fitted = clone(method).fit(X[train], y[train], tasks=ids[train])
-            squares[name][seen] = (y[seen] - fitted.predict(X[seen], tasks=ids[seen])) ** 2
+                own = clone(method).fit(X[train], y[train], tasks=ids[train])
+            squares[name][seen] = (y[seen] - own.predict(X[seen], tasks=ids[seen])) ** 2
     errors = {name: _by_task(found, y, position) for name, found in squares.items()}
     zero = errors.pop(ZERO)
     return HeldOut(errors, how, None, zero, "the mean of the training rows of each task")

@@ -1,10 +1,10 @@
-"""What a report is made of, beside the fitted model."""
+"""What a report is made of: the fitted model, what is known beside it, and the data of its fit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -150,3 +150,34 @@ class Material:
     series: GroupSeries | None = None
     coefficients: Coefficients | None = None
     notes: Sequence[str] = ()  # what was done to the data: masked cells, gaps, anomalies
+
+
+class Given(NamedTuple):
+    """Data of a fit beside which a model can say more of itself."""
+
+    X: Any
+    Y: Any
+    tasks: Any = None  # of tasks with rows of their own, whose row each is
+    baseline: FloatArray | None = None
+    target_weight: FloatArray | None = None
+    held_out: Any = "auto"  # rows to judge on, as in ``ctfa.labelled.fit``
+
+    @classmethod
+    def of(cls, data: Any, *, own_rows: bool) -> Given:
+        """Read ``(X, Y)``, or ``(X, y, tasks)`` for tasks with rows of their own."""
+        if isinstance(data, Given):
+            return data
+        parts = tuple(data) if isinstance(data, tuple | list) else ()
+        if len(parts) != (3 if own_rows else 2):
+            form = "(X, y, tasks)" if own_rows else "(X, Y)"
+            raise ValueError(
+                f"data is {type(data).__name__} of {len(parts)} parts: give {form}, the data of "
+                "fit."
+            )
+        return cls(*parts)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What the fit was told beside the data."""
+        known = {"baseline": self.baseline, "target_weight": self.target_weight}
+        return {name: value for name, value in known.items() if value is not None}

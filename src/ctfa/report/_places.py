@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import Delaunay, QhullError
 
-from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.report._material import Places
-from ctfa.report._thinning import Rings, thinned
 
 #: Coordinates are whole numbers up to this: finer than any screen, two bytes each.
 GRID = 65535
 #: Corners kept of all outlines together: about two megabytes.
 MOST_CORNERS = 250_000
+#: A ring with no more corners than this keeps them all.
+FEWEST = 4
 
 
 class Drawing(NamedTuple):
@@ -35,28 +38,39 @@ class Drawing(NamedTuple):
 
 def read_places(places: Any, n_targets: int) -> Places:
     """Places from what a user may give: Places, outlines, or positions."""
-    if isinstance(places, Places):
-        known = places
-    else:
-        known = _guessed(places)
+    known = places if isinstance(places, Places) else _guessed(places)
     positions = np.asarray(known.positions, dtype=np.float64)
     if positions.shape != (n_targets, 2):
         raise ValueError(
             f"places has positions of shape {positions.shape} for {n_targets} targets: give one "
             "outline, or one pair of coordinates, for each target in the order of the targets."
         )
-    lost = np.flatnonzero(~np.isfinite(positions).all(axis=1))
-    if lost.size:
-        raise ValueError(
-            f"place {lost[0]} holds NaN or infinity ({lost.size} such): leave those targets out, "
-            "or say where they lie."
-        )
+    require_known(np.isfinite(positions).all(axis=1))
     if known.outlines is not None and len(known.outlines) != n_targets:
         raise ValueError(
             f"places has {len(known.outlines)} outlines for {n_targets} targets: give the rings "
             "of each target, in the order of the targets."
         )
     return known
+
+
+def require_known(known: Any) -> None:
+    """Refuse places of which some are not known."""
+    lost = np.flatnonzero(~np.asarray(known, dtype=bool))
+    if lost.size:
+        raise ValueError(
+            f"place {lost[0]} holds NaN or infinity ({lost.size} such): leave those targets out, "
+            "or say where they lie."
+        )
+
+
+def require_outline(number: int, ring: FloatArray) -> None:
+    """Refuse what is no outline."""
+    if ring.ndim != 2 or ring.shape[1] != 2 or len(ring) < 3:
+        raise ValueError(
+            f"place {number} has shape {ring.shape}: an outline has three corners or more, each a "
+            "pair of numbers; a position is one pair."
+        )
 
 
 def drawing_of(places: Places) -> Drawing:
@@ -75,7 +89,7 @@ def drawing_of(places: Places) -> Drawing:
     n = len(positions)
     return Drawing(
         "dots", box, squeeze, places.geographic, _on_grid(positions, box), np.arange(n + 1),
-        np.arange(n), nothing, _touching(positions), n,
+        np.arange(n), nothing, touching_points(positions), n,
     )  # fmt: skip
 
 
@@ -109,11 +123,7 @@ def _guessed(places: Any) -> Places:
         positions = np.stack(each)
         return Places(positions, geographic=_looks_geographic(positions))
     for number, place in enumerate(each):
-        if place.ndim != 2 or place.shape[1] != 2 or len(place) < 3:
-            raise ValueError(
-                f"place {number} has shape {place.shape}: an outline has three corners or more, "
-                "each a pair of numbers; a position is one pair."
-            )
+        require_outline(number, place)
     positions = np.array([place.mean(axis=0) for place in each]).reshape(-1, 2)
     return Places(positions, [[place] for place in each], geographic=_looks_geographic(positions))
 
@@ -177,8 +187,8 @@ def _across(rings: Rings, n_targets: int) -> IntArray:
     return across
 
 
-def _touching(positions: FloatArray) -> IntArray:
-    """Pairs of dots that are next to each other."""
+def touching_points(positions: FloatArray) -> IntArray:
+    """Pairs of points that are next to each other, each pair once."""
     try:
         corners: AnyArray = Delaunay(positions).simplices
     except (QhullError, ValueError):  # fewer than three, or all in one line
@@ -186,3 +196,104 @@ def _touching(positions: FloatArray) -> IntArray:
         return np.column_stack((line[:-1], line[1:]))
     both = np.concatenate((corners[:, :2], corners[:, 1:], corners[:, ::2]))
     return np.unique(np.sort(both, axis=1), axis=0).astype(np.intp)
+
+
+@dataclass(frozen=True, eq=False)
+class Rings:
+    """Closed lines one after another, on a grid; the corner that closes a line is left out."""
+
+    corners: IntArray  # (n, 2)
+    starts: IntArray  # (rings + 1,)
+    owner: IntArray  # (rings,)
+
+    @classmethod
+    def of(cls, corners: IntArray, sizes: IntArray, owner: IntArray) -> Rings:
+        """Drop corners that the next repeats, as those that close a ring are."""
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        rings = cls(corners, starts, owner)
+        again = (corners == corners[rings.following]).all(axis=1)
+        # An area smaller than the grid is a point, and stays one.
+        alone = np.bincount(rings.ring, weights=~again, minlength=sizes.size) == 0
+        again[starts[:-1][alone & (sizes > 0)]] = False
+        return rings.keep(~again)
+
+    @cached_property
+    def ring(self) -> IntArray:
+        """Ring of each corner."""
+        return np.repeat(np.arange(self.owner.size), np.diff(self.starts))
+
+    @cached_property
+    def following(self) -> IntArray:
+        """Position of the corner after each."""
+        after = np.arange(1, len(self.corners) + 1)
+        full = np.diff(self.starts) > 0
+        after[self.starts[1:][full] - 1] = self.starts[:-1][full]
+        return after
+
+    @cached_property
+    def preceding(self) -> IntArray:
+        """Position of the corner before each."""
+        before = np.empty(len(self.corners), dtype=np.intp)
+        before[self.following] = np.arange(len(self.corners))
+        return before
+
+    def keep(self, kept: BoolArray) -> Rings:
+        """Some of the corners."""
+        sizes = np.bincount(self.ring[kept], minlength=self.owner.size)
+        starts = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
+        return Rings(self.corners[kept], starts, self.owner)
+
+
+def thinned(rings: Rings, at_most: int) -> Rings:
+    """Take corners off, the flattest first, until so many are left or no more can go.
+
+    A point goes only if every ring that has it runs through the same two points beside it, and then
+    from all of them at once: borders stay common, and where three areas meet nothing moves.
+    """
+    while len(rings.corners) > at_most:
+        goes = _flattest(rings, len(rings.corners) - at_most)
+        if not goes.any():
+            break
+        rings = rings.keep(~goes)
+    return rings
+
+
+def _flattest(rings: Rings, n_wanted: int) -> BoolArray:
+    """Corners to take off in one round: no two of them side by side."""
+    key = rings.corners[:, 0] << 32 | rings.corners[:, 1]
+    _, node = np.unique(key, return_inverse=True)
+    node = np.asarray(node).reshape(-1)
+    n_nodes = int(node.max()) + 1
+    before, after = node[rings.preceding], node[rings.following]
+    low, high = np.minimum(before, after), np.maximum(before, after)
+    removable = np.ones(n_nodes, dtype=bool)
+    for side in (low, high):
+        least, most = np.full(n_nodes, n_nodes), np.full(n_nodes, -1)
+        np.minimum.at(least, node, side)
+        np.maximum.at(most, node, side)
+        removable &= least == most
+    small = np.diff(rings.starts)[rings.ring] <= FEWEST
+    removable[node[small]] = False
+    area = _area(rings)
+    rank = np.full(n_nodes, np.iinfo(np.int64).max)
+    rank[node] = area
+    candidates = np.flatnonzero(removable)
+    # Of equal areas the first goes: a rank that is never the same for two.
+    order = candidates[np.argsort(rank[candidates], kind="stable")]
+    place = np.full(n_nodes, n_nodes)
+    place[order] = np.arange(order.size)
+    # Only the flattest part of what is too much, so that flatness is judged again soon.
+    flat = place[node] < max(n_wanted, 1)
+    lowest = (place[node] < place[before]) & (place[node] < place[after])
+    chosen = np.zeros(n_nodes, dtype=bool)
+    chosen[node[flat & lowest]] = True
+    # A point that is lowest in one ring is so in all: they have the same neighbours.
+    return np.asarray(chosen[node])
+
+
+def _area(rings: Rings) -> IntArray:
+    """Twice the area of the triangle of each corner and those beside it."""
+    here = rings.corners
+    one = rings.corners[rings.preceding] - here
+    two = rings.corners[rings.following] - here
+    return np.asarray(np.abs(one[:, 0] * two[:, 1] - one[:, 1] * two[:, 0]))

@@ -237,8 +237,7 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
 def _models(fitted: FittedGroups) -> str:
     if fitted.is_aggregator:
         return "No model was fitted to the groups."
-    model = fitted.model
-    name = type(model._template).__name__
+    name = type(fitted.template).__name__
     text = f"{SERVES[fitted.shares]} ({name})."
     assert fitted.means is not None
     kept = fitted.means.max(axis=1) + 1
@@ -249,7 +248,7 @@ def _models(fitted: FittedGroups) -> str:
             f"{n_features:,} features became {int(kept.min()):,} to {int(kept.max()):,} means "
             f"(median {np.median(kept):.4g})."
         )
-    if model.head == "shrink":
+    if fitted.model.head == "shrink":
         text += " Each prediction is drawn back from the group's towards a model of its own."
     return text
 

@@ -1,14 +1,49 @@
-"""A report written to a file, whole or not at all."""
+"""One page from its data: template, style, scripts and numbers inlined; written whole or not."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import html
+import json
+import math
 import os
+from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
+from string import Template
 from typing import Any
 
+import numpy as np
+
 from ctfa._whole_file import write_whole
+from ctfa.core.types import AnyArray
 from ctfa.report._collect import collect
-from ctfa.report._render import render
+
+#: In the order in which they build on each other.
+SCRIPTS = (
+    "decode.js",
+    "elements.js",
+    "colours.js",
+    "groups.js",
+    "shapes.js",
+    "map.js",
+    "pointer.js",
+    "slider.js",
+    "list.js",
+    "charts.js",
+    "merges.js",
+    "panel.js",
+    "tree.js",
+    "matrix.js",
+    "judged.js",
+    "table.js",
+    "download.js",
+    "main.js",
+)
+STYLES = ("page.css", "parts.css", "print.css")
+#: Characters that mean something to a parser of HTML or of scripts, though not inside JSON.
+UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 def write(
@@ -66,3 +101,90 @@ def write(
     target.parent.mkdir(parents=True, exist_ok=True)
     write_whole(page.encode("utf-8"), target)
     return target
+
+
+def render(data: Mapping[str, Any]) -> str:
+    """The page as one string of HTML.
+
+    Parameters
+    ----------
+    data : mapping
+        What ``collect`` returned.
+
+    Returns
+    -------
+    str
+        HTML that loads nothing: its policy allows this style and this script and no other.
+
+    Examples
+    --------
+    >>> from ctfa import CTFARegressor
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> from ctfa.report import collect, render
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> render(collect(CTFARegressor().fit(X, Y), title="Six targets")).count("<title>")
+    1
+    """
+    style = "\n".join(_template(name) for name in STYLES)
+    script = "\n".join(('"use strict";', "(() => {", *map(_template, SCRIPTS), "})();"))
+    said = ("title", "headline", "source", "version")
+    return Template(_template("page.html")).substitute(
+        {name: html.escape(_text(data[name]), quote=True) for name in said},
+        methods="\n".join(f"<p>{html.escape(_text(said))}</p>" for said in data["methods"]),
+        style=style,
+        script=script,
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        data=_as_json(data),
+    )
+
+
+def _template(name: str) -> str:
+    return (resources.files("ctfa.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _text(value: Any) -> str:
+    # Half of a pair of surrogates is no text that a file could hold.
+    return str(value).encode("utf-8", "replace").decode("utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
+
+
+def _as_json(data: Any) -> str:
+    """JSON in which arrays are base64, without a character that could end the script around it."""
+    text = json.dumps(_plain(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character, escaped in UNSAFE.items():
+        text = text.replace(character, escaped)
+    return _text(text)
+
+
+def _packed(values: AnyArray) -> AnyArray:
+    """The same numbers in the smallest type that a browser has: wholes exactly, others in four."""
+    if values.dtype.kind == "f":
+        return values.astype("<f4")
+    if values.dtype.kind == "b":
+        return values.astype("u1")
+    low, high = (int(values.min()), int(values.max())) if values.size else (0, 0)
+    kinds = ("u1", "<u2", "<u4") if low >= 0 else ("i1", "<i2", "<i4")
+    fitting = (k for k in kinds if np.iinfo(k).min <= low and high <= np.iinfo(k).max)
+    return values.astype(next(fitting))
+
+
+def _plain(data: Any) -> Any:
+    if isinstance(data, np.ndarray):
+        small = _packed(data)
+        text = base64.b64encode(np.ascontiguousarray(small).tobytes()).decode("ascii")
+        return {"dtype": small.dtype.str.lstrip("<|"), "shape": list(small.shape), "base64": text}
+    if isinstance(data, dict):
+        return {str(key): _plain(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_plain(value) for value in data]
+    if isinstance(data, np.generic):
+        return _plain(data.item())
+    if isinstance(data, float) and not math.isfinite(data):
+        # As JavaScript's Number reads them.
+        return "NaN" if math.isnan(data) else "Infinity" if data > 0 else "-Infinity"
+    return data

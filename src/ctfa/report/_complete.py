@@ -1,23 +1,22 @@
-"""What a fitted model can say of itself once it has the data of its fit."""
+"""What a fitted model can say of itself once it has the data of its fit, or rows in their place."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray
-from ctfa.estimators.multi_input import MultiInputCTFARegressor
-from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.view import FittedGroups
-from ctfa.report._coefficients import coefficients_of, rows_of
-from ctfa.report._given import Given
-from ctfa.report._held_out import judged
-from ctfa.report._material import GroupSeries, Material
+from ctfa.report._coefficients import coefficients_of, rows_of, rows_of_read
+from ctfa.report._held_out import Judging, judged, judged_by_sums
+from ctfa.report._material import Given, GroupSeries, Material
 
 #: Shares of the members between which the spread of a group is drawn.
 SPREAD = (0.1, 0.9)
@@ -28,18 +27,46 @@ MOST_SERIES = 2_000_000
 def complete(material: Material, data: Any) -> Material:
     """Work out what the data tell and nobody has told yet."""
     fitted = FittedGroups.of(material.model)
-    given = Given.of(data, fitted.model)
+    given = Given.of(data, own_rows=fitted.own_rows)
+    options = {"tasks": given.tasks} if fitted.own_rows else given.options
+
+    def fit(model: Any) -> Any:
+        return model.fit(given.X, given.Y, **options)
+
     coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))
     return replace(
         material,
-        history=material.history or full_history(fitted, given),
+        history=material.history or _full_history(fitted, clone, fit),
         series=material.series or _series(fitted, given),
         coefficients=coefficients,
         held_out=material.held_out or judged(fitted, given),
     )
 
 
-def full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
+def complete_from_sums(
+    material: Material, sample: check.Sample, targets: check.Targets, judging: Judging | None
+) -> Material:
+    """The same from rows that stand in for the data, where squared errors are all that is asked.
+
+    Series and the ridge regressions that a model is compared with are not, and are left out.
+    """
+    fitted = FittedGroups.of(material.model)
+    assert fitted.anew is not None
+    anew = fitted.anew
+    rows = rows_of_read(fitted, sample, targets)
+    held_out = None if judging is None else judged_by_sums(fitted, sample, targets, judging)
+    return replace(
+        material,
+        history=material.history
+        or _full_history(fitted, lambda _: anew(), lambda m: m.__ctfa_fit__(sample, targets)),
+        coefficients=material.coefficients or coefficients_of(fitted, rows),
+        held_out=material.held_out or held_out,
+    )
+
+
+def _full_history(
+    fitted: FittedGroups, unfitted: Callable[[Any], Any], fit: Callable[[Any], Any]
+) -> MergeHistory | None:
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     model, rule = fitted.model, fitted.aggregator
     is_passed = isinstance(getattr(model, "targets", None), str)
@@ -48,31 +75,27 @@ def full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
     every = clone(rule).set_params(max_loss=np.inf)
     # One group for each component of the graph: the models of so few cost nothing.
     simple = {"regressor": None, "targets": every, "features": "passthrough", "head": "mean"}
-    if isinstance(model, PooledCTFARegressor):
-        whole = clone(model).set_params(**simple).fit(given.X, given.Y, tasks=given.tasks)
-    elif isinstance(model, MultiInputCTFARegressor):
-        whole = clone(model).set_params(**simple, aggregate=model.aggregate_)
-        whole.fit(given.X, given.Y, **given.options)
-    else:
-        whole = CTFARegressor(**simple).fit(given.X, given.Y, **given.options)
-    history: MergeHistory = whole.history_
+    if fitted.own_inputs:
+        simple["aggregate"] = model.aggregate_
+    shared = not (fitted.own_inputs or fitted.own_rows)
+    whole = CTFARegressor(**simple) if shared else unfitted(model).set_params(**simple)
+    history: MergeHistory = fit(whole).history_
     return history
 
 
 def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
     """Mean and spread of each group in the units in which targets were merged."""
-    n_groups = fitted.partition.n_groups
-    if isinstance(fitted.model, PooledCTFARegressor) or len(given.Y) * n_groups > MOST_SERIES:
+    if fitted.own_rows or len(given.Y) * fitted.partition.n_groups > MOST_SERIES:
         return None
-    aggregator = fitted.aggregator
-    values = aggregator._read_again(given.Y).values
-    units = aggregator._to_units(values, given.baseline)
+    in_units = FittedGroups.of(fitted.aggregator).in_units
+    assert in_units is not None
+    units, means = in_units(given.Y, given.baseline)
     index = getattr(given.Y, "index", None)
     samples = [str(number) for number in range(len(units))]
     if index is not None and len(index) == len(units):
         samples = [str(label) for label in index]
-    low, high = _spread(fitted, units * aggregator.signs_)
-    return GroupSeries(samples, aggregator._mean(values, given.baseline), low, high)
+    low, high = _spread(fitted, units * fitted.aggregator.signs_)
+    return GroupSeries(samples, means, low, high)
 
 
 def _spread(fitted: FittedGroups, units: FloatArray) -> tuple[FloatArray, FloatArray]:
