@@ -21,7 +21,7 @@ from ctfa._collections._collection import (
 )
 from ctfa._collections._dask import compute, is_dask
 from ctfa._collections._devices import is_foreign, to_numpy
-from ctfa._collections._folds import TEST, TRAIN, Classes, Wanted, positive
+from ctfa._collections._folds import TEST, TRAIN, Classes, Wanted
 from ctfa._collections._summing import Sums, joined
 from ctfa._collections._tasks import (
     TaskCollection,

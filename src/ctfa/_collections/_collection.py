@@ -14,12 +14,12 @@ from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
-from ctfa._collections._folds import Classes, Wanted, positive
+from ctfa._collections._folds import Classes, Wanted
 from ctfa._collections._summing import Digits, Sums, magnitude, sum_up
 from ctfa._threads import one_thread
 from ctfa._validation import chunks
 from ctfa.core.stand_ins import Summary, stacked
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Bytes of rows that are gathered into memory for what sums cannot answer.
 ROWS_LIMIT = 2 << 30
@@ -246,6 +246,11 @@ class Collection:
             return np.asarray(self.weights)
         return check.read_weights(_dask.compute(self.weights), None)
 
+    def used(self) -> BoolArray | None:
+        """Which rows count; None where all do."""
+        weights = self.weights_in_memory()
+        return None if weights is None or (weights > 0.0).all() else weights > 0.0
+
     @property
     def n_rows(self) -> int:
         """Rows given; counted, if nobody has."""
@@ -263,8 +268,7 @@ class Collection:
         if n_rows is None or not wanted:
             return Classes.one(n_rows)
         chunks.require_some_rows(n_rows)
-        used = positive(self.weights_in_memory())
-        return Classes.of(wanted, n_rows, used, _labels(groups))
+        return Classes.of(wanted, n_rows, self.used(), _labels(groups))
 
     def refuse(self, sums: Sums) -> None:
         """Refuse numbers that cannot be squared."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._validation import chunks
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import BoolArray, IntArray
 
 Split = tuple[IntArray, IntArray]
 
@@ -249,10 +249,3 @@ def _blocks_of(want: Wanted, n_rows: int) -> dict[str, Blocks]:
         )
         for fold, (first, behind) in enumerate(outer.stretches)
     }
-
-
-def positive(weights: FloatArray | None) -> BoolArray | None:
-    """Which rows count; None where all do."""
-    if weights is None or (weights > 0.0).all():
-        return None
-    return np.asarray(weights > 0.0)

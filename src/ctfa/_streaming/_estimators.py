@@ -18,7 +18,6 @@ from ctfa._collections import (
     apart,
     is_collection,
     is_lazy,
-    positive,
     to_numpy,
 )
 from ctfa._streaming._sums import RunningSums, TaskSums, name_of
@@ -140,7 +139,7 @@ class Streaming:
         chunks.require_same_piece(targets, data.widths[0], known.targets, known.widths[0])
         chunks.require_same_target_weight(piece.target_weight, known.targets)
         chunks.require_same_folds(known.folds, {want.purpose: want.cv for want in wanted})
-        used = None if data.weights is None else positive(data.weights_in_memory())
+        used = data.used()
         dealt = known.deal(data, used)
         sums = data.sum_by(dealt.classes, digested=bool(known.folds))
         _require_complete(sums, data, targets)
