@@ -47,6 +47,8 @@ class MergeSpace(Protocol):
 
     def mean_correlation(self) -> FloatArray:
         """Average correlation of each variable with all of them, before any merge."""
+        everyone = np.arange(self.n_variables)
+        return np.array([self.correlation(k, everyone).mean() for k in range(self.n_variables)])
 
     def absorb(self, block: int, others: IntArray) -> None:
         """Merge several into one block at once: the same as one after the other."""

@@ -142,11 +142,6 @@ class GappyTargetSpace(MergeSpace):
         self._pattern[block] = self._numbered(self._has[block])
         self._changed[block] += 1
 
-    def mean_correlation(self) -> FloatArray:
-        """Average correlation of each target with all of them, pair by pair on common rows."""
-        everyone = np.arange(self.n_variables)
-        return np.array([self.correlation(k, everyone).mean() for k in range(self.n_variables)])
-
     @property
     def total_variance(self) -> float:
         """Mean variance of the targets as they stand, each over its own rows."""

@@ -185,11 +185,6 @@ class GappyPairedSpace(MergeSpace):
         self._complete[block] = self._rows_of(block)
         self._known[:, block] = np.nan
 
-    def mean_correlation(self) -> FloatArray:
-        """Average correlation of each target with all of them, pair by pair on common rows."""
-        everyone = np.arange(self.n_variables)
-        return np.array([self.correlation(k, everyone).mean() for k in range(self.n_variables)])
-
     @property
     def total_variance(self) -> float:
         """Mean variance of the targets as they stand, each over its own rows."""
