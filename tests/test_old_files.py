@@ -1,4 +1,4 @@
-"""Files of schema 1, written by ctfa 0.1 as it was, load and answer as they did."""
+"""Files of schema 1 load, and answer as they did when they were written."""
 
 import json
 from pathlib import Path
