@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterable
 from importlib.util import find_spec
@@ -107,10 +108,14 @@ def _summary(
     yield ""
     n_means = [aggregator.n_groups_ for aggregator in model.features_]
     yield f"Phase II: {n_features} features -> {' / '.join(map(str, n_means))} for each group"
-    for group, effects in enumerate(_effects(model, gauges)):
+    for group, (aggregator, regressor) in enumerate(
+        zip(model.features_, model.regressors_, strict=True)
+    ):
+        names = aggregator.get_feature_names_out(gauges.feature_names)
+        strongest = np.argsort(-np.abs(regressor.coef_))[:4]
+        terms = [f"{regressor.coef_[k]:+.2f} {names[k]}" for k in strongest]
         yield f"  group {group}, strongest effects in standard deviations of the flow:"
-        for name, coefficient in sorted(effects, key=lambda effect: -abs(effect[1]))[:4]:
-            yield f"    {coefficient:+.2f} {name}"
+        yield from (f"    {term}" for term in terms)
     yield ""
     single, ridge, grouped = (part.mean() for part in errors)
     helped = int(np.count_nonzero(errors.grouped < errors.single))
@@ -129,55 +134,55 @@ def _summary(
 def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Comparison) -> None:
     """Write all files, or none: into a folder beside the output, then swap."""
     output.parent.mkdir(parents=True, exist_ok=True)
-    names, history = gauges.target_names, model.history_
-    summary = {
-        "n_targets": len(names),
-        "n_groups": model.n_groups_,
-        "n_features": len(gauges.feature_names),
-        "n_feature_means": [aggregator.n_groups_ for aggregator in model.features_],
-        "mse_single_task": float(errors.single.mean()),
-        "mse_ridge": float(errors.ridge.mean()),
-        "mse_grouped": float(errors.grouped.mean()),
-    }
-    effects = [
-        (group, name, coefficient)
-        for group, own in enumerate(_effects(model, gauges))
-        for name, coefficient in own
-    ]
-    merges = zip(history.block, history.other, history.loss, history.size, strict=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".ctfa-", dir=output.parent, ignore_cleanup_errors=True
-    ) as folder:
-        draft = Path(folder)
+    draft = Path(tempfile.mkdtemp(prefix=".ctfa-", dir=output.parent))
+    try:
+        names = gauges.target_names
+        summary = {
+            "n_targets": len(names),
+            "n_groups": model.n_groups_,
+            "n_features": len(gauges.feature_names),
+            "n_feature_means": [aggregator.n_groups_ for aggregator in model.features_],
+            "mse_single_task": float(errors.single.mean()),
+            "mse_ridge": float(errors.ridge.mean()),
+            "mse_grouped": float(errors.grouped.mean()),
+        }
         (draft / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
         _table(
             draft / "targets.csv",
             ("target", "group", "mse_single_task", "mse_ridge", "mse_grouped"),
             zip(names, model.labels_, *errors, strict=True),
         )
-        _table(draft / "features.csv", ("group", "feature_mean", "coefficient"), effects)
+        _table(
+            draft / "features.csv",
+            ("group", "feature_mean", "coefficient"),
+            (
+                (group, name, coefficient)
+                for group, (aggregator, regressor) in enumerate(
+                    zip(model.features_, model.regressors_, strict=True)
+                )
+                for name, coefficient in zip(
+                    aggregator.get_feature_names_out(gauges.feature_names),
+                    regressor.coef_,
+                    strict=True,
+                )
+            ),
+        )
+        history = model.history_
         _table(
             draft / "merges.csv",
             ("block", "other", "loss", "size"),
-            ((names[block], names[other], loss, size) for block, other, loss, size in merges),
+            (
+                (names[block], names[other], loss, size)
+                for block, other, loss, size in zip(
+                    history.block, history.other, history.loss, history.size, strict=True
+                )
+            ),
         )
         output.mkdir(exist_ok=True)
         for file in draft.iterdir():
             file.replace(output / file.name)
-
-
-def _effects(model: CTFARegressor, gauges: Bunch) -> list[list[tuple[str, float]]]:
-    """The feature means of each group, with their coefficients."""
-    return [
-        list(
-            zip(
-                aggregator.get_feature_names_out(gauges.feature_names),
-                regressor.coef_,
-                strict=True,
-            )
-        )
-        for aggregator, regressor in zip(model.features_, model.regressors_, strict=True)
-    ]
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def _table(path: Path, header: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> None:
