@@ -36,7 +36,7 @@ def complete(material: Material, data: Any) -> Material:
     coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))
     return replace(
         material,
-        history=material.history or _full_history(fitted, clone, fit),
+        history=material.history or _full_history(fitted, clone(fitted.model), fit),
         series=material.series or _series(fitted, given),
         coefficients=coefficients,
         held_out=material.held_out or judged(fitted, given),
@@ -52,20 +52,22 @@ def complete_from_sums(
     """
     fitted = FittedGroups.of(material.model)
     assert fitted.anew is not None
-    anew = fitted.anew
+
+    def fit(model: Any) -> Any:
+        return model.__ctfa_fit__(sample, targets)
+
     rows = rows_of_read(fitted, sample, targets)
     held_out = None if judging is None else judged_by_sums(fitted, sample, targets, judging)
     return replace(
         material,
-        history=material.history
-        or _full_history(fitted, lambda _: anew(), lambda m: m.__ctfa_fit__(sample, targets)),
+        history=material.history or _full_history(fitted, fitted.anew(), fit),
         coefficients=material.coefficients or coefficients_of(fitted, rows),
         held_out=material.held_out or held_out,
     )
 
 
 def _full_history(
-    fitted: FittedGroups, unfitted: Callable[[Any], Any], fit: Callable[[Any], Any]
+    fitted: FittedGroups, unfitted: Any, fit: Callable[[Any], Any]
 ) -> MergeHistory | None:
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     model, rule = fitted.model, fitted.aggregator
@@ -78,7 +80,7 @@ def _full_history(
     if fitted.own_inputs:
         simple["aggregate"] = model.aggregate_
     shared = not (fitted.own_inputs or fitted.own_rows)
-    whole = CTFARegressor(**simple) if shared else unfitted(model).set_params(**simple)
+    whole = CTFARegressor(**simple) if shared else unfitted.set_params(**simple)
     history: MergeHistory = fit(whole).history_
     return history
 

@@ -171,7 +171,7 @@ def choose_splits(
                 "or None."
             )
         least = BLOCKS if n_targets > MANY else 2 * BLOCKS
-        if n_rows < least and sample.folds is None:  # else these rows stand in for others
+        if n_rows < least:
             raise ValueError(
                 f"there are {n_rows} rows, too few to hold some of them out and judge the fit by "
                 f"them: {least} or more are needed, or none held out (held_out=None)."
