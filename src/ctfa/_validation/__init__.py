@@ -79,7 +79,6 @@ from ctfa._validation.folds import (
 )
 from ctfa._validation.options import (
     choose,
-    is_risk,
     read_correlation,
     read_criterion,
     read_feature_limit,
@@ -98,10 +97,10 @@ from ctfa._validation.options import (
     require,
     require_complete,
     require_curve,
+    require_fact,
     require_flag,
     require_no_limit,
     require_regressor,
-    require_risk,
     require_weighable,
     takes_gaps,
 )
@@ -201,7 +200,6 @@ __all__ = [
     "fills_in",
     "hand_back",
     "is_column",
-    "is_risk",
     "is_varying",
     "keep_apart",
     "library_of",
@@ -270,6 +268,7 @@ __all__ = [
     "require_digits_of_direction",
     "require_enough_fits",
     "require_error_score",
+    "require_fact",
     "require_finite_own",
     "require_finite_prediction",
     "require_flag",
@@ -297,7 +296,6 @@ __all__ = [
     "require_pieces",
     "require_plain_numbers",
     "require_regressor",
-    "require_risk",
     "require_room_for_rows",
     "require_room_for_sums",
     "require_rows",

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from ctfa._validation.options import either
 from ctfa._validation.sufficiency import may_be_doubtful, warn_if_doubtful
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion
 from ctfa.core.design import Design
 from ctfa.core.series import NO_COLUMN, Series
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -78,7 +80,7 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
     return columns
 
 
-def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> None:
+def refuse_for_own_inputs(aggregator: Any, aggregate: str, criterion: Criterion) -> None:
     """Refuse options of a TargetAggregator that targets with inputs of their own do not have."""
     if aggregator.flip:
         raise ValueError("flip=True is for targets that share their inputs: use flip=False.")
@@ -87,8 +89,7 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> 
             f"guard={aggregator.guard!r} is for targets that share their inputs: use guard=None; "
             "merges_ names the members that are predicted to lose."
         )
-    named = aggregator.criterion if isinstance(aggregator.criterion, str) else None
-    if aggregate != "mean" and named in ("mse", "corollary"):
+    if aggregate != "mean" and criterion.for_means:
         raise ValueError(
             f"criterion={aggregator.criterion!r} is a rule for means: use aggregate='mean', or "
             "criterion='risk'."
@@ -98,9 +99,10 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> 
             "scale='none' is the paper's predictor, which averages: use aggregate='mean', or "
             "scale='center' (one intercept for each target)."
         )
-    if aggregator.solver == "ridge" and not is_risk:
+    if aggregator.solver == "ridge" and criterion.ridge_loss is None:
         raise ValueError(
-            f"solver='ridge' goes with criterion='risk' and not with {aggregator.criterion!r}."
+            f"solver='ridge' goes with criterion={either(TARGET_CRITERIA, 'ridge_loss')} and not "
+            f"with {aggregator.criterion!r}."
         )
 
 

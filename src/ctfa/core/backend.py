@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, Protocol, TypeAlias
 
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.rows import Row
 from ctfa.core.spaces.base import MergeSpace
@@ -37,7 +37,7 @@ class Grow(Protocol):
     def __call__(
         self,
         space: MergeSpace,
-        criterion: Criterion,
+        criterion: Loss,
         *,
         limit: float,
         order: IntArray,
@@ -90,7 +90,7 @@ class Ask(Protocol):
     """Takes over the questions of a scan that is left to numpy otherwise."""
 
     def __call__(
-        self, space: MergeSpace, criterion: Criterion, *, where_it_pays: bool
+        self, space: MergeSpace, criterion: Loss, *, where_it_pays: bool
     ) -> Questions | None:
         """Return who answers for the space from now on, or None to decline."""
 
@@ -101,7 +101,7 @@ class OnGraph(Protocol):
     def __call__(
         self,
         space: MergeSpace,
-        criterion: Criterion,
+        criterion: Loss,
         ledger: Ledger,
         edges: Edges,
         *,
@@ -150,7 +150,7 @@ def named() -> str:
 
 
 def grow(
-    space: MergeSpace, criterion: Criterion, *, limit: float, order: IntArray, restart: bool
+    space: MergeSpace, criterion: Loss, *, limit: float, order: IntArray, restart: bool
 ) -> MergeHistory | None:
     """Run the scan by a kernel; None where there is none for it."""
     for backend, where_it_pays in _offered():
@@ -167,7 +167,7 @@ def grow(
     return None
 
 
-def questions(space: MergeSpace, criterion: Criterion) -> Questions | None:
+def questions(space: MergeSpace, criterion: Loss) -> Questions | None:
     """Have the questions of a space answered by a kernel; None where there is none for them."""
     for backend, where_it_pays in _offered():
         compiled = backend.ask(space, criterion, where_it_pays=where_it_pays)
@@ -178,7 +178,7 @@ def questions(space: MergeSpace, criterion: Criterion) -> Questions | None:
 
 def on_graph(
     space: MergeSpace,
-    criterion: Criterion,
+    criterion: Loss,
     ledger: Ledger,
     edges: Edges,
     *,

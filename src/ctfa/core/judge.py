@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, ParamSpec, cast
+from collections.abc import Iterator
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ctfa.core import backend, progress
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss, criterion_of
 from ctfa.core.graph import Neighbours
-from ctfa.core.history import Ledger, MergeHistory
+from ctfa.core.history import Ledger
 from ctfa.core.spaces.base import GuardedSpace, MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -21,8 +19,6 @@ LARGEST = float(np.finfo(np.float64).max)
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
 FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
 
-P = ParamSpec("P")
-
 
 class Stopped(Exception):
     """The way out of a scan that was asked to stop, with what it had found; not an error."""
@@ -30,28 +26,6 @@ class Stopped(Exception):
     def __init__(self, ledger: Ledger) -> None:
         super().__init__("The search was asked to stop.")
         self.ledger = ledger
-
-
-def stoppable(scan: Callable[P, MergeHistory]) -> Callable[P, MergeHistory]:
-    """Make a search of a scan: asked to stop, it returns what it has found, and warns."""
-
-    @functools.wraps(scan)
-    def run(*args: P.args, **kwargs: P.kwargs) -> MergeHistory:
-        with progress.searching("scan") as (_, is_own):
-            try:
-                history = scan(*args, **kwargs)
-            except Stopped as stop:
-                history = stop.ledger.close(complete=False)
-        if is_own and not history.complete:
-            warnings.warn(
-                f"The search was stopped after {len(history)} merges: the groups are the "
-                f"{history.n_variables - len(history)} found by then, not those of max_loss.",
-                progress.SearchStopped,
-                stacklevel=2,
-            )
-        return history
-
-    return run
 
 
 class Hit(NamedTuple):
@@ -65,13 +39,13 @@ class Judge:
     """A criterion applied to a space, with the limits that make a merge acceptable."""
 
     def __init__(
-        self, space: MergeSpace, criterion: Criterion, limit: float, min_correlation: float
+        self, space: MergeSpace, criterion: Loss, limit: float, min_correlation: float
     ) -> None:
-        self.space, self.criterion, self.limit = space, criterion, limit
+        self.space, self.criterion, self.limit = space, criterion_of(criterion), limit
         self.min_correlation = min_correlation
         self.ledger = Ledger(space.n_variables)
         self.width = FIRST_CHUNK
-        self._compiled = backend.questions(space, criterion)
+        self._compiled = backend.questions(space, self.criterion)
 
     def expect_merges(self, *, likely: bool) -> None:
         """Ask few candidates at first where the last block merged, twice as many where not."""

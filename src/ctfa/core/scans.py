@@ -3,19 +3,22 @@
 All scans take the same arguments and return the history of what they did. ``max_loss`` is the
 largest loss accepted, ``tolerance`` is added to it so that rounding does not decide exact ties,
 ``neighbours`` says who may merge at all, and pairs whose means correlate less than
-``min_correlation`` are never asked.
+``min_correlation`` are never asked. A new one is one ``Scan`` in ``SCANS``.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, cast
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias, cast
 
 import numpy as np
 
-from ctfa.core import backend
+from ctfa.core import backend, progress
 from ctfa.core.agenda import PairList, RankedPairs
 from ctfa.core.all_pairs import merge_ranked, refuse_the_rest
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss
 from ctfa.core.directions import DirectedSpace, Directions
 from ctfa.core.edges import (
     AskedAhead,
@@ -27,20 +30,32 @@ from ctfa.core.edges import (
 )
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
-from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, stoppable
+from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, Stopped
 from ctfa.core.rows import RankedRows
 from ctfa.core.runs import grow_by_runs
 from ctfa.core.spaces.base import ForeseeingSpace, MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
+#: Goes through the candidates of a judge, given an order and perhaps who may merge with whom.
+Search: TypeAlias = Callable[[Judge, IntArray, Neighbours | None], MergeHistory]
 
-class Scan(Protocol):
-    """A way through the candidates."""
+
+@dataclass(frozen=True)
+class Scan:
+    """A way through the candidates, and what is known of it."""
+
+    name: str
+    search: Search
+    words: str = ""  # who is asked next, in the methods of a report
+    nested: bool = False  # whether a larger limit only adds merges
+    asks_once: bool = False  # whether refusals are of the time of asking, one target at a time
+    has_auto: bool = False  # whether folds may choose its limit: its groups are of no order
+    by_correlation: bool = False  # whether it looks at correlations
 
     def __call__(
         self,
         space: MergeSpace,
-        criterion: Criterion,
+        criterion: Loss,
         *,
         max_loss: float,
         order: IntArray,
@@ -48,93 +63,77 @@ class Scan(Protocol):
         min_correlation: float = -1.0,
         tolerance: float = 0.0,
     ) -> MergeHistory:
-        """Merge until nothing more is accepted."""
+        """Merge until nothing more is accepted; asked to stop, return what was found, and warn."""
+        with progress.searching("scan") as (_, is_own):
+            judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
+            try:
+                history = self.search(judge, order, neighbours)
+            except Stopped as stop:
+                history = stop.ledger.close(complete=False)
+        if is_own and not history.complete:
+            warnings.warn(
+                f"The search was stopped after {len(history)} merges: the groups are the "
+                f"{history.n_variables - len(history)} found by then, not those of max_loss.",
+                progress.SearchStopped,
+                stacklevel=2,
+            )
+        return history
 
 
-@stoppable
-def grow(
-    space: MergeSpace,
-    criterion: Criterion,
-    *,
-    max_loss: float,
-    order: IntArray,
-    neighbours: Neighbours | None = None,
-    min_correlation: float = -1.0,
-    tolerance: float = 0.0,
-) -> MergeHistory:
+def _grow(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
     """Algorithm 2: one pass over the free variables for each group that is opened.
 
     With neighbours a group goes over them until none is accepted: one pass would miss those that
     become neighbours only later and leave a connected group in pieces.
     """
-    judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
     return _grow_groups(judge, order, neighbours, restart=neighbours is not None)
 
 
-@stoppable
-def restart(
-    space: MergeSpace,
-    criterion: Criterion,
-    *,
-    max_loss: float,
-    order: IntArray,
-    neighbours: Neighbours | None = None,
-    min_correlation: float = -1.0,
-    tolerance: float = 0.0,
-) -> MergeHistory:
+def _restart(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
     """The authors' loop: after each merge the group asks from the first free variable again."""
-    judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
     return _grow_groups(judge, order, neighbours, restart=True)
 
 
-@stoppable
-def best_first(
-    space: MergeSpace,
-    criterion: Criterion,
-    *,
-    max_loss: float,
-    order: IntArray,
-    neighbours: Neighbours | None = None,
-    min_correlation: float = -1.0,
-    tolerance: float = 0.0,
-) -> MergeHistory:
+def _best_first(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
     """Merge the two blocks of smallest loss, again and again; the order given plays no part."""
-    judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
-    if not space.merge_is_local:
+    if not judge.space.merge_is_local:
         return _best_first_afresh(judge, neighbours)
     if neighbours is None and judge.ranked is not None:
         return merge_ranked(judge, judge.ranked, by_loss=True)
     return _merge_nearest(judge, neighbours)
 
 
-@stoppable
-def correlation(
-    space: MergeSpace,
-    criterion: Criterion,
-    *,
-    max_loss: float,
-    order: IntArray,
-    neighbours: Neighbours | None = None,
-    min_correlation: float = -1.0,
-    tolerance: float = 0.0,
-) -> MergeHistory:
+def _correlation(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
     """Ask the most correlated two blocks first; a refusal stands until one of them changes."""
-    judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
-    if not space.merge_is_local:
+    if not judge.space.merge_is_local:
         return _ask_ranked(judge, neighbours)
     if neighbours is None and judge.ranked is not None:
         return merge_ranked(judge, judge.ranked, by_loss=False)
-    if neighbours is not None or hasattr(space, "directions"):
+    if neighbours is not None or hasattr(judge.space, "directions"):
         return _ask_strongest(judge, neighbours)
     return _merge_strongest(judge)
 
 
-SCANS: dict[str, Scan] = {
-    "best-first": best_first,
-    "correlation": correlation,
-    "grow": grow,
-    "restart": restart,
-}
+best_first = Scan(
+    "best-first", _best_first, "the pair of smallest loss first", nested=True, has_auto=True
+)
+correlation = Scan(
+    "correlation",
+    _correlation,
+    "the most correlated pair first",
+    has_auto=True,
+    by_correlation=True,
+)
+grow = Scan(
+    "grow", _grow, "groups grown one after another, as Algorithm 2 is printed", asks_once=True
+)
+restart = Scan(
+    "restart",
+    _restart,
+    "groups grown one after another, starting again after each merge",
+    asks_once=True,
+)
+SCANS: dict[str, Scan] = {scan.name: scan for scan in (best_first, correlation, grow, restart)}
 
 
 def _grow_groups(

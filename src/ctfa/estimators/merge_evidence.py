@@ -9,15 +9,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.criteria import TARGET_CRITERIA
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
 from ctfa.core.members import MergeGain
 from ctfa.core.partition import Partition
+from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray, IntArray
-
-#: Scans that ask one target at a time and never again: what they refuse is of that moment.
-ASK_ONCE = ("grow", "restart")
 
 
 class Terms(NamedTuple):
@@ -32,15 +30,14 @@ class Terms(NamedTuple):
     chosen: bool = False  # whether the limit was chosen on held-out rows
 
     @property
-    def rule(self) -> str | None:
-        """Name of the criterion; None for a user's own."""
-        known = TARGET_CRITERIA.items()
-        return next((n for n, rule in known if self.criterion is rule or self.criterion == n), None)
+    def facts(self) -> Criterion:
+        """What is known of the criterion."""
+        return criterion_of(self.criterion, TARGET_CRITERIA)
 
     @property
     def asks_once(self) -> bool:
         """Whether refusals are of the time of asking and not of the final groups."""
-        return self.scan in ASK_ONCE
+        return SCANS[self.scan].asks_once
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from functools import cache, partial
 from typing import Any
 
 from ctfa.core.backend import BACKENDS, Backend, Edges, Questions, named
-from ctfa.core.criteria import Criterion, target_risk
+from ctfa.core.criteria import Loss
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces import (
     FeatureSpace,
@@ -67,7 +67,7 @@ def kernel_of(module: str) -> Any:
 
 def grow(
     space: MergeSpace,
-    criterion: Criterion,
+    criterion: Loss,
     *,
     limit: float,
     order: IntArray,
@@ -93,7 +93,7 @@ def grow(
     return history
 
 
-def ask(space: MergeSpace, criterion: Criterion, *, where_it_pays: bool) -> Questions | None:
+def ask(space: MergeSpace, criterion: Loss, *, where_it_pays: bool) -> Questions | None:
     """Take over the questions of a scan; None for a space without a kernel."""
     if type(space) is not PairedSpace:
         return None
@@ -108,7 +108,7 @@ def ask(space: MergeSpace, criterion: Criterion, *, where_it_pays: bool) -> Ques
 
 def on_graph(
     space: MergeSpace,
-    criterion: Criterion,
+    criterion: Loss,
     ledger: Ledger,
     edges: Edges,
     *,
@@ -148,9 +148,9 @@ def _loaded(module: str, *, where_it_pays: bool) -> Any:
     raise kernel
 
 
-def ask_device(space: MergeSpace, criterion: Criterion, *, where_it_pays: bool) -> Questions | None:
+def ask_device(space: MergeSpace, criterion: Loss, *, where_it_pays: bool) -> Questions | None:
     """Take over the questions of a scan, on the device that the backend's name says."""
-    if type(space) is not PairedSpace or criterion is not target_risk:
+    if type(space) is not PairedSpace or getattr(criterion, "kernel", None) != "target_risk":
         return None
     host = ask(space, criterion, where_it_pays=True) if has_numba() else None
     return ArrayQuestions(space, host or PlainQuestions(space, criterion), device_of(named()))

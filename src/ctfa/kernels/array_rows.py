@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.backend import Questions, Refusals
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss
 from ctfa.core.rows import Row, first_of
 from ctfa.core.spaces import PairedSpace
 from ctfa.core.types import AnyArray, FloatArray, IntArray
@@ -35,7 +35,7 @@ LARGEST = float(np.finfo(np.float64).max)
 class PlainQuestions:
     """Losses and merges of a space by itself."""
 
-    def __init__(self, space: PairedSpace, criterion: Criterion) -> None:
+    def __init__(self, space: PairedSpace, criterion: Loss) -> None:
         self._space, self._criterion = space, criterion
         self.merge = space.merge
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa.core.criteria import Criterion, feature_mse, feature_risk, r2
+from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
 from ctfa.core.restrictions import Start
@@ -22,13 +22,13 @@ from ctfa.kernels.compiling import compiled, reordered
 from ctfa.kernels.results import Result, as_history, place_of
 
 #: The compiled code knows a criterion by its place, in sample; R2 on folds comes last.
-CRITERIA = (r2, feature_risk, feature_mse)
+CRITERIA = ("r2", "feature_risk", "feature_mse")
 R2, RISK, MSE, R2_ON_FOLDS = range(4)
 
 
 def grow(
     space: FeatureSpace | FoldedFeatureSpace,
-    criterion: Criterion,
+    criterion: Loss,
     *,
     limit: float,
     order: IntArray,

@@ -15,7 +15,7 @@ import numpy as np
 
 from ctfa.core import progress
 from ctfa.core.backend import Edges
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss
 from ctfa.core.edges import FINEST
 from ctfa.core.history import Ledger
 from ctfa.core.judge import LARGEST, Stopped
@@ -158,7 +158,7 @@ class GraphScan:
 
 def on_graph(
     space: PairedSpace,
-    criterion: Criterion,
+    criterion: Loss,
     ledger: Ledger,
     edges: Edges,
     *,

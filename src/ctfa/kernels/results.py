@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import FloatArray, IntArray
 
@@ -15,10 +15,10 @@ from ctfa.core.types import FloatArray, IntArray
 Result: TypeAlias = tuple[IntArray, FloatArray, IntArray, FloatArray, int, float]
 
 
-def place_of(criterion: Criterion, known: tuple[Criterion, ...]) -> int | None:
-    """Place of a criterion among the known ones, none for a user's own."""
-    # By identity: a user's own may be any object, also one that cannot be hashed.
-    return next((place for place, one in enumerate(known) if one is criterion), None)
+def place_of(criterion: Loss, known: tuple[str, ...]) -> int | None:
+    """Place of a criterion among those with a compiled form, none for a user's own."""
+    name = getattr(criterion, "kernel", None)
+    return known.index(name) if name in known else None
 
 
 def as_history(result: Result) -> MergeHistory:

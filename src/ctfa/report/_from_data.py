@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import clone
 
 from ctfa.core.history import MergeHistory
+from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.pooled import PooledCTFARegressor
@@ -43,7 +44,7 @@ def full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     model, rule = fitted.model, fitted.aggregator
     is_passed = isinstance(getattr(model, "targets", None), str)
-    if rule.scan != "best-first" or is_passed or fitted.partition.n_variables < 2:
+    if not SCANS[rule.scan].nested or is_passed or fitted.partition.n_variables < 2:
         return None
     every = clone(rule).set_params(max_loss=np.inf)
     # One group for each component of the graph: the models of so few cost nothing.

@@ -17,6 +17,7 @@ from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted
 from ctfa.core.baseline import Baseline
 from ctfa.core.history import MergeHistory
+from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.anomalies import Anomalies
 from ctfa.estimators.held_out import Climatology
@@ -104,7 +105,7 @@ def _full_history(
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     rule = fitted.aggregator
     is_passed = isinstance(fitted.model.targets, str)
-    if rule.scan != "best-first" or is_passed or fitted.partition.n_variables < 2:
+    if not SCANS[rule.scan].nested or is_passed or fitted.partition.n_variables < 2:
         return None
     every = clone(rule).set_params(max_loss=np.inf)
     simple = {"regressor": None, "targets": every, "features": "passthrough", "head": "mean"}
