@@ -11,6 +11,7 @@ from typing import Any
 from ctfa import labelled
 from ctfa._commands import _reading as read
 from ctfa._commands._run_file import NAME, RunFile, read_run_file
+from ctfa._kinds import NEIGHBOUR_RULES, suffixes_for
 
 #: Options of a fit that are written to run.toml in words, or are files there.
 _IN_WORDS = {"regressor": "linear", "layer": None}
@@ -62,8 +63,9 @@ def add_data(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--neighbours", type=read.neighbours, metavar="FILE|WAY",
-        help="who may share a model: polygons (.gpkg, .geojson, .shp, .parquet), pairs of labels "
-        "(.csv), or rook, queen, border, touch, nearest:K (default: anybody)",
+        help=f"who may share a model: polygons ({', '.join(suffixes_for('maps'))}), pairs of "
+        f"labels (.csv), or {', '.join(rule.written for rule in NEIGHBOUR_RULES.values())} "
+        "(default: anybody)",
     )  # fmt: skip
     group.add_argument(
         "--places", type=Path, metavar="FILE",

@@ -6,6 +6,8 @@ import argparse
 import math
 from pathlib import Path
 
+from ctfa._kinds import NEIGHBOUR_RULES
+
 
 def seed(text: str) -> int:
     """A seed of a random generator."""
@@ -54,16 +56,16 @@ def names(text: str) -> list[str]:
 
 def neighbours(text: str) -> str | Path:
     """A file, or a way to be a neighbour that needs none."""
-    way, _, number = text.partition(":")
-    if text in ("rook", "queen", "border", "touch"):
-        return text
-    if way == "nearest":
+    name, _, number = text.partition(":")
+    rule = NEIGHBOUR_RULES.get(name)
+    if rule is not None and rule.takes_count:
         _whole(number, 1, 10**6)
         return text
+    if rule is not None and name == text:
+        return text
     if not Path(text).suffix and not Path(text).exists():
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a file nor one of rook, queen, border, touch, nearest:K"
-        )
+        known = ", ".join(rule.written for rule in NEIGHBOUR_RULES.values())
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a file nor one of {known}")
     return Path(text)
 
 

@@ -31,6 +31,7 @@ from ctfa._commands._terminal import (
     say,
     watched,
 )
+from ctfa._kinds import common_formats, either
 from ctfa.labelled._gather import without_layers
 
 ABOUT = """\
@@ -59,7 +60,8 @@ def add_to(commands: Any) -> None:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("data", metavar="FILE", help="NetCDF, Zarr, CSV, Parquet or GeoPackage")
+    common = either(one.name for one in common_formats("arrays", "tables", "maps"))
+    parser.add_argument("data", metavar="FILE", help=common)
     add_data(parser)
     add_treatment(parser)
     add_method(parser)

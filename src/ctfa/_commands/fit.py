@@ -23,6 +23,7 @@ from ctfa._commands._results import document, write_results
 from ctfa._commands._run_file import RunFile
 from ctfa._commands._running import complain, guarded
 from ctfa._commands._terminal import path_text, print_json, print_styled, say, watched
+from ctfa._kinds import common_formats, either
 
 ABOUT = """\
 Find regions of tasks that are predicted better together, fit one model for each, and write maps,
@@ -57,7 +58,8 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument(
         "data", nargs="?", metavar="FILE",
-        help="NetCDF, Zarr, CSV, Parquet or GeoPackage; or the run.toml of an earlier run",
+        help=f"{either(one.name for one in common_formats('arrays', 'tables', 'maps'))}; or the "
+        "run.toml of an earlier run",
     )  # fmt: skip
     add_data(parser)
     add_treatment(parser)

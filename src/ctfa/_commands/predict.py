@@ -11,6 +11,7 @@ from ctfa._commands._inputs import read_large
 from ctfa._commands._results import load_run
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
+from ctfa._kinds import common_formats, either, format_of
 from ctfa.labelled import write
 
 ABOUT = """\
@@ -21,8 +22,6 @@ examples:
   ctfa predict run future.nc -o predicted.nc
   ctfa predict run gauges_2025.csv -o predicted.csv      the ending decides the format
 """
-#: Endings of files that hold tables.
-TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".feather", ".arrow")
 
 
 def add_to(commands: Any) -> None:
@@ -36,9 +35,10 @@ def add_to(commands: Any) -> None:
     )
     parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
     parser.add_argument("data", type=Path, metavar="FILE", help="data with the features")
+    written = common_formats("arrays", "tables")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE",
-        help="where predictions go: .nc, .zarr, .csv or .parquet",
+        help=f"where predictions go: {either(one.suffixes[0] for one in written)}",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace the file that is there")
     parser.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")
@@ -78,21 +78,21 @@ def _require_kind(fitted: Any, data: Any, path: Path) -> None:
     if of_arrays and not arrays:
         dims = ", ".join(fitted.plan.dims)
         raise ValueError(
-            f"{path} is a table, and the run was fitted to arrays ({dims}): give a NetCDF or Zarr "
-            "file with the features."
+            f"{path} is a table, and the run was fitted to arrays ({dims}): give a "
+            f"{either(one.name for one in common_formats('arrays'))} file with the features."
         )
     if arrays and not of_arrays:
         raise ValueError(
-            f"{path} holds arrays, and the run was fitted to a table: give a CSV or Parquet file "
-            "with the same columns."
+            f"{path} holds arrays, and the run was fitted to a table: give a "
+            f"{either(one.name for one in common_formats('tables'))} file with the same columns."
         )
 
 
 def _for(path: Path, fitted: Any, data: Any, predicted: Any) -> Any:
     """Predictions in a form that the file holds: a table says whose and when each row is."""
     if hasattr(predicted, "to_dataframe"):
-        is_table = path.name.lower().endswith(TABLES)
-        if not is_table:
+        kind = format_of(path)
+        if kind is None or "tables" not in kind.holds:
             return predicted
         # Without coordinates such as elevation, which would stand in every row.
         return predicted.reset_coords(drop=True).to_dataframe().reset_index()
@@ -105,7 +105,8 @@ def _for(path: Path, fitted: Any, data: Any, predicted: Any) -> Any:
 
 def refuse_existing(path: Path, *, force: bool) -> None:
     """Say in one sentence that a file is there, or that it cannot be made."""
-    if path.is_dir() and path.suffix.lower() != ".zarr":
+    kind = format_of(path)
+    if path.is_dir() and not (kind is not None and kind.marks):
         raise ValueError(f"{path} is a folder: name a file with -o.")
     if path.exists() and not force:
         raise ValueError(f"{path} exists: name another file, or add --force to replace it.")

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 
+from ctfa._kinds import NEIGHBOUR_RULES, rules_in_words
 from ctfa.core.types import IntArray
 from ctfa.labelled._geometry import Geometry, is_map, match_polygons
 from ctfa.labelled._grid_neighbours import grid_edges
@@ -20,10 +21,9 @@ from ctfa.labelled._units import spelled
 
 #: Columns by which tables of edges name the two ends.
 _ENDS = (("focal", "neighbor"), ("source", "target"), ("from", "to"))
-_WAYS = (
-    "'rook' or 'queen' (grids), 'border' or 'touch' (polygons), ('nearest', 6), polygons in a "
-    "GeoDataFrame, a libpysal or networkx graph, pairs of labels, a square matrix, or a function "
-    "of the tasks"
+_OTHER_WAYS = (
+    "polygons in a GeoDataFrame, a libpysal or networkx graph, pairs of labels, a square matrix, "
+    "or a function of the tasks"
 )
 
 
@@ -79,8 +79,8 @@ def _is_labelled_graph(given: Any) -> bool:
 
 
 def _read(neighbours: Any, tasks: Tasks, geometry: Geometry | None) -> sparse.csr_array:
-    if isinstance(neighbours, str) or _is_nearest(neighbours):
-        return _by_name(neighbours, tasks, geometry)
+    if isinstance(neighbours, str) or _names_a_rule(neighbours):
+        return _by_rule(neighbours, tasks, geometry)
     if is_map(neighbours):
         return _by_border(match_polygons(neighbours, tasks), tasks, corners=False)
     ids = getattr(neighbours, "unique_ids", getattr(neighbours, "id_order", None))
@@ -117,32 +117,49 @@ def _graph(first: IntArray, second: IntArray, n_tasks: int) -> sparse.csr_array:
     return graph
 
 
-def _is_nearest(neighbours: Any) -> bool:
+def _names_a_rule(neighbours: Any) -> bool:
+    """Whether this is the name of a rule and a count."""
     pair = isinstance(neighbours, tuple | list) and len(neighbours) == 2
-    return pair and isinstance(neighbours[0], str) and neighbours[0] == "nearest"
+    rule = NEIGHBOUR_RULES.get(neighbours[0]) if pair and isinstance(neighbours[0], str) else None
+    return rule is not None and rule.takes_count
 
 
-def _by_name(given: Any, tasks: Tasks, geometry: Geometry | None) -> sparse.csr_array:
+def _by_rule(given: Any, tasks: Tasks, geometry: Geometry | None) -> sparse.csr_array:
     name, _, count = given.partition(":") if isinstance(given, str) else (given[0], "", given[1])
-    if name in ("rook", "queen"):
-        edges = grid_edges(tasks, corners=name == "queen")
-        if edges is None:
-            raise ValueError(
-                f"neighbours={given!r} needs the cells of a grid, and the tasks lie along "
-                f"{tasks.dims[0]!r} alone: give task=('lat', 'lon'), or another kind of neighbours,"
-                f" such as ('nearest', 6) or polygons."
-            )
-        return _graph(*edges, tasks.n_tasks)
-    if name in ("border", "touch"):
-        if geometry is None:
-            raise ValueError(
-                f"neighbours={given!r} needs polygons of the tasks: give a GeoDataFrame with a "
-                f"column {tasks.dims[0]!r} as places, or as neighbours itself."
-            )
-        return _by_border(geometry, tasks, corners=name == "touch")
-    if name == "nearest":
-        return _by_distance(given, count, tasks, geometry)
-    raise ValueError(f"neighbours={given!r} is not known: give {_WAYS}.")
+    if name not in NEIGHBOUR_RULES:
+        raise ValueError(f"neighbours={given!r} is not known: give {_ways()}.")
+    graph: sparse.csr_array = NEIGHBOUR_RULES[name].graph(given, count, tasks, geometry)
+    return graph
+
+
+def _ways() -> str:
+    return f"{rules_in_words()}, {_OTHER_WAYS}"
+
+
+def by_grid(
+    given: Any, count: Any, tasks: Tasks, geometry: Geometry | None, *, corners: bool
+) -> sparse.csr_array:
+    """Cells of a grid with a common side, or a common corner too."""
+    edges = grid_edges(tasks, corners=corners)
+    if edges is None:
+        raise ValueError(
+            f"neighbours={given!r} needs the cells of a grid, and the tasks lie along "
+            f"{tasks.dims[0]!r} alone: give task=('lat', 'lon'), or another kind of neighbours,"
+            f" such as ('nearest', 6) or polygons."
+        )
+    return _graph(*edges, tasks.n_tasks)
+
+
+def by_outlines(
+    given: Any, count: Any, tasks: Tasks, geometry: Geometry | None, *, corners: bool
+) -> sparse.csr_array:
+    """Polygons with a common border, or a common point."""
+    if geometry is None:
+        raise ValueError(
+            f"neighbours={given!r} needs polygons of the tasks: give a GeoDataFrame with a "
+            f"column {tasks.dims[0]!r} as places, or as neighbours itself."
+        )
+    return _by_border(geometry, tasks, corners=corners)
 
 
 def _by_border(geometry: Geometry, tasks: Tasks, corners: bool) -> sparse.csr_array:
@@ -160,9 +177,10 @@ def _by_border(geometry: Geometry, tasks: Tasks, corners: bool) -> sparse.csr_ar
     return _graph(*border_edges(geometry, corners), tasks.n_tasks)
 
 
-def _by_distance(
+def by_distance(
     given: Any, count: Any, tasks: Tasks, geometry: Geometry | None
 ) -> sparse.csr_array:
+    """Each task and those nearest to it."""
     try:
         k = int(count)
         whole = float(count) == k and not isinstance(count, bool)
@@ -265,7 +283,7 @@ def _by_array(given: Any, tasks: Tasks) -> sparse.csr_array:
     if sparse.issparse(given):
         return _by_matrix(given, tasks)
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
-        raise ValueError(f"neighbours are given as {type(given).__name__}: give {_WAYS}.")
+        raise ValueError(f"neighbours are given as {type(given).__name__}: give {_ways()}.")
     held = given if isinstance(given, np.ndarray) else None
     if held is None and hasattr(given, "__array__"):
         held = np.asarray(given)
