@@ -36,7 +36,8 @@ class NeighbourRule:
     """A way to be neighbours that has a name."""
 
     name: str
-    graph: Callable[[Any, Any, Any, Any], Any]  # of what was given, a count, tasks and geometry
+    #: First and second end of each edge; of what was given, a count, tasks and their geometry.
+    edges: Callable[[Any, Any, Any, Any], Any]
     of: str = ""  # the tasks that have such, in words
     takes_count: bool = False  # whether it is ``(name, count)``, or "name:count"
 
@@ -46,41 +47,24 @@ class NeighbourRule:
         return f"{self.name}:K" if self.takes_count else self.name
 
 
-def _labelled(function: str, **known: Any) -> Callable[..., Any]:
+def _late(module: str, function: str, **known: Any) -> Callable[..., Any]:
     """A function of ``ctfa.labelled``, imported when it is called."""
-    module, _, name = function.partition(".")
 
     def call(*given: Any) -> Any:
-        return getattr(importlib.import_module(f"ctfa.labelled.{module}"), name)(*given, **known)
+        found = importlib.import_module(f"ctfa.labelled.{module}")
+        return getattr(found, function)(*given, **known)
 
     return call
 
 
-_CSV = Format(
-    "CSV",
-    (".csv",),
-    ("tables",),
-    _labelled("_table_files.read_csv"),
-    _labelled("_table_files.write_csv"),
-    is_common=True,
-)
-_GZIPPED = replace(
-    _CSV,
-    name="gzipped CSV",
-    suffixes=(".csv.gz",),
-    begins=(b"\x1f\x8b",),
-    is_common=False,
-    is_proposed=False,
-)
-_MAP = Format(
-    "GeoPackage",
-    (".gpkg",),
-    ("maps",),
-    _labelled("_table_files.read_map"),
-    _labelled("_table_files.write_map", driver="GPKG"),
-    (b"SQLite format 3",),
-    is_common=True,
-)
+def _both(module: str, kind: str, **known: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What reads a kind of files, and what writes it."""
+    return _late(module, f"read_{kind}"), _late(module, f"write_{kind}", **known)
+
+
+_CSV = Format("CSV", (".csv",), ("tables",), *_both("_table_files", "csv"), is_common=True)
+_TSV = replace(_CSV, name="TSV", suffixes=(".tsv",), is_common=False, is_proposed=False)
+_GZIP = (b"\x1f\x8b",)
 FORMATS: dict[str, Format] = {
     one.name: one
     for one in (
@@ -88,18 +72,16 @@ FORMATS: dict[str, Format] = {
             "NetCDF",
             (".nc", ".nc4", ".h5", ".hdf5"),
             ("arrays",),
-            _labelled("_array_files.read_netcdf"),
-            _labelled("_array_files.write_netcdf"),
-            (b"\x89HDF\r\n\x1a\n", b"CDF"),
+            *_both("_array_files", "netcdf"),
+            begins=(b"\x89HDF\r\n\x1a\n", b"CDF"),
             is_common=True,
         ),
         Format(
             "Zarr",
             (".zarr", ".zarr.zip"),
             ("arrays",),
-            _labelled("_array_files.read_zarr"),
-            _labelled("_array_files.write_zarr"),
-            (b"PK",),
+            *_both("_array_files", "zarr"),
+            begins=(b"PK",),
             marks=(".zgroup", ".zmetadata", "zarr.json"),
             is_common=True,
         ),
@@ -107,51 +89,53 @@ FORMATS: dict[str, Format] = {
             "Parquet",
             (".parquet",),
             ("tables", "maps"),
-            _labelled("_table_files.read_parquet"),
-            _labelled("_table_files.write_parquet"),
-            (b"PAR1",),
+            *_both("_table_files", "parquet"),
+            begins=(b"PAR1",),
             is_common=True,
         ),
         Format(
             "Feather",
             (".feather", ".arrow"),
             ("tables", "maps"),
-            _labelled("_table_files.read_feather"),
-            _labelled("_table_files.write_feather"),
-            (b"ARROW1", b"FEA1"),
+            *_both("_table_files", "feather"),
+            begins=(b"ARROW1", b"FEA1"),
         ),
         _CSV,
-        _GZIPPED,
-        replace(_CSV, name="TSV", suffixes=(".tsv",), is_common=False, is_proposed=False),
-        replace(_GZIPPED, name="gzipped TSV", suffixes=(".tsv.gz",)),
-        _MAP,
-        replace(
-            _MAP,
-            name="GeoJSON",
-            suffixes=(".geojson", ".json"),
-            write=_labelled("_table_files.write_map", driver="GeoJSON"),
-            begins=(),
-            is_common=False,
+        replace(_TSV, name="gzipped CSV", suffixes=(".csv.gz",), begins=_GZIP),
+        _TSV,
+        replace(_TSV, name="gzipped TSV", suffixes=(".tsv.gz",), begins=_GZIP),
+        Format(
+            "GeoPackage",
+            (".gpkg",),
+            ("maps",),
+            *_both("_table_files", "map", driver="GPKG"),
+            begins=(b"SQLite format 3",),
+            is_common=True,
         ),
-        replace(
-            _MAP,
-            name="shapefile",
-            suffixes=(".shp",),
-            write=_labelled("_table_files.write_map", driver="ESRI Shapefile"),
+        Format(
+            "GeoJSON",
+            (".geojson", ".json"),
+            ("maps",),
+            *_both("_table_files", "map", driver="GeoJSON"),
+        ),
+        Format(
+            "shapefile",
+            (".shp",),
+            ("maps",),
+            *_both("_table_files", "map", driver="ESRI Shapefile"),
             begins=(b"\x00\x00\x27\x0a",),
             beside=(".shx", ".dbf", ".prj", ".cpg"),
-            is_common=False,
         ),
     )
 }
 NEIGHBOUR_RULES: dict[str, NeighbourRule] = {
     one.name: one
     for one in (
-        NeighbourRule("rook", _labelled("_neighbours.by_grid", corners=False), "grids"),
-        NeighbourRule("queen", _labelled("_neighbours.by_grid", corners=True), "grids"),
-        NeighbourRule("border", _labelled("_neighbours.by_outlines", corners=False), "polygons"),
-        NeighbourRule("touch", _labelled("_neighbours.by_outlines", corners=True), "polygons"),
-        NeighbourRule("nearest", _labelled("_neighbours.by_distance"), takes_count=True),
+        NeighbourRule("rook", _late("_neighbours", "grid_edges", corners=False), "grids"),
+        NeighbourRule("queen", _late("_neighbours", "grid_edges", corners=True), "grids"),
+        NeighbourRule("border", _late("_neighbours", "border_edges", corners=False), "polygons"),
+        NeighbourRule("touch", _late("_neighbours", "border_edges", corners=True), "polygons"),
+        NeighbourRule("nearest", _late("_neighbours", "nearest_edges"), takes_count=True),
     )
 }
 

@@ -78,7 +78,6 @@ from ctfa._validation.folds import (
     warn_if_folds_are_short,
 )
 from ctfa._validation.options import (
-    choose,
     read_correlation,
     read_criterion,
     read_feature_limit,
@@ -194,7 +193,6 @@ __all__ = [
     "as_ids",
     "as_pandas",
     "as_series",
-    "choose",
     "copy_input_names",
     "enough_rows",
     "fills_in",

@@ -27,22 +27,14 @@ Option = TypeVar("Option")
 PAIRS = "a list of neighbours as pairs of positions (i, j), whole numbers from 0"
 
 
-def choose(option: Any, registry: Mapping[str, Option], what: str) -> Option:
-    """Look a named option up, or take a callable as it is."""
-    if isinstance(option, str) and option in registry:
-        return registry[option]
-    if callable(option):
-        return option  # type: ignore[no-any-return]
-    known = ", ".join(repr(name) for name in registry)
-    raise ValueError(f"{what}={option!r} is not known; use one of {known}, or a callable.")
-
-
 def read_criterion(option: Any, registry: Mapping[str, Criterion]) -> Criterion:
     """A criterion by name, or a user's own, whose losses are checked."""
-    choose(option, registry, "criterion")
     chosen = criterion_of(option, registry)
     if chosen.name is not None:
         return chosen
+    if not callable(option):
+        known = ", ".join(map(repr, registry))
+        raise ValueError(f"criterion={option!r} is not known; use one of {known}, or a callable.")
 
     def checked(evidence: Evidence) -> FloatArray:
         shape = np.shape(evidence.after.residual)
@@ -187,33 +179,35 @@ def require_no_limit(options: Mapping[str, Any]) -> None:
 
 def read_target_limit(max_loss: Any, criterion: Any, scan: str) -> float | None:
     """The largest loss at which targets merge; None to choose it on folds."""
-    if not (isinstance(max_loss, str) and max_loss == "auto"):
-        return read_number(max_loss, "max_loss", " or 'auto'")
-    if not criterion_of(criterion, TARGET_CRITERIA).has_auto:
-        raise ValueError(
-            f"max_loss='auto' goes with criterion={either(TARGET_CRITERIA, 'has_auto')} and not "
-            f"with {criterion!r}: give a number (the paper's epsilon_1 = 0 is max_loss=0 for "
-            "criterion 'mse')."
-        )
-    if scan not in names_with(SCANS, "has_auto"):
+    advice = "the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse'"
+    limit = _read_limit(max_loss, criterion, TARGET_CRITERIA, advice)
+    if limit is None and scan not in names_with(SCANS, "has_auto"):
         raise ValueError(
             f"max_loss='auto' goes with scan={either(SCANS, 'has_auto')} and not with {scan!r}, "
             "whose groups depend on the order of the targets: give a number (1.5 suits most data)."
         )
-    return None
+    return limit
 
 
 def read_feature_limit(max_loss: Any, criterion: Any, n_samples: int) -> float:
     """The largest loss at which features merge; "auto" is the cut of the Bayesian criterion."""
+    advice = "the paper's epsilon_2, for criterion 'r2', is 1e-4"
+    limit = _read_limit(max_loss, criterion, FEATURE_CRITERIA, advice)
+    return float(np.log(n_samples)) if limit is None else limit
+
+
+def _read_limit(
+    max_loss: Any, criterion: Any, registry: Mapping[str, Criterion], advice: str
+) -> float | None:
+    """A number, or None for "auto" where the criterion has it."""
     if not (isinstance(max_loss, str) and max_loss == "auto"):
         return read_number(max_loss, "max_loss", " or 'auto'")
-    if not criterion_of(criterion, FEATURE_CRITERIA).has_auto:
+    if not criterion_of(criterion, registry).has_auto:
         raise ValueError(
-            f"max_loss='auto' goes with criterion={either(FEATURE_CRITERIA, 'has_auto')} and not "
-            f"with {criterion!r}: give a number (the paper's epsilon_2, for criterion 'r2', is "
-            "1e-4)."
+            f"max_loss='auto' goes with criterion={either(registry, 'has_auto')} and not with "
+            f"{criterion!r}: give a number ({advice})."
         )
-    return float(np.log(n_samples))
+    return None
 
 
 def read_correlation(value: Any, what: str) -> float:

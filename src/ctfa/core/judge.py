@@ -70,22 +70,17 @@ class Judge:
 
     def may_meet(self, block: int | IntArray, others: IntArray) -> IntArray:
         """Positions of the others that correlate enough, and whose merge hurts no member."""
+        if self.asks_everybody:
+            return np.arange(others.size)
         meets = np.ones(others.size, dtype=bool)
         if self.has_floor:
             meets = self.space.correlation(block, others) >= self.min_correlation
         if self.space.is_guarded:
-            meets &= self._allows(block, others)
+            space, first = cast("GuardedSpace", self.space), np.broadcast_to(block, others.shape)
+            for one in np.unique(block).tolist():
+                pairs = first == one
+                meets[pairs] &= space.allows(one, others[pairs])
         return np.flatnonzero(meets)
-
-    def _allows(self, block: int | IntArray, others: IntArray) -> BoolArray:
-        space = cast("GuardedSpace", self.space)
-        if not isinstance(block, np.ndarray):
-            return space.allows(block, others)
-        allowed = np.empty(others.size, dtype=bool)
-        for one in np.unique(block).tolist():
-            pairs = block == one
-            allowed[pairs] = space.allows(one, others[pairs])
-        return allowed
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge; the largest number for an infinite one, which any limit refuses.
@@ -102,7 +97,7 @@ class Judge:
 
     def all_losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge, infinite where the pair may not be asked."""
-        meets = np.arange(others.size) if self.asks_everybody else self.may_meet(block, others)
+        meets = self.may_meet(block, others)
         if meets.size == others.size:
             return self.losses(block, others)
         losses = np.full(others.size, np.inf)
@@ -136,7 +131,7 @@ class Judge:
         width = self.width if width is None else width
         for chunk in _chunks(queue.size, width):
             others = queue[chunk]
-            meets = np.arange(others.size) if self.asks_everybody else self.may_meet(block, others)
+            meets = self.may_meet(block, others)
             if meets.size < others.size:
                 others = others[meets]
             if not others.size:

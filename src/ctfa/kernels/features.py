@@ -18,8 +18,7 @@ from ctfa.core.judge import LARGEST
 from ctfa.core.restrictions import Start
 from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.kernels.compiling import compiled, reordered
-from ctfa.kernels.results import Result, as_history, place_of
+from ctfa.kernels.compiling import Result, as_history, compiled, place_of, reordered
 
 #: The compiled code knows a criterion by its place, in sample; R2 on folds comes last.
 CRITERIA = ("r2", "feature_risk", "feature_mse")

@@ -22,8 +22,7 @@ from ctfa.core.spaces.joint import (
     TRUSTED_PIVOT,
 )
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.kernels.compiling import compiled, reordered
-from ctfa.kernels.results import place_of
+from ctfa.kernels.compiling import compiled, place_of, reordered
 
 #: The compiled code knows a criterion by its place.
 CRITERIA = ("mse", "corollary", "target_risk")

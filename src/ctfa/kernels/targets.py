@@ -12,8 +12,7 @@ from ctfa.core.judge import LARGEST
 from ctfa.core.spaces import TargetSpace
 from ctfa.core.spaces.targets import CANCELLATION, ROUNDING
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.kernels.compiling import compiled, reordered
-from ctfa.kernels.results import Result, as_history, place_of
+from ctfa.kernels.compiling import Result, as_history, compiled, place_of, reordered
 
 #: The compiled code knows a criterion by its place.
 CRITERIA = ("mse", "corollary", "target_risk")
