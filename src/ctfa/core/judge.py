@@ -45,21 +45,18 @@ class Judge:
         self.min_correlation = min_correlation
         self.ledger = Ledger(space.n_variables)
         self.width = FIRST_CHUNK
+        #: Whether some pairs correlate too little to be asked, and whether any two may be.
+        self.has_floor = min_correlation > -1.0
+        self.asks_everybody = not (space.is_guarded or self.has_floor)
         self._compiled = backend.questions(space, self.criterion)
+        #: Who ranks the pairs of all blocks, where somebody does and any two may be asked.
+        self.ranked: backend.RankedQuestions | None = None
+        if self.asks_everybody and hasattr(self._compiled, "rank_by"):
+            self.ranked = cast("backend.RankedQuestions", self._compiled)
 
     def expect_merges(self, *, likely: bool) -> None:
         """Ask few candidates at first where the last block merged, twice as many where not."""
         self.width = FIRST_CHUNK if likely else min(2 * self.width, LARGEST_CHUNK)
-
-    @property
-    def has_floor(self) -> bool:
-        """Whether some pairs correlate too little to be asked."""
-        return self.min_correlation > -1.0
-
-    @property
-    def asks_everybody(self) -> bool:
-        """Whether any two blocks may be asked."""
-        return not (self.space.is_guarded or self.has_floor)
 
     def accepts(self, losses: FloatArray) -> BoolArray:
         """Whether each loss is within the limit.
@@ -92,7 +89,9 @@ class Judge:
         if self._compiled is not None:
             losses = self._compiled.losses(block, others)
         else:
-            losses = np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
+            losses = np.asarray(
+                self.criterion.loss(self.space.evidence(block, others)), dtype=float
+            )
         return np.asarray(np.minimum(losses, LARGEST))
 
     def all_losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
@@ -113,13 +112,6 @@ class Judge:
         self.ledger.accept(block, other, loss)
         if neighbours is not None:
             neighbours.merge(block, other)
-
-    @property
-    def ranked(self) -> backend.RankedQuestions | None:
-        """Who ranks the pairs of all blocks, where somebody does and any two may be asked."""
-        if not (self.asks_everybody and hasattr(self._compiled, "rank_by")):
-            return None
-        return cast("backend.RankedQuestions", self._compiled)
 
     def tick(self) -> None:
         """Leave the scan if it was asked to stop."""

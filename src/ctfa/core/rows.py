@@ -246,7 +246,7 @@ class RankedPairs:
 
     def __init__(self, n_variables: int, pairs: PairList) -> None:
         self._first_list = pairs.sorted()
-        self._later_list = PairList.empty()
+        self._later_list = pairs.take(slice(0))
         self._head = self._merges = 0
         self._changed = np.zeros(n_variables, dtype=bool)
         self._shown_from_first = np.empty(0, dtype=np.intp)
@@ -258,7 +258,7 @@ class RankedPairs:
         both = self._first_list.take(at).join(later)
         order = both.order()[:count]
         # Where each shown pair came from; -1 for the second list.
-        self._shown_from_first = np.concatenate((at, np.full(later.size, -1)))[order]
+        self._shown_from_first = np.concatenate((at, np.full(later.strength.size, -1)))[order]
         shown = both.take(order)
         return shown.first, shown.second
 
@@ -276,22 +276,24 @@ class RankedPairs:
             rest = self._first_list.take(slice(self._head, None))
             holds = ~(self._changed[rest.first] | self._changed[rest.second])
             self._first_list, self._head = rest.take(holds), 0
-        kept = self._later_list.take(~self._later_list.involves(block, other))
+        later = self._later_list
+        first, second = later.first, later.second
+        stays = (first != block) & (first != other) & (second != block) & (second != other)
         new = PairList(strength, np.minimum(block, partners), np.maximum(block, partners))
-        self._later_list = kept.insert(new.sorted())
+        self._later_list = later.take(stays).insert(new.sorted())
 
     def _next_unchanged(self, count: int) -> IntArray:
         """Positions in the first list of the next pairs whose blocks are as they were."""
         found: list[IntArray] = []
         missing, start = count, self._head
-        while missing > 0 and start < self._first_list.size:
+        while missing > 0 and start < self._first_list.strength.size:
             window = self._first_list.take(slice(start, start + 4 * count))
             holds = ~(self._changed[window.first] | self._changed[window.second])
             found.append(start + np.flatnonzero(holds)[:missing])
             missing -= found[-1].size
-            start += window.size
+            start += window.strength.size
         at = np.concatenate(found) if found else np.empty(0, dtype=np.intp)
-        self._head = int(at[0]) if at.size else self._first_list.size
+        self._head = int(at[0]) if at.size else self._first_list.strength.size
         return at
 
 
@@ -301,16 +303,6 @@ class PairList(NamedTuple):
     strength: FloatArray
     first: IntArray
     second: IntArray
-
-    @classmethod
-    def empty(cls) -> PairList:
-        """No pairs."""
-        return cls(np.empty(0), np.empty(0, dtype=np.intp), np.empty(0, dtype=np.intp))
-
-    @property
-    def size(self) -> int:
-        """Number of pairs."""
-        return int(self.strength.size)
 
     def take(self, which: slice | IntArray | BoolArray) -> PairList:
         """Some of them."""
@@ -334,15 +326,9 @@ class PairList(NamedTuple):
         joined = PairList(*(np.insert(a, at, b) for a, b in zip(self, other, strict=True)))
         # Found by strength alone: where it ties with a neighbour's, the indices decide.
         new = at + np.arange(at.size)
-        beside = np.concatenate((new[new > 0] - 1, new[new < joined.size - 1]))
+        beside = np.concatenate((new[new > 0] - 1, new[new < joined.strength.size - 1]))
         tied = joined.strength[beside] == joined.strength[beside + 1]
         return joined.sorted() if tied.any() else joined
-
-    def involves(self, block: int, other: int) -> BoolArray:
-        """Which pairs contain one of two blocks."""
-        first, second = self.first, self.second
-        hits = (first == block) | (first == other) | (second == block) | (second == other)
-        return np.asarray(hits)
 
 
 class DirectedSpace(MergeSpace, Protocol):

@@ -225,7 +225,7 @@ def _verified_run(
     first = 0 if restart else int(predicted[0]) + 1
     columns = np.arange(first, int(predicted[-1]) + 1)
     evidence = space.foresee(block, queue[predicted], queue[columns])
-    losses = np.asarray(judge.criterion(evidence))[1:]
+    losses = np.asarray(judge.criterion.loss(evidence))[1:]
     # State k has absorbed the first k+1 predicted; a single pass has also gone beyond them.
     if restart:
         gone = np.zeros(losses.shape, dtype=bool)
