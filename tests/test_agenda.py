@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 import oracle
 from ctfa import FeatureAggregator
 from ctfa.core import rows
-from ctfa.core.agenda import PairList, RankedPairs
-from ctfa.core.rows import first_of
+from ctfa.core.rows import PairList, RankedPairs, first_of
 
 
 def pairs_of(slots):

@@ -14,7 +14,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces import PairedSpace
-from ctfa.kernels import array_paired, array_rows, devices
+from ctfa.kernels import array_rows, devices
 from test_paired_kernel import FLAWS, flawed, graph_of
 
 pytest.importorskip("array_api_strict", reason="the strict arrays are those the rest is tested by")
@@ -37,7 +37,7 @@ def small_problems_are_asked_there(monkeypatch):
     monkeypatch.setattr(array_rows, "MANY", 0)
     monkeypatch.setattr(array_rows, "REMEMBERED", 4)
     monkeypatch.setattr(array_rows, "PANELS", 3)
-    monkeypatch.setattr(array_paired, "AT_ONCE", 1 << 12)
+    monkeypatch.setattr(array_rows, "AT_ONCE", 1 << 12)
 
 
 def search(name, space, scan, max_loss, *, criterion=target_risk, graph=None, lowest=-1.0):

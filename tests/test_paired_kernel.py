@@ -186,7 +186,7 @@ def test_a_walk_asks_the_space_where_digits_are_lost(scan, monkeypatch):
 @given(n_blocks=st.integers(2, 12), seed=st.integers(0, 2**20), n_steps=st.integers(1, 80))
 @settings(max_examples=60, deadline=None)
 def test_pairs_leave_the_heap_in_order_and_only_while_they_are_pairs(n_blocks, seed, n_steps):
-    waiting = importlib.import_module("ctfa.kernels.waiting")
+    waiting = importlib.import_module("ctfa.kernels.paired_scan")
     rng = np.random.default_rng(seed)
     edges = [(i, j) for j in range(n_blocks) for i in range(j)]
     heap, changed, expected = waiting.heap_for(len(edges)), np.zeros(n_blocks, np.int64), {}

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from numbers import Real
 from typing import Any, TextIO
 
@@ -90,7 +90,7 @@ def _listening(
 ) -> AbstractContextManager[Listener]:
     """Who is told: the callback, a bar, a line of text, or nobody."""
     if callback is not None or not show:
-        return _callback(callback or _silence)
+        return nullcontext(callback or _silence)
     if sys.stderr.isatty():
         try:
             rich = importlib.import_module("rich.progress")
@@ -98,11 +98,6 @@ def _listening(
             return _text(sys.stderr)
         return _bar(rich, importlib.import_module("rich.console").Console(stderr=True))
     return _text(sys.stderr)
-
-
-@contextmanager
-def _callback(callback: Listener) -> Iterator[Listener]:
-    yield callback
 
 
 def _silence(now: ScanProgress) -> None:

@@ -15,7 +15,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components
 from sklearn.base import clone
 
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
@@ -69,7 +69,7 @@ def check_space(
             )
 
 
-def check_criterion(criterion: Criterion, evidence: Evidence, *, degree: int) -> None:
+def check_criterion(criterion: Loss, evidence: Evidence, *, degree: int) -> None:
     """Check that a criterion vectorizes, is a number, and scales as stated.
 
     Parameters
@@ -96,7 +96,7 @@ def check_criterion(criterion: Criterion, evidence: Evidence, *, degree: int) ->
 def check_scan(
     scan: Scan,
     make_space: Callable[[], MergeSpace],
-    criterion: Criterion,
+    criterion: Loss,
     *,
     max_loss: float,
     graph: Any = None,

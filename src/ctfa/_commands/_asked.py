@@ -20,11 +20,10 @@ from sklearn.linear_model import RidgeCV
 
 from ctfa import __version__, labelled
 from ctfa._commands._terminal import Steps, path_text
+from ctfa._kinds import format_of
 from ctfa._names import nearest
 
 NAME = "run.toml"
-#: Files that belong to another by their name alone.
-SIDECARS = {".shp": (".shx", ".dbf", ".prj", ".cpg")}
 HEAD = """\
 # What ctfa fit did. The same again, into another folder:
 #     ctfa fit {name} -o again
@@ -109,7 +108,8 @@ def checksum(path: Path) -> str:
         parts = [p for p in sorted(path.rglob("*")) if p.is_file()]
         named = [(p.relative_to(path).as_posix(), p) for p in parts]
         return _sum_of_named(named)
-    beside = [path.with_suffix(end) for end in SIDECARS.get(path.suffix.lower(), ())]
+    kind = format_of(path)
+    beside = [path.with_suffix(end) for end in (() if kind is None else kind.beside)]
     beside = [p for p in beside if p.is_file()]
     if beside:
         return _sum_of_named([(p.suffix, p) for p in (path, *beside)])

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, IntArray
-from ctfa.labelled._extras import need
 from ctfa.labelled._gather import LAYERS
 
 #: Names that rows go by, in the order of preference.

@@ -19,11 +19,11 @@ from ctfa._commands._running import in_words
 from ctfa._commands._terminal import Steps
 from ctfa._commands._values import Values, values_of
 from ctfa._names import nearest
+from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Untreated, untreated
 from ctfa.labelled._doubts import never_changes
-from ctfa.labelled._extras import need
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._gather import Gathered
 from ctfa.labelled._neighbours import components, islands, read_neighbours

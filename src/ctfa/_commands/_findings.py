@@ -9,6 +9,7 @@ import numpy as np
 
 from ctfa._commands._contents import Contents, places_in_time
 from ctfa._commands._values import Values
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, IntArray
 from ctfa.labelled._baseline import Untreated
 from ctfa.labelled._doubts import (
@@ -21,7 +22,6 @@ from ctfa.labelled._doubts import (
     same_variables,
     spread_over,
 )
-from ctfa.labelled._extras import need
 
 #: How much a finding matters: the fit is refused; it runs and is worse; good to know.
 STOPS, HARMS, NOTE = "stops", "harms", "note"

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ctfa._kinds import NEIGHBOUR_RULES, common_formats, either, suffixes_for
+
 
 class Command(NamedTuple):
     """What adds a command's options to a parser, and what help says of it."""
@@ -71,16 +73,16 @@ def names(text: str) -> list[str]:
 
 def neighbours(text: str) -> str | Path:
     """A file, or a way to be a neighbour that needs none."""
-    way, _, number = text.partition(":")
-    if text in ("rook", "queen", "border", "touch"):
-        return text
-    if way == "nearest":
+    name, _, number = text.partition(":")
+    rule = NEIGHBOUR_RULES.get(name)
+    if rule is not None and rule.takes_count:
         _whole(number, 1, 10**6)
         return text
+    if rule is not None and name == text:
+        return text
     if not Path(text).suffix and not Path(text).exists():
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is neither a file nor one of rook, queen, border, touch, nearest:K"
-        )
+        known = ", ".join(rule.written for rule in NEIGHBOUR_RULES.values())
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a file nor one of {known}")
     return Path(text)
 
 
@@ -138,8 +140,9 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     group.add_argument(
         "--neighbours", type=neighbours, metavar="FILE|WAY",
-        help="who may share a model: polygons (.gpkg, .geojson, .shp, .parquet), pairs of labels "
-        "(.csv), or rook, queen, border, touch, nearest:K (default: anybody)",
+        help=f"who may share a model: polygons ({', '.join(suffixes_for('maps'))}), pairs of "
+        f"labels (.csv), or {', '.join(rule.written for rule in NEIGHBOUR_RULES.values())} "
+        "(default: anybody)",
     )  # fmt: skip
     group.add_argument(
         "--places", type=Path, metavar="FILE",
@@ -232,7 +235,8 @@ What is not given is guessed, and said to be. The exit code is 1 where something
 
 
 def _doctor(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("data", metavar="FILE", help="NetCDF, Zarr, CSV, Parquet or GeoPackage")
+    common = either(one.name for one in common_formats("arrays", "tables", "maps"))
+    parser.add_argument("data", metavar="FILE", help=common)
     _add_fit(parser)
     parser.add_argument(
         "--no-timing", dest="timing", action="store_false", help="do not fit a few tasks to time it"
@@ -263,7 +267,8 @@ Not sure what your file holds? ctfa doctor basins.nc
 def _fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data", nargs="?", metavar="FILE",
-        help="NetCDF, Zarr, CSV, Parquet or GeoPackage; or the run.toml of an earlier run",
+        help=f"{either(one.name for one in common_formats('arrays', 'tables', 'maps'))}; or the "
+        "run.toml of an earlier run",
     )  # fmt: skip
     _add_fit(parser)
     group = parser.add_argument_group("where it goes, and again")
@@ -296,9 +301,10 @@ examples:
 def _predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("fitted", type=Path, metavar="RUN", help="the folder that ctfa fit wrote")
     parser.add_argument("data", type=Path, metavar="FILE", help="data with the features")
+    written = common_formats("arrays", "tables")
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE",
-        help="where predictions go: .nc, .zarr, .csv or .parquet",
+        help=f"where predictions go: {either(one.suffixes[0] for one in written)}",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace the file that is there")
     parser.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")

@@ -16,7 +16,8 @@ import numpy as np
 
 from ctfa import labelled
 from ctfa._commands._asked import NAME, RunFile
-from ctfa.labelled._extras import need
+from ctfa._kinds import format_of
+from ctfa.core.libraries import need
 from ctfa.labelled._maps import label_columns
 from ctfa.labelled._words import error_columns
 
@@ -132,7 +133,8 @@ def load_run(run: Path) -> Any:
 
 def refuse_existing(path: Path, *, force: bool) -> None:
     """Say in one sentence that a file is there, or that it cannot be made."""
-    if path.is_dir() and path.suffix.lower() != ".zarr":
+    kind = format_of(path)
+    if path.is_dir() and not (kind is not None and kind.marks):
         raise ValueError(f"{path} is a folder: name a file with -o.")
     if path.exists() and not force:
         raise ValueError(f"{path} exists: name another file, or add --force to replace it.")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ctfa._commands._contents import Period, Roles, period_of
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, FloatArray
-from ctfa.labelled._extras import need
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,8 @@ from ctfa._commands._asked import read_large
 from ctfa._commands._results import load_run, refuse_existing
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
+from ctfa._kinds import common_formats, either, format_of
 from ctfa.labelled import write
-
-#: Endings of files that hold tables.
-TABLES = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet", ".feather", ".arrow")
 
 
 @guarded("predict")
@@ -49,21 +47,21 @@ def _require_kind(fitted: Any, data: Any, path: Path) -> None:
     if of_arrays and not arrays:
         dims = ", ".join(fitted.plan.dims)
         raise ValueError(
-            f"{path} is a table, and the run was fitted to arrays ({dims}): give a NetCDF or Zarr "
-            "file with the features."
+            f"{path} is a table, and the run was fitted to arrays ({dims}): give a "
+            f"{either(one.name for one in common_formats('arrays'))} file with the features."
         )
     if arrays and not of_arrays:
         raise ValueError(
-            f"{path} holds arrays, and the run was fitted to a table: give a CSV or Parquet file "
-            "with the same columns."
+            f"{path} holds arrays, and the run was fitted to a table: give a "
+            f"{either(one.name for one in common_formats('tables'))} file with the same columns."
         )
 
 
 def _for(path: Path, fitted: Any, data: Any, predicted: Any) -> Any:
     """Predictions in a form that the file holds: a table says whose and when each row is."""
     if hasattr(predicted, "to_dataframe"):
-        is_table = path.name.lower().endswith(TABLES)
-        if not is_table:
+        kind = format_of(path)
+        if kind is None or "tables" not in kind.holds:
             return predicted
         # Without coordinates such as elevation, which would stand in every row.
         return predicted.reset_coords(drop=True).to_dataframe().reset_index()

@@ -71,8 +71,6 @@ from ctfa._validation.numbers import (
     require_plain_numbers,
 )
 from ctfa._validation.options import (
-    choose,
-    is_risk,
     read_correlation,
     read_criterion,
     read_feature_limit,
@@ -91,10 +89,10 @@ from ctfa._validation.options import (
     require,
     require_complete,
     require_curve,
+    require_fact,
     require_flag,
     require_no_limit,
     require_regressor,
-    require_risk,
     require_weighable,
     takes_gaps,
 )

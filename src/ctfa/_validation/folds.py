@@ -12,6 +12,8 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GroupKFold, PredefinedSplit, check_cv
 
 from ctfa._validation.data import Sample
+from ctfa._validation.options import either
+from ctfa.core.criteria import FEATURE_CRITERIA, criterion_of
 from ctfa.core.types import FloatArray, IntArray
 
 #: Rows that make two folds of two.
@@ -20,10 +22,10 @@ FEWEST_TO_FOLD = 4
 
 def require_foldable(criterion: Any, cv: Any) -> None:
     """Refuse folds for a criterion that needs none."""
-    if cv is not None and isinstance(criterion, str) and criterion != "r2":
+    if cv is not None and not criterion_of(criterion, FEATURE_CRITERIA).on_folds:
         raise ValueError(
             f"cv={cv!r} was given but criterion={criterion!r} is judged in sample: use cv=None, or "
-            "criterion='r2'."
+            f"criterion={either(FEATURE_CRITERIA, 'on_folds')}."
         )
 
 

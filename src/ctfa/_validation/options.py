@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from inspect import Signature
 from numbers import Integral, Real
 from typing import Any, TypeVar
@@ -14,9 +15,10 @@ from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.fit import Evidence
 from ctfa.core.graph import ORDERS
+from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
@@ -25,26 +27,19 @@ Option = TypeVar("Option")
 PAIRS = "a list of neighbours as pairs of positions (i, j), whole numbers from 0"
 
 
-def choose(option: Any, registry: Mapping[str, Option], what: str) -> Option:
-    """Look a named option up, or take a callable as it is."""
-    if isinstance(option, str) and option in registry:
-        return registry[option]
-    if callable(option):
-        return option  # type: ignore[no-any-return]
-    known = ", ".join(repr(name) for name in registry)
-    raise ValueError(f"{what}={option!r} is not known; use one of {known}, or a callable.")
-
-
 def read_criterion(option: Any, registry: Mapping[str, Criterion]) -> Criterion:
     """A criterion by name, or a user's own, whose losses are checked."""
-    chosen = choose(option, registry, "criterion")
-    if chosen in registry.values():
+    chosen = criterion_of(option, registry)
+    if chosen.name is not None:
         return chosen
+    if not callable(option):
+        known = ", ".join(map(repr, registry))
+        raise ValueError(f"criterion={option!r} is not known; use one of {known}, or a callable.")
 
     def checked(evidence: Evidence) -> FloatArray:
         shape = np.shape(evidence.after.residual)
         try:
-            losses = np.broadcast_to(np.asarray(chosen(evidence), dtype=np.float64), shape)
+            losses = np.broadcast_to(np.asarray(chosen.loss(evidence), dtype=np.float64), shape)
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"criterion={option!r} did not return numbers that fit {shape} candidates "
@@ -56,7 +51,7 @@ def read_criterion(option: Any, registry: Mapping[str, Criterion]) -> Criterion:
             )
         return losses
 
-    return checked
+    return replace(chosen, loss=checked)
 
 
 def require(value: Any, allowed: Iterable[str], what: str) -> None:
@@ -95,18 +90,23 @@ def require_flag(value: Any, what: str) -> None:
         raise ValueError(f"{what}={value!r} is not known; use True or False.")
 
 
-def is_risk(criterion: Any) -> bool:
-    """Whether a criterion is the risk, by its name."""
-    return isinstance(criterion, str) and criterion == "risk"
-
-
-def require_risk(criterion: Any, what: str) -> None:
-    """Refuse a criterion that is not the risk, for an option that needs it."""
-    if not is_risk(criterion):
+def require_fact(option: Any, registry: Mapping[str, Criterion], fact: str, what: str) -> None:
+    """Refuse a criterion without what another option needs of it."""
+    if not getattr(criterion_of(option, registry), fact):
         raise ValueError(
-            f"{what} goes with criterion='risk' and not with {criterion!r}: use the one or change "
-            "the other."
+            f"{what} goes with criterion={either(registry, fact)} and not with {option!r}: use the "
+            "one or change the other."
         )
+
+
+def names_with(registry: Mapping[str, Any], fact: str) -> list[str]:
+    """Names of all in a registry of which something holds."""
+    return [name for name, one in registry.items() if getattr(one, fact, None)]
+
+
+def either(registry: Mapping[str, Any], fact: str) -> str:
+    """The same in words."""
+    return " or ".join(map(repr, names_with(registry, fact)))
 
 
 def require_curve(model: Any) -> Any:
@@ -150,14 +150,20 @@ def read_losses(max_losses: Any) -> list[float]:
     return [read_number(value, "max_losses") for value in max_losses]
 
 
-def read_grid(losses: Any, aggregator: Any, usual: Sequence[float], what: str) -> list[float]:
+def read_grid(
+    losses: Any,
+    aggregator: Any,
+    registry: Mapping[str, Criterion],
+    usual: Sequence[float],
+    what: str,
+) -> list[float]:
     """Limits to try for one phase; a single one where it is skipped."""
     if aggregator is None:
         if losses is not None:
             raise ValueError(f"{what} was given for a phase that is 'passthrough': leave it out.")
         return [-np.inf]
     if losses is None:
-        require_risk(aggregator.criterion, f"{what}=None")
+        require_fact(aggregator.criterion, registry, "has_auto", f"{what}=None")
         return list(usual)
     values = [] if isinstance(losses, str) else read_losses(losses)
     if not values:
@@ -173,31 +179,35 @@ def require_no_limit(options: Mapping[str, Any]) -> None:
 
 def read_target_limit(max_loss: Any, criterion: Any, scan: str) -> float | None:
     """The largest loss at which targets merge; None to choose it on folds."""
-    if not (isinstance(max_loss, str) and max_loss == "auto"):
-        return read_number(max_loss, "max_loss", " or 'auto'")
-    if not (isinstance(criterion, str) and criterion == "risk"):
+    advice = "the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse'"
+    limit = _read_limit(max_loss, criterion, TARGET_CRITERIA, advice)
+    if limit is None and scan not in names_with(SCANS, "has_auto"):
         raise ValueError(
-            f"max_loss='auto' goes with criterion='risk' and not with {criterion!r}: give a number "
-            "(the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse')."
-        )
-    if scan not in ("best-first", "correlation"):
-        raise ValueError(
-            f"max_loss='auto' goes with scan='best-first' or 'correlation' and not with {scan!r}, "
+            f"max_loss='auto' goes with scan={either(SCANS, 'has_auto')} and not with {scan!r}, "
             "whose groups depend on the order of the targets: give a number (1.5 suits most data)."
         )
-    return None
+    return limit
 
 
 def read_feature_limit(max_loss: Any, criterion: Any, n_samples: int) -> float:
     """The largest loss at which features merge; "auto" is the cut of the Bayesian criterion."""
+    advice = "the paper's epsilon_2, for criterion 'r2', is 1e-4"
+    limit = _read_limit(max_loss, criterion, FEATURE_CRITERIA, advice)
+    return float(np.log(n_samples)) if limit is None else limit
+
+
+def _read_limit(
+    max_loss: Any, criterion: Any, registry: Mapping[str, Criterion], advice: str
+) -> float | None:
+    """A number, or None for "auto" where the criterion has it."""
     if not (isinstance(max_loss, str) and max_loss == "auto"):
         return read_number(max_loss, "max_loss", " or 'auto'")
-    if not (isinstance(criterion, str) and criterion == "risk"):
+    if not criterion_of(criterion, registry).has_auto:
         raise ValueError(
-            f"max_loss='auto' goes with criterion='risk' and not with {criterion!r}: give a "
-            "number (the paper's epsilon_2, for criterion 'r2', is 1e-4)."
+            f"max_loss='auto' goes with criterion={either(registry, 'has_auto')} and not with "
+            f"{criterion!r}: give a number ({advice})."
         )
-    return float(np.log(n_samples))
+    return None
 
 
 def read_correlation(value: Any, what: str) -> float:

@@ -11,7 +11,9 @@ import numpy as np
 
 from ctfa._validation.data import Sample, read_sample
 from ctfa._validation.numbers import first_of
+from ctfa._validation.options import either
 from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion
 from ctfa.core.design import Design
 from ctfa.core.series import NO_COLUMN, Series
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -77,7 +79,7 @@ def read_layout(layout: Any, n_columns: int, n_targets: int, names: Any) -> IntA
     return columns
 
 
-def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> None:
+def refuse_for_own_inputs(aggregator: Any, aggregate: str, criterion: Criterion) -> None:
     """Refuse options of a TargetAggregator that targets with inputs of their own do not have."""
     if aggregator.flip:
         raise ValueError("flip=True is for targets that share their inputs: use flip=False.")
@@ -86,8 +88,7 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> 
             f"guard={aggregator.guard!r} is for targets that share their inputs: use guard=None; "
             "merges_ names the members that are predicted to lose."
         )
-    named = aggregator.criterion if isinstance(aggregator.criterion, str) else None
-    if aggregate != "mean" and named in ("mse", "corollary"):
+    if aggregate != "mean" and criterion.for_means:
         raise ValueError(
             f"criterion={aggregator.criterion!r} is a rule for means: use aggregate='mean', or "
             "criterion='risk'."
@@ -97,9 +98,10 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, *, is_risk: bool) -> 
             "scale='none' is the paper's predictor, which averages: use aggregate='mean', or "
             "scale='center' (one intercept for each target)."
         )
-    if aggregator.solver == "ridge" and not is_risk:
+    if aggregator.solver == "ridge" and criterion.ridge_loss is None:
         raise ValueError(
-            f"solver='ridge' goes with criterion='risk' and not with {aggregator.criterion!r}."
+            f"solver='ridge' goes with criterion={either(TARGET_CRITERIA, 'ridge_loss')} and not "
+            f"with {aggregator.criterion!r}."
         )
 
 

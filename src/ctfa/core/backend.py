@@ -1,6 +1,6 @@
 """Who runs a scan: numpy, or a compiled kernel that makes the same decisions.
 
-The code of ``scans`` and ``runs`` serves everything and is what a kernel is tested against. A
+The code of ``scans`` serves everything and is what a kernel is tested against. A
 kernel serves some spaces and criteria and declines the rest, and then numpy runs. Which backend is
 used is named by the environment variable ``CTFA_BACKEND`` or, within a block of code, by ``using``:
 
@@ -17,9 +17,9 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.rows import Row
 from ctfa.core.spaces.base import MergeSpace
@@ -30,21 +30,7 @@ VARIABLE = "CTFA_BACKEND"
 #: First and second block of each edge, and its key; infinite keys never have their turn.
 Edges: TypeAlias = tuple[IntArray, IntArray, FloatArray]
 
-
-class Grow(Protocol):
-    """The scans that grow one group after another, where any two variables may meet."""
-
-    def __call__(
-        self,
-        space: MergeSpace,
-        criterion: Criterion,
-        *,
-        limit: float,
-        order: IntArray,
-        restart: bool,
-        where_it_pays: bool,
-    ) -> MergeHistory | None:
-        """Run the scan, or return None to decline; the space stays as it is."""
+Found = TypeVar("Found")
 
 
 class Questions(Protocol):
@@ -86,44 +72,19 @@ class RankedQuestions(Questions, Protocol):
         """Whom each block that is left is nearest to."""
 
 
-class Ask(Protocol):
-    """Takes over the questions of a scan that is left to numpy otherwise."""
-
-    def __call__(
-        self, space: MergeSpace, criterion: Criterion, *, where_it_pays: bool
-    ) -> Questions | None:
-        """Return who answers for the space from now on, or None to decline."""
-
-
-class OnGraph(Protocol):
-    """The scans that take the edges of a graph in turn, by strength or by loss."""
-
-    def __call__(
-        self,
-        space: MergeSpace,
-        criterion: Criterion,
-        ledger: Ledger,
-        edges: Edges,
-        *,
-        limit: float,
-        min_correlation: float,
-        by_loss: bool,
-        where_it_pays: bool,
-    ) -> tuple[IntArray, IntArray] | None:
-        """Merge until nothing more is accepted; return the edges left, or None to decline.
-
-        The ledger has what was refused at the start, and is written on.
-        """
-
-
 class Backend(NamedTuple):
-    """A package of kernels; nothing heavy is imported before its first scan."""
+    """A package of kernels; nothing heavy is imported before its first scan.
+
+    Its kernels take what the functions below of the same name are given, and ``where_it_pays``,
+    whether to decline problems too small for it. They return None to decline, and leave the space
+    as it is then.
+    """
 
     is_installed: Callable[[], bool]
     extra: str  # what to install, as pip is told
-    grow: Grow
-    ask: Ask
-    on_graph: OnGraph
+    grow: Callable[..., MergeHistory | None]
+    questions: Callable[..., Questions | None]
+    on_graph: Callable[..., tuple[IntArray, IntArray] | None]
     is_automatic: bool = True  # whether "auto" means it too
 
 
@@ -150,35 +111,24 @@ def named() -> str:
 
 
 def grow(
-    space: MergeSpace, criterion: Criterion, *, limit: float, order: IntArray, restart: bool
+    space: MergeSpace, criterion: Loss, *, limit: float, order: IntArray, restart: bool
 ) -> MergeHistory | None:
-    """Run the scan by a kernel; None where there is none for it."""
-    for backend, where_it_pays in _offered():
-        history = backend.grow(
-            space,
-            criterion,
-            limit=limit,
-            order=order,
-            restart=restart,
-            where_it_pays=where_it_pays,
-        )
-        if history is not None:
-            return history
-    return None
+    """Grow one group after another by a kernel, any two variables being free to meet.
+
+    None where there is no kernel for it.
+    """
+    given = {"limit": limit, "order": order, "restart": restart}
+    return _first(lambda one, **pays: one.grow(space, criterion, **given, **pays))
 
 
-def questions(space: MergeSpace, criterion: Criterion) -> Questions | None:
+def questions(space: MergeSpace, criterion: Loss) -> Questions | None:
     """Have the questions of a space answered by a kernel; None where there is none for them."""
-    for backend, where_it_pays in _offered():
-        compiled = backend.ask(space, criterion, where_it_pays=where_it_pays)
-        if compiled is not None:
-            return compiled
-    return None
+    return _first(lambda one, **pays: one.questions(space, criterion, **pays))
 
 
 def on_graph(
     space: MergeSpace,
-    criterion: Criterion,
+    criterion: Loss,
     ledger: Ledger,
     edges: Edges,
     *,
@@ -186,21 +136,21 @@ def on_graph(
     min_correlation: float,
     by_loss: bool,
 ) -> tuple[IntArray, IntArray] | None:
-    """Run a scan on a graph by a kernel, from its first keys on; None where there is none."""
-    for backend, where_it_pays in _offered():
-        left = backend.on_graph(
-            space,
-            criterion,
-            ledger,
-            edges,
-            limit=limit,
-            min_correlation=min_correlation,
-            by_loss=by_loss,
-            where_it_pays=where_it_pays,
-        )
-        if left is not None:
-            return left
-    return None
+    """Take the edges of a graph in turn by a kernel, by strength or by loss, from first keys on.
+
+    Returns the edges left; None where there is no kernel for it. The ledger has what was refused at
+    the start, and is written on.
+    """
+    given = {"limit": limit, "min_correlation": min_correlation, "by_loss": by_loss}
+    return _first(
+        lambda one, **pays: one.on_graph(space, criterion, ledger, edges, **given, **pays)
+    )
+
+
+def _first(ask: Callable[..., Found | None]) -> Found | None:
+    """What the first backend says that does not decline."""
+    answers = (ask(backend, where_it_pays=pays) for backend, pays in _offered())
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def _offered() -> list[tuple[Backend, bool]]:

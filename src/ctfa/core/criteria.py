@@ -1,19 +1,68 @@
 """What a merge costs. Every criterion returns a loss; a merge is made when ``loss <= max_loss``.
 
-Criteria see fits, never data, and answer for one candidate or for many at once.
+Criteria see fits, never data, and answer for one candidate or for many at once. Whatever else is
+known of one stands beside its loss in a ``Criterion``: a new one is one such object in
+``TARGET_CRITERIA`` or ``FEATURE_CRITERIA``, and words, pages, files, errors and ties follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.types import Number
 
-Criterion: TypeAlias = Callable[[Evidence], Number]
+Loss: TypeAlias = Callable[[Evidence], Number]
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A loss and what is known of it; the defaults hold for a user's own."""
+
+    name: str | None  # as users call it; None for one of their own
+    loss: Loss
+    words: str = ""  # what "a merge costs", in the methods of a report
+    unit: float | None = None  # power of the target's variance that losses have; None: ask
+    break_even: float | None = None  # loss at which a merge neither pays nor costs
+    limit_words: str = ""  # what ``max_loss`` counts, beside the slider of a page
+    usual_loss: float | None = None  # up to it the slider has even steps; None: that of half of all
+    weighs_bias: bool = False  # is the bias paid for each unit of variance saved, as F says it
+    has_auto: bool = False  # whether ``max_loss="auto"`` is defined
+    takes_gaps: bool = False  # whether targets that share inputs may have missing values
+    for_means: bool = False  # a rule for mean targets, which not all groups have
+    counts_columns: bool = False  # counts degrees of freedom by the columns given, not by the rank
+    on_folds: bool = True  # whether features may be judged by it on held-out rows
+    ridge_loss: Loss | None = None  # the same for penalised fits, where there is such
+    kernel: str | None = None  # what the compiled code calls it, where it knows it
+
+    def __call__(self, evidence: Evidence) -> Number:
+        """Loss of each merge."""
+        return self.loss(evidence)
+
+    def by_ridge(self) -> Criterion:
+        """The same for penalised fits; other criteria are those of least squares."""
+        if self.ridge_loss is None:
+            return self
+        return replace(self, loss=self.ridge_loss, kernel=None)
+
+
+def criterion_of(option: Any, *registries: Mapping[str, Criterion | Loss]) -> Criterion:
+    """A criterion by its name, by its loss or by itself; what is not known is a user's own.
+
+    A registry may hold a bare loss: nothing but its name is known of it then.
+    """
+    if isinstance(option, Criterion):
+        return option
+    for registry in registries or (TARGET_CRITERIA, FEATURE_CRITERIA):
+        for name, one in registry.items():
+            found = one if isinstance(one, Criterion) else Criterion(name, one)
+            if option is found.loss or (isinstance(option, str) and option == name):
+                return found
+    return Criterion(None, option)
 
 
 def mse(evidence: Evidence) -> Number:
@@ -137,11 +186,11 @@ def _shrunk_signal(fit: Fit, dof: Number) -> Number:
     return share * (total / (fit.n_samples - 1) - fit.residual / dof)
 
 
-def unit_power(criterion: Criterion, n_before: int = 2) -> float:
+def unit_power(criterion: Loss, n_before: int = 2) -> float:
     """Power of the target's variance that the losses of a criterion have: 1 for squared units.
 
     Found by asking about made-up fits and about the same with four times the squares, so that a
-    new criterion has nothing to declare. Zero (losses without units) where that does not say.
+    criterion need not declare it. Zero (losses without units) where that does not say.
     """
     squares = ((3.0, 2.0), (4.0, 3.0), (3.25, 1.5), (0.25, 0.5))
 
@@ -165,12 +214,53 @@ def unit_power(criterion: Criterion, n_before: int = 2) -> float:
 TINY = float(np.finfo(np.float64).tiny)
 
 TARGET_CRITERIA: dict[str, Criterion] = {
-    "risk": target_risk,
-    "mse": mse,
-    "corollary": corollary,
+    "risk": Criterion(
+        "risk",
+        target_risk,
+        "the change of the total prediction risk (criterion 'risk': the bias paid for each unit of "
+        "variance saved; 1 breaks even)",
+        unit=0.0,
+        break_even=1.0,
+        limit_words="bias paid for each unit of variance saved, 1 breaks even",
+        usual_loss=0.5,
+        weighs_bias=True,
+        has_auto=True,
+        takes_gaps=True,
+        ridge_loss=cross_validated_risk,
+        kernel="target_risk",
+    ),
+    "mse": Criterion(
+        "mse",
+        mse,
+        "the paper's inequality as its code computes it (criterion 'mse')",
+        unit=1.0,
+        break_even=0.0,
+        for_means=True,
+        counts_columns=True,
+        kernel="mse",
+    ),
+    "corollary": Criterion(
+        "corollary",
+        corollary,
+        "Corollary 2 of the paper (criterion 'corollary')",
+        unit=1.0,
+        break_even=0.0,
+        for_means=True,
+        kernel="corollary",
+    ),
 }
 FEATURE_CRITERIA: dict[str, Criterion] = {
-    "risk": feature_risk,
-    "r2": r2,
-    "feature-mse": feature_mse,
+    "risk": Criterion(
+        "risk",
+        feature_risk,
+        unit=0.0,
+        has_auto=True,
+        on_folds=False,
+        ridge_loss=feature_risk,
+        kernel="feature_risk",
+    ),
+    "r2": Criterion("r2", r2, unit=0.0, kernel="r2"),
+    "feature-mse": Criterion(
+        "feature-mse", feature_mse, unit=1.0, break_even=0.0, on_folds=False, kernel="feature_mse"
+    ),
 }

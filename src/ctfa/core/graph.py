@@ -57,13 +57,6 @@ class Neighbours:
         order = np.lexsort((second, first))
         return first[order], second[order]
 
-    def among(self, block: int, others: IntArray) -> IntArray:
-        """Those of the others that are next to the block, in the others' order."""
-        near = self._of[block]
-        if not near or not others.size:
-            return others[:0]
-        return others[np.isin(others, np.fromiter(near, dtype=np.intp, count=len(near)))]
-
     def merge(self, block: int, other: int) -> None:
         """Hand the neighbours of ``other`` to ``block``."""
         moved = self._of[other]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, ParamSpec, cast
+from collections.abc import Iterator
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from ctfa.core import backend, progress
-from ctfa.core.criteria import Criterion
+from ctfa.core.criteria import Loss, criterion_of
 from ctfa.core.graph import Neighbours
-from ctfa.core.history import Ledger, MergeHistory
+from ctfa.core.history import Ledger
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -21,8 +19,6 @@ LARGEST = float(np.finfo(np.float64).max)
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
 FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
 
-P = ParamSpec("P")
-
 
 class Stopped(Exception):
     """The way out of a scan that was asked to stop, with what it had found; not an error."""
@@ -30,28 +26,6 @@ class Stopped(Exception):
     def __init__(self, ledger: Ledger) -> None:
         super().__init__("The search was asked to stop.")
         self.ledger = ledger
-
-
-def stoppable(scan: Callable[P, MergeHistory]) -> Callable[P, MergeHistory]:
-    """Make a search of a scan: asked to stop, it returns what it has found, and warns."""
-
-    @functools.wraps(scan)
-    def run(*args: P.args, **kwargs: P.kwargs) -> MergeHistory:
-        with progress.searching("scan") as (_, is_own):
-            try:
-                history = scan(*args, **kwargs)
-            except Stopped as stop:
-                history = stop.ledger.close(complete=False)
-        if is_own and not history.complete:
-            warnings.warn(
-                f"The search was stopped after {len(history)} merges: the groups are the "
-                f"{history.n_variables - len(history)} found by then, not those of max_loss.",
-                progress.SearchStopped,
-                stacklevel=2,
-            )
-        return history
-
-    return run
 
 
 class Hit(NamedTuple):
@@ -65,27 +39,24 @@ class Judge:
     """A criterion applied to a space, with the limits that make a merge acceptable."""
 
     def __init__(
-        self, space: MergeSpace, criterion: Criterion, limit: float, min_correlation: float
+        self, space: MergeSpace, criterion: Loss, limit: float, min_correlation: float
     ) -> None:
-        self.space, self.criterion, self.limit = space, criterion, limit
+        self.space, self.criterion, self.limit = space, criterion_of(criterion), limit
         self.min_correlation = min_correlation
         self.ledger = Ledger(space.n_variables)
         self.width = FIRST_CHUNK
-        self._compiled = backend.questions(space, criterion)
+        #: Whether some pairs correlate too little to be asked, and whether any two may be.
+        self.has_floor = min_correlation > -1.0
+        self.asks_everybody = not (space.is_guarded or self.has_floor)
+        self._compiled = backend.questions(space, self.criterion)
+        #: Who ranks the pairs of all blocks, where somebody does and any two may be asked.
+        self.ranked: backend.RankedQuestions | None = None
+        if self.asks_everybody and hasattr(self._compiled, "rank_by"):
+            self.ranked = cast("backend.RankedQuestions", self._compiled)
 
     def expect_merges(self, *, likely: bool) -> None:
         """Ask few candidates at first where the last block merged, twice as many where not."""
         self.width = FIRST_CHUNK if likely else min(2 * self.width, LARGEST_CHUNK)
-
-    @property
-    def has_floor(self) -> bool:
-        """Whether some pairs correlate too little to be asked."""
-        return self.min_correlation > -1.0
-
-    @property
-    def asks_everybody(self) -> bool:
-        """Whether any two blocks may be asked."""
-        return not (self.space.is_guarded or self.has_floor)
 
     def accepts(self, losses: FloatArray) -> BoolArray:
         """Whether each loss is within the limit.
@@ -96,21 +67,17 @@ class Judge:
 
     def may_meet(self, block: int | IntArray, others: IntArray) -> IntArray:
         """Positions of the others that correlate enough, and whose merge hurts no member."""
+        if self.asks_everybody:
+            return np.arange(others.size)
         meets = np.ones(others.size, dtype=bool)
         if self.has_floor:
             meets = self.space.correlation(block, others) >= self.min_correlation
         if self.space.is_guarded:
-            meets &= self._allows(block, others)
+            first = np.broadcast_to(block, others.shape)
+            for one in np.unique(block).tolist():
+                pairs = first == one
+                meets[pairs] &= self.space.allows(one, others[pairs])
         return np.flatnonzero(meets)
-
-    def _allows(self, block: int | IntArray, others: IntArray) -> BoolArray:
-        if not isinstance(block, np.ndarray):
-            return self.space.allows(block, others)
-        allowed = np.empty(others.size, dtype=bool)
-        for one in np.unique(block).tolist():
-            pairs = block == one
-            allowed[pairs] = self.space.allows(one, others[pairs])
-        return allowed
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge; the largest number for an infinite one, which any limit refuses.
@@ -122,12 +89,14 @@ class Judge:
         if self._compiled is not None:
             losses = self._compiled.losses(block, others)
         else:
-            losses = np.asarray(self.criterion(self.space.evidence(block, others)), dtype=float)
+            losses = np.asarray(
+                self.criterion.loss(self.space.evidence(block, others)), dtype=float
+            )
         return np.asarray(np.minimum(losses, LARGEST))
 
     def all_losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge, infinite where the pair may not be asked."""
-        meets = np.arange(others.size) if self.asks_everybody else self.may_meet(block, others)
+        meets = self.may_meet(block, others)
         if meets.size == others.size:
             return self.losses(block, others)
         losses = np.full(others.size, np.inf)
@@ -144,13 +113,6 @@ class Judge:
         if neighbours is not None:
             neighbours.merge(block, other)
 
-    @property
-    def ranked(self) -> backend.RankedQuestions | None:
-        """Who ranks the pairs of all blocks, where somebody does and any two may be asked."""
-        if not (self.asks_everybody and hasattr(self._compiled, "rank_by")):
-            return None
-        return cast("backend.RankedQuestions", self._compiled)
-
     def tick(self) -> None:
         """Leave the scan if it was asked to stop."""
         if not progress.tick(self.ledger):
@@ -161,7 +123,7 @@ class Judge:
         width = self.width if width is None else width
         for chunk in _chunks(queue.size, width):
             others = queue[chunk]
-            meets = np.arange(others.size) if self.asks_everybody else self.may_meet(block, others)
+            meets = self.may_meet(block, others)
             if meets.size < others.size:
                 others = others[meets]
             if not others.size:

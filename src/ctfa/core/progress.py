@@ -15,7 +15,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from ctfa.core.history import Ledger  # numpy, which help and --version do without
 
 
 class SearchStopped(UserWarning):
@@ -44,24 +47,8 @@ class ScanProgress:
     seconds: float
 
 
-class Counted(Protocol):
-    """What a tick is told: a ledger, or the ``Counts`` of a scan that keeps none."""
-
-    @property
-    def n_variables(self) -> int:
-        """Variables at the start."""
-
-    @property
-    def n_merges(self) -> int:
-        """Merges made so far."""
-
-    @property
-    def n_comparisons(self) -> int:
-        """Pairs asked about so far."""
-
-
 class Counts(NamedTuple):
-    """Plain numbers for a tick."""
+    """What a tick is told by a search without a ledger."""
 
     n_variables: int
     n_merges: int
@@ -95,7 +82,7 @@ class Reporter:
         self._asked_to_stop = self.search is not None
         return self._asked_to_stop
 
-    def tick(self, counts: Counted) -> bool:
+    def tick(self, counts: Counts | Ledger) -> bool:
         """Report if it is time to; say whether to go on."""
         search = self.search
         if search is None:
@@ -146,7 +133,7 @@ def is_reported() -> bool:
     return _reporter.get() is not None
 
 
-def tick(counts: Counted) -> bool:
+def tick(counts: Counts | Ledger) -> bool:
     """Say how far the search is; return whether to go on."""
     reporter = _reporter.get()
     return reporter is None or reporter.tick(counts)

@@ -1,14 +1,19 @@
-"""Which pair of blocks to look at next, where a merge changes only its own pairs."""
+"""Which pair of blocks to look at next.
+
+``RankedRows`` where a merge changes only its own pairs, ``RankedPairs`` where it changes every
+answer, ``Directions`` where correlations are cheap and questions are not.
+"""
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from ctfa.core.graph import Neighbours
+from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Pairs that a row remembers, at first and at most; twice as many each time it has used them up.
@@ -17,6 +22,15 @@ SHORTEST_ROW, LONGEST_ROW = 16, 256
 SLACK = 1e-12
 #: Later than any change.
 GONE = np.iinfo(np.intp).max
+#: Merges after which the first list of ``RankedPairs`` is cleared of pairs that no longer hold.
+SWEEP = 32
+#: Blocks whose first rows are computed at once.
+AT_ONCE = 256
+#: Decimals of a correlation: what a product leaves behind them depends on the size of the matrix,
+#: and pairs that tie should come in order.
+DIGITS = 13
+#: Share of directions that may be of blocks that are gone.
+GONE_AT_MOST = 0.2
 
 Keys = Callable[[int, IntArray], FloatArray]
 
@@ -220,3 +234,143 @@ def first_of(others: IntArray, keys: FloatArray, width: int | None) -> Row:
         finite = int(np.searchsorted(keys, np.inf))
         others, keys, whole = others[:finite], keys[:finite], True
     return Row(others, keys, whole=whole)
+
+
+class RankedPairs:
+    """All pairs, strongest first, for spaces where every merge changes every answer.
+
+    A refused pair is dropped until one of its two blocks changes, so the order never depends on
+    the answers. The first list is sorted once; pairs of blocks that have changed since are skipped
+    in it and kept in a second, shorter list, the only one that merges have to mend.
+    """
+
+    def __init__(self, n_variables: int, pairs: PairList) -> None:
+        self._first_list = pairs.sorted()
+        self._later_list = pairs.take(slice(0))
+        self._head = self._merges = 0
+        self._changed = np.zeros(n_variables, dtype=bool)
+        self._shown_from_first = np.empty(0, dtype=np.intp)
+
+    def peek(self, count: int) -> tuple[IntArray, IntArray]:
+        """Return the next pairs; none when all have been dropped."""
+        at = self._next_unchanged(count)
+        later = self._later_list.take(slice(count))
+        both = self._first_list.take(at).join(later)
+        order = both.order()[:count]
+        # Where each shown pair came from; -1 for the second list.
+        self._shown_from_first = np.concatenate((at, np.full(later.strength.size, -1)))[order]
+        shown = both.take(order)
+        return shown.first, shown.second
+
+    def drop(self, count: int) -> None:
+        """Drop the first of the pairs shown last."""
+        gone = self._shown_from_first[:count]
+        self._head = max(self._head, int(gone.max(initial=-1)) + 1)
+        self._later_list = self._later_list.take(slice(int(np.count_nonzero(gone < 0)), None))
+
+    def merged(self, block: int, other: int, partners: IntArray, strength: FloatArray) -> None:
+        """Replace all pairs of the two blocks by those of the merged one."""
+        self._changed[[block, other]] = True
+        self._merges += 1
+        if self._merges % SWEEP == 0:
+            rest = self._first_list.take(slice(self._head, None))
+            holds = ~(self._changed[rest.first] | self._changed[rest.second])
+            self._first_list, self._head = rest.take(holds), 0
+        later = self._later_list
+        first, second = later.first, later.second
+        stays = (first != block) & (first != other) & (second != block) & (second != other)
+        new = PairList(strength, np.minimum(block, partners), np.maximum(block, partners))
+        self._later_list = later.take(stays).insert(new.sorted())
+
+    def _next_unchanged(self, count: int) -> IntArray:
+        """Positions in the first list of the next pairs whose blocks are as they were."""
+        found: list[IntArray] = []
+        missing, start = count, self._head
+        while missing > 0 and start < self._first_list.strength.size:
+            window = self._first_list.take(slice(start, start + 4 * count))
+            holds = ~(self._changed[window.first] | self._changed[window.second])
+            found.append(start + np.flatnonzero(holds)[:missing])
+            missing -= found[-1].size
+            start += window.strength.size
+        at = np.concatenate(found) if found else np.empty(0, dtype=np.intp)
+        self._head = int(at[0]) if at.size else self._first_list.strength.size
+        return at
+
+
+class PairList(NamedTuple):
+    """Pairs of blocks, ``first < second``, and how strongly each is correlated."""
+
+    strength: FloatArray
+    first: IntArray
+    second: IntArray
+
+    def take(self, which: slice | IntArray | BoolArray) -> PairList:
+        """Some of them."""
+        return PairList(self.strength[which], self.first[which], self.second[which])
+
+    def join(self, other: PairList) -> PairList:
+        """Put both lists in one."""
+        return PairList(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
+
+    def order(self) -> IntArray:
+        """Strongest first, then by index."""
+        return np.lexsort((self.second, self.first, -self.strength))
+
+    def sorted(self) -> PairList:
+        """All of them in order."""
+        return self.take(self.order())
+
+    def insert(self, other: PairList) -> PairList:
+        """Insert a short sorted list into this sorted one."""
+        at = np.searchsorted(-self.strength, -other.strength)
+        joined = PairList(*(np.insert(a, at, b) for a, b in zip(self, other, strict=True)))
+        # Found by strength alone: where it ties with a neighbour's, the indices decide.
+        new = at + np.arange(at.size)
+        beside = np.concatenate((new[new > 0] - 1, new[new < joined.strength.size - 1]))
+        tied = joined.strength[beside] == joined.strength[beside + 1]
+        return joined.sorted() if tied.any() else joined
+
+
+class DirectedSpace(MergeSpace, Protocol):
+    """A space whose correlations are inner products, and whose questions are worth avoiding."""
+
+    def directions(self, blocks: IntArray | slice) -> FloatArray:
+        """Mean targets of unit length, zero where constant."""
+
+
+class Directions:
+    """Unit vectors of the blocks that are left."""
+
+    def __init__(self, space: DirectedSpace) -> None:
+        self._space = space
+        self._vectors = np.ascontiguousarray(space.directions(slice(None)))
+        self._slots = np.arange(len(self._vectors))
+        self._place = self._slots.copy()  # of each slot among the vectors
+        self._gone = np.zeros(self._slots.size, dtype=bool)
+
+    def correlation(self, block: int, others: IntArray) -> FloatArray:
+        """Correlation of a block with others."""
+        products = self._vectors @ self._vectors[self._place[block]]
+        return np.asarray(np.round(products[self._place[others]], DIGITS))
+
+    def merged(self, block: int, other: int) -> None:
+        """Take note of a merge in the space."""
+        self._vectors[self._place[block]] = self._space.directions(np.array([block]))[0]
+        self._gone[self._place[other]] = True
+        if np.count_nonzero(self._gone) > GONE_AT_MOST * self._gone.size:
+            self._slots = self._slots[~self._gone]
+            self._vectors = self._vectors[~self._gone]
+            self._place[self._slots] = np.arange(self._slots.size)
+            self._gone = np.zeros(self._slots.size, dtype=bool)
+
+    def first_rows(self, lowest: float) -> Iterator[tuple[int, Row]]:
+        """Strongest pair of each block with an earlier one, by ``-correlation``, before merges."""
+        for start in range(0, len(self._vectors), AT_ONCE):
+            stop = min(start + AT_ONCE, len(self._vectors))
+            products = self._vectors[start:stop] @ self._vectors[:stop].T
+            products[:, start:][np.triu_indices(stop - start)] = -np.inf  # not earlier ones
+            nearest = products.argmax(axis=1)
+            strongest = np.round(products[np.arange(stop - start), nearest], DIGITS)
+            for block, other, strength in zip(range(start, stop), nearest, strongest, strict=True):
+                if block and strength >= lowest:
+                    yield block, Row(np.array([other]), np.array([-strength]), whole=block == 1)

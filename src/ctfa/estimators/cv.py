@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, is_collection, learns_from_sums
 from ctfa._whole_fit import whole
+from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -156,7 +157,9 @@ class CTFARegressorCV(CTFARegressor):
         splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
         scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
-        if self.regressor is None or any(map(_may_fall_back, phases[:2])):
+        if self.regressor is None or any(
+            map(_may_fall_back, phases[:2], (TARGET_CRITERIA, FEATURE_CRITERIA))
+        ):
             check.warn_if_any_is_short(sample, splits)
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(_score_quietly)(number, self, phases, sample, targets, *split, scorer)
@@ -254,8 +257,12 @@ class _Phases(NamedTuple):
         return cls(
             targets,
             features,
-            check.read_grid(model.target_losses, targets, TARGET_LOSSES, "target_losses"),
-            check.read_grid(model.feature_losses, features, usual, "feature_losses"),
+            check.read_grid(
+                model.target_losses, targets, TARGET_CRITERIA, TARGET_LOSSES, "target_losses"
+            ),
+            check.read_grid(
+                model.feature_losses, features, FEATURE_CRITERIA, usual, "feature_losses"
+            ),
         )
 
     def grid(self) -> Iterator[tuple[float, float]]:
@@ -430,9 +437,13 @@ def _pose_fold(
     return points, score
 
 
-def _may_fall_back(phase: TargetAggregator | FeatureAggregator | None) -> bool:
+def _may_fall_back(
+    phase: TargetAggregator | FeatureAggregator | None, registry: Mapping[str, Criterion]
+) -> bool:
     """Whether a phase leaves few rows to ridge regression."""
-    return phase is not None and phase.solver == "ols" and check.is_risk(phase.criterion)
+    if phase is None or phase.solver != "ols":
+        return False
+    return criterion_of(phase.criterion, registry).ridge_loss is not None
 
 
 def _limited(template: Any, max_loss: float) -> Any:

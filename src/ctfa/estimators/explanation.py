@@ -12,9 +12,6 @@ from ctfa._names import visible
 from ctfa.core.types import FloatArray
 from ctfa.estimators.merge_evidence import MergeEvidence, MergeRow, Terms
 
-#: Loss at which a merge neither pays nor costs, by criterion; not known of others.
-BREAK_EVEN = {"risk": 1.0, "mse": 0.0, "corollary": 0.0}
-
 
 class Sharing(NamedTuple):
     """What the members of a group have in common, in words."""
@@ -178,13 +175,13 @@ class Explanation:
         """What was asked of a merge: its loss, beside the F that loss is made of."""
         loss, limit = _number(row.loss), _number(self.max_loss)
         if np.isnan(row.f_statistic):
-            even = BREAK_EVEN.get(self.terms.rule or "")
+            even = self.terms.facts.break_even
             breaks = "" if even is None else f"{even:g} breaks even, "
             return f"loss {loss} ({breaks}limit {limit})"
         # With gaps the gain is of each member on its own rows, and may say something else.
         rows = " on the rows both have" if self.terms.gappy else ""
         f = f"F = {_number(row.f_statistic)}{rows}, break-even {_number(row.f_star)}"
-        if self.terms.rule == "risk":
+        if self.terms.facts.weighs_bias:
             return f"{f} (loss {loss}, limit {limit})"
         # Other losses are not made of F.
         return f"loss {loss}, limit {limit} ({f}, by the risk rule)"
@@ -283,7 +280,7 @@ def _reason(terms: Terms, loss: float, differ: str) -> str:
         return "held-out rows preferred no merge at all"
     if terms.max_loss == -np.inf:
         return "merging is switched off (max_loss=-inf)"
-    even = BREAK_EVEN.get(terms.rule or "")
+    even = terms.facts.break_even
     if even is None:
         return "the criterion given says so"
     if loss < even:

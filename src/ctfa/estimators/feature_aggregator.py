@@ -253,15 +253,15 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
 
     def _factor(self, sample: check.Sample, target: FloatArray) -> FactoredFeatures:
         """Check the options and factor the inputs once, for any number of targets like this."""
-        check.choose(self.criterion, FEATURE_CRITERIA, "criterion")
+        criterion = check.read_criterion(self.criterion, FEATURE_CRITERIA)
         check.require(self.scan, SCANS, "scan")
         check.require(self.solver, ["ols", "ridge"], "solver")
         check.require_foldable(self.criterion, self.cv)
         if self.solver == "ridge":
-            check.require_risk(self.criterion, "solver='ridge'")
+            check.require_fact(self.criterion, FEATURE_CRITERIA, "ridge_loss", "solver='ridge'")
         lowest = check.read_correlation(self.min_correlation, "min_correlation")
         ordered = isinstance(self.order, str) and self.order == "correlation"
-        correlated = self.scan == "correlation" or ordered or lowest > -1.0
+        correlated = SCANS[self.scan].by_correlation or ordered or lowest > -1.0
         splits = (
             None
             if self.cv is None
@@ -269,7 +269,7 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         )
         penalised = self.solver == "ridge"
         with one_thread(sample.inputs.shape):
-            if not penalised and self.cv is None and check.is_risk(self.criterion):
+            if not penalised and self.cv is None and criterion.ridge_loss is not None:
                 penalised = sample.is_short
             return FactoredFeatures.of(
                 sample, splits, with_correlations=correlated, penalised=penalised

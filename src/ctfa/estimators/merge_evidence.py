@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 from ctfa._threads import one_thread
-from ctfa.core.criteria import TARGET_CRITERIA
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.gains import Gain, gain
 from ctfa.core.history import MergeHistory
 from ctfa.core.own_members import gain_over_single, gains_along
 from ctfa.core.partition import Partition
 from ctfa.core.replay import replay
+from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces import PooledSpace
 from ctfa.core.types import FloatArray, IntArray
@@ -24,8 +25,6 @@ from ctfa.core.types import FloatArray, IntArray
 if TYPE_CHECKING:
     from ctfa.estimators.own_rule import OwnRule
 
-#: Scans that ask one target at a time and never again: what they refuse is of that moment.
-ASK_ONCE = ("grow", "restart")
 #: Up to so many targets with inputs of their own it is worked out what every merge does to every
 #: member.
 MEMBER_BY_MEMBER = 1000
@@ -56,15 +55,14 @@ class Terms(NamedTuple):
         )
 
     @property
-    def rule(self) -> str | None:
-        """Name of the criterion; None for a user's own."""
-        known = TARGET_CRITERIA.items()
-        return next((n for n, rule in known if self.criterion is rule or self.criterion == n), None)
+    def facts(self) -> Criterion:
+        """What is known of the criterion."""
+        return criterion_of(self.criterion, TARGET_CRITERIA)
 
     @property
     def asks_once(self) -> bool:
         """Whether refusals are of the time of asking and not of the final groups."""
-        return self.scan in ASK_ONCE
+        return SCANS[self.scan].asks_once
 
 
 @dataclass(frozen=True, eq=False)

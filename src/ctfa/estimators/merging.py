@@ -72,7 +72,7 @@ class MergeProblem:
     @property
     def is_nested(self) -> bool:
         """Whether a larger limit only adds merges."""
-        return self.scan == "best-first"
+        return SCANS[self.scan].nested
 
     def signs(self, partition: Partition) -> FloatArray | None:
         """Sign of each variable in its group's mean, the first of a group plus one.
@@ -149,7 +149,8 @@ def loss_unit(criterion: Criterion, target_variance: float, n_before: int = 2) -
     ``n_before`` is the number of fits that the criterion is told of as they stand: those of two
     targets, or the one of all features.
     """
-    return float(target_variance ** unit_power(criterion, n_before))
+    unit = unit_power(criterion, n_before) if criterion.unit is None else criterion.unit
+    return float(target_variance**unit)
 
 
 def settle(

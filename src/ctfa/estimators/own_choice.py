@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from ctfa import _validation as check
 from ctfa._threads import one_thread
-from ctfa.core.criteria import TARGET_CRITERIA, target_risk
+from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
@@ -36,7 +36,7 @@ def read_rule(
     check.require(aggregator.scan, SCANS, "scan")
     check.require(aggregator.scale, ["standard", "center", "none"], "scale")
     check.require(aggregator.solver, ["ols", "ridge"], "solver")
-    check.refuse_for_own_inputs(aggregator, aggregate, is_risk=criterion is target_risk)
+    check.refuse_for_own_inputs(aggregator, aggregate, criterion)
     return OwnRule(
         criterion,
         aggregator.scan,
@@ -87,7 +87,8 @@ def choose_on_folds(
 
 def suited_to(template: TargetAggregator, series: Series, names: Sequence[str]) -> TargetAggregator:
     """The same by ridge regression, where some target's rows do not carry least squares."""
-    plain = template.solver == "ols" and check.is_risk(template.criterion)
+    criterion = criterion_of(template.criterion, TARGET_CRITERIA)
+    plain = template.solver == "ols" and criterion.ridge_loss is not None
     if not plain or series.counts is not None or check.enough_rows(series, SPARE_ROWS):
         return template
     if not check.enough_rows(series, None):
@@ -101,8 +102,8 @@ def fewest_rows(template: TargetAggregator | None, series: Series) -> int | None
     if template is None or template.solver == "ridge":
         return None
     # With gaps the paper's rule is asked only of pairs that have the rows for it.
-    is_paper = isinstance(template.criterion, str) and template.criterion == "mse"
-    return None if is_paper and not series.is_complete else SPARE_ROWS
+    all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
+    return None if all_columns and not series.is_complete else SPARE_ROWS
 
 
 @one_thread()

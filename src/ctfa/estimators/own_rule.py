@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 
 from ctfa import _validation as check
 from ctfa._threads import one_thread
-from ctfa.core.criteria import Criterion, cross_validated_risk, mse, target_risk
+from ctfa.core.criteria import Criterion
 from ctfa.core.cut import GRID, CutCurve, preferred_limit, without_rounding
 from ctfa.core.own_fits import TEMPERS, AveragedFit, OwnFit, SharedFit
 from ctfa.core.series import Series
@@ -66,7 +66,7 @@ class OwnRule:
         if self.solver != "ridge" and series.is_complete:
             return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
         kind = PenalisedPairedSpace if self.solver == "ridge" else GappyPairedSpace
-        every_column = self.solver != "ridge" and self.criterion is mse
+        every_column = self.solver != "ridge" and self.criterion.counts_columns
         counts = None
         if sizes is not None:
             # Means are over counts of one or more where anybody is observed.
@@ -78,14 +78,10 @@ class OwnRule:
     def problem(self, space: Any) -> MergeProblem:
         """The space, ready to be scanned."""
         order = check.read_order(self.order, space, check_random_state(self.random_state))
-        criterion = self._criterion()
+        criterion = self.criterion.by_ridge() if self.solver == "ridge" else self.criterion
         # Spaces of shared coefficients are asked for risks alone, which have no unit.
         tolerance = TIE * loss_unit(criterion, getattr(space, "total_variance", 1.0))
         return MergeProblem(space, criterion, self.scan, order, self.graph, tolerance=tolerance)
-
-    def _criterion(self) -> Criterion:
-        ridge = self.solver == "ridge" and self.criterion is target_risk
-        return cross_validated_risk if ridge else self.criterion
 
     def _pooled(self, series: Series) -> Any:
         values = np.where(series.has[:, :, None], series.values[:, :-1], 0.0)

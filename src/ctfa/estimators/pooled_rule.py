@@ -145,15 +145,13 @@ def pose(
 
 def require_meaning(aggregator: TargetAggregator) -> None:
     """Refuse options that mean nothing where rows are not paired."""
-    criterion = aggregator.criterion
-    if isinstance(criterion, str) and criterion in ("mse", "corollary"):
+    if check.read_criterion(aggregator.criterion, TARGET_CRITERIA).for_means:
         check.refuse_option(
             "criterion",
-            criterion,
+            aggregator.criterion,
             "averages targets over common rows, which tasks with rows of their own do not have,",
             "use criterion='risk'",
         )
-    check.read_criterion(criterion, TARGET_CRITERIA)
     check.require(aggregator.scan, SCANS, "scan")
     check.require(aggregator.scale, ["standard", "center", "none"], "scale")
     check.require(aggregator.solver, ["ols", "ridge"], "solver")

@@ -17,7 +17,7 @@ from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa._whole_fit import whole
 from ctfa.core.baseline import Lines
-from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
+from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve
 from ctfa.core.history import Ledger
 from ctfa.core.scans import SCANS
@@ -351,7 +351,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
                 if values.shape[1] > 1:
                     risk = "criterion='risk' for Phase I, which ridge regression can judge"
                     check.require_freedom(design, risk, left.n_spent)
-                    if rule.criterion is mse:
+                    if rule.criterion.counts_columns:
                         check.require_columns_freedom(design)
             posed = rule.pose(design, sample, values, graph)
             space = posed.problem.space
@@ -365,7 +365,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
         if not np.isnan(targets.values).any():
             return
         for option, simple in (
-            (f"criterion={self.criterion!r}", rule.criterion is target_risk),
+            (f"criterion={self.criterion!r}", rule.criterion.takes_gaps),
             (f"solver={self.solver!r}", rule.solver == "ols"),
             (f"flip={self.flip!r}", not rule.flip),
             (f"guard={self.guard!r}", not rule.guarded),
@@ -386,7 +386,7 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
             check.require(self.guard, ["member"], "guard")
             check.require_matrix_size(targets.values.shape[1], "guard='member'")
         if self.solver == "ridge":
-            check.require_risk(self.criterion, "solver='ridge'")
+            check.require_fact(self.criterion, TARGET_CRITERIA, "ridge_loss", "solver='ridge'")
         check.refuse_for_target_weight(targets, self)
         return TargetRule(
             criterion,

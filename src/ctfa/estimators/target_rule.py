@@ -15,7 +15,7 @@ from ctfa._progress import leave_interrupts_to
 from ctfa._threads import one_thread
 from ctfa._validation import Sample
 from ctfa.core import backend, progress
-from ctfa.core.criteria import TINY, Criterion, cross_validated_risk, target_risk
+from ctfa.core.criteria import TINY, Criterion
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit, without_rounding
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.ridge import Ridge
@@ -85,7 +85,7 @@ class TargetRule:
 
     def suited_to(self, sample: Sample, values: FloatArray) -> TargetRule:
         """The same by ridge regression, where least squares cannot be judged on so few rows."""
-        plain = self.solver == "ols" and self.criterion is target_risk
+        plain = self.solver == "ols" and self.criterion.ridge_loss is not None
         if plain and values.shape[1] > 1 and not np.isnan(values).any() and sample.is_short:
             return replace(self, solver="ridge")
         return self
@@ -131,7 +131,7 @@ class TargetRule:
         space: Any = fit.space()
         if self.guarded:
             space.protect(fit.members)
-        criterion = self._criterion()
+        criterion = self.criterion.by_ridge() if self.solver == "ridge" else self.criterion
         problem = MergeProblem(
             space,
             criterion,
@@ -143,11 +143,6 @@ class TargetRule:
         seen = np.asarray(~gaps.all(axis=0))
         units = offsets, scales, intercepts
         return PosedTargets(problem, fit, *units, seen, self, self.target_weight)
-
-    def _criterion(self) -> Criterion:
-        """Return the risk of the solver; other criteria are those of least squares."""
-        ridge = self.solver == "ridge" and self.criterion is target_risk
-        return cross_validated_risk if ridge else self.criterion
 
 
 def choose_cut(

@@ -19,7 +19,7 @@ from functools import cache, partial
 from typing import Any
 
 from ctfa.core.backend import BACKENDS, Backend, Edges, Questions, named
-from ctfa.core.criteria import Criterion, target_risk
+from ctfa.core.criteria import Loss, criterion_of
 from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces import (
     FeatureSpace,
@@ -32,7 +32,7 @@ from ctfa.core.types import IntArray
 from ctfa.kernels.array_rows import ArrayQuestions, PlainQuestions
 from ctfa.kernels.devices import NAMESPACES, Device, has_library
 
-__all__ = ["ask", "ask_device", "grow", "on_graph"]
+__all__ = ["ask_device", "grow", "on_graph", "questions"]
 
 #: Numbers of variables for which a kernel pays. Fewer are done in a few milliseconds without, and
 #: numba takes 0.3 s to import; of more features, products of matrices beat updates one by one.
@@ -66,79 +66,50 @@ def kernel_of(module: str) -> Any:
 
 
 def grow(
-    space: MergeSpace,
-    criterion: Criterion,
-    *,
-    limit: float,
-    order: IntArray,
-    restart: bool,
-    where_it_pays: bool,
+    space: MergeSpace, criterion: Loss, *, where_it_pays: bool, **given: Any
 ) -> MergeHistory | None:
     """Run a scan that grows one group after another; None for a space without a kernel."""
     # By exact type: a subclass may answer differently.
     if type(space) is TargetSpace:
-        module, sizes = "targets", TARGETS_THAT_PAY
+        module, pays = "targets", space.n_variables in TARGETS_THAT_PAY
     elif type(space) in (FeatureSpace, FoldedFeatureSpace):
-        module, sizes = "features", FEATURES_THAT_PAY
+        module, pays = "features", space.n_variables in FEATURES_THAT_PAY
     else:
         return None
-    if where_it_pays and space.n_variables not in sizes:
-        return None
-    kernel = _loaded(module, where_it_pays=where_it_pays)
-    if kernel is None:
-        return None
-    history: MergeHistory | None = kernel.grow(
-        space, criterion, limit=limit, order=order, restart=restart
-    )
-    return history
+    kernel = _loaded(module, pays, where_it_pays=where_it_pays)
+    return None if kernel is None else kernel.grow(space, criterion, **given)
 
 
-def ask(space: MergeSpace, criterion: Criterion, *, where_it_pays: bool) -> Questions | None:
+def questions(space: MergeSpace, criterion: Loss, *, where_it_pays: bool) -> Questions | None:
     """Take over the questions of a scan; None for a space without a kernel."""
     if type(space) is not PairedSpace:
         return None
-    if where_it_pays and space.n_variables < TASKS_THAT_PAY:
-        return None
-    kernel = _loaded("paired", where_it_pays=where_it_pays)
-    if kernel is None:
-        return None
-    questions: Questions | None = kernel.questions(space, criterion)
-    return questions
+    pays = space.n_variables >= TASKS_THAT_PAY
+    kernel = _loaded("paired", pays, where_it_pays=where_it_pays)
+    return None if kernel is None else kernel.questions(space, criterion)
 
 
 def on_graph(
     space: MergeSpace,
-    criterion: Criterion,
+    criterion: Loss,
     ledger: Ledger,
     edges: Edges,
     *,
-    limit: float,
-    min_correlation: float,
-    by_loss: bool,
     where_it_pays: bool,
+    **given: Any,
 ) -> tuple[IntArray, IntArray] | None:
     """Run a scan on a graph, from its first keys on; None for a space without a kernel."""
     if type(space) is not PairedSpace:
         return None
-    if where_it_pays and space.n_variables < WALKS_THAT_PAY:
-        return None
-    kernel = _loaded("paired_scan", where_it_pays=where_it_pays)
-    if kernel is None:
-        return None
-    left: tuple[IntArray, IntArray] | None = kernel.on_graph(
-        space,
-        criterion,
-        ledger,
-        edges,
-        limit=limit,
-        min_correlation=min_correlation,
-        by_loss=by_loss,
-    )
-    return left
+    pays = space.n_variables >= WALKS_THAT_PAY
+    kernel = _loaded("paired_scan", pays, where_it_pays=where_it_pays)
+    return None if kernel is None else kernel.on_graph(space, criterion, ledger, edges, **given)
 
 
-def _loaded(module: str, *, where_it_pays: bool) -> Any:
-    """Return a kernel; None if it cannot be had and was not asked for by name."""
+def _loaded(module: str, pays: bool, *, where_it_pays: bool) -> Any:
+    """Return a kernel; None if it does not pay or cannot be had, and was not asked for by name."""
+    if where_it_pays and not pays:
+        return None
     kernel = kernel_of(module)
     if not isinstance(kernel, ImportError):
         return kernel
@@ -148,11 +119,11 @@ def _loaded(module: str, *, where_it_pays: bool) -> Any:
     raise kernel
 
 
-def ask_device(space: MergeSpace, criterion: Criterion, *, where_it_pays: bool) -> Questions | None:
+def ask_device(space: MergeSpace, criterion: Loss, **_: Any) -> Questions | None:
     """Take over the questions of a scan, on the device that the backend's name says."""
-    if type(space) is not PairedSpace or criterion is not target_risk:
+    if type(space) is not PairedSpace or criterion_of(criterion).kernel != "target_risk":
         return None
-    host = ask(space, criterion, where_it_pays=True) if has_numba() else None
+    host = questions(space, criterion, where_it_pays=True) if has_numba() else None
     return ArrayQuestions(space, host or PlainQuestions(space, criterion), device_of(named()))
 
 
@@ -166,7 +137,7 @@ def _declines(*_: Any, **__: Any) -> None:
     """Leave a scan to others."""
 
 
-BACKENDS["numba"] = Backend(has_numba, "'ctfa[fast]'", grow, ask, on_graph)
+BACKENDS["numba"] = Backend(has_numba, "'ctfa[fast]'", grow, questions, on_graph)
 for _library in NAMESPACES:
     BACKENDS[_library] = Backend(
         partial(has_library, _library),

@@ -12,22 +12,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa.core.criteria import Criterion, feature_mse, feature_risk, r2
+from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
 from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.kernels.compiling import compiled, reordered
-from ctfa.kernels.results import Result, as_history, place_of
+from ctfa.kernels.compiling import Result, as_history, compiled, place_of, reordered
 
 #: The compiled code knows a criterion by its place, in sample; R2 on folds comes last.
-CRITERIA = (r2, feature_risk, feature_mse)
+CRITERIA = ("r2", "feature_risk", "feature_mse")
 R2, RISK, MSE, R2_ON_FOLDS = range(4)
 
 
 def grow(
     space: FeatureSpace | FoldedFeatureSpace,
-    criterion: Criterion,
+    criterion: Loss,
     *,
     limit: float,
     order: IntArray,

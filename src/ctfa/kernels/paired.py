@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa.core.criteria import Criterion, corollary, mse, target_risk
+from ctfa.core.criteria import Loss
 from ctfa.core.spaces import PairedSpace
 from ctfa.core.spaces.paired import (
     CANCELLED,
@@ -22,11 +22,10 @@ from ctfa.core.spaces.paired import (
     TRUSTED_PIVOT,
 )
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.kernels.compiling import compiled, reordered
-from ctfa.kernels.results import place_of
+from ctfa.kernels.compiling import compiled, place_of, reordered
 
 #: The compiled code knows a criterion by its place.
-CRITERIA = (mse, corollary, target_risk)
+CRITERIA = ("mse", "corollary", "target_risk")
 MSE, COROLLARY, RISK = range(3)
 
 
@@ -58,7 +57,7 @@ class Blocks(NamedTuple):
 class PairedQuestions:
     """Losses and merges of a space; it stays the owner of the blocks, and is changed by merges."""
 
-    def __init__(self, space: PairedSpace, criterion: Criterion, number: int) -> None:
+    def __init__(self, space: PairedSpace, criterion: Loss, number: int) -> None:
         self._space, self._criterion = space, criterion
         self.blocks = Blocks(*space.blocks())
         self.rule = Rule(
@@ -99,7 +98,7 @@ class PairedQuestions:
             self._space.merge(block, other)
 
 
-def questions(space: PairedSpace, criterion: Criterion) -> PairedQuestions | None:
+def questions(space: PairedSpace, criterion: Loss) -> PairedQuestions | None:
     """Take over the questions; None for a criterion without a kernel."""
     number = place_of(criterion, CRITERIA)
     # The paper's rule counts the columns that a block was given, which only the space knows.

@@ -6,22 +6,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa.core.criteria import Criterion, corollary, mse, target_risk
+from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
 from ctfa.core.spaces import TargetSpace
 from ctfa.core.spaces.targets import CANCELLATION, ROUNDING
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.kernels.compiling import compiled, reordered
-from ctfa.kernels.results import Result, as_history, place_of
+from ctfa.kernels.compiling import Result, as_history, compiled, place_of, reordered
 
 #: The compiled code knows a criterion by its place.
-CRITERIA = (mse, corollary, target_risk)
+CRITERIA = ("mse", "corollary", "target_risk")
 MSE, COROLLARY, RISK = range(3)
 
 
 def grow(
-    space: TargetSpace, criterion: Criterion, *, limit: float, order: IntArray, restart: bool
+    space: TargetSpace, criterion: Loss, *, limit: float, order: IntArray, restart: bool
 ) -> MergeHistory | None:
     """Run the scan; None for a criterion without a kernel, or without the products at hand."""
     number = place_of(criterion, CRITERIA)

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray
-from ctfa.labelled._extras import need
 from ctfa.labelled._gather import SAMPLES
 
 _MARK = "ctfa"
@@ -324,7 +324,7 @@ def _by_conventions(xarray: Any, raw: Any, marks: dict[Any, dict[str, Any]]) -> 
     warnings.warn(
         f"times are left as numbers ({said}): {_why_numbers([unit for unit, _ in left.values()])}.",
         UserWarning,
-        stacklevel=6,
+        stacklevel=7,
     )
     return data
 

@@ -5,74 +5,15 @@ from __future__ import annotations
 import difflib
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from ctfa._kinds import FORMATS, Format, either, format_of, suffixes_for
 from ctfa.core.libraries import lacks_memory
-from ctfa.labelled import _array_files as arrays
-from ctfa.labelled import _table_files as tables
 
 
 class FileError(ValueError):
     """A file that cannot be read or written; one sentence says why, and what to do."""
-
-
-class _Kind(NamedTuple):
-    """A format: what it is called, what it holds, and how it is read and written."""
-
-    name: str
-    holds: str  # "arrays", "tables" or "maps"
-    read: Callable[[Path, str | None, bool], Any]
-    write: Callable[[Any, Path], None]
-    begins: tuple[bytes, ...] = ()  # one of these, where the format has such
-
-
-_NETCDF = _Kind(
-    "NetCDF", "arrays", arrays.read_netcdf, arrays.write_netcdf, (b"\x89HDF\r\n\x1a\n", b"CDF")
-)
-_ZARR = _Kind("Zarr", "arrays", arrays.read_zarr, arrays.write_zarr, (b"PK",))
-_PARQUET = _Kind(
-    "Parquet", "tables", lambda p, *_: tables.read_parquet(p), tables.write_parquet, (b"PAR1",)
-)
-_FEATHER = _Kind(
-    "Feather",
-    "tables",
-    lambda p, *_: tables.read_feather(p),
-    tables.write_feather,
-    (b"ARROW1", b"FEA1"),
-)
-_CSV = _Kind("CSV", "tables", lambda p, *_: tables.read_csv(p), tables.write_csv)
-_GZIPPED = _CSV._replace(name="gzipped CSV", begins=(b"\x1f\x8b",))
-_GEOJSON = _Kind("GeoJSON", "maps", lambda p, layer, _: tables.read_map(p, layer), tables.write_map)
-_GPKG = _GEOJSON._replace(name="GeoPackage", begins=(b"SQLite format 3",))
-_SHP = _GEOJSON._replace(name="shapefile", begins=(b"\x00\x00\x27\x0a",))
-
-#: By suffix, longer ones first where one ends with the other.
-_KINDS: dict[str, _Kind] = {
-    ".nc": _NETCDF,
-    ".nc4": _NETCDF,
-    ".h5": _NETCDF,
-    ".hdf5": _NETCDF,
-    ".zarr": _ZARR,
-    ".zarr.zip": _ZARR,
-    ".parquet": _PARQUET,
-    ".feather": _FEATHER,
-    ".arrow": _FEATHER,
-    ".csv": _CSV,
-    ".csv.gz": _GZIPPED,
-    ".tsv": _CSV._replace(name="TSV"),
-    ".tsv.gz": _GZIPPED._replace(name="gzipped TSV"),
-    ".gpkg": _GPKG,
-    ".geojson": _GEOJSON,
-    ".json": _GEOJSON,
-    ".shp": _SHP,
-}
-_WRITTEN = {
-    "arrays": ".nc or .zarr",
-    "tables": ".parquet, .feather or .csv",
-    "maps": ".gpkg, .geojson, .shp or .parquet",
-}
 
 
 def read(path: str | os.PathLike[str], *, layer: str | None = None, lazy: bool = False) -> Any:
@@ -153,7 +94,7 @@ def write(obj: Any, path: str | os.PathLike[str]) -> None:
     obj = _fitting(obj, path, kind)
     if not path.parent.is_dir():
         raise FileError(f"{path.name} cannot be written: there is no folder {path.parent}.")
-    if path.is_dir() and not _is_zarr(path, kind):
+    if path.is_dir() and not _may_be_replaced(path, kind):
         raise FileError(f"{path.name} is a folder, and would have to go: choose another name.")
     try:
         with tempfile.TemporaryDirectory(prefix=".ctfa-", dir=path.parent) as folder:
@@ -186,32 +127,31 @@ def _put(folder: Path, path: Path) -> None:
     os.replace(folder / path.name, path)
 
 
-def _is_zarr(path: Path, kind: _Kind) -> bool:
-    marks = (".zgroup", ".zmetadata", "zarr.json")
-    return kind is _ZARR and (
-        any((path / mark).exists() for mark in marks) or not any(path.iterdir())
-    )
+def _may_be_replaced(folder: Path, kind: Format) -> bool:
+    """Whether a folder is one of this format, or empty."""
+    marked = any((folder / mark).exists() for mark in kind.marks)
+    return bool(kind.marks) and (marked or not any(folder.iterdir()))
 
 
-def _kind(path: Path) -> _Kind:
-    name = path.name.lower()
-    found = [suffix for suffix in _KINDS if name.endswith(suffix) and name != suffix]
-    if not found:
+def _kind(path: Path) -> Format:
+    kind = format_of(path)
+    if kind is None:
         suffix = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        known = [suffix for one in FORMATS.values() for suffix in one.suffixes]
         raise FileError(
             f"{path.name} has {suffix}, which does not say what it is: known are "
-            f"{', '.join(_KINDS)}."
+            f"{', '.join(known)}."
         )
-    return _KINDS[max(found, key=len)]
+    return kind
 
 
-def _there(path: Path) -> _Kind:
+def _there(path: Path) -> Format:
     """The kind of a file that is there, and not obviously another."""
     if not path.exists():
         raise FileError(_absent(path))
     kind = _kind(path)
     if path.is_dir():
-        if kind is _ZARR:
+        if kind.marks:
             return kind
         raise FileError(f"{path.name} is a folder: give a file in it.")
     try:
@@ -242,7 +182,7 @@ def _absent(path: Path) -> str:
     return f"{path.name} does not exist{advice}"
 
 
-def _fitting(obj: Any, path: Path, kind: _Kind) -> Any:
+def _fitting(obj: Any, path: Path, kind: Format) -> Any:
     """The object if this kind of file holds such."""
     if hasattr(obj, "to_pandas") and hasattr(obj, "columns"):  # polars
         obj = obj.to_pandas()
@@ -257,13 +197,13 @@ def _fitting(obj: Any, path: Path, kind: _Kind) -> Any:
             f"{path.name} cannot be written from {type(obj).__name__}: give a Dataset, a DataFrame "
             f"or a GeoDataFrame."
         )
-    holds_both = kind in (_PARQUET, _FEATHER) and is_a == "maps"
-    if kind.holds != is_a and not holds_both:
-        raise FileError(f"{path.name} cannot hold a {what}: write it to {_WRITTEN[is_a]} instead.")
+    if is_a not in kind.holds:
+        instead = either(suffixes_for(is_a))
+        raise FileError(f"{path.name} cannot hold a {what}: write it to {instead} instead.")
     return obj
 
 
-def _no_such(name: str, kind: _Kind, error: Exception) -> str:
+def _no_such(name: str, kind: Format, error: Exception) -> str:
     return f"{name} is no {kind.name} file, or only part of one: {_reason(error)}."
 
 

@@ -4,27 +4,46 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
 
-from ctfa.core.types import IntArray
+from ctfa._kinds import NEIGHBOUR_RULES, rules_in_words
+from ctfa.core.libraries import need
+from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.labelled._coordinates import LONGITUDES, in_one_piece, is_longitude
 from ctfa.labelled._geometry import Geometry, is_map, match_polygons
-from ctfa.labelled._grid_neighbours import grid_edges
 from ctfa.labelled._matching import every_key, keys, keys_like, positions_of, some, task_keys
-from ctfa.labelled._polygon_neighbours import border_edges, nearest_edges
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._units import spelled
 
 #: Columns by which tables of edges name the two ends.
 _ENDS = (("focal", "neighbor"), ("source", "target"), ("from", "to"))
-_WAYS = (
-    "'rook' or 'queen' (grids), 'border' or 'touch' (polygons), ('nearest', 6), polygons in a "
-    "GeoDataFrame, a libpysal or networkx graph, pairs of labels, a square matrix, or a function "
-    "of the tasks"
+#: First and second end of each edge.
+Ends: TypeAlias = tuple[IntArray, IntArray] | IntArray
+_OTHER_WAYS = (
+    "polygons in a GeoDataFrame, a libpysal or networkx graph, pairs of labels, a square matrix, "
+    "or a function of the tasks"
 )
+#: Steps of a regular axis differ by less than this share: single precision and rounded files.
+UNEVEN = 0.02
+#: A gap of that many steps between cells that are listed is a gap in the map.
+GAP = 1.5
+
+#: To the right and below; for corners the two diagonals below as well.
+_ROOK = ((0, 1), (1, 0))
+_QUEEN = (*_ROOK, (1, 1), (1, -1))
+#: Of the diagonal of the map: vertices that near are the same. Files round, and so do projections.
+SAME_PLACE = 1e-6
+#: Of the size of a typical polygon, where these are tiny on a large map.
+SAME_CORNER = 1e-3
+#: In those lengths: what is shorter is a corner. Borders part slowly where they meet at a corner.
+CORNER = 20
+#: In those lengths: an edge that both polygons have, longer than rounding its ends can make it.
+EDGE = 3
 
 
 def read_neighbours(
@@ -79,10 +98,11 @@ def _is_labelled_graph(given: Any) -> bool:
 
 
 def _read(neighbours: Any, tasks: Tasks, geometry: Geometry | None) -> sparse.csr_array:
-    if isinstance(neighbours, str) or _is_nearest(neighbours):
-        return _by_name(neighbours, tasks, geometry)
+    if isinstance(neighbours, str) or _names_a_rule(neighbours):
+        return _by_rule(neighbours, tasks, geometry)
     if is_map(neighbours):
-        return _by_border(match_polygons(neighbours, tasks), tasks, corners=False)
+        outlines = match_polygons(neighbours, tasks)
+        return _graph(border_edges(neighbours, None, tasks, outlines, corners=False), tasks.n_tasks)
     ids = getattr(neighbours, "unique_ids", getattr(neighbours, "id_order", None))
     if ids is not None:
         return _by_ids(neighbours.sparse, list(ids), tasks)
@@ -104,8 +124,9 @@ def components(graph: sparse.csr_array) -> IntArray:
     return np.asarray(np.sort(np.bincount(labels))[::-1], dtype=np.intp)
 
 
-def _graph(first: IntArray, second: IntArray, n_tasks: int) -> sparse.csr_array:
+def _graph(edges: Ends, n_tasks: int) -> sparse.csr_array:
     """The graph with these edges: symmetric, each once, none from a task to itself."""
+    first, second = edges
     keep = first != second
     # Short integers: what counts components in scipy 1.11 takes no others.
     rows = np.concatenate([first[keep], second[keep]]).astype(np.int32)
@@ -117,79 +138,22 @@ def _graph(first: IntArray, second: IntArray, n_tasks: int) -> sparse.csr_array:
     return graph
 
 
-def _is_nearest(neighbours: Any) -> bool:
+def _names_a_rule(neighbours: Any) -> bool:
+    """Whether this is the name of a rule and a count."""
     pair = isinstance(neighbours, tuple | list) and len(neighbours) == 2
-    return pair and isinstance(neighbours[0], str) and neighbours[0] == "nearest"
+    rule = NEIGHBOUR_RULES.get(neighbours[0]) if pair and isinstance(neighbours[0], str) else None
+    return rule is not None and rule.takes_count
 
 
-def _by_name(given: Any, tasks: Tasks, geometry: Geometry | None) -> sparse.csr_array:
+def _by_rule(given: Any, tasks: Tasks, geometry: Geometry | None) -> sparse.csr_array:
     name, _, count = given.partition(":") if isinstance(given, str) else (given[0], "", given[1])
-    if name in ("rook", "queen"):
-        edges = grid_edges(tasks, corners=name == "queen")
-        if edges is None:
-            raise ValueError(
-                f"neighbours={given!r} needs the cells of a grid, and the tasks lie along "
-                f"{tasks.dims[0]!r} alone: give task=('lat', 'lon'), or another kind of neighbours,"
-                f" such as ('nearest', 6) or polygons."
-            )
-        return _graph(*edges, tasks.n_tasks)
-    if name in ("border", "touch"):
-        if geometry is None:
-            raise ValueError(
-                f"neighbours={given!r} needs polygons of the tasks: give a GeoDataFrame with a "
-                f"column {tasks.dims[0]!r} as places, or as neighbours itself."
-            )
-        return _by_border(geometry, tasks, corners=name == "touch")
-    if name == "nearest":
-        return _by_distance(given, count, tasks, geometry)
-    raise ValueError(f"neighbours={given!r} is not known: give {_WAYS}.")
+    if name not in NEIGHBOUR_RULES:
+        raise ValueError(f"neighbours={given!r} is not known: give {_ways()}.")
+    return _graph(NEIGHBOUR_RULES[name].edges(given, count, tasks, geometry), tasks.n_tasks)
 
 
-def _by_border(geometry: Geometry, tasks: Tasks, corners: bool) -> sparse.csr_array:
-    if len(geometry) != tasks.n_tasks:
-        raise ValueError(
-            f"there are {len(geometry):,} polygons and {tasks.n_tasks:,} tasks: give one each."
-        )
-    flat = np.flatnonzero(geometry.areas() <= 0)
-    if flat.size:
-        raise ValueError(
-            f"{flat.size:,} of the {tasks.n_tasks:,} shapes have no area (e.g. that of "
-            f"{some(tasks.names[i] for i in flat[:4])}), so they have no borders: give polygons, "
-            f"or neighbours=('nearest', 6) for points."
-        )
-    return _graph(*border_edges(geometry, corners), tasks.n_tasks)
-
-
-def _by_distance(
-    given: Any, count: Any, tasks: Tasks, geometry: Geometry | None
-) -> sparse.csr_array:
-    try:
-        k = int(count)
-        whole = float(count) == k and not isinstance(count, bool)
-    except (TypeError, ValueError):
-        k, whole = 0, False
-    if not whole or not 1 <= k < tasks.n_tasks:
-        raise ValueError(
-            f"neighbours={given!r} does not say how many: give a whole number from 1 to "
-            f"{tasks.n_tasks - 1:,} (one less than there are tasks), such as ('nearest', 6)."
-        )
-    positions, geographic = tasks.positions(), tasks.is_geographic
-    if positions is None and geometry is not None:
-        positions, geographic = geometry.centres(), geometry.is_geographic
-    if positions is None:
-        tasks.one_plane()  # says where east and north are in units that do not go together
-        raise ValueError(
-            f"neighbours={given!r} needs positions, and the tasks have none: add coordinates "
-            f"'lon' and 'lat' (or 'x' and 'y') along {tasks.dims[0]!r}, or give polygons as places."
-        )
-    lost = np.flatnonzero(~np.isfinite(positions).all(axis=1))
-    if lost.size:
-        raise ValueError(
-            f"{lost.size:,} of the {tasks.n_tasks:,} tasks have no position (e.g. "
-            f"{some(tasks.names[i] for i in lost[:4])}): complete the coordinates, or leave them "
-            f"out."
-        )
-    return _graph(*nearest_edges(positions, k, geographic), tasks.n_tasks)
+def _ways() -> str:
+    return f"{rules_in_words()}, {_OTHER_WAYS}"
 
 
 def _by_ids(matrix: Any, ids: Sequence[Any], tasks: Tasks) -> sparse.csr_array:
@@ -225,11 +189,7 @@ def _by_graph(graph: Any, tasks: Tasks) -> sparse.csr_array:
         f"among the {len(nodes):,} nodes of the graph",
         nodes,
     )
-    known = task_keys(tasks)
-    both = keys_like((end for edge in edges for end in edge[:2]), tasks)
-    ends = np.array([known.get(k, -1) for k in both], dtype=np.intp).reshape(-1, 2)
-    ends = ends[(ends >= 0).all(axis=1)]
-    return _graph(ends[:, 0], ends[:, 1], tasks.n_tasks)
+    return _between(keys_like((end for edge in edges for end in edge[:2]), tasks), tasks)
 
 
 def _by_table(table: Any, tasks: Tasks) -> sparse.csr_array:
@@ -265,7 +225,7 @@ def _by_array(given: Any, tasks: Tasks) -> sparse.csr_array:
     if sparse.issparse(given):
         return _by_matrix(given, tasks)
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
-        raise ValueError(f"neighbours are given as {type(given).__name__}: give {_WAYS}.")
+        raise ValueError(f"neighbours are given as {type(given).__name__}: give {_ways()}.")
     held = given if isinstance(given, np.ndarray) else None
     if held is None and hasattr(given, "__array__"):
         held = np.asarray(given)
@@ -301,7 +261,6 @@ def _by_pairs(pairs: Iterable[tuple[Any, Any]], tasks: Tasks) -> sparse.csr_arra
     known = task_keys(tasks)
     labels = [label for pair in pairs for label in pair]
     both = keys_like(labels, tasks)
-    ends = [known.get(k, -1) for k in both]
     outside = {k: x for k, x in zip(both, labels, strict=True) if k not in known}
     masked = every_key(tasks) if outside and tasks.n_masked else set()
     unknown = [label for k, label in outside.items() if k not in masked]
@@ -311,9 +270,14 @@ def _by_pairs(pairs: Iterable[tuple[Any, Any]], tasks: Tasks) -> sparse.csr_arra
             f"{some(unknown)}): give labels of {', '.join(tasks.dims)}, such as "
             f"{some(tasks.labels)}."
         )
-    table = np.array(ends, dtype=np.intp).reshape(-1, 2)
-    table = table[(table >= 0).all(axis=1)]
-    return _graph(table[:, 0], table[:, 1], tasks.n_tasks)
+    return _between(both, tasks)
+
+
+def _between(both: Iterable[Any], tasks: Tasks) -> sparse.csr_array:
+    """The graph of edges by the keys of their two ends; those of no task are left out."""
+    known = task_keys(tasks)
+    ends = np.array([known.get(k, -1) for k in both], dtype=np.intp).reshape(-1, 2)
+    return _graph(ends[(ends >= 0).all(axis=1)].T, tasks.n_tasks)
 
 
 def _by_matrix(given: Any, tasks: Tasks) -> sparse.csr_array:
@@ -341,7 +305,7 @@ def _symmetric(matrix: Any) -> sparse.csr_array:
         )
     there = (values > 0) & (entries.row != entries.col)
     first, second = entries.row[there].astype(np.intp), entries.col[there].astype(np.intp)
-    graph = _graph(first, second, entries.shape[0])
+    graph = _graph((first, second), entries.shape[0])
     one_way = graph.nnz - len(set(zip(first.tolist(), second.tolist(), strict=True)))
     if one_way:
         warnings.warn(
@@ -351,3 +315,299 @@ def _symmetric(matrix: Any) -> sparse.csr_array:
             stacklevel=4,
         )
     return graph
+
+
+# -- Cells of a grid side by side, round the globe where the grid goes round it
+
+
+class _Axis(NamedTuple):
+    """Where each task lies along an axis, in steps; round it in so many, if it closes."""
+
+    place: IntArray
+    around: int | None
+
+
+def grid_edges(
+    given: Any, count: Any, tasks: Tasks, geometry: Geometry | None, *, corners: bool
+) -> Ends:
+    """Pairs of cells with a common side, or a common corner too.
+
+    A grid has two dimensions, or one whose labels have two levels (stacked cells). Cells without
+    data are nobody's neighbours, and nothing is a neighbour across them.
+    """
+    axes = _axes(tasks)
+    if axes is None:
+        raise ValueError(
+            f"neighbours={given!r} needs the cells of a grid, and the tasks lie along "
+            f"{tasks.dims[0]!r} alone: give task=('lat', 'lon'), or another kind of neighbours,"
+            f" such as ('nearest', 6) or polygons."
+        )
+    rows, columns = axes
+    number = _numbering(rows, columns)
+    own = number(rows.place, columns.place)
+    order = np.argsort(own, kind="stable")
+    known = own[order]
+    first, second = [], []
+    for down, right in _QUEEN if corners else _ROOK:
+        other = number(rows.place + down, columns.place + right)
+        at = np.minimum(np.searchsorted(known, other), known.size - 1)
+        found = (known[at] == other) & (other >= 0)
+        first.append(np.flatnonzero(found))
+        second.append(order[at[found]])
+    return np.concatenate(first), np.concatenate(second)
+
+
+def _numbering(rows: _Axis, columns: _Axis):  # type: ignore[no-untyped-def]
+    """One number for a place on two axes; negative outside."""
+    height = rows.around or int(rows.place.max(initial=0)) + 1
+    width = columns.around or int(columns.place.max(initial=0)) + 1
+
+    def number(row: IntArray, column: IntArray) -> IntArray:
+        row = row % height if rows.around else row
+        column = column % width if columns.around else column
+        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+        return np.where(inside, row * width + column, -1)
+
+    return number
+
+
+def _axes(tasks: Tasks) -> tuple[_Axis, _Axis] | None:
+    if tasks.is_grid:
+        first, second = (
+            _dense_axis(tasks, dim, place)
+            for dim, place in zip(tasks.dims, tasks.places, strict=True)
+        )
+        return first, second
+    levels = tasks.coords.levels.get(tasks.dims[0], ())
+    if len(levels) != 2:
+        return None
+    axes = []
+    for name in levels:
+        values = tasks.coords.variables[name].values
+        if values.dtype.kind not in "iuf":
+            return None
+        # Masked cells too: they say how wide the steps are.
+        axis = _listed_axis(tasks.numbers(name), _is_longitude(tasks, name))
+        axes.append(_Axis(axis.place[tasks.kept], axis.around))
+    return axes[0], axes[1]
+
+
+def _is_longitude(tasks: Tasks, name: str) -> bool:
+    coordinate = tasks.coords.variables.get(name)
+    attrs = {} if coordinate is None else coordinate.attrs
+    return is_longitude(name, attrs) or (name.lower() in LONGITUDES and tasks.is_angle(name))
+
+
+def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> _Axis:
+    """Next to each other are neighbours in the order of the coordinate, however wide the steps."""
+    coordinate = tasks.coords.variables.get(dim)
+    if coordinate is None or coordinate.values.dtype.kind not in "iuf":
+        return _Axis(place, None)
+    values = tasks.numbers(dim)
+    if not _is_longitude(tasks, dim):
+        return _Axis(_ranks(values)[place], None)
+    # A map of Africa may have longitudes 350, 355, 0, 5.
+    values = in_one_piece(values)
+    steps = np.diff(np.sort(values), append=values.min() + 360)
+    closed = values.size > 2 and np.ptp(steps) <= UNEVEN * steps.mean()
+    return _Axis(_ranks(values)[place], values.size if closed else None)
+
+
+def _ranks(values: FloatArray) -> IntArray:
+    ranks = np.empty(values.size, dtype=np.intp)
+    ranks[np.argsort(values, kind="stable")] = np.arange(values.size)
+    return ranks
+
+
+def _listed_axis(values: AnyArray, goes_round: bool) -> _Axis:
+    """Steps of cells that are listed one by one: whole rows and columns may be absent."""
+    values = in_one_piece(values) if goes_round else values
+    unique, place = np.unique(values, return_inverse=True)
+    place = place.reshape(-1)
+    gaps = np.diff(unique)
+    if not gaps.size:
+        return _Axis(place, None)
+    # Not the least, which has the rounding of both its ends: over thousands of steps it would tell.
+    step = float(gaps[gaps < GAP * gaps.min()].mean())
+    steps = np.rint((unique - unique[0]) / step)
+    off = np.abs((unique - unique[0]) / step - steps).max()
+    if steps[-1] <= 100 * unique.size and off <= 0.25:
+        # The whole length has the rounding of its ends once.
+        step = (unique[-1] - unique[0]) / steps[-1]
+        around = round(360 / step)
+        # Closed whenever a turn is a whole number of steps: elsewhere no cell is there to meet.
+        closes = goes_round and around > 2 and abs(360 / step - around) <= UNEVEN
+        if closes and np.unique(steps % around).size == unique.size:
+            return _Axis(steps.astype(np.intp)[place], around)
+        return _Axis(steps.astype(np.intp)[place], None)
+    # Uneven steps, as of a Gaussian grid: a place is left free where a gap is wide.
+    ahead = np.where(gaps > GAP * np.median(gaps), 2, 1)
+    return _Axis(np.concatenate([[0], np.cumsum(ahead)]).astype(np.intp)[place], None)
+
+
+# -- Polygons that share a border, or touch; and places that lie nearest
+
+
+def border_edges(
+    given: Any, count: Any, tasks: Tasks, geometry: Geometry | None, *, corners: bool
+) -> Ends:
+    """Pairs of polygons with a common border of some length; with ``corners`` all that touch.
+
+    Most borders run along the same vertices on both sides, and these are found by sorting edges.
+    What is left of the pairs that touch is measured: how much of the outline of one lies in or on
+    the other. Polygons that overlap are so neighbours, too.
+    """
+    if geometry is None:
+        raise ValueError(
+            f"neighbours={given!r} needs polygons of the tasks: give a GeoDataFrame with a "
+            f"column {tasks.dims[0]!r} as places, or as neighbours itself."
+        )
+    _require_outlines(geometry, tasks)
+    shapely = need("shapely", "Neighbours of polygons")
+    shapes, owner = _turned(shapely, geometry)
+    near = _tolerance(shapely, shapes)
+    tree = shapely.STRtree(shapes)
+    first, second = tree.query(shapes, predicate="dwithin", distance=near)
+    once = (first < second) & (owner[first] != owner[second])
+    first, second = first[once], second[once]
+    if not corners:
+        shared = _shared_edges(shapely, shapes, first, second, near)
+        # Both have this edge, however short; what is measured may be a corner, seen from near by.
+        keep = shared > EDGE * near
+        unsure = np.flatnonzero(~keep)
+        measured = _measured(shapely, shapes, first[unsure], second[unsure], near)
+        keep[unsure] = measured > CORNER * near
+        first, second = first[keep], second[keep]
+    return owner[first], owner[second]
+
+
+def _require_outlines(geometry: Geometry, tasks: Tasks) -> None:
+    """Refuse shapes that are not one polygon for each task."""
+    if len(geometry) != tasks.n_tasks:
+        raise ValueError(
+            f"there are {len(geometry):,} polygons and {tasks.n_tasks:,} tasks: give one each."
+        )
+    flat = np.flatnonzero(geometry.areas() <= 0)
+    if flat.size:
+        raise ValueError(
+            f"{flat.size:,} of the {tasks.n_tasks:,} shapes have no area (e.g. that of "
+            f"{some(tasks.names[i] for i in flat[:4])}), so they have no borders: give polygons, "
+            f"or neighbours=('nearest', 6) for points."
+        )
+
+
+def _turned(shapely: Any, geometry: Geometry) -> tuple[Any, IntArray]:
+    """Shapes, those at the western edge of a world map once more at its eastern edge."""
+    shapes = geometry.shapes
+    owner = np.arange(len(shapes))
+    if not geometry.is_geographic:
+        return shapes, owner
+    bounds = shapely.bounds(shapes)
+    west, east = bounds[:, 0].min(), bounds[:, 2].max()
+    slack = 360 * SAME_PLACE
+    if east - west < 360 - slack:
+        return shapes, owner
+    edge = np.flatnonzero(bounds[:, 0] <= west + slack)
+    again = shapely.transform(shapes[edge], lambda points: points + np.array([360.0, 0.0]))
+    return np.concatenate([shapes, again]), np.concatenate([owner, edge])
+
+
+def _tolerance(shapely: Any, shapes: Any) -> float:
+    bounds = shapely.bounds(shapes)
+    diagonal = np.hypot(*(bounds[:, 2:].max(axis=0) - bounds[:, :2].min(axis=0)))
+    size = np.median(np.hypot(bounds[:, 2] - bounds[:, 0], bounds[:, 3] - bounds[:, 1]))
+    return float(max(min(SAME_PLACE * diagonal, SAME_CORNER * size), 1e-9 * diagonal))
+
+
+def _shared_edges(
+    shapely: Any, shapes: Any, first: IntArray, second: IntArray, near: float
+) -> FloatArray:
+    """Length of the edges that two polygons have between the same two vertices, for each pair."""
+    parts, of_shape = shapely.get_parts(shapes, return_index=True)
+    rings, of_part = shapely.get_rings(parts, return_index=True)
+    points, of_ring = shapely.get_coordinates(rings, return_index=True)
+    rounded = np.rint((points - points.min(axis=0)) / near).astype(np.uint64)
+    corner = (rounded[:, 0] << np.uint64(32)) | rounded[:, 1]
+    within = of_ring[1:] == of_ring[:-1]
+    start, end = corner[:-1][within], corner[1:][within]
+    low, high = np.minimum(start, end), np.maximum(start, end)
+    length = np.hypot(*(points[1:] - points[:-1])[within].T)
+    owner = of_shape[of_part[of_ring[:-1][within]]]
+    order = np.lexsort((high, low))
+    low, high, length, owner = low[order], high[order], length[order], owner[order]
+    same = (low[1:] == low[:-1]) & (high[1:] == high[:-1]) & (owner[1:] != owner[:-1])
+    one, two = owner[:-1][same], owner[1:][same]
+    n_shapes = np.int64(len(shapes))
+    found = np.minimum(one, two) * n_shapes + np.maximum(one, two)
+    asked = first * n_shapes + second
+    known = np.argsort(asked)
+    at = np.searchsorted(asked, found, sorter=known)
+    there = at < asked.size
+    there[there] = asked[known[at[there]]] == found[there]
+    total = np.bincount(known[at[there]], length[:-1][same][there], minlength=asked.size)
+    return np.asarray(total, dtype=np.float64)
+
+
+def _measured(
+    shapely: Any, shapes: Any, first: IntArray, second: IntArray, near: float
+) -> FloatArray:
+    """How much of the outline of one polygon lies in or on the other, the longer way."""
+    if not first.size:
+        return np.zeros(0)
+    bounds = shapely.bounds(shapes)
+    low = np.maximum(bounds[first, :2], bounds[second, :2]) - 2 * CORNER * near
+    high = np.minimum(bounds[first, 2:], bounds[second, 2:]) + 2 * CORNER * near
+    # Only where both are: outlines have many vertices, and a common corner needs few of them.
+    common = shapely.box(*low.T, *high.T)
+    one = shapely.intersection(shapely.boundary(shapes[first]), common)
+    two = shapely.intersection(shapely.boundary(shapes[second]), common)
+    fat_one = shapely.buffer(shapely.intersection(shapes[first], common), near, quad_segs=2)
+    fat_two = shapely.buffer(shapely.intersection(shapes[second], common), near, quad_segs=2)
+    return np.asarray(
+        np.maximum(
+            shapely.length(shapely.intersection(one, fat_two)),
+            shapely.length(shapely.intersection(two, fat_one)),
+        )
+    )
+
+
+def nearest_edges(given: Any, count: Any, tasks: Tasks, geometry: Geometry | None) -> Ends:
+    """Each task with the so many nearest to it: on the globe where positions are degrees."""
+    try:
+        k = int(count)
+        whole = float(count) == k and not isinstance(count, bool)
+    except (TypeError, ValueError):
+        k, whole = 0, False
+    if not whole or not 1 <= k < tasks.n_tasks:
+        raise ValueError(
+            f"neighbours={given!r} does not say how many: give a whole number from 1 to "
+            f"{tasks.n_tasks - 1:,} (one less than there are tasks), such as ('nearest', 6)."
+        )
+    positions, geographic = tasks.positions(), tasks.is_geographic
+    if positions is None and geometry is not None:
+        positions, geographic = geometry.centres(), geometry.is_geographic
+    if positions is None:
+        tasks.one_plane()  # says where east and north are in units that do not go together
+        raise ValueError(
+            f"neighbours={given!r} needs positions, and the tasks have none: add coordinates "
+            f"'lon' and 'lat' (or 'x' and 'y') along {tasks.dims[0]!r}, or give polygons as places."
+        )
+    lost = np.flatnonzero(~np.isfinite(positions).all(axis=1))
+    if lost.size:
+        raise ValueError(
+            f"{lost.size:,} of the {tasks.n_tasks:,} tasks have no position (e.g. "
+            f"{some(tasks.names[i] for i in lost[:4])}): complete the coordinates, or leave them "
+            f"out."
+        )
+    if geographic:
+        east, north = np.radians(positions).T
+        # Chords are in the order of great circles, and a tree knows chords.
+        positions = np.column_stack(
+            [np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)]
+        )
+    near = np.asarray(cKDTree(positions).query(positions, k=k + 1)[1], dtype=np.intp)
+    own = np.arange(tasks.n_tasks)
+    # Itself is among them unless others lie on the same spot; then the last gives way.
+    drop = near == own[:, None]
+    drop[~drop.any(axis=1), -1] = True
+    return np.repeat(own, k), near[~drop]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ctfa._names import cell, from_cell
-from ctfa.labelled._extras import need
+from ctfa.core.libraries import need
 
 #: A date of ISO 8601, with or without a time of day and an offset.
 _ISO = re.compile(
@@ -26,10 +26,9 @@ _MONTH = re.compile(r"(1[5-9]|20|21)\d\d-(0[1-9]|1[0-2])", flags=re.ASCII)
 _CODE = re.compile(r"\s*-?0\d+\s*", flags=re.ASCII)
 #: When a map says that it was last changed: the same map again is the same file.
 _LAST_CHANGE = "1980-01-01T00:00:00.000Z"
-_DRIVERS = {".gpkg": "GPKG", ".geojson": "GeoJSON", ".json": "GeoJSON", ".shp": "ESRI Shapefile"}
 
 
-def read_csv(path: Path) -> Any:
+def read_csv(path: Path, *_: Any) -> Any:
     """A table of text: numbers, codes with leading zeros as text, ISO dates as dates.
 
     A column is one of dates where every value in it that is not missing reads like 2020-01-31,
@@ -179,7 +178,7 @@ def _labels(index: Any) -> list[str]:
     return [str(n if n is not None else f"level_{i}") for i, n in enumerate(index.names)]
 
 
-def read_parquet(path: Path) -> Any:
+def read_parquet(path: Path, *_: Any) -> Any:
     """A table, or a map if the file says where its geometries are."""
     parquet = need("pyarrow.parquet", "A Parquet file")
     if b"geo" in (parquet.read_schema(path).metadata or {}):
@@ -197,7 +196,7 @@ def write_parquet(table: Any, path: Path) -> None:
         table.to_parquet(path, engine="pyarrow")
 
 
-def read_feather(path: Path) -> Any:
+def read_feather(path: Path, *_: Any) -> Any:
     """A table, or a map if the file says where its geometries are."""
     feather = need("pyarrow.feather", "A Feather file")
     held = feather.read_table(path)
@@ -227,7 +226,7 @@ def _refuse_calendars(table: Any) -> None:
             )
 
 
-def read_map(path: Path, layer: str | None) -> Any:
+def read_map(path: Path, layer: str | None, *_: Any) -> Any:
     """A map; of several layers one must be named."""
     geopandas = need("geopandas", "A map")
     pyogrio = need("pyogrio", "A map")
@@ -261,7 +260,7 @@ def _whole(path: Path) -> None:
         raise ValueError(f"it has {size:,} bytes of {said:,}")
 
 
-def write_map(table: Any, path: Path) -> None:
+def write_map(table: Any, path: Path, driver: str) -> None:
     """A map in one layer, named like the file."""
     pyogrio = need("pyogrio", "A map")
     suffix = path.suffix.lower()
@@ -274,7 +273,7 @@ def write_map(table: Any, path: Path) -> None:
             )
     named = {} if suffix == ".shp" else {"layer": path.stem}
     with _dated(pyogrio):
-        table.to_file(path, driver=_DRIVERS[suffix], engine="pyogrio", **named)
+        table.to_file(path, driver=driver, engine="pyogrio", **named)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator
 
-from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, cross_validated_risk
+from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, criterion_of
 from ctfa.persistence._checks import check_state, check_types
 from ctfa.persistence._classes import class_named, name_of
 from ctfa.persistence._codec import Kind, Place, Reader, Writer, damaged, refused, shown
@@ -127,12 +127,14 @@ def _parameters(kind: type) -> dict[str, Any]:
 
 def _criteria() -> dict[str, Any]:
     """Criteria that an estimator of ours may hold, by the name that files call them."""
-    known = (*TARGET_CRITERIA.values(), *FEATURE_CRITERIA.values(), cross_validated_risk)
-    return {name: one for one in known if (name := getattr(one, "__name__", None)) is not None}
+    registries = TARGET_CRITERIA, FEATURE_CRITERIA
+    known = [criterion_of(name, one) for one in registries for name in one]
+    losses = [loss for one in known for loss in (one.loss, one.ridge_loss) if loss is not None]
+    return {loss.__name__: loss for loss in losses if hasattr(loss, "__name__")}
 
 
 def _is_criterion(value: Any) -> bool:
-    return any(value is criterion for criterion in _criteria().values())
+    return any(criterion_of(value).loss is loss for loss in _criteria().values())
 
 
 def _read_criterion(reader: Reader, node: Any, where: Place) -> Any:
@@ -154,7 +156,7 @@ OBJECTS = (
     Kind(
         "criterion",
         _is_criterion,
-        lambda w, value, at: value.__name__,
+        lambda w, value, at: criterion_of(value).loss.__name__,
         _read_criterion,
     ),
 )

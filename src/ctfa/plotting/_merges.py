@@ -419,6 +419,7 @@ def _draw_limits(ax: Any, span: tuple[float, float], fitted: FittedGroups) -> No
     bias = np.concatenate(([0.0], np.geomspace(1e-6 * span[1] or 1e-6, 2.0 * span[1] or 1.0, 200)))
     ax.plot(bias, bias, color=INK, linewidth=1.0, label="break-even", zorder=2)
     limit = float(fitted.aggregator.max_loss_)
-    if fitted.evidence.terms.rule == "risk" and np.isfinite(limit) and limit > 0.0 and limit != 1.0:
+    facts = fitted.evidence.terms.facts
+    if facts.weighs_bias and np.isfinite(limit) and limit > 0.0 and limit != 1.0:
         ax.plot(bias, bias / limit, color=CHOSEN, linewidth=1.2, linestyle="--", zorder=2,
                 label=f"limit {limit:g}")  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
+from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of
@@ -168,12 +169,13 @@ def _rule(fitted: FittedGroups, history: MergeHistory) -> dict[str, Any]:
     terms = fitted.evidence.terms
     low, high = fitted.aggregator.loss_interval_
     return {
-        "criterion": terms.rule or "own",
+        "criterion": terms.facts.name or "own",
+        "limit_words": terms.facts.limit_words,
+        "usual_loss": terms.facts.usual_loss,
         "limit": float(terms.max_loss),
         "interval": [float(low), float(high)],
         "chosen": fitted.aggregator.cv_curve_ is not None,
-        # Only best-first makes the merges of a smaller limit first.
-        "nested": terms.scan == "best-first",
+        "nested": SCANS[terms.scan].nested,
         "asks_once": terms.asks_once,
         "complete": len(history) > len(fitted.history) or fitted.partition.n_groups == 1,
         "n_own": len(fitted.history),

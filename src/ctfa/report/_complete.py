@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
+from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.view import FittedGroups
@@ -72,7 +73,7 @@ def _full_history(
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     model, rule = fitted.model, fitted.aggregator
     is_passed = isinstance(getattr(model, "targets", None), str)
-    if rule.scan != "best-first" or is_passed or fitted.partition.n_variables < 2:
+    if not SCANS[rule.scan].nested or is_passed or fitted.partition.n_variables < 2:
         return None
     every = clone(rule).set_params(max_loss=np.inf)
     # One group for each component of the graph: the models of so few cost nothing.

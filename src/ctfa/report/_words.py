@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ctfa.core.scans import SCANS
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._material import HeldOut, Material
 
@@ -17,18 +18,6 @@ BIBTEX = """@article{bonetti2024interpretable,
   year   = {2024}
 }"""
 
-RULES = {
-    "risk": "the change of the total prediction risk (criterion 'risk': the bias paid for each "
-    "unit of variance saved; 1 breaks even)",
-    "mse": "the paper's inequality as its code computes it (criterion 'mse')",
-    "corollary": "Corollary 2 of the paper (criterion 'corollary')",
-}
-SCANS = {
-    "best-first": "the pair of smallest loss first",
-    "correlation": "the most correlated pair first",
-    "grow": "groups grown one after another, as Algorithm 2 is printed",
-    "restart": "groups grown one after another, starting again after each merge",
-}
 SERVES = {
     "mean": "Each group was replaced by the mean of its members and one model was fitted to it",
     "mean inputs": "Each group was replaced by the means of its members and of their inputs, and "
@@ -205,8 +194,8 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
     rule, n_targets = fitted.aggregator, fitted.partition.n_variables
     terms = fitted.evidence.terms
     judged = "a criterion of the user's own"
-    if terms.rule is not None:
-        judged = RULES.get(terms.rule, f"the criterion {terms.rule!r}")
+    if terms.facts.name is not None:
+        judged = terms.facts.words or f"the criterion {terms.facts.name!r}"
     among = " among neighbours only" if rule.connectivity is not None else ""
     sizes = fitted.partition.sizes
     alone = int(np.count_nonzero(sizes == 1))
@@ -227,7 +216,7 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
         f"grouped with ctfa {version} "
         "(after Bonetti, Metelli and Restelli, 2024): two groups are merged while the features "
         f"cannot usefully predict the difference of the two. A merge costs {judged}; "
-        f"{SCANS.get(rule.scan, rule.scan)}{among}. {chosen} This left "
+        f"{SCANS[rule.scan].words or rule.scan}{among}. {chosen} This left "
         f"{sizes.size:,} {plural('group', sizes.size)} of {int(sizes.min()):,} to "
         f"{int(sizes.max()):,} (median {np.median(sizes):.4g}), {alone:,} of a single "
         f"{material.task}."

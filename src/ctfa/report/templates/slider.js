@@ -2,7 +2,7 @@
 const TRACK = 1000,
   EDGE = 9;
 const unitOfLoss = (() => {
-  if (page.rule.criterion === "risk") return 0.5;
+  if (page.rule.usual_loss) return page.rule.usual_loss;
   return quantile(merges.height.map(Math.abs), 0.5) || 1;
 })();
 const stretched = (limit) => Math.asinh(limit / unitOfLoss);
@@ -53,10 +53,8 @@ function showStep(step) {
 
 function startSlider() {
   const input = byId("limit");
-  byId("limit-unit").textContent =
-    page.rule.criterion === "risk"
-      ? "max_loss: bias paid for each unit of variance saved, 1 breaks even"
-      : "max_loss";
+  const words = page.rule.limit_words;
+  byId("limit-unit").textContent = words ? `max_loss: ${words}` : "max_loss";
   let queued = false;
   input.addEventListener("input", () => {
     // A hand moves faster than a large map is drawn: the last position counts.
