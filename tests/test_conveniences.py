@@ -17,14 +17,14 @@ from ctfa import (
     MultiInputCTFARegressor,
     PooledCTFARegressor,
     TargetAggregator,
-    baselines,
 )
 from ctfa.datasets import make_gauges, make_paper_synthetic
+from ctfa_study import baselines
 
 ESTIMATORS = [
     kind
     for module in (ctfa, baselines)
-    for kind in map(vars(module).get, module.__all__)
+    for kind in (getattr(module, name) for name in module.__all__)
     if inspect.isclass(kind) and issubclass(kind, BaseEstimator)
 ]
 

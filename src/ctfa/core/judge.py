@@ -73,10 +73,12 @@ class Judge:
         if self.has_floor:
             meets = self.space.correlation(block, others) >= self.min_correlation
         if self.space.is_guarded:
-            first = np.broadcast_to(block, others.shape)
+            allows = self.space.allows
+            if not isinstance(block, np.ndarray):
+                return np.flatnonzero(meets & allows(block, others))
             for one in np.unique(block).tolist():
-                pairs = first == one
-                meets[pairs] &= self.space.allows(one, others[pairs])
+                pairs = block == one
+                meets[pairs] &= allows(one, others[pairs])
         return np.flatnonzero(meets)
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
@@ -96,6 +98,8 @@ class Judge:
 
     def all_losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of each merge, infinite where the pair may not be asked."""
+        if self.asks_everybody:
+            return self.losses(block, others)
         meets = self.may_meet(block, others)
         if meets.size == others.size:
             return self.losses(block, others)
