@@ -334,12 +334,13 @@ class GappyPairedSpace(MergeSpace):
         gap = (self._series(mine, common, TARGET) - self._series(theirs, common, TARGET))[:, 0]
         # The mean of those observed is not the mean by size: what it moves by, free of rounding.
         here, there = self._counts[mine, -1].astype(float), self._counts[theirs, -1].astype(float)
-        moved = here * b[:, None] - there * a[:, None]
-        moved /= np.maximum(here + there, 1.0) * (a + b)[:, None]
-        raw = self._mean(mine, TARGET) - self._mean(theirs, TARGET)
-        drift = self._centred(moved[:, None] * raw, common)[:, 0]
+        moved = np.where(common, here * b[:, None] - there * a[:, None], 0.0)
         total = np.einsum("ki,ki->k", gap, gap)
-        total -= (a + b) ** 2 / (a * b) * np.einsum("ki,ki->k", drift, 2.0 * both - drift)
+        if moved.any():
+            moved /= np.maximum(here + there, 1.0) * (a + b)[:, None]
+            raw = self._mean(mine, TARGET) - self._mean(theirs, TARGET)
+            drift = self._centred(moved[:, None] * raw, common)[:, 0]
+            total -= (a + b) ** 2 / (a * b) * np.einsum("ki,ki->k", drift, 2.0 * both - drift)
         return np.asarray(total)
 
     def _mean(self, blocks: IntArray, which: slice) -> FloatArray:
