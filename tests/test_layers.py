@@ -19,7 +19,7 @@ LAYERS = (
     "ctfa.core.spaces ctfa.core.criteria ctfa.core.graph",
     "ctfa.core.agenda ctfa.core.all_pairs ctfa.core.backend ctfa.core.directions ctfa.core.edges "
     "ctfa.core.judge ctfa.core.rows ctfa.core.runs ctfa.core.scans ctfa.core.gappy_members "
-    "ctfa.core.solvers ctfa.core.cut ctfa.core.replay",
+    "ctfa.core.tasks ctfa.core.cut ctfa.core.replay",
     "ctfa.kernels ctfa._validation ctfa._collections ctfa._streaming ctfa._names ctfa._on_device "
     "ctfa._progress ctfa._threads ctfa._whole_file ctfa._whole_fit",
     "ctfa.estimators",

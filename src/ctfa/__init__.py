@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from ctfa._progress import progress
 from ctfa.core.progress import ScanProgress, SearchStopped
 from ctfa.estimators.cv import CTFARegressorCV
-from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.layout import multi_input_layout
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.parity import nonlinctfa
 from ctfa.estimators.path import feature_path, target_path
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator
 
 if TYPE_CHECKING:
     from ctfa import (

@@ -13,12 +13,18 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._collections import Collection, is_collection
 from ctfa.core.partition import Partition
+from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.anomalies import Anomalies
 from ctfa.estimators.explanation import Explanation, explain
 from ctfa.estimators.held_out import Split, align, held_out_errors, regroup, together
 from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import (
+    TargetAggregator,
+    labels_of,
+    names_of,
+    read_again,
+    units_of,
+)
 
 
 class EvidenceMixin:
@@ -61,7 +67,7 @@ class EvidenceMixin:
         by numbers, such as years, are names.
         """
         check_is_fitted(self)
-        position = check.read_target(target, self.targets_._names, self.targets_._labels)
+        position = check.read_target(target, names_of(self.targets_), labels_of(self.targets_))
         together, shrunk = getattr(self, "stability_", None), self._singles is not None
         return explain(self._evidence, position, self.trust_, together, shrunk=shrunk)
 
@@ -157,10 +163,10 @@ class EvidenceMixin:
             models, sample, targets.values, splits, labels, targets.weights
         )
         # In the units of the gains that were predicted.
-        units = self.targets_._to_units(targets.values, sample.baseline)
+        units = units_of(self.targets_).of(targets.values, sample.baseline)
         variance = np.nanvar(units, axis=0)
         columns = {
-            "target": list(self.targets_._names),
+            "target": list(names_of(self.targets_)),
             "group": self.labels_,
             "error": error,
             "single_task_error": alone,
@@ -178,9 +184,9 @@ class EvidenceMixin:
             data = Collection.of(X, y, sample_weight, baseline)
             X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
         inputs = check.read_inputs(self, X, reset=False)
-        self.targets_._read_baseline(baseline, inputs.shape[0])
+        check.read_baseline_again(baseline, inputs.shape[0], self.targets_.baseline_means_)
         sample = check.read_sample(clone(self), X, sample_weight, baseline=baseline)
-        return sample, self.targets_._read_again(y, sample.n_given, used=sample.used)
+        return sample, read_again(self.targets_, y, sample.n_given, used=sample.used)
 
     def _forget_stability(self) -> None:
         for name in ("stability_", "stability_labels_"):

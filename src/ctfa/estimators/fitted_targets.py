@@ -13,7 +13,7 @@ from ctfa import _validation as check
 from ctfa._collections import is_collection, r2_of_collection
 from ctfa.core.types import FloatArray
 from ctfa.estimators.held_out import r2_of_each
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator, names_of, read_again
 
 
 def _of_targets(name: str, text: str) -> property:
@@ -110,7 +110,7 @@ class FittedTargets(GroupsMixin):
             return scores
         extra = {} if baseline is None else {"baseline": baseline}
         predicted = np.asarray(self.predict(X, **extra))
-        true = self.targets_._read_again(y, predicted.shape[0]).values
+        true = read_again(self.targets_, y, predicted.shape[0]).values
         check.require_rows(true, 2)
         weights = check.read_weights(sample_weight, predicted.shape[0])
         predicted = predicted.reshape(true.shape)
@@ -121,7 +121,7 @@ class FittedTargets(GroupsMixin):
     def _require_same_targets(self, targets: check.Targets) -> None:
         """Refuse other targets than those of fit, whose values nobody has read yet."""
         named = hasattr(self.targets_, "target_names_in_")
-        check.require_same_targets(targets, self.targets_._names, named=named)
+        check.require_same_targets(targets, names_of(self.targets_), named=named)
 
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")

@@ -153,23 +153,23 @@ def loss_unit(criterion: Criterion, target_variance: float, n_before: int = 2) -
 
 
 def settle(
-    aggregator: Any, problem: MergeProblem, max_loss: float, names: Sequence[str] | None
+    aggregator: Any,
+    problem: MergeProblem,
+    max_loss: float,
+    names: Sequence[str] | None,
+    *,
+    chosen: bool = False,
 ) -> None:
-    """Solve, and set the fitted attributes that both aggregators have."""
-    history = replace(problem.solve(max_loss), names=names)
-    settle_history(aggregator, history, max_loss)
-    aggregator.loss_interval_ = problem.interval(history.loss_interval, max_loss)
+    """Solve, and set the fitted attributes that both aggregators have.
 
-
-def settle_chosen(
-    aggregator: Any, problem: MergeProblem, max_loss: float, names: Sequence[str] | None
-) -> None:
-    """Do so with a limit that folds have chosen: copies are one target, though nothing merges."""
-    if max_loss > -np.inf or problem.space.n_variables < 2:
-        settle(aggregator, problem, max_loss, names)
-        return
-    settle(aggregator, problem, problem.loss_of_copies, names)
-    if not len(aggregator.history_):
+    Where folds have chosen a limit at which nothing merges, copies are one target all the same.
+    """
+    copies_only = chosen and max_loss == -np.inf and problem.space.n_variables > 1
+    limit = problem.loss_of_copies if copies_only else max_loss
+    history = replace(problem.solve(limit), names=names)
+    settle_history(aggregator, history, limit)
+    aggregator.loss_interval_ = problem.interval(history.loss_interval, limit)
+    if copies_only and not len(history):
         aggregator.max_loss_ = max_loss
 
 

@@ -17,18 +17,18 @@ from ctfa import _validation as check
 from ctfa._threads import one_thread
 from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
-from ctfa.core.own_members import gain_over_single, gains_along
 from ctfa.core.partition import Partition
 from ctfa.core.replay import replay
 from ctfa.core.series import Series
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.own_inputs import OwnFits, fit_own, gain_over_single, gains_along
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.evidence import EvidenceMixin
 from ctfa.estimators.explanation import TOO_WELL_TOLD_APART, Explanation, Refusal, listed, percent
 from ctfa.estimators.held_out import Split
 from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary, Terms
-from ctfa.estimators.own_choice import fewest_rows, group_rows
-from ctfa.estimators.own_rule import OwnRule
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.rule import fewest_rows, group_rows
+from ctfa.estimators.targets import TargetAggregator
 
 #: Up to so many targets it is worked out what every merge does to every member.
 MEMBER_BY_MEMBER = 1000
@@ -37,7 +37,7 @@ MEMBER_BY_MEMBER = 1000
 class Kept(NamedTuple):
     """What the evidence is worked out from."""
 
-    rule: OwnRule
+    rule: Rule
     series: Series  # in the units in which targets were merged
     names: Sequence[str]
 
@@ -79,7 +79,7 @@ class OwnEvidenceMixin(EvidenceMixin):
     max_loss_: float
     targets: Any
     regressor: Any
-    _rule: Callable[..., OwnRule]
+    _rule: Callable[..., Rule]
     _series: Callable[..., Series]
 
     def why(self, target: Any) -> OwnExplanation:
@@ -92,7 +92,7 @@ class OwnEvidenceMixin(EvidenceMixin):
             return OwnExplanation(**known)
         return SharedExplanation(**known | {"refusal": in_words_of_sharing(known["refusal"])})
 
-    def _keep(self, rule: OwnRule, scaled: Series, names: Sequence[str]) -> None:
+    def _keep(self, rule: Rule, scaled: Series, names: Sequence[str]) -> None:
         """Remember what the evidence is worked out from, when it is first asked for.
 
         The series and not what was given, which may change after fit.
@@ -189,25 +189,25 @@ def evidence_of(kept: Kept, aggregator: TargetAggregator, aggregate: str) -> Mer
         partition,
         names,
         _merges(rule, series, history, aggregate) if len(history) else [],
-        gain_over_single(rule.fit, aggregate, series, partition),
+        gain_over_single(rule, aggregate, series, partition),
         aggregator.signs_,
         terms,
     )
 
 
 def _merges(
-    rule: OwnRule, series: Series, history: MergeHistory, aggregate: str
+    rule: Rule, series: Series, history: MergeHistory, aggregate: str
 ) -> list[MergeSummary]:
     each: Iterable[tuple[IntArray, FloatArray]] = [(_NOBODY, _NOTHING)] * len(history)
     if series.n_tasks <= MEMBER_BY_MEMBER:
-        each = gains_along(rule.fit(series, aggregate), history)
+        each = gains_along(fit_own(rule, series, aggregate), history)
     if rule.solver == "ridge":
         # No F: what a merge gains is what its members do, as cross-validation judges them.
         shares = np.ones(series.n_tasks) if series.task_weights is None else series.task_weights
         return [
             _summary(Gain(_sum(gains * shares[who]), _UNKNOWN), who, gains) for who, gains in each
         ]
-    replayed = replay(rule.space(series, aggregate), history)
+    replayed = replay(OwnFits(rule, series, aggregate).space(), history)
     return [
         _summary(
             Gain(replayed.gain[step], replayed.standard_error[step]),

@@ -21,7 +21,7 @@ from ctfa.estimators.own_evidence import in_words_of_sharing
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.pooled_evidence import IN_WORDS_OF_TASKS
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator
 
 #: Up to so many tasks with rows of their own the gain of each is worked out.
 TASK_BY_TASK = 1000

@@ -10,10 +10,10 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray
-from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator
 from ctfa.labelled._alignment import in_order, same_tasks
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons, untreated

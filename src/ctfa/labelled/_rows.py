@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.pooled import PooledCTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator
 from ctfa.labelled._coordinates import Coordinate, Coordinates
 from ctfa.labelled._doubts import (
     doubtful_fills,

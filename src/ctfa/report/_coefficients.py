@@ -10,13 +10,14 @@ from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa.core.baseline import Baseline
-from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.series import Series
+from ctfa.core.tasks.own_inputs import OwnRows, mean_series
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.group_models import reduced
+from ctfa.estimators.models import reduced
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.targets import units_of
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._given import Given
 from ctfa.report._material import Coefficients
@@ -124,7 +125,7 @@ def rows_of_read(fitted: FittedGroups, sample: check.Sample, targets: check.Targ
         own = series.in_units(model._units, overwrite=True)
         return _rows_of_own(fitted, own, 1 + _spent(sample))
     inputs = model._residual(sample.inputs, sample.baseline)
-    means = model.targets_._mean(targets.values, sample.baseline)
+    means = units_of(model.targets_).mean(targets.values, sample.baseline)
     stands_for = None if sample.counts is None else sample.weights
     n_levels = 1 + _spent(sample)
 

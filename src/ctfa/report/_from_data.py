@@ -13,6 +13,7 @@ from ctfa.core.types import FloatArray
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
+from ctfa.estimators.targets import read_again, units_of
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of, rows_of
 from ctfa.report._given import Given
@@ -65,14 +66,14 @@ def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
     if isinstance(fitted.model, PooledCTFARegressor) or len(given.Y) * n_groups > MOST_SERIES:
         return None
     aggregator = fitted.aggregator
-    values = aggregator._read_again(given.Y).values
-    units = aggregator._to_units(values, given.baseline)
+    values = read_again(aggregator, given.Y).values
+    units = units_of(aggregator).of(values, given.baseline)
     index = getattr(given.Y, "index", None)
     samples = [str(number) for number in range(len(units))]
     if index is not None and len(index) == len(units):
         samples = [str(label) for label in index]
     low, high = _spread(fitted, units * aggregator.signs_)
-    return GroupSeries(samples, aggregator._mean(values, given.baseline), low, high)
+    return GroupSeries(samples, units_of(aggregator).mean(values, given.baseline), low, high)
 
 
 def _spread(fitted: FittedGroups, units: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -17,8 +17,8 @@ from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted
 from ctfa.core.baseline import Baseline
 from ctfa.core.history import MergeHistory
+from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.anomalies import Anomalies
 from ctfa.estimators.held_out import Climatology
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.shared import CTFARegressor

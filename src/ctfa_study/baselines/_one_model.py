@@ -10,7 +10,7 @@ from sklearn.linear_model import LinearRegression
 from ctfa import _validation as check
 from ctfa.core.offsets import random_intercepts, summarise
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.group_models import fit_regressor
+from ctfa.estimators.models import fit_regressor
 from ctfa_study.baselines._tasks import MultiTaskRegressor, TaskData
 
 

@@ -1,28 +1,154 @@
-"""Tasks with inputs of their own: how a group serves its members, for any groups, on other rows."""
+"""Tasks with inputs of their own: fitted by themselves, merged, and served by any groups."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa.core.criteria import mse
+from ctfa.core.gains import Gain
+from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
 from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments, Slopes, regress
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace
+from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
+from ctfa.core.spaces.penalised_pooled import PenalisedPooledSpace
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.squared_errors import SquaredErrors
+from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Shares of the variance with which tasks were found to differ from their group, that a held-out
 #: row may prefer: none (the group alone serves its members), or less than was found, because series
 #: that neighbours share make tasks look more different than they are.
 TEMPERS = (0.0, 0.1, 0.3, 1.0)
-
-
+#: How a group may serve its members: by its mean inputs, or by coefficients in common.
+AGGREGATES = ("mean", "pool")
+#: Tasks whose fits are worked out together.
+TASKS_AT_ONCE = 1000
 #: A fit that passes through every row has nothing left to be judged by; this much is taken.
 LEAST_SPARE = 1e-3
+
+
+class OwnInputs(NamedTuple):
+    """Series of every task, as they were given or in the units that tasks are merged in."""
+
+    series: Series
+    relative: FloatArray | None = None  # (L,): the target's unit here, in that of all rows
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks there are."""
+        return self.series.n_tasks
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Nothing: tasks are factored one by one."""
+        return ()
+
+    def fold(self, rule: Rule, train: IntArray, test: IntArray) -> Fold:
+        """Both sides in units found on the rows to learn from; the baseline is found there, too."""
+        known, units = self.series.take(train).standardised(rule.scale, overwrite=True)
+        other = self.series.take(test).in_units(units, overwrite=True)
+        # In units of all rows: a target may be constant over those of one fold.
+        unit = units.scales[:, -1] if self.relative is None else units.scales[:, -1] / self.relative
+        return Fold(OwnInputs(known.free_rows().compressed()), OwnInputs(other, unit))
+
+    def fits(self, rule: Rule, aggregate: str) -> OwnFits:
+        """Ready to be merged, and to serve other rows."""
+        return OwnFits(rule, self.series, aggregate)
+
+    def spread(self, scale: str) -> FloatArray:
+        """Units of the targets over all rows."""
+        series = self.series
+        alone = replace(series, values=series.values[:, -1:], has=series.has[:, :0])
+        return alone.standardised(scale)[1].scales[:, -1]
+
+
+class OwnFits(NamedTuple):
+    """Tasks in the units they are merged in, and how groups serve their members."""
+
+    rule: Rule
+    series: Series
+    aggregate: str
+    variance: None = None
+
+    def fit(self) -> OwnFit:
+        """Fits of the tasks by any groups."""
+        return fit_own(self.rule, self.series, self.aggregate)
+
+    def space(self, *, overwrite: bool = False) -> Any:
+        """A fresh space of the tasks."""
+        rule, series = self.rule, self.series
+        if series.counts is not None and (rule.solver == "ridge" or not series.is_complete):
+            raise ValueError(
+                "rows that stand in for others have the moments that least squares on complete "
+                "series needs: gather the rows for solver='ridge' and for missing values."
+            )
+        if self.aggregate == "pool":
+            return _pooled_space(rule, series)
+        sizes = series.task_weights
+        if rule.solver != "ridge" and series.is_complete:
+            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
+        kind = PenalisedPairedSpace if rule.solver == "ridge" else GappyPairedSpace
+        every_column = rule.solver != "ridge" and rule.criterion is mse
+        counts = None
+        if sizes is not None:
+            # Means are over counts of one or more where anybody is observed.
+            counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
+        return kind.of_series(
+            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
+        )
+
+    def errors(
+        self, points: Sequence[Groups], other: OwnInputs, tempers: Sequence[float]
+    ) -> FloatArray:
+        """Mean squared error of each point's groups at each temper, ``(points, tempers)``.
+
+        Over the rows where a task's target is observed; where nothing can be predicted its mean is.
+        """
+        fit, rows = self.fit(), other.series
+        target = rows.values[:, -1]
+        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        counted = np.where(np.isnan(target), 0.0, weights)
+        if rows.task_weights is not None:
+            counted *= rows.task_weights[:, None]
+        weight = counted if other.relative is None else counted * other.relative[:, None] ** 2
+        total = max(float(counted.sum()), np.finfo(float).tiny)
+        level = fit.own.centre[:, -1:]  # not zero where series keep their levels
+
+        def serve(point: Groups) -> Iterator[FloatArray]:
+            for predicted in fit.predict(point.partition, rows, tempers):
+                yield np.where(np.isnan(predicted), level, predicted)
+
+        true = np.nan_to_num(target)
+        square = float((weight * true**2).sum()) / total
+        return squared_errors(points, serve, true, weight, total, square)
+
+
+def _pooled_space(rule: Rule, series: Series) -> Any:
+    values = np.where(series.has[:, :, None], series.values[:, :-1], 0.0)
+    target = series.values[:, -1]
+    weights = np.ones(series.n_rows) if series.weights is None else series.weights
+    complete = ~(np.isnan(values).any(axis=1) | np.isnan(target)) & (weights > 0.0)
+    rows = [task[:, kept].T for task, kept in zip(values, complete, strict=True)]
+    targets = [task[kept] for task, kept in zip(target, complete, strict=True)]
+    own = None if series.weights is None else [weights[kept] for kept in complete]
+    if rule.solver == "ridge":
+        return PenalisedPooledSpace.of(rows, targets, row_weights=own)
+    n_samples = None
+    if series.counts is not None:
+        n_samples = np.full(series.n_tasks, float(series.n_samples))
+    return PooledSpace.of(
+        rows, targets, row_weights=own, weights=series.task_weights, n_samples=n_samples
+    )
 
 
 class OwnRows(NamedTuple):
@@ -65,14 +191,19 @@ class OwnRows(NamedTuple):
         return np.asarray(self.complete.sum(axis=1), dtype=float)
 
 
-class OwnFit(Protocol):
+class OwnFit(ABC):
     """Fits of tasks by any groups."""
 
-    own: OwnRows
+    def __init__(self, series: Series, *, penalised: bool) -> None:
+        self.series, self.penalised = series, penalised
+        self.own = OwnRows.of(series)
+        self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
 
     def take(self, tasks: IntArray) -> OwnFit:
         """The same for some of the tasks."""
+        return type(self)(self.series.of_tasks(tasks), penalised=self.penalised)
 
+    @abstractmethod
     def squares(self, partition: Partition) -> SquaredErrors:
         """Squared errors to expect when groups serve their members alone.
 
@@ -80,23 +211,21 @@ class OwnFit(Protocol):
         task is its predicted risk. NaN where a task or its group is not complete.
         """
 
+    @abstractmethod
     def predict(
         self, partition: Partition, rows: Series, tempers: Sequence[float]
     ) -> Iterator[FloatArray]:
         """Predictions ``(L, n)`` of the targets, one array a temper; NaN where impossible."""
 
 
-class SharedFit:
+def fit_own(rule: Rule, series: Series, aggregate: str) -> OwnFit:
+    """Fits of tasks, in the units they are merged in, by any groups."""
+    kind = AveragedFit if aggregate == "mean" else SharedFit
+    return kind(series, penalised=rule.penalised)
+
+
+class SharedFit(OwnFit):
     """Groups that share coefficients: their members' rows are stacked, each about its own means."""
-
-    def __init__(self, series: Series, *, penalised: bool) -> None:
-        self.series, self.penalised = series, penalised
-        self.own = OwnRows.of(series)
-        self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
-
-    def take(self, tasks: IntArray) -> SharedFit:
-        """The same for some of the tasks."""
-        return SharedFit(self.series.of_tasks(tasks), penalised=self.penalised)
 
     def squares(self, partition: Partition) -> SquaredErrors:
         """As generalised cross-validation has them, over ``(1 - leverage/n)^2``.
@@ -128,17 +257,8 @@ class SharedFit:
             yield np.einsum("lkn,lk->ln", inputs, coef + step) + level
 
 
-class AveragedFit:
+class AveragedFit(OwnFit):
     """Groups that are averaged: the mean target is fitted to the mean inputs, slot by slot."""
-
-    def __init__(self, series: Series, *, penalised: bool) -> None:
-        self.series, self.penalised = series, penalised
-        self.own = OwnRows.of(series)
-        self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
-
-    def take(self, tasks: IntArray) -> AveragedFit:
-        """The same for some of the tasks."""
-        return AveragedFit(self.series.of_tasks(tasks), penalised=self.penalised)
 
     def squares(self, partition: Partition) -> SquaredErrors:
         """A member errs by its difference from the mean, and by what the fit leaves of the mean.
@@ -281,3 +401,48 @@ def _moved(
         step = still.copy()
         step[together] = corrections.coef
         yield step
+
+
+def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Partition) -> Gain:
+    """Risk that each task saves by its group's model instead of its own.
+
+    Standard errors are those of a mean over rows of the difference of squared errors, as if rows
+    were independent; of rows that stand in for others, as if errors were Gaussian, too. Some groups
+    at a time: what fits need is many times the data.
+    """
+    value, error = np.zeros((2, series.n_tasks))
+    for groups in _batches(partition):
+        tasks = np.concatenate(groups)
+        part = fit_own(rule, series.of_tasks(tasks), aggregate)
+        labels = np.repeat(np.arange(len(groups)), [group.size for group in groups])
+        alone = part.squares(Partition.singletons(tasks.size))
+        value[tasks], error[tasks] = alone.less(part.squares(Partition(labels)))
+    return Gain(value, error)
+
+
+def gains_along(fit: OwnFit, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Members of each merge, and what each of them gains by it."""
+    members = [np.array([task]) for task in range(history.n_variables)]
+    risk = fit.squares(Partition.singletons(history.n_variables)).mean()
+    for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
+        both = np.concatenate((members[block], members[other]))
+        together = Partition(np.zeros(both.size, dtype=np.intp))
+        after = fit.take(both).squares(together).mean()
+        yield both, risk[both] - after
+        risk[both] = after
+        members[block], members[other] = both, both[:0]
+
+
+def _batches(partition: Partition) -> Iterator[list[IntArray]]:
+    """Groups of more than one, some thousand tasks at a time."""
+    batch: list[IntArray] = []
+    count = 0
+    for group in partition.groups:
+        if group.size > 1:
+            batch.append(group)
+            count += group.size
+        if count >= TASKS_AT_ONCE:
+            yield batch
+            batch, count = [], 0
+    if batch:
+        yield batch
