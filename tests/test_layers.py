@@ -20,8 +20,8 @@ LAYERS = (
     "ctfa.core.agenda ctfa.core.all_pairs ctfa.core.backend ctfa.core.directions ctfa.core.edges "
     "ctfa.core.judge ctfa.core.rows ctfa.core.runs ctfa.core.scans ctfa.core.gappy_members "
     "ctfa.core.tasks ctfa.core.cut ctfa.core.replay",
-    "ctfa.kernels ctfa._validation ctfa._collections ctfa._streaming ctfa._names ctfa._on_device "
-    "ctfa._progress ctfa._threads ctfa._whole_file ctfa._whole_fit",
+    "ctfa.kernels ctfa._validation ctfa._collections ctfa._streaming ctfa._names "
+    "ctfa._progress ctfa._threads ctfa._whole_file",
     "ctfa.estimators",
     "ctfa.datasets ctfa.persistence ctfa.pieces ctfa.plotting ctfa.report ctfa.testing",
     "ctfa ctfa._demo ctfa.labelled",

@@ -8,6 +8,7 @@ to ``ROWS_LIMIT``.
 
 from ctfa._collections._blocks import TEST, TRAIN
 from ctfa._collections._collection import (
+    MANY,
     OF_SUMS,
     ROWS_LIMIT,
     SUMS_LIMIT,
@@ -40,6 +41,7 @@ from ctfa._collections._tasks import (
 )
 
 __all__ = [
+    "MANY",
     "OF_SUMS",
     "ROWS_LIMIT",
     "SUMS_LIMIT",

@@ -99,7 +99,10 @@ class CutCurve:
 
     def _nearest(self, among: BoolArray, preferred: float) -> int:
         """Position of the limit nearest to theory, of two as near that of the smaller error."""
-        far = np.where(among, _distance(self.max_loss, preferred), np.nan)
+        # As a ratio; the two extremes are infinitely far.
+        ratio = np.log(np.maximum(self.max_loss, 0.1) / preferred)
+        far = np.where(np.isfinite(self.max_loss), np.abs(ratio), np.inf)
+        far = np.where(among, far, np.nan)
         nearest = np.flatnonzero(far == np.nanmin(far))
         return int(nearest[np.argmin(self.error[nearest])])
 
@@ -150,9 +153,3 @@ def preferred_limit(n_targets: int) -> float:
     With two targets one question is asked, nothing is searched, and break-even is what it says.
     """
     return PREFERRED - 1.0 / n_targets
-
-
-def _distance(max_loss: FloatArray, preferred: float) -> FloatArray:
-    """How far a limit is from the preferred one, as a ratio; infinite for the two extremes."""
-    ratio = np.log(np.maximum(max_loss, 0.1) / preferred)
-    return np.where(np.isfinite(max_loss), np.abs(ratio), np.inf)

@@ -13,13 +13,13 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, is_collection, learns_from_sums
-from ctfa._whole_fit import whole
+from ctfa._collections import Wanted, learns_from_sums
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, pose_features
+from ctfa.estimators.given import collection_of, whole
 from ctfa.estimators.merging import PathPoint, solve_path
 from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
 from ctfa.estimators.shared import CTFARegressor
@@ -134,10 +134,9 @@ class CTFARegressorCV(CTFARegressor):
         """
         check.refuse_in_search("baseline", baseline)
         check.refuse_in_search("target_weight", target_weight)
-        data = None
-        if is_collection(X, y, sample_weight):
+        data = collection_of(X, y, sample_weight)
+        if data is not None:
             self._check_options(weighed=sample_weight is not None)
-            data = Collection.of(X, y, sample_weight)
             needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
             read = data.read_or_gather(self, [Wanted("search", self.cv)], groups, needs_rows)
             if read.rows is not None:

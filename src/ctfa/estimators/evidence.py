@@ -37,6 +37,7 @@ class EvidenceMixin:
     trust_: FloatArray
     _evidence: MergeEvidence
     _singles: Any
+    _input_gaps: bool
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
@@ -183,12 +184,8 @@ class EvidenceMixin:
         if is_collection(X, y, sample_weight, baseline):
             data = Collection.of(X, y, sample_weight, baseline)
             X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
-        inputs = check.read_inputs(self, X, reset=False)
+        gaps = self._input_gaps
+        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
         check.read_baseline_again(baseline, inputs.shape[0], self.targets_.baseline_means_)
-        sample = check.read_sample(clone(self), X, sample_weight, baseline=baseline)
+        sample = check.read_sample(clone(self), X, sample_weight, gaps=gaps, baseline=baseline)
         return sample, read_again(self.targets_, y, sample.n_given, used=sample.used)
-
-    def _forget_stability(self) -> None:
-        for name in ("stability_", "stability_labels_"):
-            if hasattr(self, name):
-                delattr(self, name)

@@ -12,10 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
+from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import Piece, Streaming, going_on, pieces_of
 from ctfa._threads import one_thread
-from ctfa._whole_fit import whole
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
 from ctfa.core.history import Ledger
@@ -25,6 +24,7 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
 from ctfa.core.types import FloatArray
+from ctfa.estimators.given import asks_of, collection_of, few_rows, whole
 from ctfa.estimators.merging import (
     TIE,
     MergeProblem,
@@ -143,11 +143,12 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
         -------
         self
         """
-        self._sums = data = None
-        if is_collection(X, y, sample_weight):
-            data = Collection.of(X, y, sample_weight)
+        self._sums = None
+        data = collection_of(X, y, sample_weight)
+        wanted, needs_rows = asks_of(None, self)
+        if data is not None:
             check.require_one_target(data.widths[2])
-            read = data.read_or_gather(self, folds_of(self), None, what_needs_rows(self))
+            read = data.read_or_gather(self, wanted, None, needs_rows)
             if read.rows is not None:
                 return self.fit(*read.rows[:3])
             sample, targets = read.found
@@ -156,8 +157,8 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
             target = check.read_vector(y, sample)
             targets = check.name_targets(target[:, None], None, None, is_vector=True)
         with one_thread(sample.inputs.shape):
-            if data is None and what_needs_rows(self) is None:
-                sample, targets = few_for_many(sample, targets, sample_weight, folds_of(self))
+            if data is None and needs_rows is None:
+                sample, targets = few_rows(sample, targets, sample_weight, wanted)
             self._fit_stand_ins(sample, targets)
         return self
 
@@ -250,8 +251,9 @@ class FeatureAggregator(Streaming, TransformerMixin, BaseEstimator):  # type: ig
 
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
         check.require_one_target(n_targets)
-        check.refuse_streaming(what_needs_rows(self))
-        return folds_of(self)
+        wanted, needs_rows = asks_of(None, self)
+        check.refuse_streaming(needs_rows)
+        return wanted
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         target = targets.values[:, 0]
@@ -324,20 +326,6 @@ def leave_features(aggregator: FeatureAggregator, n_features: int) -> FeatureAgg
     """Leave every feature by itself."""
     settle_history(aggregator, Ledger(n_features).close(), -np.inf)
     return aggregator
-
-
-def folds_of(aggregator: FeatureAggregator) -> list[Wanted]:
-    """Folds that merges are judged on, where they are."""
-    return [] if aggregator.cv is None else [Wanted("features", aggregator.cv)]
-
-
-def what_needs_rows(aggregator: FeatureAggregator) -> str | None:
-    """What in Phase II sums of rows cannot answer, if there is anything."""
-    if aggregator.solver == "ridge":
-        return "solver='ridge' of FeatureAggregator, which is judged row by row,"
-    if callable(aggregator.connectivity):
-        return "connectivity that is a function of the features"
-    return None
 
 
 @dataclass(frozen=True, eq=False)

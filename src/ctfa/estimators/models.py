@@ -23,7 +23,7 @@ from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.series import Series
 from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments
-from ctfa.core.tasks.own_inputs import OwnRows, mean_series
+from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, leave_features, merge_features
@@ -288,12 +288,13 @@ class OwnModels(NamedTuple):
     def predict(self, rows: Series, partition: Partition) -> FloatArray:
         """Each task's prediction by its group, ``(L, n)``; NaN where inputs are missing."""
         predicted = np.empty((rows.n_tasks, rows.n_rows))
+        averaged = self.aggregate == "mean"
+        means = mean_inputs(rows, self.has, partition).values if averaged else None
         for group, members in enumerate(partition.groups):
-            if self.aggregate == "mean":
-                inputs = self._mean_inputs(rows, members)
-                predicted[members] = self._predict_rows(group, inputs.T)
+            if means is not None:
+                predicted[members] = self._predict_rows(group, means[group, :-1].T)
                 continue
-            inputs = about(rows, self.has, self.centre[:, :-1], members)
+            inputs = about(rows, self.has, self.centre, members)
             stacked = inputs.transpose(0, 2, 1).reshape(-1, inputs.shape[1])
             found = self._predict_rows(group, stacked)
             predicted[members] = found.reshape(members.size, -1) + self.centre[members, -1:]
@@ -307,21 +308,6 @@ class OwnModels(NamedTuple):
             for k in groups
         )
         return np.hstack([column for part in parts for column in part])
-
-    def _mean_inputs(self, rows: Series, members: IntArray) -> FloatArray:
-        """Mean over the observed members, slot by slot, ``(K, n)``."""
-        inputs = rows.values[members, :-1]
-        if members.size == 1:
-            return np.asarray(inputs[0])
-        gaps = np.isnan(inputs) | ~self.has[members][:, :, None]
-        known = np.where(gaps, 0.0, inputs)
-        if rows.task_weights is None:
-            counts = (~gaps).sum(axis=0)
-            return np.where(counts > 0, known.sum(axis=0) / np.maximum(counts, 1), np.nan)
-        share = np.where(gaps, 0.0, rows.task_weights[members][:, None, None])
-        total = share.sum(axis=0)
-        mean = (share * known).sum(axis=0) / np.where(total > 0.0, total, 1.0)
-        return np.where(total > 0.0, mean, np.nan)
 
     def _predict_rows(self, group: int, inputs: FloatArray) -> FloatArray:
         inputs = inputs[:, self.slots[group]]
@@ -349,13 +335,6 @@ class OwnSteps(NamedTuple):
             inputs = about(rows, self.has, self.centre, some)
             moved = np.einsum("lkn,lk->ln", inputs, self.coef[some])
             predicted[some] += np.where(np.isnan(moved), 0.0, moved)
-
-
-def about(rows: Series, has: BoolArray, centre: FloatArray, tasks: IntArray) -> FloatArray:
-    """Inputs of some tasks about their means in fit, ``(tasks, K, n)``; zero without a slot."""
-    inputs = rows.values[tasks, :-1] - centre[tasks, :, None]
-    inputs[~has[tasks]] = 0.0
-    return np.asarray(inputs)
 
 
 def slot_names(layout: IntArray, names: Any) -> list[str]:

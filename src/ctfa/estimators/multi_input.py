@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
@@ -13,25 +13,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import (
-    OF_SUMS,
     Collection,
     Wanted,
     answers_lazily,
-    is_collection,
     learns_from_sums,
 )
-from ctfa._on_device import searched_where_data_lie
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
-from ctfa._whole_fit import whole
 from ctfa.core.cut import PREFERRED
 from ctfa.core.series import NO_COLUMN, Series
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.own_inputs import AGGREGATES, OwnFits, OwnInputs, mean_series
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators import search
-from ctfa.estimators.features import FeatureAggregator, folds_of, what_needs_rows
+from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.fitted_targets import FittedTargets
+from ctfa.estimators.given import (
+    asks_of,
+    collection_of,
+    require_streamable,
+    searched_where_data_lie,
+    whole,
+)
 from ctfa.estimators.merging import MergeProblem, settle
 from ctfa.estimators.models import (
     HEADS,
@@ -52,22 +55,13 @@ from ctfa.estimators.rule import (
 from ctfa.estimators.shared import ReducedTask
 from ctfa.estimators.targets import (
     TargetAggregator,
-    folds_wanted,
     keep_apart,
     keep_units,
     labels_of,
     names_of,
-    needs_rows,
     read_again,
     units_of,
 )
-
-
-class Found(NamedTuple):
-    """What Phase I hands on."""
-
-    series: Series  # in the units in which targets were merged
-    temper: float
 
 
 class MultiInputCTFARegressor(
@@ -247,9 +241,9 @@ class MultiInputCTFARegressor(
         -------
         self
         """
-        self._sums = data = None
-        if is_collection(X, y, sample_weight, baseline):
-            data = Collection.of(X, y, sample_weight, baseline, gaps=True)
+        self._sums = None
+        data = collection_of(X, y, sample_weight, baseline, gaps=True)
+        if data is not None:
             asked = self._asks_of(data.widths[2])
             sample, targets = self._read_collection(data, *asked, groups, target_weight)
         else:
@@ -269,17 +263,18 @@ class MultiInputCTFARegressor(
         if self.features is not None:
             features = check.read_phase(self.features, FeatureAggregator, "features")
             check.require_in_sample(sample.baseline, features)
-        self._forget_stability()
+        for name in ("stability_", "stability_labels_"):
+            self.__dict__.pop(name, None)
         series = self._series(sample, targets)
         if template is not None:
             template = suited_to(template, series, targets.names)
         check.require_series(series, targets.names, fewest=fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
         check.warn_if_own_inputs_are_doubtful(series, targets.names)
-        found = self._fit_targets(template, sample, targets, series, groups)
+        scaled, temper = self._fit_targets(template, sample, targets, series, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
         models = fit_groups(
-            found.series,
+            scaled,
             self.partition_,
             self.aggregate_,
             self.regressor if learns else LinearRegression(),
@@ -294,7 +289,7 @@ class MultiInputCTFARegressor(
             own = fit_to_rows(self._template, models.features, data, rows_of, self.n_jobs)
             models = models._replace(regressors=own)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
-        self._steps = fit_steps(found.series, models, self.partition_, found.temper)
+        self._steps = fit_steps(scaled, models, self.partition_, temper)
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "shrink" else None
         return self
@@ -331,8 +326,8 @@ class MultiInputCTFARegressor(
         ``baseline`` of these rows, where fit had one, the means are of what is left of it.
         """
         check_is_fitted(self)
-        if is_collection(X, y, baseline):
-            data = Collection.of(X, y, None, baseline, gaps=True)
+        data = collection_of(X, y, None, baseline, gaps=True)
+        if data is not None:
             X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
         targets = read_again(self.targets_, y, inputs.shape[0])
@@ -417,35 +412,15 @@ class MultiInputCTFARegressor(
             sample.counts,
         )
 
-    def _read_again(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Read data of the kind that fit has seen."""
-        if is_collection(X, y, sample_weight, baseline):
-            data = Collection.of(X, y, sample_weight, baseline)
-            X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
-        inputs = check.read_inputs(self, X, reset=False, gaps=True)
-        check.read_baseline_again(baseline, inputs.shape[0], self.targets_.baseline_means_)
-        sample = check.read_sample(clone(self), X, sample_weight, gaps=True, baseline=baseline)
-        return sample, read_again(self.targets_, y, sample.n_given, used=sample.used)
-
     def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         targets = check.read_phase(self.targets, TargetAggregator, "targets")
         features = None
         if self.features is not None:
             features = check.read_phase(self.features, FeatureAggregator, "features")
-        wanted: list[Wanted] = []
-        if targets is not None:
-            wanted += folds_wanted(targets, n_targets)
-            if not wanted and n_targets > 1 and (self.aggregate == "auto" or self.head == "shrink"):
-                wanted = [Wanted("limit", targets.cv, lowered=True)]
-        if features is not None:
-            wanted += folds_of(features)
-        needs = [
-            None if targets is None else needs_rows(targets),
-            None if features is None else what_needs_rows(features),
-        ]
+        chooses = self.aggregate == "auto" or self.head == "shrink"
+        wanted, needs_rows = asks_of(targets, features, n_targets, chooses=chooses)
+        needs = [needs_rows]
         if self.aggregate != "mean" and features is not None and features.cv is not None:
             needs.append(f"cv of FeatureAggregator with aggregate={self.aggregate!r}")
         if not learns_from_sums(self._template):
@@ -484,10 +459,8 @@ class MultiInputCTFARegressor(
 
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
         self._check_options()
-        if not learns_from_sums(self._template):
-            check.refuse_streamed_regressor(self._template, OF_SUMS)
         wanted, needs_rows = self._asks_of(n_targets)
-        check.refuse_streaming(needs_rows)
+        require_streamable(self._template, needs_rows)
         return wanted
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
@@ -501,8 +474,8 @@ class MultiInputCTFARegressor(
         targets: check.Targets,
         series: Series,
         groups: Any,
-    ) -> Found:
-        """Choose what is to be chosen, and merge."""
+    ) -> tuple[Series, float]:
+        """Choose what is to be chosen, and merge; return series in those units, and the temper."""
         aggregator = TargetAggregator() if template is None else clone(template)
         check.copy_input_names(self, aggregator)
         rule = self._rule(aggregator, targets.values, passthrough=template is None)
@@ -523,7 +496,7 @@ class MultiInputCTFARegressor(
         aggregator.cv_curve_ = choice.curve
         self.targets_ = aggregator
         self._keep(rule, judged, targets.names)
-        return Found(scaled, choice.temper)
+        return scaled, choice.temper
 
     def _choose_on_folds(
         self,
@@ -583,7 +556,7 @@ class MultiInputCTFARegressor(
         rule: Rule,
         targets: check.Targets,
         series: Series,
-    ) -> Found:
+    ) -> tuple[Series, float]:
         """Leave every target by itself."""
         scale = "none" if series.baseline is None else "center"
         scaled = self._in_units(series, scale, targets.names)
@@ -593,7 +566,7 @@ class MultiInputCTFARegressor(
         self.targets_ = keep_apart(aggregator, targets)
         keep_units(aggregator, targets, *self._units.of_targets())
         self._keep(rule, scaled.free_rows(), targets.names)
-        return Found(scaled, 0.0)
+        return scaled, 0.0
 
     def _in_units(self, series: Series, scale: str, names: Sequence[str]) -> Series:
         """Bring series, whose array is taken over, to units that are kept for predictions."""
@@ -613,8 +586,8 @@ def pose_own_inputs(
     target_weight: Any,
 ) -> MergeProblem:
     """Check everything, as a fit of the model would, and make the problem of Phase I."""
-    if is_collection(X, y, sample_weight, baseline):
-        data = Collection.of(X, y, sample_weight, baseline, gaps=True)
+    data = collection_of(X, y, sample_weight, baseline, gaps=True)
+    if data is not None:
         whole_rows = model._asks_of(data.widths[2])[1]
         sample, targets = model._read_collection(data, (), whole_rows, None, target_weight)
     else:

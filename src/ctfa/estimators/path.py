@@ -6,19 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, is_collection
 from ctfa.core.tasks.own_inputs import AGGREGATES
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.estimators.features import (
     FeatureAggregator,
     factor,
-    folds_of,
     pose_features,
-    what_needs_rows,
 )
+from ctfa.estimators.given import asks_of, collection_of
 from ctfa.estimators.merging import PathPoint, solve_path
 from ctfa.estimators.multi_input import MultiInputCTFARegressor, pose_own_inputs
-from ctfa.estimators.targets import TargetAggregator, needs_rows, pose_targets
+from ctfa.estimators.targets import TargetAggregator, pose_targets
 
 
 def target_path(
@@ -68,9 +66,9 @@ def target_path(
         model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
         problem = pose_own_inputs(model, X, Y, sample_weight, baseline, target_weight)
         return solve_path(problem, check.read_losses(max_losses))
-    if is_collection(X, Y, sample_weight, baseline):
-        data = Collection.of(X, Y, sample_weight, baseline)
-        read = data.read_or_gather(aggregator, [], None, needs_rows(aggregator))
+    data = collection_of(X, Y, sample_weight, baseline)
+    if data is not None:
+        read = data.read_or_gather(aggregator, [], None, asks_of(aggregator, None)[1])
         if read.rows is not None:
             rows = read.rows._asdict() | {"target_weight": target_weight}
             return target_path(max_losses=max_losses, **rows, **options)
@@ -105,11 +103,11 @@ def feature_path(
     """
     check.require_no_limit(options)
     aggregator = FeatureAggregator(**options)
-    if is_collection(X, y, sample_weight):
-        data = Collection.of(X, y, sample_weight)
+    data = collection_of(X, y, sample_weight)
+    if data is not None:
         check.require_one_target(data.widths[2])
-        folds, whole_rows = folds_of(aggregator), what_needs_rows(aggregator)
-        read = data.read_or_gather(aggregator, folds, None, whole_rows)
+        wanted, needs_rows = asks_of(None, aggregator)
+        read = data.read_or_gather(aggregator, wanted, None, needs_rows)
         if read.rows is not None:
             X, y, sample_weight, _ = read.rows
             return feature_path(X, y, max_losses, sample_weight=sample_weight, **options)

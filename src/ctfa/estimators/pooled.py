@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import (
-    OF_SUMS,
     TaskCollection,
     Wanted,
     apart,
@@ -33,7 +32,6 @@ from ctfa._collections import (
 )
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
-from ctfa._whole_fit import whole
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
 from ctfa.core.gains import Gain
 from ctfa.core.history import Ledger
@@ -41,8 +39,9 @@ from ctfa.core.shrinkage import Corrections, correct
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.features import FeatureAggregator, what_needs_rows
+from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.fitted_targets import GroupsMixin
+from ctfa.estimators.given import asks_of, require_streamable, whole
 from ctfa.estimators.merge_evidence import MergeEvidence, Terms
 from ctfa.estimators.merging import settle, settle_history
 from ctfa.estimators.models import (
@@ -374,14 +373,12 @@ class PooledCTFARegressor(
         if features is None:
             return wanted, None
         folded = None if features.cv is None else "cv of FeatureAggregator, with tasks,"
-        return wanted, what_needs_rows(features) or folded
+        return wanted, asks_of(None, features)[1] or folded
 
     def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         self._check_options()
-        if not learns_from_sums(self._template):
-            check.refuse_streamed_regressor(self._template, OF_SUMS)
         wanted, needs_rows = self._asks_of()
-        check.refuse_streaming(needs_rows)
+        require_streamable(self._template, needs_rows)
         return wanted
 
     def _fit_read(

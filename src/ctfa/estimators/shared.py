@@ -11,24 +11,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import (
-    OF_SUMS,
     Collection,
     Wanted,
     answers_lazily,
-    few_for_many,
-    is_collection,
     learns_from_sums,
 )
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
-from ctfa._whole_fit import whole
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray
 from ctfa.estimators.evidence import EvidenceMixin
-from ctfa.estimators.features import FeatureAggregator, folds_of, what_needs_rows
+from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.fitted_targets import FittedTargets
+from ctfa.estimators.given import asks_of, collection_of, few_rows, require_streamable, whole
 from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary, Terms
 from ctfa.estimators.models import (
     HEADS,
@@ -42,11 +39,9 @@ from ctfa.estimators.models import (
 from ctfa.estimators.targets import (
     TargetAggregator,
     find_groups,
-    folds_wanted,
     keep_apart,
     labels_of,
     names_of,
-    needs_rows,
     read_again,
     units_of,
 )
@@ -195,10 +190,9 @@ class CTFARegressor(
         """
         self._sums = None
         phases = self._phases()
-        data = None
-        if is_collection(X, y, sample_weight, baseline):
+        data = collection_of(X, y, sample_weight, baseline)
+        if data is not None:
             self._check_options(weighed=sample_weight is not None)
-            data = Collection.of(X, y, sample_weight, baseline)
             wanted, needs_rows = self._asks_of(phases, data.widths[2])
             read = data.read_or_gather(self, wanted, groups, needs_rows)
             if read.rows is not None:
@@ -209,9 +203,8 @@ class CTFARegressor(
             sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
         wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
-        summable = groups is None and needs_rows is None and learns_from_sums(self._template)
-        if data is None and summable:
-            sample, targets = few_for_many(sample, targets, sample_weight, wanted)
+        if data is None and groups is None and needs_rows is None:
+            sample, targets = few_rows(sample, targets, sample_weight, wanted, self._template)
         return self._fit_read(sample, targets, *phases, groups, data)
 
     @answers_lazily
@@ -254,8 +247,8 @@ class CTFARegressor(
         had one, the means are of what is left of it.
         """
         check_is_fitted(self)
-        if is_collection(X, y, baseline):
-            data = Collection.of(X, y, None, baseline)
+        data = collection_of(X, y, None, baseline)
+        if data is not None:
             X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False)
         fitted = self.targets_
@@ -338,25 +331,15 @@ class CTFARegressor(
         self, phases: tuple[TargetAggregator | None, FeatureAggregator | None], n_targets: int
     ) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
-        targets, features = phases
-        wanted: list[Wanted] = []
-        needs: list[str | None] = []
-        if targets is not None:
-            wanted += folds_wanted(targets, n_targets)
-            needs.append(needs_rows(targets))
-        if features is not None:
-            wanted += folds_of(features)
-            needs.append(what_needs_rows(features))
+        wanted, needs_rows = asks_of(*phases, n_targets)
         if self.head == "shrink" and not learns_from_sums(self._template):
-            needs.append(f"head='shrink' with {type(self._template).__name__}()")
-        return wanted, next(filter(None, needs), None)
+            needs_rows = needs_rows or f"head='shrink' with {type(self._template).__name__}()"
+        return wanted, needs_rows
 
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
         self._check_options(weighed=True)
-        if not learns_from_sums(self._template):
-            check.refuse_streamed_regressor(self._template, OF_SUMS)
         wanted, needs_rows = self._asks_of(self._phases(), n_targets)
-        check.refuse_streaming(needs_rows)
+        require_streamable(self._template, needs_rows)
         return wanted
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
@@ -372,7 +355,8 @@ class CTFARegressor(
         data: Collection | None = None,
     ) -> Self:
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
-        self._forget_stability()
+        for name in ("stability_", "stability_labels_"):
+            self.__dict__.pop(name, None)
         check.require_in_sample(sample.baseline, feature_aggregator)
         tasks = SharedInputs(sample, targets.values, targets.weights)
         with one_thread(*tasks.shapes):

@@ -12,20 +12,19 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
+from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
-from ctfa._whole_fit import whole
 from ctfa.core.baseline import Lines
-from ctfa.core.criteria import TARGET_CRITERIA, mse, target_risk
+from ctfa.core.criteria import mse, target_risk
 from ctfa.core.cut import PREFERRED, CutCurve
 from ctfa.core.gaps import observed_mean
 from ctfa.core.history import Ledger
 from ctfa.core.partition import Partition
-from ctfa.core.scans import SCANS
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray
+from ctfa.estimators.given import asks_of, collection_of, few_rows, whole
 from ctfa.estimators.merging import MergeProblem, group_names, settle, settle_history
 from ctfa.estimators.rule import pose, rule_of_targets
 from ctfa.estimators.search import choose, nearest_to_theory
@@ -119,6 +118,9 @@ class TargetAggregator(StreamingTargets, BaseEstimator):  # type: ignore[misc]
     array([0, 0, 1])
     """
 
+    _names: tuple[str, ...]
+    _labels: Any  # names as they were given
+
     def __init__(
         self,
         criterion: str | Callable[..., Any] = "risk",
@@ -190,11 +192,11 @@ class TargetAggregator(StreamingTargets, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
-        self._sums = data = None
-        if is_collection(X, y, sample_weight, baseline):
-            data = Collection.of(X, y, sample_weight, baseline)
-            folds = folds_wanted(self, data.widths[2])
-            read = data.read_or_gather(self, folds, groups, needs_rows(self))
+        self._sums = None
+        data = collection_of(X, y, sample_weight, baseline)
+        if data is not None:
+            wanted, needs_rows = asks_of(self, None, data.widths[2])
+            read = data.read_or_gather(self, wanted, groups, needs_rows)
             if read.rows is not None:
                 extra = {"groups": groups, "target_weight": target_weight}
                 return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
@@ -204,9 +206,9 @@ class TargetAggregator(StreamingTargets, BaseEstimator):  # type: ignore[misc]
             targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         targets = check.read_target_weight(target_weight, targets)
         with one_thread(sample.inputs.shape, targets.values.shape):
-            if data is None and groups is None and needs_rows(self) is None:
-                folds = folds_wanted(self, targets.values.shape[1])
-                sample, targets = few_for_many(sample, targets, sample_weight, folds)
+            wanted, needs_rows = asks_of(self, None, targets.values.shape[1])
+            if data is None and groups is None and needs_rows is None:
+                sample, targets = few_rows(sample, targets, sample_weight, wanted)
             find_groups(
                 self, SharedInputs(sample, targets.values, targets.weights), targets, groups
             )
@@ -244,22 +246,12 @@ class TargetAggregator(StreamingTargets, BaseEstimator):  # type: ignore[misc]
         return group_names(self.partition_, names)
 
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
-        check.refuse_streaming(needs_rows(self))
-        return folds_wanted(self, n_targets)
+        wanted, needs_rows = asks_of(self, None, n_targets)
+        check.refuse_streaming(needs_rows)
+        return wanted
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets)
-
-    def _remember(self, targets: check.Targets) -> None:
-        self.target_weight_ = targets.weights
-        self._names = targets.names
-        self._labels = targets.names if targets.labels is None else targets.labels
-        if targets.labels is not None:
-            # Filled, not converted: labels that are tuples would become a table.
-            self.target_names_in_ = np.empty(len(targets.labels), dtype=object)
-            self.target_names_in_[:] = list(targets.labels)
-        elif hasattr(self, "target_names_in_"):
-            del self.target_names_in_
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +336,15 @@ def keep_units(
     lines: Lines | None = None,
 ) -> None:
     """Set the fitted attributes that say which targets these are, and their units."""
-    aggregator._remember(targets)
+    aggregator.target_weight_ = targets.weights
+    aggregator._names = targets.names
+    aggregator._labels = targets.names if targets.labels is None else targets.labels
+    if targets.labels is not None:
+        # Filled, not converted: labels that are tuples would become a table.
+        aggregator.target_names_in_ = np.empty(len(targets.labels), dtype=object)
+        aggregator.target_names_in_[:] = list(targets.labels)
+    elif hasattr(aggregator, "target_names_in_"):
+        del aggregator.target_names_in_
     aggregator.signs_ = np.ones(offsets.size)
     aggregator.offsets_, aggregator.scales_ = offsets, scales
     aggregator.baseline_slopes_ = None if lines is None else lines.slopes
@@ -470,21 +470,3 @@ def _choose_cut(
     prefer = nearest_to_theory(tasks.n_tasks)
     choice = choose(tasks, rule, folds, prefer, cv=aggregator.cv, n_jobs=n_jobs)
     return None if choice is None else choice.curve
-
-
-def folds_wanted(aggregator: TargetAggregator, n_targets: int) -> list[Wanted]:
-    """Folds that choose the limit of Phase I, where it is chosen."""
-    check.read_criterion(aggregator.criterion, TARGET_CRITERIA)
-    check.require(aggregator.scan, SCANS, "scan")
-    limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
-    chosen = limit is None and n_targets > 1
-    return [Wanted("limit", aggregator.cv, lowered=True)] if chosen else []
-
-
-def needs_rows(aggregator: TargetAggregator) -> str | None:
-    """What in Phase I sums of rows cannot answer, if there is anything."""
-    if aggregator.solver == "ridge":
-        return "solver='ridge' of TargetAggregator, which is judged row by row,"
-    if callable(aggregator.connectivity):
-        return "connectivity that is a function of the targets"
-    return None

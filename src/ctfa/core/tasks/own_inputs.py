@@ -250,7 +250,7 @@ class SharedFit(OwnFit):
     ) -> Iterator[FloatArray]:
         """By the group's coefficients, moved towards the task's own, on the task's own inputs."""
         coef = self._slopes(partition).coef[partition.labels]
-        inputs = _about(rows, self.series.has, self.own.centre)
+        inputs = about(rows, self.series.has, self.own.centre)
         level = self.own.centre[:, -1:]
         moved = _moved(self.moments.about(coef), partition, tempers)
         for step in moved:
@@ -268,10 +268,7 @@ class AveragedFit(OwnFit):
         jointly Gaussian data, and summed over members it is the risk by which groups are merged. A
         penalised fit is judged as by generalised cross-validation.
         """
-        grouped = mean_series(self.series, partition)
-        mean = OwnRows.of(grouped)
-        moments = RowMoments.of(mean.inputs, mean.target, mean.n_rows)
-        slopes = regress(moments, penalised=self.penalised)
+        grouped, mean, slopes = self._fit_means(partition)
         residual = mean.target - np.einsum("gkn,gk->gn", mean.inputs, slopes.coef)
         apart = self.series.values[:, -1] - grouped.values[partition.labels, -1]
         apart *= mean.weight
@@ -293,24 +290,32 @@ class AveragedFit(OwnFit):
         self, partition: Partition, rows: Series, tempers: Sequence[float]
     ) -> Iterator[FloatArray]:
         """By the group's mean inputs, then what the task's own inputs say of the rest."""
-        model = self._model(partition)
-        served = model(rows, partition)
+        model = self._fit_means(partition)
+        served = self._serve(rows, partition, *model)
         if not any(tempers):
             yield from (served for _ in tempers)
             return
-        left = self._left_by(model(self.series, partition))
-        inputs = _about(rows, self.series.has, self.own.centre)
+        left = self._left_by(self._serve(self.series, partition, *model))
+        inputs = about(rows, self.series.has, self.own.centre)
         for temper, step in zip(tempers, _moved(left, partition, tempers), strict=True):
             moved = np.einsum("lkn,lk->ln", inputs, step) if temper > 0.0 else 0.0
             # Where a task lacks inputs of its own its group still serves it.
             yield served + np.where(np.isnan(moved), 0.0, moved)
 
-    def _model(self, partition: Partition) -> _MeanModel:
+    def _fit_means(self, partition: Partition) -> tuple[Series, OwnRows, Slopes]:
+        """Fits of mean targets to mean inputs."""
         grouped = mean_series(self.series, partition)
-        own = OwnRows.of(grouped)
-        moments = RowMoments.of(own.inputs, own.target, own.n_rows)
-        slopes = regress(moments, penalised=self.penalised)
-        return _MeanModel(slopes, own.centre, grouped.has, self.series.has)
+        mean = OwnRows.of(grouped)
+        moments = RowMoments.of(mean.inputs, mean.target, mean.n_rows)
+        return grouped, mean, regress(moments, penalised=self.penalised)
+
+    def _serve(
+        self, rows: Series, partition: Partition, grouped: Series, mean: OwnRows, slopes: Slopes
+    ) -> FloatArray:
+        """Each task's prediction by its group, ``(L, n)``."""
+        inputs = about(mean_inputs(rows, self.series.has, partition), grouped.has, mean.centre)
+        served = np.einsum("gkn,gk->gn", inputs, slopes.coef) + mean.centre[:, -1:]
+        return np.asarray(served[partition.labels])
 
     def _left_by(self, fitted: FloatArray) -> RowMoments:
         """Moments of what the groups leave, about its mean over the rows of each task."""
@@ -322,21 +327,6 @@ class AveragedFit(OwnFit):
             moment=np.einsum("lkn,ln->lk", self.own.inputs, left),
             square=np.einsum("ln,ln->l", left, left),
         )
-
-
-class _MeanModel(NamedTuple):
-    """Fits of mean targets to mean inputs."""
-
-    slopes: Slopes
-    centre: FloatArray
-    has: BoolArray  # (groups, K)
-    member_has: BoolArray  # (L, K)
-
-    def __call__(self, rows: Series, partition: Partition) -> FloatArray:
-        """Each task's prediction by its group, ``(L, n)``."""
-        inputs = _about(_inputs_of(rows, self.member_has, partition), self.has, self.centre)
-        group = np.einsum("gkn,gk->gn", inputs, self.slopes.coef) + self.centre[:, -1:]
-        return np.asarray(group[partition.labels])
 
 
 def mean_series(series: Series, partition: Partition) -> Series:
@@ -358,20 +348,15 @@ def _observed_mean(
     starts = np.concatenate(([0], np.cumsum(partition.sizes)[:-1])).astype(np.intp)
     sorted_values = values[order]
     gaps = np.isnan(sorted_values)
-    if weights is not None:
-        own = weights[order, None]
-        sums = np.add.reduceat(np.where(gaps, 0.0, sorted_values * own), starts, axis=0)
-        counts = np.add.reduceat(np.where(gaps, 0.0, own), starts, axis=0)
-        return np.where(counts > 0.0, sums / np.where(counts > 0.0, counts, 1.0), np.nan)
-    if not gaps.any():
+    if weights is None and not gaps.any():
         return np.asarray(np.add.reduceat(sorted_values, starts, axis=0) / partition.sizes[:, None])
-    sums = np.add.reduceat(np.where(gaps, 0.0, sorted_values), starts, axis=0)
-    counts = np.add.reduceat(~gaps, starts, axis=0, dtype=float)
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(counts > 0.0, sums / counts, np.nan))
+    own = np.ones((order.size, 1)) if weights is None else weights[order, None]
+    sums = np.add.reduceat(np.where(gaps, 0.0, sorted_values * own), starts, axis=0)
+    counts = np.add.reduceat(np.where(gaps, 0.0, own), starts, axis=0)
+    return np.where(counts > 0.0, sums / np.where(counts > 0.0, counts, 1.0), np.nan)
 
 
-def _inputs_of(rows: Series, has: BoolArray, partition: Partition) -> Series:
+def mean_inputs(rows: Series, has: BoolArray, partition: Partition) -> Series:
     """Mean inputs of the groups in other rows, of the slots that their members had in fit."""
     values = rows.values
     if (rows.has & ~has).any():
@@ -380,10 +365,15 @@ def _inputs_of(rows: Series, has: BoolArray, partition: Partition) -> Series:
     return mean_series(replace(rows, values=values, has=rows.has & has), partition)
 
 
-def _about(rows: Series, has: BoolArray, centre: FloatArray) -> FloatArray:
-    """Inputs about the means of fit; slots that a task lacks are zero, gaps are NaN."""
-    inputs = rows.values[:, :-1] - centre[:, :-1, None]
-    inputs[~has] = 0.0
+def about(
+    rows: Series, has: BoolArray, centre: FloatArray, tasks: IntArray | slice = slice(None)
+) -> FloatArray:
+    """Inputs of some tasks about their means in fit, ``(tasks, K, n)``; gaps are NaN.
+
+    Slots that a task lacks are zero; ``centre`` may hold the means of the targets as well.
+    """
+    inputs = rows.values[tasks, :-1] - centre[tasks, : has.shape[1], None]
+    inputs[~has[tasks]] = 0.0
     return np.asarray(inputs)
 
 

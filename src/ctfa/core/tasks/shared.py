@@ -5,126 +5,89 @@ How they are fitted, one fit for all that follows from it; and what a baseline l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ctfa.core.baseline import Baseline, Lines, take_off
 from ctfa.core.criteria import TINY
 from ctfa.core.design import Design, row_scales, weighted_mean
-from ctfa.core.gains import Gain
 from ctfa.core.gappy_members import GappyMembers
 from ctfa.core.gaps import fit_columns, observed_mean
-from ctfa.core.history import MergeHistory
-from ctfa.core.members import MemberRisk, MergeGain
+from ctfa.core.members import MemberRisk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge
-from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.gappy import GappyTargetSpace
 from ctfa.core.spaces.readings import CrossValidated, InSample
 from ctfa.core.spaces.targets import TargetSpace, gram_of
 from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
-
-class Members(Protocol):
-    """What a group's model serves each member with."""
-
-    def flipped(self, signs: FloatArray) -> Members:
-        """The same for targets of which some are turned round."""
-
-    def trust(self, partition: Partition) -> FloatArray:
-        """Weight on the group's model that minimises each target's predicted risk."""
-
-    def gain_over_single(self, partition: Partition) -> Gain:
-        """Risk that each target saves by its group's model instead of its own."""
-
-    def along(self, history: MergeHistory) -> Iterable[MergeGain]:
-        """What each merge saves, member by member."""
-
-
 #: From a partition and the signs of the targets to ``(rows, n_groups)``.
 GroupPredictor = Callable[[Partition, FloatArray], FloatArray]
 
 
-class TargetFit(Protocol):
-    """Single-task fits of many targets, centred (and weighted) over the rows of their inputs."""
+class LinearFit:
+    """Fits that are linear in the target, each target by itself and all at once.
 
-    def space(self) -> MergeSpace:
-        """A fresh space of these targets."""
+    A group's model is the mean of its members'.
+    """
 
-    def predictor(self, rows: FloatArray) -> GroupPredictor:
-        """Predictions of groups' means for other rows, in the units of the centred targets."""
+    reading: InSample | CrossValidated
+    columns: tuple[FloatArray, FloatArray]  # what the reading takes inner products of
 
-    @property
-    def members(self) -> Members:
-        """What each target is predicted to lose under the mean of any group."""
-
-
-class LeastSquaresFit:
-    """Ordinary least squares; the risk is the unbiased one for random inputs."""
-
-    def __init__(
-        self,
-        design: Design,
-        centred: FloatArray,
-        *,
-        flip: bool = False,
-        weights: FloatArray | None = None,
-    ) -> None:
-        self.design, self._flip, self._weights = design, flip, weights
-        self._coordinates = design.coordinates(centred)
+    def __init__(self, *, flip: bool = False, weights: FloatArray | None = None) -> None:
+        self.flip, self.weights = flip, weights
 
     def space(self) -> TargetSpace:
-        """Inner products of fitted values and of residuals."""
-        design = self.design
-        reading = InSample(design.n_samples, design.n_inputs, design.rank)
-        return _space(self._coordinates, self._weights, reading, flip=self._flip)
+        """Targets that count for so much are means of so many."""
+        columns, sizes = self.columns, np.ones(self.columns[0].shape[1])
+        if self.weights is not None:
+            columns = columns[0] * self.weights, columns[1] * self.weights
+            sizes = self.weights.copy()
+        return TargetSpace(gram_of(columns), sizes, self.reading, flip=self.flip)
+
+
+class LeastSquaresFit(LinearFit):
+    """Ordinary least squares; the risk is the unbiased one for random inputs."""
+
+    def __init__(self, design: Design, centred: FloatArray, **how: Any) -> None:
+        super().__init__(**how)
+        self.design, self.columns = design, design.coordinates(centred)
+        self.reading = InSample(design.n_samples, design.n_inputs, design.rank)
 
     def predictor(self, rows: FloatArray) -> GroupPredictor:
         """By the coefficients of the full fit, the shortest ones where some are not determined."""
-        coef = self.design.root.T @ self._coordinates[0]
-        return _mean_of_members((rows - self.design.mean) @ coef, self._weights)
+        predicted = (rows - self.design.mean) @ (self.design.root.T @ self.columns[0])
+        return lambda partition, signs: partition.mean(predicted * signs, self.weights)
 
     @cached_property
     def members(self) -> MemberRisk:
         """Unbiased for random inputs with an intercept."""
-        return MemberRisk.in_sample(self.design, *self._coordinates).weighed(self._weights)
+        return MemberRisk.in_sample(self.design, *self.columns, self.weights)
 
 
-class RidgeFit:
+class RidgeFit(LinearFit):
     """Ridge regression; the risk is the squared error of generalised cross-validation."""
 
-    def __init__(
-        self,
-        ridge: Ridge,
-        centred: FloatArray,
-        *,
-        flip: bool = False,
-        weights: FloatArray | None = None,
-    ) -> None:
-        self.ridge, self._flip, self._weights = ridge, flip, weights
-        self._centred = centred
-        self._judged = ridge.about_mean(centred), ridge.cross_validated(centred)
-
-    def space(self) -> TargetSpace:
-        """Inner products of targets and of residuals as if left out."""
-        ridge = self.ridge
-        reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
-        return _space(self._judged, self._weights, reading, flip=self._flip)
+    def __init__(self, ridge: Ridge, centred: FloatArray, **how: Any) -> None:
+        super().__init__(**how)
+        self.ridge, self.centred = ridge, centred
+        self.columns = ridge.about_mean(centred), ridge.cross_validated(centred)
+        self.reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
 
     def predictor(self, rows: FloatArray) -> GroupPredictor:
         """By the penalised coefficients."""
-        predicted = (rows - self.ridge.mean) @ self.ridge.coefficients(self._centred)
-        return _mean_of_members(predicted, self._weights)
+        predicted = (rows - self.ridge.mean) @ self.ridge.coefficients(self.centred)
+        return lambda partition, signs: partition.mean(predicted * signs, self.weights)
 
     @cached_property
     def members(self) -> MemberRisk:
         """Squared error as if each row were left out."""
-        return MemberRisk.cross_validated(*self._judged).weighed(self._weights)
+        return MemberRisk.cross_validated(*self.columns, self.weights)
 
 
 class GappyFit:
@@ -158,25 +121,6 @@ class GappyFit:
     def members(self) -> GappyMembers:
         """Each target and its group on the target's rows."""
         return GappyMembers(self._inputs, self._values, self._row_scale)
-
-
-def _space(
-    columns: tuple[FloatArray, FloatArray],
-    weights: FloatArray | None,
-    reading: InSample | CrossValidated,
-    *,
-    flip: bool,
-) -> TargetSpace:
-    """Targets that count for so much are means of so many."""
-    if weights is None:
-        return TargetSpace(gram_of(columns), np.ones(columns[0].shape[1]), reading, flip=flip)
-    sums = columns[0] * weights, columns[1] * weights
-    return TargetSpace(gram_of(sums), weights.copy(), reading, flip=flip)
-
-
-def _mean_of_members(predicted: FloatArray, weights: FloatArray | None) -> GroupPredictor:
-    """Where fits are linear in the target, a group's model is the mean of its members'."""
-    return lambda partition, signs: np.asarray(partition.mean(predicted * signs, weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +196,7 @@ class SharedInputs:
             # its own units whatever its group says is that constant.
             scales = spread
             centred /= np.where(scales > 0.0, scales, 1.0)
-        fit: TargetFit
+        fit: LeastSquaresFit | RidgeFit | GappyFit
         if has_gaps:
             fit = GappyFit(inputs, centred, None if weights is None else row_scale)
         elif rule.solver == "ols":
@@ -269,7 +213,7 @@ class SharedInputs:
 class TargetFits:
     """Targets in the units they are merged in, each fitted by itself."""
 
-    fit: TargetFit
+    fit: LeastSquaresFit | RidgeFit | GappyFit
     offsets: FloatArray
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
