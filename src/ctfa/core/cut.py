@@ -145,11 +145,3 @@ def middle_of_best(curve: CutCurve) -> int:
     # Neighbours only: the same error further off is a coincidence.
     run = best[: 1 + int(np.argmax(np.append(np.diff(best) > 1, True)))]
     return int(run[(run.size - 1) // 2])
-
-
-def preferred_limit(n_targets: int) -> float:
-    """Where the limit belongs for want of evidence: ``1.5 - 1/L``.
-
-    With two targets one question is asked, nothing is searched, and break-even is what it says.
-    """
-    return PREFERRED - 1.0 / n_targets

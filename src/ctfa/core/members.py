@@ -125,7 +125,7 @@ class MemberRisk:
 
     def gain_over_single(self, partition: Partition) -> Gain:
         """Risk that each target saves by its group's model instead of its own."""
-        value, error = np.zeros((2, self.n_targets))
+        value, error = np.zeros((2, len(self.own)))
         grouped = np.flatnonzero(partition.sizes[partition.labels] > 1)
         if grouped.size:
             new = self.groups(partition)[partition.labels[grouped]]
@@ -142,9 +142,9 @@ class MemberRisk:
         order = history.leaf_order()
         start = np.argsort(order)
         members = self.own[order]
-        share_of = np.ones(self.n_targets) if self.share is None else self.share
+        share_of = np.ones(len(self.own)) if self.share is None else self.share
         own, model = self.own * share_of[:, None], self.model * share_of[:, None]
-        counts, sizes = np.ones(self.n_targets, np.intp), share_of.copy()
+        counts, sizes = np.ones(len(self.own), np.intp), share_of.copy()
         for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
             low, n_first = int(start[block]), int(counts[block])
             high = low + n_first + int(counts[other])

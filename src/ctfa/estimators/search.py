@@ -15,7 +15,7 @@ from ctfa import _validation as check
 from ctfa._progress import leave_interrupts_to
 from ctfa._threads import one_thread
 from ctfa.core import backend, progress
-from ctfa.core.cut import GRID, PREFERRED, CutCurve, preferred_limit, without_rounding
+from ctfa.core.cut import GRID, PREFERRED, CutCurve, without_rounding
 from ctfa.core.tasks.base import Rule, Tasks
 from ctfa.core.types import FloatArray
 from ctfa.estimators.merging import solve_path
@@ -42,8 +42,11 @@ class Choice(NamedTuple):
 
 
 def nearest_to_theory(n_tasks: int) -> Preference:
-    """Of the limits about as good as the best, the one nearest to where theory puts it."""
-    preferred = preferred_limit(n_tasks)
+    """Of the limits about as good as the best, the one nearest to ``1.5 - 1/L``.
+
+    With two targets one question is asked, nothing is searched, and break-even is what it says.
+    """
+    preferred = PREFERRED - 1.0 / n_tasks
     return lambda curve: CutCurve.of(curve.max_loss, curve.fold_errors, curve.n_groups, preferred)
 
 
@@ -73,11 +76,12 @@ def choose(
         if not stopped:
             check.require_judged(0, cv)
         return None
-    chosen = {}
+    chosen, at_best = {}, {}
     for aggregate in aggregates:
         errors, n_groups = zip(*(fold[aggregate] for fold in found), strict=True)
-        chosen[aggregate] = _settled(rule, aggregate, limits, np.array(errors), n_groups, prefer)
-    at_best = {name: _errors_of(choice) for name, choice in chosen.items()}
+        temper, curve = _settled(limits, np.array(errors), np.mean(n_groups, axis=0), prefer)
+        limit, at_best[aggregate] = curve.max_loss[curve.chosen], curve.fold_errors[:, curve.chosen]
+        chosen[aggregate] = Choice(aggregate, float(limit), rule.tempers[temper], curve, {})
     best = aggregates[0] if len(aggregates) == 1 else _compared(at_best)
     means = {name: float(errors.mean()) for name, errors in at_best.items()}
     return chosen[best]._replace(errors=means)
@@ -106,36 +110,22 @@ def _judge_fold(
             fits = known.fits(rule, aggregate)
             points = solve_path(pose(rule, fits.space(), fits.variance, order), limits)
             errors = fits.errors(points, asked, rule.tempers)
-            results[aggregate] = errors, [point.n_groups for point in points]
+            results[aggregate] = errors, [point.partition.n_groups for point in points]
     return results
 
 
 def _settled(
-    rule: Rule,
-    aggregate: str,
-    limits: Sequence[float],
-    table: FloatArray,  # (folds, limits, tempers)
-    n_groups: Sequence[Sequence[int]],
-    prefer: Preference,
-) -> Choice:
-    """Take the temper of the smallest error, and the limit that is preferred there."""
+    limits: Sequence[float], table: FloatArray, n_groups: FloatArray, prefer: Preference
+) -> tuple[int, CutCurve]:
+    """Take the temper of the smallest error, and the limit that is preferred there.
+
+    ``table`` has an error for each fold, limit and temper.
+    """
     grid, n_tempers = np.array(limits, dtype=float), table.shape[2]
-    mean_groups = np.mean(n_groups, axis=0)
-    flat = CutCurve(
-        grid.repeat(n_tempers),
-        table.reshape(len(table), -1),
-        mean_groups.repeat(n_tempers),
-        -1,
-    )
+    all_errors = table.reshape(len(table), -1)
+    flat = CutCurve(grid.repeat(n_tempers), all_errors, n_groups.repeat(n_tempers), -1)
     limit, temper = divmod(flat.best, n_tempers)
-    curve = prefer(CutCurve(grid, table[:, :, temper], mean_groups, limit))
-    return Choice(aggregate, float(grid[curve.chosen]), rule.tempers[temper], curve, {})
-
-
-def _errors_of(choice: Choice) -> FloatArray:
-    """Errors over folds at what was chosen."""
-    assert choice.curve is not None
-    return choice.curve.fold_errors[:, choice.curve.chosen]
+    return temper, prefer(CutCurve(grid, table[:, :, temper], n_groups, limit))
 
 
 def _compared(errors: dict[str, FloatArray]) -> str:
