@@ -182,7 +182,7 @@ class CTFARegressorCV(CTFARegressor):
         phases = _Phases.of(self, 2)
         if phases.features is not None and phases.features.cv is not None:
             return "a search with folds inside its folds"
-        return self._asks_of(phases[:2], 1)[1]
+        return self._asks_of(1)[1]
 
     def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""

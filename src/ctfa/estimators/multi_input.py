@@ -258,11 +258,8 @@ class MultiInputCTFARegressor(
         data: Collection | None = None,
     ) -> Self:
         """Fit data that are read; ``data`` are those that the sample stands in for."""
-        template = check.read_phase(self.targets, TargetAggregator, "targets")
-        features = None
-        if self.features is not None:
-            features = check.read_phase(self.features, FeatureAggregator, "features")
-            check.require_in_sample(sample.baseline, features)
+        template, features = self._phases()
+        check.require_in_sample(sample.baseline, features)
         for name in ("stability_", "stability_labels_"):
             self.__dict__.pop(name, None)
         series = self._series(sample, targets)
@@ -412,12 +409,17 @@ class MultiInputCTFARegressor(
             sample.counts,
         )
 
+    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
+        # Every slot is kept unless a Phase II is given.
+        features = "passthrough" if self.features is None else self.features
+        return (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(features, FeatureAggregator, "features"),
+        )
+
     def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
-        targets = check.read_phase(self.targets, TargetAggregator, "targets")
-        features = None
-        if self.features is not None:
-            features = check.read_phase(self.features, FeatureAggregator, "features")
+        targets, features = self._phases()
         chooses = self.aggregate == "auto" or self.head == "shrink"
         wanted, needs_rows = asks_of(targets, features, n_targets, chooses=chooses)
         needs = [needs_rows]
@@ -526,9 +528,8 @@ class MultiInputCTFARegressor(
         # Rows without a single target judge nothing: they are no evidence that errors are zero.
         observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
         splits = [(train, test) for train, test in splits if observed[test].any()]
-        tasks = OwnInputs(series)
         choice = search.choose(
-            tasks._replace(relative=tasks.spread(rule.scale)),
+            OwnInputs(series, OwnInputs(series).spread(rule.scale)),
             rule,
             splits,
             # Where tasks move towards their own models a merge too many costs little, and the

@@ -355,10 +355,12 @@ class PooledCTFARegressor(
         )
 
     def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
-        features = None
-        if self.features is not None:
-            features = check.read_phase(self.features, FeatureAggregator, "features")
-        return check.read_phase(self.targets, TargetAggregator, "targets"), features
+        # Every feature is kept unless a Phase II is given.
+        features = "passthrough" if self.features is None else self.features
+        return (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(features, FeatureAggregator, "features"),
+        )
 
     def _asks_of(self) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""

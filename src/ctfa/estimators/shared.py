@@ -193,7 +193,7 @@ class CTFARegressor(
         data = collection_of(X, y, sample_weight, baseline)
         if data is not None:
             self._check_options(weighed=sample_weight is not None)
-            wanted, needs_rows = self._asks_of(phases, data.widths[2])
+            wanted, needs_rows = self._asks_of(data.widths[2])
             read = data.read_or_gather(self, wanted, groups, needs_rows)
             if read.rows is not None:
                 extra = {"groups": groups, "target_weight": target_weight}
@@ -202,7 +202,7 @@ class CTFARegressor(
         else:
             sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
-        wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
+        wanted, needs_rows = self._asks_of(targets.values.shape[1])
         if data is None and groups is None and needs_rows is None:
             sample, targets = few_rows(sample, targets, sample_weight, wanted, self._template)
         return self._fit_read(sample, targets, *phases, groups, data)
@@ -327,18 +327,16 @@ class CTFARegressor(
             check.read_phase(self.features, FeatureAggregator, "features"),
         )
 
-    def _asks_of(
-        self, phases: tuple[TargetAggregator | None, FeatureAggregator | None], n_targets: int
-    ) -> tuple[list[Wanted], str | None]:
+    def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
-        wanted, needs_rows = asks_of(*phases, n_targets)
+        wanted, needs_rows = asks_of(*self._phases(), n_targets)
         if self.head == "shrink" and not learns_from_sums(self._template):
             needs_rows = needs_rows or f"head='shrink' with {type(self._template).__name__}()"
         return wanted, needs_rows
 
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
         self._check_options(weighed=True)
-        wanted, needs_rows = self._asks_of(self._phases(), n_targets)
+        wanted, needs_rows = self._asks_of(n_targets)
         require_streamable(self._template, needs_rows)
         return wanted
 

@@ -121,8 +121,7 @@ class _Asked(NamedTuple):
             what = "" if arrays.layout is None else " or features"
             return cls([], None, f"a fit to {task.plan.target}{what} with missing values")
         n_tasks = arrays.tasks.n_tasks
-        phases = [model._phases()] if arrays.layout is None else []
-        wanted, needs_rows = model._asks_of(*phases, n_tasks)
+        wanted, needs_rows = model._asks_of(n_tasks)
         if task.held_out is None or task.held_out is False:
             return cls(wanted, None, needs_rows)
         if not learns_from_sums(model._template):

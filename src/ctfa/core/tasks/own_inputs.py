@@ -41,7 +41,8 @@ class OwnInputs(NamedTuple):
     """Series of every task, as they were given or in the units that tasks are merged in."""
 
     series: Series
-    relative: FloatArray | None = None  # (L,): the target's unit here, in that of all rows
+    #: (L,): the unit of each target over all rows; of rows left out, their own in terms of it.
+    unit: FloatArray | None = None
 
     @property
     def n_tasks(self) -> int:
@@ -58,7 +59,7 @@ class OwnInputs(NamedTuple):
         known, units = self.series.take(train).standardised(rule.scale, overwrite=True)
         other = self.series.take(test).in_units(units, overwrite=True)
         # In units of all rows: a target may be constant over those of one fold.
-        unit = units.scales[:, -1] if self.relative is None else units.scales[:, -1] / self.relative
+        unit = units.scales[:, -1] if self.unit is None else units.scales[:, -1] / self.unit
         return Fold(OwnInputs(known.free_rows().compressed()), OwnInputs(other, unit))
 
     def fits(self, rule: Rule, aggregate: str) -> OwnFits:
@@ -120,7 +121,7 @@ class OwnFits(NamedTuple):
         counted = np.where(np.isnan(target), 0.0, weights)
         if rows.task_weights is not None:
             counted *= rows.task_weights[:, None]
-        weight = counted if other.relative is None else counted * other.relative[:, None] ** 2
+        weight = counted if other.unit is None else counted * other.unit[:, None] ** 2
         total = max(float(counted.sum()), np.finfo(float).tiny)
         level = fit.own.centre[:, -1:]  # not zero where series keep their levels
 
