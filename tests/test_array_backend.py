@@ -7,13 +7,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ctfa import MultiInputCTFARegressor, TargetAggregator, _on_device, multi_input_layout
+from ctfa import MultiInputCTFARegressor, TargetAggregator, multi_input_layout
 from ctfa.core import backend, progress
 from ctfa.core.criteria import TARGET_CRITERIA, target_risk
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces import PairedSpace
+from ctfa.estimators.given import searched_where_data_lie
 from ctfa.kernels import array_rows, devices
 from test_paired_kernel import FLAWS, flawed, graph_of
 
@@ -303,7 +304,7 @@ def test_data_on_a_device_are_searched_there_unless_a_backend_is_named(monkeypat
 
     seen = []
 
-    @_on_device.searched_where_data_lie
+    @searched_where_data_lie
     def fit(model, X, *, weights=None):
         seen.append(backend.named())
 

@@ -11,9 +11,9 @@ from ctfa.core.criteria import target_risk
 from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
-from ctfa.core.solvers import LeastSquaresFit
 from ctfa.core.spaces import targets as target_spaces
 from ctfa.core.spaces.targets import TargetSpace
+from ctfa.core.tasks.shared import LeastSquaresFit
 from problems import make_problem
 
 N_TARGETS = 8

@@ -40,7 +40,7 @@ from ctfa.core.criteria import (
 from ctfa.core.cut import CutCurve
 from ctfa.core.design import Design
 from ctfa.core.scans import SCANS
-from ctfa.core.solvers import LeastSquaresFit
+from ctfa.core.tasks.shared import LeastSquaresFit
 from ctfa.plotting import plot_cv_curve, plot_merge_tree, plot_merges
 from problems import make_problem
 

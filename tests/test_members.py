@@ -11,7 +11,7 @@ from ctfa.core.members import MemberRisk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
-from ctfa.core.solvers import LeastSquaresFit, RidgeFit
+from ctfa.core.tasks.shared import LeastSquaresFit, RidgeFit
 from problems import make_problem
 
 FAMILIES = ["gaussian", "correlated", "collinear", "constant", "tight"]

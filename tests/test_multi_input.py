@@ -562,7 +562,7 @@ def test_a_limit_of_no_merge_that_was_chosen_is_said_to_be_chosen(monkeypatch):
     X, layout = multi_input_layout(inputs)
     given = MultiInputCTFARegressor(layout, targets=fixed(-np.inf), aggregate="pool").fit(X, Y)
     assert "switched off" in str(given.why(0))
-    monkeypatch.setattr("ctfa.estimators.own_choice.LIMITS", (-np.inf,))
+    monkeypatch.setattr("ctfa.estimators.search.LIMITS", (-np.inf,))
     chosen = MultiInputCTFARegressor(layout, aggregate="pool", head="shrink").fit(X, Y)
     assert chosen.max_loss_ == -np.inf
     assert "held-out rows preferred no merge" in str(chosen.why(0))

@@ -26,8 +26,7 @@ import ctfa
 import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
 from ctfa._collections import deal_tasks
-from ctfa.core.cut import CutCurve
-from ctfa.estimators.pooled_rule import middle_of_best
+from ctfa.core.cut import CutCurve, middle_of_best
 from real_data import real
 from test_core_against_oracle import assert_same_decisions
 from test_pooled_space import dummy_rows, own_rows

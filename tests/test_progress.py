@@ -283,7 +283,7 @@ def test_folds_in_workers_are_reported_and_stopped_round_by_round(backend):
 WORKERS_UNDER_A_TERMINAL = """
 import os, pathlib, signal, sys, time, warnings
 import ctfa
-from ctfa.estimators.target_rule import judge_folds
+from ctfa.estimators.search import judge_folds
 
 folder = pathlib.Path(sys.argv[1])
 

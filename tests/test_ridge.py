@@ -21,10 +21,10 @@ from ctfa import (
 from ctfa.core.criteria import cross_validated_risk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import PENALTIES, Ridge
-from ctfa.core.solvers import RidgeFit
 from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.readings import CrossValidated
 from ctfa.core.spaces.targets import TargetSpace, gram_of
+from ctfa.core.tasks.shared import RidgeFit
 from problems import make_problem
 
 SHAPES = {"long": (30, 6), "square": (12, 12), "wide": (12, 20)}

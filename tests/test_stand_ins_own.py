@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import ElasticNet, Lasso, LinearRegression, Ridge
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator
-from ctfa.core.own_fits import SharedFit
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
+from ctfa.core.tasks.own_inputs import SharedFit
 from stand_ins import stand_ins
 
 #: Descent that ends where no digit moves.

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from ctfa._progress import progress
     from ctfa.core.progress import ScanProgress, SearchStopped
     from ctfa.estimators.cv import CTFARegressorCV
-    from ctfa.estimators.feature_aggregator import FeatureAggregator
+    from ctfa.estimators.features import FeatureAggregator
     from ctfa.estimators.layout import multi_input_layout
     from ctfa.estimators.multi_input import MultiInputCTFARegressor
     from ctfa.estimators.parity import nonlinctfa
     from ctfa.estimators.path import feature_path, target_path
     from ctfa.estimators.pooled import PooledCTFARegressor
     from ctfa.estimators.shared import CTFARegressor
-    from ctfa.estimators.target_aggregator import TargetAggregator
+    from ctfa.estimators.targets import TargetAggregator
 
 __version__ = "0.1.0"
 
@@ -59,12 +59,12 @@ __all__ = [
 _HOMES = {
     "CTFARegressor": "estimators.shared",
     "CTFARegressorCV": "estimators.cv",
-    "FeatureAggregator": "estimators.feature_aggregator",
+    "FeatureAggregator": "estimators.features",
     "MultiInputCTFARegressor": "estimators.multi_input",
     "PooledCTFARegressor": "estimators.pooled",
     "ScanProgress": "core.progress",
     "SearchStopped": "core.progress",
-    "TargetAggregator": "estimators.target_aggregator",
+    "TargetAggregator": "estimators.targets",
     "feature_path": "estimators.path",
     "multi_input_layout": "estimators.layout",
     "nonlinctfa": "estimators.parity",

@@ -8,6 +8,7 @@ to ``ROWS_LIMIT``.
 
 from ctfa._collections._answers import answers_lazily, r2_of_collection
 from ctfa._collections._collection import (
+    MANY,
     OF_SUMS,
     ROWS_LIMIT,
     SUMS_LIMIT,

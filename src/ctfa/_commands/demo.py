@@ -21,7 +21,7 @@ from ctfa.core.types import FloatArray
 from ctfa.datasets import make_basins, make_gauges
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator
 from ctfa.report import write
 
 N_TRAIN = 60

@@ -99,7 +99,10 @@ class CutCurve:
 
     def _nearest(self, among: BoolArray, preferred: float) -> int:
         """Position of the limit nearest to theory, of two as near that of the smaller error."""
-        far = np.where(among, _distance(self.max_loss, preferred), np.nan)
+        # As a ratio; the two extremes are infinitely far.
+        ratio = np.log(np.maximum(self.max_loss, 0.1) / preferred)
+        far = np.where(np.isfinite(self.max_loss), np.abs(ratio), np.inf)
+        far = np.where(among, far, np.nan)
         nearest = np.flatnonzero(far == np.nanmin(far))
         return int(nearest[np.argmin(self.error[nearest])])
 
@@ -131,15 +134,14 @@ def without_rounding(errors: FloatArray, of_values: float = 0.0) -> FloatArray:
     return settled
 
 
-def preferred_limit(n_targets: int) -> float:
-    """Where the limit belongs for want of evidence: ``1.5 - 1/L``.
+def middle_of_best(curve: CutCurve) -> int:
+    """The limit of the smallest error; of ties, the middle of those with the fewest groups.
 
-    With two targets one question is asked, nothing is searched, and break-even is what it says.
+    Not the one nearest to 1.5 among those about as good, as for targets: with as many inputs as
+    tasks of own rows have, the best pairs of many are mostly luck, break-even merges too little,
+    and folds see it clearly.
     """
-    return PREFERRED - 1.0 / n_targets
-
-
-def _distance(max_loss: FloatArray, preferred: float) -> FloatArray:
-    """How far a limit is from the preferred one, as a ratio; infinite for the two extremes."""
-    ratio = np.log(np.maximum(max_loss, 0.1) / preferred)
-    return np.where(np.isfinite(max_loss), np.abs(ratio), np.inf)
+    best = np.flatnonzero(curve.fewest_groups(curve.tied(curve.best)))
+    # Neighbours only: the same error further off is a coincidence.
+    run = best[: 1 + int(np.argmax(np.append(np.diff(best) > 1, True)))]
+    return int(run[(run.size - 1) // 2])

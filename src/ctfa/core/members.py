@@ -53,7 +53,13 @@ class MemberRisk:
     share: FloatArray | None = None  # (L,): how much a target counts in means and totals
 
     @classmethod
-    def in_sample(cls, design: Design, fitted: FloatArray, left: FloatArray) -> MemberRisk:
+    def in_sample(
+        cls,
+        design: Design,
+        fitted: FloatArray,
+        left: FloatArray,
+        share: FloatArray | None = None,
+    ) -> MemberRisk:
         """Unbiased risk of least squares, from coordinates of fitted values and of residuals."""
         fitted, left = fitted.T, left.T
         n, rank = design.n_samples, design.rank
@@ -63,17 +69,15 @@ class MemberRisk:
         # The noise of a model costs c N, on top of what M has of it.
         noise = (rank / (dof - 1) - rank / (n - 1)) / dof
         weight = np.concatenate((np.full(rank, 1.0 / (n - 1)), np.full(left.shape[1], noise)))
-        return cls(signal, np.concatenate((fitted, left), axis=1), weight, n, rank)
+        return cls(signal, np.concatenate((fitted, left), axis=1), weight, n, rank, share)
 
     @classmethod
-    def cross_validated(cls, target: FloatArray, residual: FloatArray) -> MemberRisk:
+    def cross_validated(
+        cls, target: FloatArray, residual: FloatArray, share: FloatArray | None = None
+    ) -> MemberRisk:
         """Squared error as if each row were left out, of targets about their mean."""
         n = target.shape[0]
-        return cls(target.T / n, (target - residual).T, np.full(n, 1.0 / n), n, None)
-
-    def weighed(self, share: FloatArray | None) -> MemberRisk:
-        """The same for targets that count for so much each; all alike for None."""
-        return replace(self, share=share)
+        return cls(target.T / n, (target - residual).T, np.full(n, 1.0 / n), n, None, share)
 
     def flipped(self, signs: FloatArray) -> MemberRisk:
         """The same for targets of which some are turned round."""
@@ -121,7 +125,7 @@ class MemberRisk:
 
     def gain_over_single(self, partition: Partition) -> Gain:
         """Risk that each target saves by its group's model instead of its own."""
-        value, error = np.zeros((2, self.n_targets))
+        value, error = np.zeros((2, len(self.own)))
         grouped = np.flatnonzero(partition.sizes[partition.labels] > 1)
         if grouped.size:
             new = self.groups(partition)[partition.labels[grouped]]
@@ -138,9 +142,9 @@ class MemberRisk:
         order = history.leaf_order()
         start = np.argsort(order)
         members = self.own[order]
-        share_of = np.ones(self.n_targets) if self.share is None else self.share
+        share_of = np.ones(len(self.own)) if self.share is None else self.share
         own, model = self.own * share_of[:, None], self.model * share_of[:, None]
-        counts, sizes = np.ones(self.n_targets, np.intp), share_of.copy()
+        counts, sizes = np.ones(len(self.own), np.intp), share_of.copy()
         for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
             low, n_first = int(start[block]), int(counts[block])
             high = low + n_first + int(counts[other])

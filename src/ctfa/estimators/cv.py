@@ -13,20 +13,19 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, is_collection, learns_from_sums
-from ctfa._whole_fit import whole
+from ctfa._collections import Wanted, learns_from_sums
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
+from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.estimators.anomalies import Anomalies
-from ctfa.estimators.feature_aggregator import FeatureAggregator
-from ctfa.estimators.group_models import fit_regressor
-from ctfa.estimators.heads import SingleModels, fit_singles
+from ctfa.estimators.features import FeatureAggregator, factor, pose_features
+from ctfa.estimators.given import collection_of, whole
 from ctfa.estimators.merging import PathPoint, solve_path
+from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
 from ctfa.estimators.saved import fields
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator, pose_targets
 
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
 TARGET_LOSSES = (-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, np.inf)
@@ -139,10 +138,9 @@ class CTFARegressorCV(CTFARegressor):
         """
         check.refuse_in_search("baseline", baseline)
         check.refuse_in_search("target_weight", target_weight)
-        data = None
-        if is_collection(X, y, sample_weight):
+        data = collection_of(X, y, sample_weight)
+        if data is not None:
             self._check_options(weighed=sample_weight is not None)
-            data = Collection.of(X, y, sample_weight)
             needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
             read = data.read_or_gather(self, [Wanted("search", self.cv)], groups, needs_rows)
             if read.rows is not None:
@@ -190,7 +188,7 @@ class CTFARegressorCV(CTFARegressor):
         phases = _Phases.of(self, 2)
         if phases.features is not None and phases.features.cv is not None:
             return "a search with folds inside its folds"
-        return self._asks_of(phases[:2], 1)[1]
+        return self._asks_of(1)[1]
 
     def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""
@@ -337,8 +335,8 @@ class _FoldModels:
         if template is None:
             return [None]
         if self._factored is None:
-            self._factored = template._factor(self._sample, mean)
-        problem = template._pose(self._factored, mean, "the mean of a group")
+            self._factored = factor(template, self._sample, mean)
+        problem = pose_features(template, self._factored, mean, "the mean of a group")
         return [point.partition for point in solve_path(problem, self._phases.feature_losses)]
 
     def _fit(self, partition: Partition | None, mean: FloatArray) -> tuple[FloatArray, int]:
@@ -410,9 +408,10 @@ def _pose_fold(
         risk = None
     else:
         part = targets._replace(values=values)
-        posed = aggregator._pose(Anomalies.of(learn, values), part, in_fold=True)
-        offsets, scales, risk = posed.offsets, posed.scales, posed.fit.members
-        points = solve_path(posed.problem, phases.target_losses)
+        tasks = SharedInputs(learn, values, part.weights)
+        _, fits, problem = pose_targets(aggregator, tasks, part, in_fold=True)
+        offsets, scales, risk = fits.offsets, fits.scales, fits.fit.members
+        points = solve_path(problem, phases.target_losses)
     rows = sample.inputs[test]
     # Constant over these rows, though not over all: nothing to scale, and the scale of zero gives
     # that constant back whatever its group says.

@@ -15,8 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._collections import Collection, is_collection, r2_of_collection
 from ctfa.core.partition import Partition
+from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray
-from ctfa.estimators.anomalies import Anomalies
 from ctfa.estimators.explanation import Explanation, explain
 from ctfa.estimators.held_out import (
     Split,
@@ -28,7 +28,7 @@ from ctfa.estimators.held_out import (
 )
 from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
 from ctfa.estimators.saved import Saved, fields
-from ctfa.estimators.target_aggregator import (
+from ctfa.estimators.targets import (
     TargetAggregator,
     labels_of,
     names_of,

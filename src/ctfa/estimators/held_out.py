@@ -16,8 +16,9 @@ from sklearn.metrics import r2_score
 from ctfa import _validation as check
 from ctfa.core.baseline import Baseline, take_off
 from ctfa.core.partition import Partition
+from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator, find_groups
 
 Split = tuple[IntArray, IntArray]
 
@@ -210,6 +211,7 @@ def r2_of_each(true: FloatArray, predicted: FloatArray, weights: FloatArray | No
 def _group_rows(
     aggregator: TargetAggregator, sample: check.Sample, targets: check.Targets, rows: IntArray
 ) -> Partition:
-    aggregator._fit_sample(sample.take(rows), targets._replace(values=targets.values[rows]))
+    part = targets._replace(values=targets.values[rows])
+    find_groups(aggregator, SharedInputs(sample.take(rows), part.values, part.weights), part)
     partition: Partition = aggregator.partition_
     return partition

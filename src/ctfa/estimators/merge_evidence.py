@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -14,16 +14,14 @@ from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.gains import Gain, gain
 from ctfa.core.history import MergeHistory
-from ctfa.core.own_members import gain_over_single, gains_along
 from ctfa.core.partition import Partition
 from ctfa.core.replay import replay
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces import PooledSpace
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.own_inputs import OwnFits, fit_own, gain_over_single, gains_along
 from ctfa.core.types import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from ctfa.estimators.own_rule import OwnRule
 
 #: Up to so many targets with inputs of their own it is worked out what every merge does to every
 #: member.
@@ -286,7 +284,7 @@ class PooledEvidence(NamedTuple):
 
 @one_thread()
 def own_evidence(
-    rule: OwnRule, series: Series, names: Sequence[str], aggregator: Any, aggregate: str
+    rule: Rule, series: Series, names: Sequence[str], aggregator: Any, aggregate: str
 ) -> MergeEvidence:
     """Go through the merges again, and see what each target has of its group.
 
@@ -298,19 +296,19 @@ def own_evidence(
         aggregator,
         names,
         _merges(rule, series, aggregator.history_, aggregate) if len(aggregator.history_) else [],
-        gain_over_single(rule.fit, aggregate, series, aggregator.partition_),
+        gain_over_single(rule, aggregate, series, aggregator.partition_),
         # Members that share coefficients have each its own rows, whatever the others lack.
         gappy=aggregate == "mean" and not series.is_complete,
     )
 
 
 def _merges(
-    rule: OwnRule, series: Series, history: MergeHistory, aggregate: str
+    rule: Rule, series: Series, history: MergeHistory, aggregate: str
 ) -> list[MergeSummary]:
     nobody = np.empty(0, dtype=np.intp), np.empty(0)
     each: Iterable[tuple[IntArray, FloatArray]] = [nobody] * len(history)
     if series.n_tasks <= MEMBER_BY_MEMBER:
-        each = gains_along(rule.fit(series, aggregate), history)
+        each = gains_along(fit_own(rule, series, aggregate), history)
     if rule.solver == "ridge":
         # No F: what a merge gains is what its members do, as cross-validation judges them.
         shares = np.ones(series.n_tasks) if series.task_weights is None else series.task_weights
@@ -318,7 +316,7 @@ def _merges(
             MergeSummary.of(Gain(_sum(gains * shares[who]), np.asarray(np.nan)), who, gains)
             for who, gains in each
         ]
-    replayed = replay(rule.space(series, aggregate), history)
+    replayed = replay(OwnFits(rule, series, aggregate).space(), history)
     return [
         MergeSummary.of(
             Gain(replayed.gain[step], replayed.standard_error[step]),

@@ -69,11 +69,6 @@ class MergeProblem:
         """
         return min(losses[0], max_loss), losses[1] - self.tolerance
 
-    @property
-    def is_nested(self) -> bool:
-        """Whether a larger limit only adds merges."""
-        return SCANS[self.scan].nested
-
     def signs(self, partition: Partition) -> FloatArray | None:
         """Sign of each variable in its group's mean, the first of a group plus one.
 
@@ -108,10 +103,16 @@ def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathP
     """Solve for several limits, with as few scans as decide them all."""
     if not max_losses:
         return []
-    if problem.is_nested:
+    if SCANS[problem.scan].nested:
         # Its merges do not depend on max_loss, only where they stop does.
         history = problem.solve(max(max_losses))
-        return [_point_of(problem, history, value) for value in max_losses]
+        points = []
+        for value in max_losses:
+            reach = value + problem.tolerance
+            partition = history.partition(reach)
+            interval = problem.interval(history.interval(reach), value)
+            points.append(PathPoint(value, partition, interval, problem.signs(partition)))
+        return points
     found: dict[float, PathPoint] = {}
     for value in max_losses:
         reach = value + problem.tolerance
@@ -127,14 +128,6 @@ def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathP
         point._replace(loss_interval=problem.interval(point.loss_interval, point.max_loss))
         for point in map(found.__getitem__, max_losses)
     ]
-
-
-def _point_of(problem: MergeProblem, history: MergeHistory, max_loss: float) -> PathPoint:
-    """The point of a history whose merges would be the same for a smaller limit."""
-    reach = max_loss + problem.tolerance
-    interval = problem.interval(history.interval(reach), max_loss)
-    partition = history.partition(reach)
-    return PathPoint(max_loss, partition, interval, problem.signs(partition))
 
 
 def _holds(point: PathPoint, reach: float) -> bool:
@@ -154,23 +147,23 @@ def loss_unit(criterion: Criterion, target_variance: float, n_before: int = 2) -
 
 
 def settle(
-    aggregator: Any, problem: MergeProblem, max_loss: float, names: Sequence[str] | None
+    aggregator: Any,
+    problem: MergeProblem,
+    max_loss: float,
+    names: Sequence[str] | None,
+    *,
+    chosen: bool = False,
 ) -> None:
-    """Solve, and set the fitted attributes that both aggregators have."""
-    history = replace(problem.solve(max_loss), names=names)
-    settle_history(aggregator, history, max_loss)
-    aggregator.loss_interval_ = problem.interval(history.loss_interval, max_loss)
+    """Solve, and set the fitted attributes that both aggregators have.
 
-
-def settle_chosen(
-    aggregator: Any, problem: MergeProblem, max_loss: float, names: Sequence[str] | None
-) -> None:
-    """Do so with a limit that folds have chosen: copies are one target, though nothing merges."""
-    if max_loss > -np.inf or problem.space.n_variables < 2:
-        settle(aggregator, problem, max_loss, names)
-        return
-    settle(aggregator, problem, problem.loss_of_copies, names)
-    if not len(aggregator.history_):
+    Where folds have chosen a limit at which nothing merges, copies are one target all the same.
+    """
+    copies_only = chosen and max_loss == -np.inf and problem.space.n_variables > 1
+    limit = problem.loss_of_copies if copies_only else max_loss
+    history = replace(problem.solve(limit), names=names)
+    settle_history(aggregator, history, limit)
+    aggregator.loss_interval_ = problem.interval(history.loss_interval, limit)
+    if copies_only and not len(history):
         aggregator.max_loss_ = max_loss
 
 

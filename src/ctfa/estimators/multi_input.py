@@ -19,31 +19,58 @@ from ctfa._collections import (
     Collection,
     Wanted,
     answers_lazily,
-    is_collection,
     learns_from_sums,
 )
-from ctfa._on_device import searched_where_data_lie
-from ctfa._whole_fit import whole
-from ctfa.core.own_fits import mean_series
+from ctfa._streaming import StreamingTargets
+from ctfa._threads import one_thread
+from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
-from ctfa.core.series import Series
+from ctfa.core.series import NO_COLUMN, Series
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.own_inputs import AGGREGATES, OwnFits, OwnInputs, mean_series
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.feature_aggregator import FeatureAggregator
-from ctfa.estimators.group_models import fit_to_rows
+from ctfa.estimators import search
+from ctfa.estimators.features import FeatureAggregator
+from ctfa.estimators.given import (
+    asks_of,
+    collection_of,
+    require_streamable,
+    searched_where_data_lie,
+    whole,
+)
 from ctfa.estimators.groups import TargetsRegressor
-from ctfa.estimators.heads import HEADS
 from ctfa.estimators.held_out import Split
 from ctfa.estimators.merge_evidence import MergeEvidence, own_evidence
-from ctfa.estimators.own_choice import fewest_rows, group_rows, suited_to
-from ctfa.estimators.own_models import OwnModels, fit_groups, fit_steps, slot_names
-from ctfa.estimators.own_phase import OwnPhaseMixin
-from ctfa.estimators.own_rule import AGGREGATES, OwnRule
+from ctfa.estimators.merging import MergeProblem, settle
+from ctfa.estimators.models import (
+    HEADS,
+    OwnModels,
+    fit_groups,
+    fit_steps,
+    fit_to_rows,
+    slot_names,
+)
+from ctfa.estimators.rule import (
+    SPARE_ROWS,
+    fewest_rows,
+    group_rows,
+    pose,
+    rule_of_own_inputs,
+    suited_to,
+)
 from ctfa.estimators.saved import fields
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import (
+    TargetAggregator,
+    keep_apart,
+    keep_units,
+    labels_of,
+    names_of,
+    units_of,
+)
 from ctfa.estimators.view import FittedGroups
 
 
-class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
+class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
     """Group targets that have inputs of their own, then fit one regressor a group.
 
     Each target has its own columns of ``X``, the same kinds for all: the rain, the temperature, the
@@ -149,6 +176,7 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         group_models="_models",
         units="_units",
     )
+    _input_gaps = True
 
     def __init__(
         self,
@@ -218,9 +246,9 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         -------
         self
         """
-        self._sums = data = None
-        if is_collection(X, y, sample_weight, baseline):
-            data = Collection.of(X, y, sample_weight, baseline, gaps=True)
+        self._sums = None
+        data = collection_of(X, y, sample_weight, baseline, gaps=True)
+        if data is not None:
             asked = self._asks_of(data.widths[2])
             sample, targets = self._read_collection(data, *asked, groups, target_weight)
         else:
@@ -235,22 +263,20 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         data: Collection | None = None,
     ) -> Self:
         """Fit data that are read; ``data`` are those that the sample stands in for."""
-        template = check.read_phase(self.targets, TargetAggregator, "targets")
-        features = None
-        if self.features is not None:
-            features = check.read_phase(self.features, FeatureAggregator, "features")
-            check.require_in_sample(sample.baseline, features)
-        self._forget_stability()
+        template, features = self._phases()
+        check.require_in_sample(sample.baseline, features)
+        for name in ("stability_", "stability_labels_"):
+            self.__dict__.pop(name, None)
         series = self._series(sample, targets)
         if template is not None:
             template = suited_to(template, series, targets.names)
         check.require_series(series, targets.names, fewest=fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
         check.warn_if_own_inputs_are_doubtful(series, targets.names)
-        found = self._fit_targets(template, sample, targets, series, groups)
+        scaled, temper = self._fit_targets(template, sample, targets, series, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
         models = fit_groups(
-            found.series,
+            scaled,
             self.partition_,
             self.aggregate_,
             self.regressor if learns else LinearRegression(),
@@ -265,7 +291,7 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
             own = fit_to_rows(self._template, models.features, data, rows_of, self.n_jobs)
             models = models._replace(regressors=own)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
-        self._steps = fit_steps(found.series, models, self.partition_, found.temper)
+        self._steps = fit_steps(scaled, models, self.partition_, temper)
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "shrink" else None
         return self
@@ -296,23 +322,23 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         NaN, with a warning, where a needed input is missing. ``baseline`` as in ``fit``.
         """
         values = self._predict_values(X, baseline)
-        check.warn_if_unpredictable(values, self.targets_._names)
-        return check.hand_back(
-            values, self.targets_._labels, self._library, X, is_vector=self._is_vector
-        )
+        check.warn_if_unpredictable(values, names_of(self.targets_))
+        labels = labels_of(self.targets_)
+        return check.hand_back(values, labels, self._library, X, is_vector=self._is_vector)
 
     def _predict_values(self, X: Any, baseline: Any = None) -> FloatArray:
         """Predictions as an array, NaN where a needed input is missing."""
         check_is_fitted(self)
         inputs = check.read_inputs(self, X, reset=False, gaps=True)
-        columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        means = self.targets_.baseline_means_
+        columns = check.read_baseline_again(baseline, inputs.shape[0], means)
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
         weights = self.targets_.target_weight_
         rows = Series.of(inputs, self.layout_, unknown, baseline=columns, task_weights=weights)
         rows = rows.in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
-        return self.targets_._from_units(predicted.T, columns)
+        return units_of(self.targets_).back(predicted.T, columns)
 
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
@@ -387,7 +413,7 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
     def _shares(self) -> str:  # type: ignore[override]
         return "mean inputs" if self.aggregate_ == "mean" else "coefficients"
 
-    def _keep(self, rule: OwnRule, scaled: Series, names: Sequence[str]) -> None:
+    def _keep(self, rule: Rule, scaled: Series, names: Sequence[str]) -> None:
         """Remember what the evidence is worked out from, when it is first asked for.
 
         The series and not what was given, which may change after fit.
@@ -476,3 +502,208 @@ class MultiInputCTFARegressor(OwnPhaseMixin, TargetsRegressor):
         for fold, (train, _) in enumerate(splits):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
+
+    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
+        # Every slot is kept unless a Phase II is given.
+        features = "passthrough" if self.features is None else self.features
+        return (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(features, FeatureAggregator, "features"),
+        )
+
+    def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        targets, features = self._phases()
+        chooses = self.aggregate == "auto" or self.head == "shrink"
+        wanted, needs_rows = asks_of(targets, features, n_targets, chooses=chooses)
+        needs = [needs_rows]
+        if self.aggregate != "mean" and features is not None and features.cv is not None:
+            needs.append(f"cv of FeatureAggregator with aggregate={self.aggregate!r}")
+        if not learns_from_sums(self._template):
+            name = type(self._template).__name__
+            if self.aggregate != "mean":
+                needs.append(f"aggregate={self.aggregate!r} with {name}()")
+            elif self.head == "shrink":
+                needs.append(f"head='shrink' with {name}()")
+        return wanted, next(filter(None, needs), None)
+
+    def _together(self, layout: IntArray) -> list[IntArray]:
+        """Inputs that are in one fit, task by task."""
+        return [columns[columns != NO_COLUMN] for columns in layout]
+
+    def _read_collection(
+        self,
+        data: Collection,
+        wanted: Sequence[Wanted],
+        needs_rows: str | None,
+        groups: Any,
+        target_weight: Any,
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options, and read data as rows that stand in for theirs, or all of them."""
+        self._check_options()
+        check.tell_input_names(self, data.widths[1], data.input_names)
+        together = self._fitted_together(data.widths)
+        read = data.read_or_gather(self, wanted, groups, needs_rows, together)
+        if read.rows is not None:
+            return self._read(*read.rows, target_weight)
+        if data.weights is not None:
+            check.require_weighable(self._template)
+        return self._received(*read.found, target_weight)
+
+    def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray]:
+        return self._together(self._read_layout(*widths[1:]))
+
+    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+        self._check_options()
+        wanted, needs_rows = self._asks_of(n_targets)
+        require_streamable(self._template, needs_rows)
+        return wanted
+
+    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        self._fit_read(*self._received(sample, targets, None), None)
+
+    @one_thread()
+    def _fit_targets(
+        self,
+        template: TargetAggregator | None,
+        sample: check.Sample,
+        targets: check.Targets,
+        series: Series,
+        groups: Any,
+    ) -> tuple[Series, float]:
+        """Choose what is to be chosen, and merge; return series in those units, and the temper."""
+        aggregator = TargetAggregator() if template is None else clone(template)
+        check.copy_input_names(self, aggregator)
+        rule = self._rule(aggregator, targets.values, passthrough=template is None)
+        check.require_levels(sample.baseline, rule.scale)
+        check.refuse_for_target_weight(targets, aggregator, self.aggregate)
+        if template is None:
+            return self._keep_apart(aggregator, rule, targets, series)
+        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        choice = self._choose_on_folds(rule, sample, series, limit, aggregator.cv, groups)
+        self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
+        scaled = self._in_units(series, rule.scale, targets.names)
+        judged = scaled.free_rows().compressed()
+        problem = pose(rule, OwnFits(rule, judged, choice.aggregate).space())
+        keep_units(aggregator, targets, *self._units.of_targets())
+        names = None if targets.labels is None else targets.names
+        chosen = choice.curve is not None and series.is_complete
+        settle(aggregator, problem, choice.max_loss, names, chosen=chosen)
+        aggregator.cv_curve_ = choice.curve
+        self.targets_ = aggregator
+        self._keep(rule, judged, targets.names)
+        return scaled, choice.temper
+
+    def _choose_on_folds(
+        self,
+        rule: Rule,
+        sample: check.Sample,
+        series: Series,
+        limit: float | None,
+        cv: Any,
+        groups: Any,
+    ) -> search.Choice:
+        """Choose what was not given: the limit, the way of aggregating, the shrinkage."""
+        aggregates = ("pool", "mean") if self.aggregate == "auto" else (self.aggregate,)
+        shrinks = len(rule.tempers) > 1
+        given = PREFERRED if limit is None else limit
+        fallback = search.Choice(aggregates[0], given, float(shrinks), None, {})
+        chooses = limit is None or len(aggregates) > 1 or shrinks
+        if not chooses or series.n_tasks == 1:
+            return fallback
+        splits = check.read_cut_folds(cv, sample, series.values[:, -1].T, groups)
+        if splits is None:
+            return fallback
+        fewest = None if rule.solver == "ridge" else SPARE_ROWS
+        for fold, (train, _) in enumerate(splits):
+            if not check.enough_rows(series.take(train), fewest):
+                check.warn_if_own_folds_are_short(fold, _unchosen(limit, aggregates))
+                return fallback
+        # Rows without a single target judge nothing: they are no evidence that errors are zero.
+        observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
+        splits = [(train, test) for train, test in splits if observed[test].any()]
+        choice = search.choose(
+            OwnInputs(series, OwnInputs(series).spread(rule.scale)),
+            rule,
+            splits,
+            # Where tasks move towards their own models a merge too many costs little, and the
+            # smallest error decides; where groups serve their members alone, the safest limit.
+            (lambda curve: curve) if shrinks else search.nearest_to_theory(series.n_tasks),
+            cv=cv,
+            n_jobs=self.n_jobs,
+            limits=None if limit is None else (limit,),
+            aggregates=aggregates,
+        )
+        if choice is None:
+            return fallback
+        return choice if limit is None else choice._replace(curve=None)
+
+    def _rule(self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool) -> Rule:
+        """Check the options of Phase I."""
+        shrinks = self.head == "shrink" and not passthrough
+        return rule_of_own_inputs(
+            aggregator, values, self.aggregate, self._template, shrinks=shrinks
+        )
+
+    def _keep_apart(
+        self,
+        aggregator: TargetAggregator,
+        rule: Rule,
+        targets: check.Targets,
+        series: Series,
+    ) -> tuple[Series, float]:
+        """Leave every target by itself."""
+        scale = "none" if series.baseline is None else "center"
+        scaled = self._in_units(series, scale, targets.names)
+        self.aggregate_ = "pool" if self.aggregate == "pool" else "mean"
+        self.aggregate_errors_ = {}
+        aggregator.set_params(scale=scale)
+        self.targets_ = keep_apart(aggregator, targets)
+        keep_units(aggregator, targets, *self._units.of_targets())
+        self._keep(rule, scaled.free_rows(), targets.names)
+        return scaled, 0.0
+
+    def _in_units(self, series: Series, scale: str, names: Sequence[str]) -> Series:
+        """Bring series, whose array is taken over, to units that are kept for predictions."""
+        scaled, self._units = series.standardised(scale, overwrite=True)
+        if series.baseline is not None:
+            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
+            check.require_more_than_baseline(left.any(axis=1), names)
+        return scaled
+
+
+def pose_own_inputs(
+    model: MultiInputCTFARegressor,
+    X: Any,
+    y: Any,
+    sample_weight: Any,
+    baseline: Any,
+    target_weight: Any,
+) -> MergeProblem:
+    """Check everything, as a fit of the model would, and make the problem of Phase I."""
+    data = collection_of(X, y, sample_weight, baseline, gaps=True)
+    if data is not None:
+        whole_rows = model._asks_of(data.widths[2])[1]
+        sample, targets = model._read_collection(data, (), whole_rows, None, target_weight)
+    else:
+        sample, targets = model._read(X, y, sample_weight, baseline, target_weight)
+    with one_thread():
+        series = model._series(sample, targets)
+        aggregator = suited_to(model.targets, series, targets.names)
+        check.require_series(series, targets.names, fewest=fewest_rows(aggregator, series))
+        check.require_varying(targets.values, targets.names)
+        rule = model._rule(aggregator, targets.values, passthrough=False)
+        check.require_levels(sample.baseline, rule.scale)
+        check.refuse_for_target_weight(targets, aggregator, model.aggregate)
+        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
+        return pose(rule, OwnFits(rule, scaled, model.aggregate).space(overwrite=True))
+
+
+def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
+    """What folds were to choose, and what is used without them."""
+    chosen = {}
+    if limit is None:
+        chosen["max_loss='auto'"] = f"max_loss={PREFERRED:g}"
+    if len(aggregates) > 1:
+        chosen["aggregate='auto'"] = f"aggregate={aggregates[0]!r}"
+    return chosen or {"the shrinkage of head='shrink'": "all that was found of it"}

@@ -7,10 +7,10 @@ from typing import Any
 from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
-from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator
 
 #: The authors' code starts again after each merge; Algorithm 2 as printed makes one pass.
 ALGORITHMS = {"authors": "restart", "printed": "grow"}

@@ -6,13 +6,17 @@ from collections.abc import Iterable
 from typing import Any
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, is_collection
-from ctfa.estimators.anomalies import Anomalies
-from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.core.tasks.own_inputs import AGGREGATES
+from ctfa.core.tasks.shared import SharedInputs
+from ctfa.estimators.features import (
+    FeatureAggregator,
+    factor,
+    pose_features,
+)
+from ctfa.estimators.given import asks_of, collection_of
 from ctfa.estimators.merging import PathPoint, solve_path
-from ctfa.estimators.multi_input import MultiInputCTFARegressor
-from ctfa.estimators.own_rule import AGGREGATES
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.multi_input import MultiInputCTFARegressor, pose_own_inputs
+from ctfa.estimators.targets import TargetAggregator, pose_targets
 
 
 def target_path(
@@ -60,11 +64,11 @@ def target_path(
     if layout is not None:
         check.require(aggregate, AGGREGATES, "aggregate")
         model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
-        problem = model._pose(X, Y, sample_weight, baseline, target_weight)
+        problem = pose_own_inputs(model, X, Y, sample_weight, baseline, target_weight)
         return solve_path(problem, check.read_losses(max_losses))
-    if is_collection(X, Y, sample_weight, baseline):
-        data = Collection.of(X, Y, sample_weight, baseline)
-        read = data.read_or_gather(aggregator, [], None, aggregator._needs_rows())
+    data = collection_of(X, Y, sample_weight, baseline)
+    if data is not None:
+        read = data.read_or_gather(aggregator, [], None, asks_of(aggregator, None)[1])
         if read.rows is not None:
             rows = read.rows._asdict() | {"target_weight": target_weight}
             return target_path(max_losses=max_losses, **rows, **options)
@@ -73,7 +77,8 @@ def target_path(
         sample = check.read_sample(aggregator, X, sample_weight, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
     targets = check.read_target_weight(target_weight, targets)
-    problem = aggregator._pose(Anomalies.of(sample, targets.values), targets).problem
+    tasks = SharedInputs(sample, targets.values, targets.weights)
+    problem = pose_targets(aggregator, tasks, targets)[2]
     return solve_path(problem, check.read_losses(max_losses))
 
 
@@ -98,12 +103,11 @@ def feature_path(
     """
     check.require_no_limit(options)
     aggregator = FeatureAggregator(**options)
-    if is_collection(X, y, sample_weight):
-        data = Collection.of(X, y, sample_weight)
+    data = collection_of(X, y, sample_weight)
+    if data is not None:
         check.require_one_target(data.widths[2])
-        read = data.read_or_gather(
-            aggregator, aggregator._folds_wanted(), None, aggregator._needs_rows()
-        )
+        wanted, needs_rows = asks_of(None, aggregator)
+        read = data.read_or_gather(aggregator, wanted, None, needs_rows)
         if read.rows is not None:
             X, y, sample_weight, _ = read.rows
             return feature_path(X, y, max_losses, sample_weight=sample_weight, **options)
@@ -112,5 +116,5 @@ def feature_path(
     else:
         sample = check.read_sample(aggregator, X, sample_weight)
         target = check.read_vector(y, sample)
-    problem = aggregator._pose(aggregator._factor(sample, target), target, "y")
+    problem = pose_features(aggregator, factor(aggregator, sample, target), target, "y")
     return solve_path(problem, check.read_losses(max_losses))

@@ -2,40 +2,70 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import (
     TaskCollection,
+    Wanted,
     apart,
     as_array_of,
+    deal_tasks,
     is_lazy,
+    learns_from_sums,
     means_of_strangers,
     predict_tasks,
     r2_of_tasks,
+    splits_of,
     to_numpy,
 )
-from ctfa._whole_fit import whole
-from ctfa.core.types import FloatArray
+from ctfa._streaming import StreamingTasks
+from ctfa._threads import one_thread
+from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
+from ctfa.core.history import Ledger
+from ctfa.core.shrinkage import Corrections, correct
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.own_rows import TaskRows
+from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.explanation import Explanation, explain
-from ctfa.estimators.heads import HEADS
-from ctfa.estimators.merge_evidence import MergeEvidence
-from ctfa.estimators.pooled_fit import PooledFit
+from ctfa.estimators.features import FeatureAggregator
+from ctfa.estimators.given import asks_of, require_streamable, whole
+from ctfa.estimators.groups import GroupsRegressor
+from ctfa.estimators.merge_evidence import MergeEvidence, PooledEvidence
+from ctfa.estimators.merging import settle, settle_history
+from ctfa.estimators.models import (
+    HEADS,
+    Nearest,
+    fit_pooled_group,
+    keep_features,
+    named,
+    reduced,
+)
+from ctfa.estimators.rule import pose, rule_of_own_rows
 from ctfa.estimators.saved import fields
+from ctfa.estimators.search import choose
+from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 
 #: What is predicted for tasks that fit has not seen.
 UNSEEN = ("error", "global", "nearest")
+#: Residuals below this share of the largest target, about the mean, are rounding: squares of less
+#: are not told from zero where offsets are estimated.
+ROUNDING = 1e-7
 
 
-class PooledCTFARegressor(PooledFit):
+class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     """Pool tasks that have rows of their own (pupils of schools), then fit a regressor a group.
 
     Tasks of a group share their slopes; each keeps an offset. A merge stacks the rows of two groups
@@ -131,7 +161,7 @@ class PooledCTFARegressor(PooledFit):
     """
 
     _shares = "slopes"
-    _saved = PooledFit._saved | fields(
+    _saved = GroupsRegressor._saved | fields(
         "coef_ global_regressor_ offsets_ tasks_",
         names="_names",
         nearest="_nearest",
@@ -332,3 +362,193 @@ class PooledCTFARegressor(PooledFit):
             parts={"task_ids": self._ids, "task_means": self._centre},
             template=self._template,
         )
+
+    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
+        # Every feature is kept unless a Phase II is given.
+        features = "passthrough" if self.features is None else self.features
+        return (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(features, FeatureAggregator, "features"),
+        )
+
+    def _asks_of(self) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        targets, features = self._phases()
+        wanted = []
+        if targets is not None:
+            rule_of_own_rows(targets)
+            limit = check.read_target_limit(targets.max_loss, targets.criterion, targets.scan)
+            wanted = [Wanted("limit", targets.cv)] if limit is None else []
+        if not learns_from_sums(self._template):
+            return wanted, f"regressor={type(self._template).__name__}()"
+        if features is None:
+            return wanted, None
+        folded = None if features.cv is None else "cv of FeatureAggregator, with tasks,"
+        return wanted, asks_of(None, features)[1] or folded
+
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+        self._check_options()
+        wanted, needs_rows = self._asks_of()
+        require_streamable(self._template, needs_rows)
+        return wanted
+
+    def _fit_read(
+        self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any
+    ) -> Self:
+        """Fit data that are read, or rows that stand in for others."""
+        phases = self._phases()
+        self._ids, self.tasks_ = known.ids, check.as_ids(known.ids)
+        self._names = tuple(map(str, known.ids))
+        rows = TaskRows(
+            sample.inputs, target, sample.weights, known.of_row, len(known.ids), sample.counts
+        )
+        check.require_varying_within(rows.within(target), target)
+        # Tasks by themselves are their regressor's business, and an infinite limit asks nobody; one
+        # model of all has offsets to find.
+        max_loss = -np.inf if phases[0] is None else phases[0].max_loss
+        judged = isinstance(max_loss, str) or np.isfinite(max_loss) or self.unseen == "global"
+        short = judged and _are_short(rows, chosen=isinstance(max_loss, str))
+        if rows.counts is None:  # of sums it has been said
+            within = rows.within(rows.inputs)
+            check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)
+        self.targets_ = self._fit_targets(phases[0], sample, rows, groups, short=short)
+        self._fit_groups(phases[1], rows)
+        return self
+
+    @one_thread()
+    def _fit_targets(
+        self,
+        template: TargetAggregator | None,
+        sample: check.Sample,
+        rows: TaskRows,
+        groups: Any,
+        *,
+        short: bool,
+    ) -> TargetAggregator:
+        aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
+        rule = rule_of_own_rows(aggregator, shrinks=self.head == "shrink")
+        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        check.copy_input_names(self, aggregator)
+        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
+        rule = replace(rule, graph=graph)
+        curve = None
+        if limit is None and short:
+            limit = -np.inf
+        elif limit is None:
+            curve = self._choose_cut(rule, sample, rows, aggregator.cv, groups)
+            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
+        fits = rows.fits(rule)
+        problem = pose(rule, fits.space(), fits.variance)
+        unit = float(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
+        counts = np.array([summary.weight for summary in rows.summaries()])
+        self._pooled = PooledEvidence(
+            copy.deepcopy(problem.space),  # type: ignore[arg-type]
+            1.0 + 1.0 / counts,
+            unit if aggregator.scale == "standard" else 1.0,
+        )
+        self.__dict__.pop("_evidence", None)
+        if template is None:
+            settle_history(aggregator, Ledger(rows.n_tasks).close(), -np.inf)
+        else:
+            settle(aggregator, problem, limit, self._names)
+        aggregator.cv_curve_ = curve
+        return aggregator
+
+    def _choose_cut(
+        self, rule: Rule, sample: check.Sample, rows: TaskRows, cv: Any, groups: Any
+    ) -> CutCurve | None:
+        """Choose the limit on folds, by linear models whatever the regressor."""
+        splits = _read_splits(cv, sample, rows, groups)
+        choice = choose(
+            rows,
+            rule,
+            splits,
+            lambda curve: replace(curve, chosen=middle_of_best(curve)),
+            cv=cv,
+            n_jobs=self.n_jobs,
+        )
+        return None if choice is None else choice.curve
+
+    def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
+        """Features, offsets and a regressor for each group, then slopes of each task's own."""
+        self.features_ = keep_features(self, self.n_groups_)
+        fitted = list(
+            Parallel(n_jobs=self.n_jobs)(
+                delayed(fit_pooled_group)(
+                    rows.take(np.arange(rows.index.size), self.labels_ == group),
+                    features if template is None else named(self, template),
+                    self.regressor,
+                    aggregate=template is not None,
+                )
+                for group, features in enumerate(self.features_)
+            )
+        )
+        self.features_ = [group.features for group in fitted]
+        self.regressors_ = [group.regressor for group in fitted]
+        self.offsets_ = np.empty(rows.n_tasks)
+        for members, group in zip(self.partition_.groups, fitted, strict=True):
+            self.offsets_[members] = group.offsets.values
+        own = self._correct(rows)
+        self.trust_, self._centre = own.trust, own.centre
+        self.coef_ = own.coef if self.head == "shrink" else np.zeros(own.coef.shape)
+        for name in ("global_regressor_", "_nearest"):
+            self.__dict__.pop(name, None)
+        if self.unseen == "global":
+            identity = keep_features(self, 1)[0]
+            everybody = fit_pooled_group(rows, identity, self.regressor, aggregate=False)
+            self.global_regressor_ = everybody.regressor
+        if self.unseen == "nearest":
+            self._nearest = Nearest.of(rows, self.labels_)
+
+    def _correct(self, rows: TaskRows) -> Corrections:
+        """Slopes of each task's own, from what its group leaves."""
+        left = rows.target - self.offsets_[rows.index]
+        of_row = self.labels_[rows.index]
+        for group in range(self.n_groups_):
+            at = of_row == group
+            left[at] -= self._predict_group(group, rows.inputs[at])
+        with one_thread():
+            return correct(
+                rows.of_each(rows.inputs),
+                rows.of_each(left),
+                self.labels_,
+                weights=rows.weights_of_each,
+                counts=rows.counts_of_each,
+                negligible=ROUNDING * float(np.abs(rows.target - rows.target.mean()).max()),
+            )
+
+    def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:
+        """What a group's model says; -1 is the one of all tasks."""
+        regressor = self.global_regressor_ if group < 0 else self.regressors_[group]
+        columns = inputs if group < 0 else reduced(self.features_[group], inputs)
+        means = np.asarray(regressor.predict(columns)).reshape(-1, 1)
+        check.require_finite_prediction(means, [regressor])
+        return means[:, 0]
+
+
+def _are_short(tasks: TaskRows, *, chosen: bool) -> bool:
+    """Whether tasks leave nothing to judge a merge by, even if all share slopes.
+
+    Says so, and refuses them unless the limit is ``chosen`` here.
+    """
+    n_rows, n_features = tasks.n_samples, tasks.inputs.shape[1]
+    # The rank is worked out where the number of features alone does not settle it.
+    if n_rows - n_features - tasks.n_tasks > check.SPARE:
+        return False
+    rank = int(np.asarray(tasks.pooled().rank)[0])
+    if n_rows - rank - tasks.n_tasks > check.SPARE:
+        return False
+    check.keep_apart(n_rows, n_features, rank, tasks.n_tasks, chosen=chosen)
+    return True
+
+
+def _read_splits(
+    cv: Any, sample: check.Sample, tasks: TaskRows, groups: Any
+) -> list[tuple[IntArray, IntArray]]:
+    """Folds; a number of them divides the rows of each task."""
+    if sample.folds is not None:  # rows that stand in for others were summed by fold
+        return sample.folds["limit"]
+    if groups is not None or not isinstance(cv, Integral):
+        return check.read_folds(cv, sample, tasks.target, groups)
+    longest = int(np.bincount(tasks.index).max())
+    return splits_of(deal_tasks(tasks.index, check.read_fold_count(cv, longest)))

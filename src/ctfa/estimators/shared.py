@@ -15,35 +15,46 @@ from ctfa._collections import (
     Collection,
     Wanted,
     answers_lazily,
-    few_for_many,
-    is_collection,
     learns_from_sums,
 )
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
-from ctfa._whole_fit import whole
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
+from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray
-from ctfa.estimators.anomalies import Anomalies
-from ctfa.estimators.feature_aggregator import FeatureAggregator
-from ctfa.estimators.group_models import (
+from ctfa.estimators.features import FeatureAggregator
+from ctfa.estimators.given import asks_of, collection_of, few_rows, require_streamable, whole
+from ctfa.estimators.groups import TargetsRegressor
+from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
+from ctfa.estimators.models import (
+    HEADS,
     fit_features,
     fit_regressors,
+    fit_singles,
     fit_to_rows,
     keep_features,
     reduced,
 )
-from ctfa.estimators.groups import TargetsRegressor
-from ctfa.estimators.heads import fit_singles
-from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
-from ctfa.estimators.regressor_data import RegressorData
 from ctfa.estimators.saved import fields
-from ctfa.estimators.target_aggregator import TargetAggregator, units_of
+from ctfa.estimators.targets import (
+    TargetAggregator,
+    find_groups,
+    keep_apart,
+    labels_of,
+    names_of,
+    units_of,
+)
 from ctfa.estimators.view import FittedGroups
 
+#: What to do about missing features that only the regressor takes.
+FOR_THE_REGRESSOR = (
+    "the regressor takes missing features and what judges merges does not; fill the gaps first, or "
+    "hand them on without merging, with targets='passthrough', features='passthrough', head='mean'"
+)
 
-class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
+
+class CTFARegressor(StreamingTargets, TargetsRegressor):
     """Aggregate targets, then features for each group, then fit one regressor a group.
 
     Every original target is predicted by its group's regressor.
@@ -167,11 +178,10 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
         """
         self._sums = None
         phases = self._phases()
-        data = None
-        if is_collection(X, y, sample_weight, baseline):
+        data = collection_of(X, y, sample_weight, baseline)
+        if data is not None:
             self._check_options(weighed=sample_weight is not None)
-            data = Collection.of(X, y, sample_weight, baseline)
-            wanted, needs_rows = self._asks_of(phases, data.widths[2])
+            wanted, needs_rows = self._asks_of(data.widths[2])
             read = data.read_or_gather(self, wanted, groups, needs_rows)
             if read.rows is not None:
                 extra = {"groups": groups, "target_weight": target_weight}
@@ -180,10 +190,9 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
         else:
             sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
-        wanted, needs_rows = self._asks_of(phases, targets.values.shape[1])
-        summable = groups is None and needs_rows is None and learns_from_sums(self._template)
-        if data is None and summable:
-            sample, targets = few_for_many(sample, targets, sample_weight, wanted)
+        wanted, needs_rows = self._asks_of(targets.values.shape[1])
+        if data is None and groups is None and needs_rows is None:
+            sample, targets = few_rows(sample, targets, sample_weight, wanted, self._template)
         return self._fit_read(sample, targets, *phases, groups, data)
 
     @answers_lazily
@@ -196,7 +205,8 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
         gaps = self._input_lines is None and self._singles is None
         gaps = gaps and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        columns = self.targets_._read_baseline(baseline, inputs.shape[0])
+        fitted = self.targets_
+        columns = check.read_baseline_again(baseline, inputs.shape[0], fitted.baseline_means_)
         inputs = self._residual(inputs, columns)
         means = np.column_stack(
             [
@@ -205,13 +215,13 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
             ]
         )
         check.require_finite_prediction(means, self.regressors_)
-        units = np.asarray(self.targets_.partition_.spread(means)) * self.targets_.signs_
+        units = np.asarray(fitted.partition_.spread(means)) * fitted.signs_
         if self._singles is not None:
             units = self._singles.mix(units, self.trust_, inputs)
-            check.require_finite_own(units, self.targets_._names)
+            check.require_finite_own(units, names_of(fitted))
         return check.hand_back(
-            self.targets_._from_units(units, columns),
-            self.targets_._labels,
+            units_of(fitted).back(units, columns),
+            labels_of(fitted),
             self._library,
             X,
             is_vector=self._is_vector,
@@ -234,7 +244,7 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
         """Features of some groups, each with its mean target as the last column, of other rows."""
         inputs = self._residual(np.asarray(inputs, dtype=np.float64), baseline)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
-        means = self.targets_._mean(values, baseline)
+        means = units_of(self.targets_).mean(values, baseline)
         parts = [(reduced(self.features_[group], inputs), means[:, [group]]) for group in groups]
         return np.hstack([column for part in parts for column in part])
 
@@ -244,12 +254,65 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
             return inputs
         return inputs - self._input_lines.at(columns)
 
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options and data."""
+        self._check_options(weighed=False)
+        takes_gaps = check.takes_gaps(self._template)
+        # Whether rows are the regressor's business alone.
+        judges_nothing = self.targets == self.features == "passthrough" and self.head == "mean"
+        sample = check.read_sample(
+            self,
+            X,
+            sample_weight,
+            gaps=takes_gaps and baseline is None and judges_nothing,
+            baseline=baseline,
+            advice=FOR_THE_REGRESSOR if takes_gaps else check.FILL,
+        )
+        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        return self._received(sample, targets)
+
+    def _check_options(self, *, weighed: bool) -> None:
+        check.require(self.head, HEADS, "head")
+        check.require_regressor(self._template)
+        if weighed:
+            check.require_weighable(self._template)
+
+    def _received(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> tuple[check.Sample, check.Targets]:
+        """Remember what predictions are handed back in."""
+        self._library, self._is_vector = targets.library, targets.is_vector
+        return sample, targets
+
+    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
+        return (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(self.features, FeatureAggregator, "features"),
+        )
+
+    def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        wanted, needs_rows = asks_of(*self._phases(), n_targets)
+        if self.head == "shrink" and not learns_from_sums(self._template):
+            needs_rows = needs_rows or f"head='shrink' with {type(self._template).__name__}()"
+        return wanted, needs_rows
+
+    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+        self._check_options(weighed=True)
+        wanted, needs_rows = self._asks_of(n_targets)
+        require_streamable(self._template, needs_rows)
+        return wanted
+
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         self._fit_read(*self._received(sample, targets), *self._phases(), None)
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
-        return self._asks_of(self._phases(), n_targets)
+        return self._asks_of(n_targets)
 
     def __ctfa_fit__(
         self,
@@ -277,18 +340,26 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
         data: Collection | None = None,
     ) -> Self:
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
-        self._forget_stability()
+        for name in ("stability_", "stability_labels_"):
+            self.__dict__.pop(name, None)
         check.require_in_sample(sample.baseline, feature_aggregator)
-        with one_thread(sample.inputs.shape, targets.values.shape):
-            left = Anomalies.of(sample, targets.values)
+        tasks = SharedInputs(sample, targets.values, targets.weights)
+        with one_thread(*tasks.shapes):
+            left = tasks.left
             self._input_lines = left.inputs
-            self.targets_ = self._fit_targets(target_aggregator, sample, targets, groups, left)
-            units = self.targets_._to_units(targets.values, sample.baseline)
-            means = self.targets_._mean_of_units(units)
-            judged = means
+            self.targets_ = self._fit_targets(target_aggregator, tasks, targets, groups)
+            units = units_of(self.targets_)
+            values = units.of(targets.values, sample.baseline)
+            means = judged = units.mean_of(values)
             if left.judged is not left.sample:
-                judged = self.targets_._mean_of_units(left.judged_values / self.targets_.scales_)
-            self.features_ = self._fit_features(feature_aggregator, left.judged, judged)
+                judged = units.mean_of(left.judged_values / self.targets_.scales_)
+            if feature_aggregator is None:
+                self.features_ = keep_features(self, self.n_groups_)
+            else:
+                names = self.targets_.get_group_names_out()
+                self.features_ = fit_features(
+                    self, feature_aggregator, left.judged, judged, names, self.n_jobs
+                )
         if data is None or sample.counts is None or learns_from_sums(self._template):
             self.regressors_ = fit_regressors(
                 self.regressor, self.features_, left.sample, means, self.n_jobs
@@ -300,7 +371,7 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
         self._singles = None
         if self.head == "shrink":
             self._singles = fit_singles(
-                self.regressor, left.sample, units, self.trust_, self.n_jobs
+                self.regressor, left.sample, values, self.trust_, self.n_jobs
             )
         asked = target_aggregator is not None and target_aggregator.solver == "ridge"
         default = self.regressor is None and not asked
@@ -311,11 +382,11 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
     def _fit_targets(
         self,
         template: TargetAggregator | None,
-        sample: check.Sample,
+        tasks: SharedInputs,
         targets: check.Targets,
         groups: Any,
-        left: Anomalies,
     ) -> TargetAggregator:
+        left = tasks.left
         units = "none" if left.targets is None else "center"
         aggregator = TargetAggregator(scale=units) if template is None else clone(template)
         check.copy_input_names(self, aggregator)
@@ -323,13 +394,11 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
             if left.n_spent:
                 something = np.nan_to_num(left.values) != 0.0
                 check.require_more_than_baseline(something.any(axis=0), targets.names)
-            aggregator._fit_identity(targets, left.targets)
-            n_targets = len(targets.names)
+            keep_apart(aggregator, targets, left.targets)
             merges: list[MergeSummary] = []
-            gain, self.trust_ = Gain(np.zeros(n_targets), np.zeros(n_targets)), np.ones(n_targets)
+            gain, self.trust_ = Gain(*np.zeros((2, tasks.n_tasks))), np.ones(tasks.n_tasks)
         else:
-            posed = aggregator._fit_sample(sample, targets, groups, left, self.n_jobs)
-            risk = posed.fit.members
+            risk = find_groups(aggregator, tasks, targets, groups, self.n_jobs).fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
             merges = [
@@ -361,11 +430,3 @@ class CTFARegressor(RegressorData, StreamingTargets, TargetsRegressor):
     def _single_task(self) -> CTFARegressor:
         """The same regressor for each target by itself, not fitted."""
         return CTFARegressor(self.regressor, targets="passthrough", features="passthrough")
-
-    def _fit_features(
-        self, template: FeatureAggregator | None, sample: check.Sample, means: FloatArray
-    ) -> list[FeatureAggregator]:
-        names = self.targets_.get_group_names_out()
-        if template is None:
-            return keep_features(self, len(names))
-        return fit_features(self, template, sample, means, names, self.n_jobs)

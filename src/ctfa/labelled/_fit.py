@@ -12,11 +12,11 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray
-from ctfa.estimators.feature_aggregator import FeatureAggregator
+from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._baseline import Seasons, untreated
 from ctfa.labelled._coordinates import Coordinate, Coordinates

@@ -10,10 +10,10 @@ from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa.core.baseline import Baseline
-from ctfa.core.own_fits import OwnRows, mean_series
 from ctfa.core.series import Series
+from ctfa.core.tasks.own_inputs import OwnRows, mean_series
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.group_models import reduced
+from ctfa.estimators.models import reduced
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._material import Coefficients, Given
 

@@ -17,8 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 from ctfa import _validation as check
 from ctfa._collections import Wanted
+from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.anomalies import Anomalies
 from ctfa.estimators.held_out import Climatology, Split, held_out_errors
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._material import Given, HeldOut

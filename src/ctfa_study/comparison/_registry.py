@@ -23,7 +23,7 @@ from ctfa.estimators.multi_input import MultiInputCTFARegressor
 from ctfa.estimators.parity import nonlinctfa
 from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.target_aggregator import TargetAggregator
+from ctfa.estimators.targets import TargetAggregator
 from ctfa_study import baselines as rivals
 from ctfa_study.comparison._methods import Method
 from ctfa_study.comparison._problem import Problem

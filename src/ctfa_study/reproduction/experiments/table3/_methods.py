@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ctfa import MultiInputCTFARegressor, TargetAggregator, nonlinctfa
-from ctfa.core.own_fits import AveragedFit
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
+from ctfa.core.tasks.own_inputs import AveragedFit
 from ctfa.core.types import FloatArray
 from ctfa_study.reproduction.experiments.table3._settings import Fold, error_of, known, make_fold
 

@@ -2,39 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import TransformerTags, check_random_state
+from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
+from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
-from ctfa._whole_fit import whole
 from ctfa.core.baseline import Lines
-from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve
+from ctfa.core.gaps import observed_mean
 from ctfa.core.history import Ledger
-from ctfa.core.scans import SCANS
+from ctfa.core.partition import Partition
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray
-from ctfa.estimators.anomalies import Anomalies
+from ctfa.estimators.given import asks_of, collection_of, few_rows, whole
 from ctfa.estimators.merge_evidence import MergeEvidence
-from ctfa.estimators.merging import group_names, settle, settle_chosen, settle_history
+from ctfa.estimators.merging import MergeProblem, group_names, settle, settle_history
+from ctfa.estimators.rule import pose, rule_of_targets
 from ctfa.estimators.saved import OF_GROUPS, Saved, fields
-from ctfa.estimators.target_rule import PosedTargets, TargetRule, choose_cut
-from ctfa.estimators.target_units import TargetUnits
+from ctfa.estimators.search import choose, nearest_to_theory
 from ctfa.estimators.view import FittedGroups
 
 #: What missing values need.
 PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
 
 
-class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # type: ignore[misc]
+class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters
@@ -119,6 +120,9 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
     array([0, 0, 1])
     """
 
+    _names: tuple[str, ...]
+    _labels: Any  # names as they were given
+
     _saved = (
         Saved._saved
         | OF_GROUPS
@@ -201,11 +205,11 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
         -------
         self
         """
-        self._sums = data = None
-        if is_collection(X, y, sample_weight, baseline):
-            data = Collection.of(X, y, sample_weight, baseline)
-            folds = self._folds_wanted(data.widths[2])
-            read = data.read_or_gather(self, folds, groups, self._needs_rows())
+        self._sums = None
+        data = collection_of(X, y, sample_weight, baseline)
+        if data is not None:
+            wanted, needs_rows = asks_of(self, None, data.widths[2])
+            read = data.read_or_gather(self, wanted, groups, needs_rows)
             if read.rows is not None:
                 extra = {"groups": groups, "target_weight": target_weight}
                 return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
@@ -215,10 +219,12 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
             targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         targets = check.read_target_weight(target_weight, targets)
         with one_thread(sample.inputs.shape, targets.values.shape):
-            if data is None and groups is None and self._needs_rows() is None:
-                folds = self._folds_wanted(targets.values.shape[1])
-                sample, targets = few_for_many(sample, targets, sample_weight, folds)
-            self._fit_sample(sample, targets, groups)
+            wanted, needs_rows = asks_of(self, None, targets.values.shape[1])
+            if data is None and groups is None and needs_rows is None:
+                sample, targets = few_rows(sample, targets, sample_weight, wanted)
+            find_groups(
+                self, SharedInputs(sample, targets.values, targets.weights), targets, groups
+            )
         return self
 
     @answers_lazily
@@ -229,8 +235,9 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
         columns of ``fit`` for these rows, where it had any.
         """
         check_is_fitted(self)
-        targets = self._read_again(Y, what="Y")
-        means = self._mean(targets.values, self._read_baseline(baseline, len(targets.values)))
+        targets = read_again(self, Y, what="Y")
+        columns = check.read_baseline_again(baseline, len(targets.values), self.baseline_means_)
+        means = units_of(self).mean(targets.values, columns)
         return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
     @answers_lazily
@@ -239,8 +246,10 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
         check_is_fitted(self)
         groups = check.read_targets(Z, what="Z")
         check.require_width(groups.values, self.n_groups_, "Z", "groups")
-        columns = self._read_baseline(baseline, len(groups.values))
-        return check.as_frame(groups.library, self._spread(groups.values, columns), self._labels, Z)
+        columns = check.read_baseline_again(baseline, len(groups.values), self.baseline_means_)
+        spread = np.asarray(self.partition_.spread(groups.values)) * self.signs_
+        values = units_of(self).back(spread, columns)
+        return check.as_frame(groups.library, values, self._labels, Z)
 
     def get_group_names_out(self) -> list[str]:
         """Names of the groups, such as ``mean(basin_1, -basin_7)`` where one was turned round."""
@@ -262,205 +271,69 @@ class TargetAggregator(StreamingTargets, TargetUnits, Saved, BaseEstimator):  # 
 
     def _in_units(self, y: Any, baseline: Any = None) -> tuple[FloatArray, FloatArray]:
         """Targets of other rows as they were merged, and the means of their groups."""
-        values = self._read_again(y).values
-        return self._to_units(values, baseline), self._mean(values, baseline)
-
-    def _fit_sample(
-        self,
-        sample: check.Sample,
-        targets: check.Targets,
-        groups: Any = None,
-        left: Anomalies | None = None,
-        n_jobs: int | None = None,
-    ) -> PosedTargets:
-        """Find the groups in data that have been read, and perhaps freed of their baseline."""
-        with one_thread(sample.inputs.shape, targets.values.shape):
-            left = Anomalies.of(sample, targets.values) if left is None else left
-            posed = self._pose(left, targets)
-            limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
-            curve = None
-            if limit is None:
-                curve = self._choose_cut(sample, targets, posed, groups, n_jobs)
-                limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
-            names = None if targets.labels is None else targets.names
-            # With gaps a difference of nothing costs each pair something else, by its rows.
-            chosen = curve is not None and not np.isnan(targets.values).any()
-            (settle_chosen if chosen else settle)(self, posed.problem, limit, names)
-        self.cv_curve_ = curve
-        signs = posed.problem.signs(self.partition_)
-        offsets = posed.offsets if left.targets is None else posed.offsets + left.targets.levels
-        self._set_units(offsets, posed.scales, left.targets)
-        if signs is not None:
-            self.signs_ = signs
-        return posed
+        values, units = read_again(self, y).values, units_of(self)
+        return units.of(values, baseline), units.mean(values, baseline)
 
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
-        check.refuse_streaming(self._needs_rows())
-        return self._folds_wanted(n_targets)
+        wanted, needs_rows = asks_of(self, None, n_targets)
+        check.refuse_streaming(needs_rows)
+        return wanted
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
-        self._fit_sample(sample, targets)
-
-    def _folds_wanted(self, n_targets: int) -> list[Wanted]:
-        """Folds that choose the limit, where it is chosen."""
-        check.read_criterion(self.criterion, TARGET_CRITERIA)
-        check.require(self.scan, SCANS, "scan")
-        limit = check.read_target_limit(self.max_loss, self.criterion, self.scan)
-        chosen = limit is None and n_targets > 1
-        return [Wanted("limit", self.cv, lowered=True)] if chosen else []
-
-    def _needs_rows(self) -> str | None:
-        """What sums of rows cannot answer, if there is anything."""
-        if self.solver == "ridge":
-            return "solver='ridge' of TargetAggregator, which is judged row by row,"
-        if callable(self.connectivity):
-            return "connectivity that is a function of the targets"
-        return None
-
-    def _fit_identity(self, targets: check.Targets, lines: Lines | None = None) -> Self:
-        """Leave every target by itself, in its own units."""
-        check.require_observed(targets.values, targets.names, 2, "a fit")
-        self._remember(targets)
-        n_targets = targets.values.shape[1]
-        offsets = np.zeros(n_targets) if lines is None else lines.levels
-        self._set_units(offsets, np.ones(n_targets), lines)
-        settle_history(self, Ledger(n_targets).close(), -np.inf)
-        return self
-
-    def _pose(
-        self, left: Anomalies, targets: check.Targets, *, in_fold: bool = False
-    ) -> PosedTargets:
-        """Check everything and factor the inputs once; targets may be constant in a fold."""
-        sample, values = left.judged, left.judged_values
-        rule = self._rule(targets)
-        graph = check.read_graph(self.connectivity, targets.values, "targets")
-        self._remember(targets)
-        self._require_complete_enough(rule, left, targets)
-        if not in_fold:
-            check.require_varying(targets.values, targets.names)
-        if left.targets is not None:
-            check.require_levels(left.targets, self.scale)
-            check.require_more_than_baseline(
-                (np.nan_to_num(values) != 0.0).any(axis=0), targets.names
-            )
-        design = None
-        with one_thread(sample.inputs.shape, values.shape):
-            rule = rule.suited_to(sample, values)
-            if rule.solver == "ols":
-                design = sample.design
-                if values.shape[1] > 1:
-                    risk = "criterion='risk' for Phase I, which ridge regression can judge"
-                    check.require_freedom(design, risk, left.n_spent)
-                    if rule.criterion.counts_columns:
-                        check.require_columns_freedom(design)
-            posed = rule.pose(design, sample, values, graph)
-            space = posed.problem.space
-            order = check.read_order(self.order, space, check_random_state(self.random_state))
-        return replace(posed, problem=replace(posed.problem, order=order))
-
-    def _require_complete_enough(
-        self, rule: TargetRule, left: Anomalies, targets: check.Targets
-    ) -> None:
-        """Refuse gaps that the options cannot work with, and targets of too few rows."""
-        if not np.isnan(targets.values).any():
-            return
-        for option, simple in (
-            (f"criterion={self.criterion!r}", rule.criterion.takes_gaps),
-            (f"solver={self.solver!r}", rule.solver == "ols"),
-            (f"flip={self.flip!r}", not rule.flip),
-            (f"guard={self.guard!r}", not rule.guarded),
-        ):
-            if not simple:
-                check.require_complete(targets.values, option, PLAIN)
-        needed = left.judged.design.rank + left.n_spent + 3
-        check.require_observed(targets.values, targets.names, needed, "least squares")
-
-    def _rule(self, targets: check.Targets) -> TargetRule:
-        """Check the options."""
-        criterion = check.read_criterion(self.criterion, TARGET_CRITERIA)
-        check.require(self.scan, SCANS, "scan")
-        check.require(self.scale, ["standard", "center", "none"], "scale")
-        check.require(self.solver, ["ols", "ridge"], "solver")
-        check.require_flag(self.flip, "flip")
-        if self.guard is not None:
-            check.require(self.guard, ["member"], "guard")
-            check.require_matrix_size(targets.values.shape[1], "guard='member'")
-        if self.solver == "ridge":
-            check.require_fact(self.criterion, TARGET_CRITERIA, "ridge_loss", "solver='ridge'")
-        check.refuse_for_target_weight(targets, self)
-        return TargetRule(
-            criterion,
-            self.scan,
-            self.scale,
-            bool(self.flip),
-            self.guard is not None,
-            self.solver,
-            targets.weights,
-        )
-
-    def _choose_cut(
-        self,
-        sample: check.Sample,
-        targets: check.Targets,
-        posed: PosedTargets,
-        groups: Any,
-        n_jobs: int | None,
-    ) -> CutCurve | None:
-        """Choose the limit on folds; None where there is nothing to choose."""
-        values = targets.values
-        if values.shape[1] == 1:
-            return None
-        rule = posed.rule
-        splits = check.read_cut_folds(self.cv, sample, values, groups)
-        if splits is None:
-            return None
-        parts = [Anomalies.of_rows(sample, values, train).judged for train, _ in splits]
-        designs = [rule.factor(part) for part in parts]
-        # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
-        ranks = [-1 if design is None else design.rank for design in designs]
-        sizes = [(part.n_samples, rank) for part, rank in zip(parts, ranks, strict=True)]
-        rank = max(ranks)
-        if rule.solver == "ols" and sample.baseline is None:
-            rank = sample.design.rank
-        if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
-            return None
-        graph = posed.problem.graph
-        return choose_cut(rule, sample, values, posed.scales, graph, splits, designs, n_jobs)
-
-    def _remember(self, targets: check.Targets) -> None:
-        self.target_weight_ = targets.weights
-        self._names = targets.names
-        self._labels = targets.names if targets.labels is None else targets.labels
-        if targets.labels is not None:
-            # Filled, not converted: labels that are tuples would become a table.
-            self.target_names_in_ = np.empty(len(targets.labels), dtype=object)
-            self.target_names_in_[:] = list(targets.labels)
-        elif hasattr(self, "target_names_in_"):
-            del self.target_names_in_
-
-    def _read_again(
-        self, y: Any, n_samples: int | None = None, used: Any = None, what: str = "y"
-    ) -> check.Targets:
-        targets = check.read_targets(y, n_samples, used=used, what=what, gaps=True)
-        named = hasattr(self, "target_names_in_")
-        check.require_same_targets(targets, self._names, named=named, what=what)
-        return targets._replace(weights=self.target_weight_)
+        find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets)
 
 
-class UnitsOf(NamedTuple):
-    """From targets as they came to those that are merged, and to the means of their groups."""
+@dataclass(frozen=True, eq=False)
+class TargetUnits:
+    """From targets as they came to the means of their groups, and back."""
 
-    of: Callable[..., FloatArray]
-    mean: Callable[..., FloatArray]
-    level: Callable[..., FloatArray]
+    partition: Partition
+    signs: FloatArray
+    scales: FloatArray
+    offsets: FloatArray
+    lines: Lines | None  # what a baseline says of the targets
+    weights: FloatArray | None  # how much each target counts
+
+    def level(self, columns: FloatArray | None) -> FloatArray:
+        """What each target has in its own units where in those of merging it has zero."""
+        if columns is None or self.lines is None:
+            return self.offsets
+        return self.lines.at(columns)
+
+    def of(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
+        """Targets in the units they are merged in."""
+        return np.asarray((values - self.level(columns)) / self.scales)
+
+    def back(self, units: FloatArray, columns: FloatArray | None = None) -> FloatArray:
+        """Targets in their own units."""
+        return np.asarray(units * self.scales + self.level(columns))
+
+    def mean(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
+        """Mean of each group, in the units of ``scale``; of its observed members in a row."""
+        return self.mean_of(self.of(values, columns))
+
+    def mean_of(self, units: FloatArray) -> FloatArray:
+        """The same of targets in the units they are merged in."""
+        units = units * self.signs
+        mean = observed_mean if np.isnan(units).any() else Partition.mean
+        return np.asarray(mean(self.partition, units, self.weights))
 
 
-def units_of(fitted: TargetAggregator) -> UnitsOf:
-    """The units in which a Phase I has merged targets."""
-    return UnitsOf(fitted._to_units, fitted._mean, fitted._level)
+def units_of(fitted: TargetAggregator) -> TargetUnits:
+    """The units in which a fitted Phase I merged its targets."""
+    offsets, slopes, centre = fitted.offsets_, fitted.baseline_slopes_, fitted.baseline_means_
+    known = slopes is not None and centre is not None
+    return TargetUnits(
+        fitted.partition_,
+        fitted.signs_,
+        fitted.scales_,
+        offsets,
+        Lines(offsets, slopes, centre) if known else None,
+        fitted.target_weight_,
+    )
 
 
-def names_of(fitted: TargetAggregator) -> Sequence[str]:
+def names_of(fitted: TargetAggregator) -> tuple[str, ...]:
     """Names of the targets that a Phase I has seen, those of columns that had none included."""
     return fitted._names
 
@@ -471,7 +344,158 @@ def labels_of(fitted: TargetAggregator) -> Any:
 
 
 def read_again(
-    fitted: TargetAggregator, y: Any, n_samples: int | None = None, used: Any = None
+    fitted: TargetAggregator,
+    y: Any,
+    n_samples: int | None = None,
+    used: Any = None,
+    what: str = "y",
 ) -> check.Targets:
     """Read targets of the kind that a Phase I has seen."""
-    return fitted._read_again(y, n_samples, used=used)
+    targets = check.read_targets(y, n_samples, used=used, what=what, gaps=True)
+    named = hasattr(fitted, "target_names_in_")
+    check.require_same_targets(targets, fitted._names, named=named, what=what)
+    return targets._replace(weights=fitted.target_weight_)
+
+
+def keep_units(
+    aggregator: TargetAggregator,
+    targets: check.Targets,
+    offsets: FloatArray,
+    scales: FloatArray,
+    lines: Lines | None = None,
+) -> None:
+    """Set the fitted attributes that say which targets these are, and their units."""
+    aggregator.target_weight_ = targets.weights
+    aggregator._names = targets.names
+    aggregator._labels = targets.names if targets.labels is None else targets.labels
+    if targets.labels is not None:
+        # Filled, not converted: labels that are tuples would become a table.
+        aggregator.target_names_in_ = np.empty(len(targets.labels), dtype=object)
+        aggregator.target_names_in_[:] = list(targets.labels)
+    elif hasattr(aggregator, "target_names_in_"):
+        del aggregator.target_names_in_
+    aggregator.signs_ = np.ones(offsets.size)
+    aggregator.offsets_, aggregator.scales_ = offsets, scales
+    aggregator.baseline_slopes_ = None if lines is None else lines.slopes
+    aggregator.baseline_means_ = None if lines is None else lines.centre
+
+
+def keep_apart(
+    aggregator: TargetAggregator, targets: check.Targets, lines: Lines | None = None
+) -> TargetAggregator:
+    """Leave every target by itself, in its own units."""
+    check.require_observed(targets.values, targets.names, 2, "a fit")
+    n_targets = targets.values.shape[1]
+    offsets = np.zeros(n_targets) if lines is None else lines.levels
+    keep_units(aggregator, targets, offsets, np.ones(n_targets), lines)
+    settle_history(aggregator, Ledger(n_targets).close(), -np.inf)
+    return aggregator
+
+
+def find_groups(
+    aggregator: TargetAggregator,
+    tasks: SharedInputs,
+    targets: check.Targets,
+    groups: Any = None,
+    n_jobs: int | None = None,
+) -> TargetFits:
+    """Find the groups in data that have been read."""
+    with one_thread(*tasks.shapes):
+        rule, fits, problem = pose_targets(aggregator, tasks, targets)
+        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        curve = None
+        if limit is None:
+            curve = _choose_cut(aggregator, rule, replace(tasks, units=fits.scales), groups, n_jobs)
+            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
+        names = None if targets.labels is None else targets.names
+        # With gaps a difference of nothing costs each pair something else, by its rows.
+        chosen = curve is not None and not np.isnan(targets.values).any()
+        settle(aggregator, problem, limit, names, chosen=chosen)
+    aggregator.cv_curve_ = curve
+    signs, lines = problem.signs(aggregator.partition_), tasks.left.targets
+    offsets = fits.offsets if lines is None else fits.offsets + lines.levels
+    keep_units(aggregator, targets, offsets, fits.scales, lines)
+    if signs is not None:
+        aggregator.signs_ = signs
+    return fits
+
+
+def pose_targets(
+    aggregator: TargetAggregator,
+    tasks: SharedInputs,
+    targets: check.Targets,
+    *,
+    in_fold: bool = False,
+) -> tuple[Rule, TargetFits, MergeProblem]:
+    """Check everything and factor the inputs once; targets may be constant in a fold."""
+    rule = rule_of_targets(aggregator, targets)
+    left = tasks.left
+    sample, values = left.judged, left.judged_values
+    has_gaps = bool(np.isnan(targets.values).any())
+    if has_gaps:
+        _require_complete_enough(aggregator, rule, tasks, targets)
+    if not in_fold:
+        check.require_varying(targets.values, targets.names)
+    if left.targets is not None:
+        check.require_levels(left.targets, aggregator.scale)
+        something = (np.nan_to_num(values) != 0.0).any(axis=0)
+        check.require_more_than_baseline(something, targets.names)
+    with one_thread(sample.inputs.shape, values.shape):
+        plain = rule.solver == "ols" and rule.criterion.ridge_loss is not None
+        if plain and values.shape[1] > 1 and not has_gaps and sample.is_short:
+            rule = replace(rule, solver="ridge")
+        if rule.solver == "ols" and values.shape[1] > 1:
+            risk = "criterion='risk' for Phase I, which ridge regression can judge"
+            check.require_freedom(sample.design, risk, left.n_spent)
+            if rule.criterion.counts_columns:
+                check.require_columns_freedom(sample.design)
+        fits = tasks.fits(rule)
+        return rule, fits, pose(rule, fits.space())
+
+
+def _require_complete_enough(
+    aggregator: TargetAggregator, rule: Rule, tasks: SharedInputs, targets: check.Targets
+) -> None:
+    """Refuse gaps that the options cannot work with, and targets of too few rows."""
+    for option, simple in (
+        (f"criterion={aggregator.criterion!r}", rule.criterion.takes_gaps),
+        (f"solver={aggregator.solver!r}", rule.solver == "ols"),
+        (f"flip={aggregator.flip!r}", not rule.flip),
+        (f"guard={aggregator.guard!r}", not rule.guarded),
+    ):
+        if not simple:
+            check.require_complete(targets.values, option, PLAIN)
+    needed = tasks.left.judged.design.rank + tasks.left.n_spent + 3
+    check.require_observed(targets.values, targets.names, needed, "least squares")
+
+
+def _choose_cut(
+    aggregator: TargetAggregator,
+    rule: Rule,
+    tasks: SharedInputs,
+    groups: Any,
+    n_jobs: int | None,
+) -> CutCurve | None:
+    """Choose the limit on folds; None where there is nothing to choose."""
+    if tasks.n_tasks == 1:
+        return None
+    sample = tasks.sample
+    splits = check.read_cut_folds(aggregator.cv, sample, tasks.values, groups)
+    if splits is None:
+        return None
+    # Without the factors of all rows, which no fold needs.
+    tasks = replace(tasks, sample=replace(sample))
+    parts = [tasks.take(train) for train, _ in splits]
+    designs = [part.factored(rule) for part in parts]
+    # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
+    ranks = [-1 if design is None else design.rank for design in designs]
+    sizes = [(part.left.judged.n_samples, rank) for part, rank in zip(parts, ranks, strict=True)]
+    rank = max(ranks)
+    if rule.solver == "ols" and sample.baseline is None:
+        rank = sample.design.rank
+    if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
+        return None
+    folds = [(*split, design) for split, design in zip(splits, designs, strict=True)]
+    prefer = nearest_to_theory(tasks.n_tasks)
+    choice = choose(tasks, rule, folds, prefer, cv=aggregator.cv, n_jobs=n_jobs)
+    return None if choice is None else choice.curve

@@ -12,10 +12,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, answers_lazily, few_for_many, is_collection
+from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import Piece, Streaming, going_on
 from ctfa._threads import one_thread
-from ctfa._whole_fit import whole
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
 from ctfa.core.history import Ledger
@@ -25,6 +24,7 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
 from ctfa.core.types import FloatArray
+from ctfa.estimators.given import asks_of, collection_of, few_rows, whole
 from ctfa.estimators.merging import (
     TIE,
     MergeProblem,
@@ -145,11 +145,12 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         -------
         self
         """
-        self._sums = data = None
-        if is_collection(X, y, sample_weight):
-            data = Collection.of(X, y, sample_weight)
+        self._sums = None
+        data = collection_of(X, y, sample_weight)
+        wanted, needs_rows = asks_of(None, self)
+        if data is not None:
             check.require_one_target(data.widths[2])
-            read = data.read_or_gather(self, self._folds_wanted(), None, self._needs_rows())
+            read = data.read_or_gather(self, wanted, None, needs_rows)
             if read.rows is not None:
                 return self.fit(*read.rows[:3])
             sample, targets = read.found
@@ -158,9 +159,8 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
             target = check.read_vector(y, sample)
             targets = check.name_targets(target[:, None], None, None, is_vector=True)
         with one_thread(sample.inputs.shape):
-            if data is None and self._needs_rows() is None:
-                folds = self._folds_wanted()
-                sample, targets = few_for_many(sample, targets, sample_weight, folds)
+            if data is None and needs_rows is None:
+                sample, targets = few_rows(sample, targets, sample_weight, wanted)
             self._fit_stand_ins(sample, targets)
         return self
 
@@ -251,80 +251,83 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         names = check.read_feature_names(self, input_features)
         return np.array(group_names(self.partition_, names), dtype=object)
 
-    def _factor(self, sample: check.Sample, target: FloatArray) -> FactoredFeatures:
-        """Check the options and factor the inputs once, for any number of targets like this."""
-        criterion = check.read_criterion(self.criterion, FEATURE_CRITERIA)
-        check.require(self.scan, SCANS, "scan")
-        check.require(self.solver, ["ols", "ridge"], "solver")
-        check.require_foldable(self.criterion, self.cv)
-        if self.solver == "ridge":
-            check.require_fact(self.criterion, FEATURE_CRITERIA, "ridge_loss", "solver='ridge'")
-        lowest = check.read_correlation(self.min_correlation, "min_correlation")
-        ordered = isinstance(self.order, str) and self.order == "correlation"
-        correlated = SCANS[self.scan].by_correlation or ordered or lowest > -1.0
-        splits = (
-            None
-            if self.cv is None
-            else check.read_folds(self.cv, sample, target, purpose="features")
-        )
-        penalised = self.solver == "ridge"
-        with one_thread(sample.inputs.shape):
-            if not penalised and self.cv is None and criterion.ridge_loss is not None:
-                penalised = sample.is_short
-            return FactoredFeatures.of(
-                sample, splits, with_correlations=correlated, penalised=penalised
-            )
-
-    def _fit_factored(
-        self, factored: FactoredFeatures, target: FloatArray, name: str = "y"
-    ) -> Self:
-        """Find the groups for one target of already factored inputs."""
-        n_samples = factored.sample.n_samples
-        limit = check.read_feature_limit(self.max_loss, self.criterion, n_samples)
-        names = getattr(self, "feature_names_in_", None)
-        settle(self, self._pose(factored, target, name), limit, names)
-        return self
-
     def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
         check.require_one_target(n_targets)
-        check.refuse_streaming(self._needs_rows())
-        return self._folds_wanted()
+        wanted, needs_rows = asks_of(None, self)
+        check.refuse_streaming(needs_rows)
+        return wanted
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         target = targets.values[:, 0]
-        self._fit_factored(self._factor(sample, target), target)
+        merge_features(self, factor(self, sample, target), target)
 
-    def _folds_wanted(self) -> list[Wanted]:
-        """Folds that merges are judged on, where they are."""
-        return [] if self.cv is None else [Wanted("features", self.cv)]
 
-    def _needs_rows(self) -> str | None:
-        """What sums of rows cannot answer, if there is anything."""
-        if self.solver == "ridge":
-            return "solver='ridge' of FeatureAggregator, which is judged row by row,"
-        if callable(self.connectivity):
-            return "connectivity that is a function of the features"
-        return None
+def factor(
+    template: FeatureAggregator, sample: check.Sample, target: FloatArray
+) -> FactoredFeatures:
+    """Check the options and factor the inputs once, for any number of targets like this."""
+    criterion = check.read_criterion(template.criterion, FEATURE_CRITERIA)
+    check.require(template.scan, SCANS, "scan")
+    check.require(template.solver, ["ols", "ridge"], "solver")
+    check.require_foldable(template.criterion, template.cv)
+    penalised = template.solver == "ridge"
+    if penalised:
+        check.require_fact(template.criterion, FEATURE_CRITERIA, "ridge_loss", "solver='ridge'")
+    lowest = check.read_correlation(template.min_correlation, "min_correlation")
+    ordered = isinstance(template.order, str) and template.order == "correlation"
+    correlated = SCANS[template.scan].by_correlation or ordered or lowest > -1.0
+    splits = None
+    if template.cv is not None:
+        splits = check.read_folds(template.cv, sample, target, purpose="features")
+    folds, ridge = None, None
+    with one_thread(sample.inputs.shape):
+        if not penalised and splits is None and criterion.ridge_loss is not None:
+            penalised = sample.is_short
+        if penalised:
+            ridge = Ridge.factor(sample.inputs, sample.weights)
+        elif splits is None:
+            check.require_freedom(sample.design, RIDGE)
+        else:
+            folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
+            check.warn_if_doubtful([fold.design for fold in folds])
+        gram = column_gram(sample.design, sample.inputs).matrices if correlated else None
+    return FactoredFeatures(sample, folds, ridge, gram)
 
-    def _fit_identity(self, n_features: int) -> Self:
-        """Leave every feature by itself."""
-        settle_history(self, Ledger(n_features).close(), -np.inf)
-        return self
 
-    def _pose(self, factored: FactoredFeatures, target: FloatArray, name: str) -> MergeProblem:
-        criterion = check.read_criterion(self.criterion, FEATURE_CRITERIA)
-        with one_thread(factored.sample.inputs.shape):
-            space = factored.space(target, name)
-            order = check.read_order(self.order, space, check_random_state(self.random_state))
-        return MergeProblem(
-            space,
-            criterion,
-            self.scan,
-            order,
-            check.read_graph(self.connectivity, factored.sample.inputs, "features"),
-            min_correlation=float(self.min_correlation),
-            tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1)), n_before=1),
-        )
+def pose_features(
+    template: FeatureAggregator, factored: FactoredFeatures, target: FloatArray, name: str
+) -> MergeProblem:
+    """The problem of Phase II for one target of already factored inputs."""
+    criterion = check.read_criterion(template.criterion, FEATURE_CRITERIA)
+    with one_thread(factored.sample.inputs.shape):
+        space = factored.space(target, name)
+        order = check.read_order(template.order, space, check_random_state(template.random_state))
+    return MergeProblem(
+        space,
+        criterion,
+        template.scan,
+        order,
+        check.read_graph(template.connectivity, factored.sample.inputs, "features"),
+        min_correlation=float(template.min_correlation),
+        tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1)), n_before=1),
+    )
+
+
+def merge_features(
+    aggregator: FeatureAggregator, factored: FactoredFeatures, target: FloatArray, name: str = "y"
+) -> FeatureAggregator:
+    """Find the groups for one target of already factored inputs."""
+    n_samples = factored.sample.n_samples
+    limit = check.read_feature_limit(aggregator.max_loss, aggregator.criterion, n_samples)
+    names = getattr(aggregator, "feature_names_in_", None)
+    settle(aggregator, pose_features(aggregator, factored, target, name), limit, names)
+    return aggregator
+
+
+def leave_features(aggregator: FeatureAggregator, n_features: int) -> FeatureAggregator:
+    """Leave every feature by itself."""
+    settle_history(aggregator, Ledger(n_features).close(), -np.inf)
+    return aggregator
 
 
 @dataclass(frozen=True, eq=False)
@@ -335,22 +338,6 @@ class FactoredFeatures:
     folds: tuple[Fold, ...] | None  # None: judged in sample
     ridge: Ridge | None  # None: by least squares
     gram: FloatArray | None  # inner products of the columns, where correlations are wanted
-
-    @classmethod
-    def of(
-        cls, sample: check.Sample, splits: Any, *, with_correlations: bool, penalised: bool = False
-    ) -> FactoredFeatures:
-        """Factor, and refuse what cannot be judged."""
-        folds, ridge = None, None
-        if penalised:
-            ridge = Ridge.factor(sample.inputs, sample.weights)
-        elif splits is None:
-            check.require_freedom(sample.design, RIDGE)
-        else:
-            folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
-            check.warn_if_doubtful([fold.design for fold in folds])
-        gram = column_gram(sample.design, sample.inputs).matrices if with_correlations else None
-        return cls(sample, folds, ridge, gram)
 
     def space(self, target: FloatArray, name: str) -> MergeSpace:
         """A fresh space for one target."""

@@ -1,0 +1,1 @@
+"""Whose data it is: tasks that share inputs, have inputs of their own, or rows of their own."""

@@ -1,0 +1,115 @@
+"""What a set of tasks can be asked, whoever shares what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ctfa.core.criteria import Criterion
+from ctfa.core.cut import without_rounding
+from ctfa.core.partition import Partition
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """Checked options of Phase I: what a merge costs, who is asked, and by which fits."""
+
+    criterion: Criterion
+    scan: str
+    scale: str
+    solver: str = "ols"
+    flip: bool = False
+    guarded: bool = False
+    penalised: bool = False  # whether fits of own inputs, on held-out rows, are penalised
+    tempers: tuple[float, ...] = (0.0,)  # shares of what tasks differ by that are tried
+    graph: Any = None
+    order: Any = "given"  # as it was given: found again from the rows of each problem
+    random_state: Any = None
+
+    @property
+    def loss(self) -> Criterion:
+        """The risk of the solver; other criteria are those of least squares."""
+        return self.criterion.by_ridge() if self.solver == "ridge" else self.criterion
+
+
+class Groups(Protocol):
+    """Groups whose error is asked for."""
+
+    @property
+    def partition(self) -> Partition:
+        """Who is together."""
+
+    @property
+    def signs(self) -> FloatArray | None:
+        """Sign of each task in its group's mean, where some may be turned round."""
+
+
+class Fits(Protocol):
+    """Every task fitted by itself, in the units that tasks are merged in."""
+
+    @property
+    def variance(self) -> float | None:
+        """What losses in squared units are measured against; None: as their space says."""
+
+    def space(self) -> MergeSpace:
+        """A fresh space of these tasks."""
+
+    def errors(self, points: Sequence[Groups], other: Any, tempers: Sequence[float]) -> FloatArray:
+        """Mean squared errors on other rows of the same tasks, ``(points, tempers)``."""
+
+
+class Fold(NamedTuple):
+    """Rows to learn from and rows to be judged by."""
+
+    known: Any  # tasks, in the units that their rows give
+    asked: Any  # the same tasks on other rows, as they were given
+    kept: BoolArray | None = None  # which of the tasks these are; None for all
+
+
+class Tasks(Protocol):
+    """Rows of several tasks: one target each, with inputs in common or of their own."""
+
+    @property
+    def n_tasks(self) -> int:
+        """How many there are."""
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of tables that are factored whole, side by side; nothing where none is."""
+
+    def fold(self, rule: Rule, train: IntArray, test: IntArray) -> Fold | None:
+        """Divide the rows; None where that leaves nothing to judge."""
+
+    def fits(self, rule: Rule, aggregate: str) -> Fits:
+        """Fit each by itself, as groups that serve their members in this way need it."""
+
+
+def squared_errors(
+    points: Sequence[Groups],
+    serve: Callable[[Groups], Iterable[FloatArray]],
+    true: FloatArray,
+    weight: FloatArray,
+    total: float,
+    square: float,
+) -> FloatArray:
+    """Mean squared error of what groups serve their members with, ``(points, tempers)``.
+
+    ``serve`` gives predictions of the true values, an array for each temper; they count by their
+    weights, which sum to ``total`` in units of the errors. ``square`` is the mean square of the
+    values as they were predicted: errors that its rounding tells apart are equal.
+    """
+    found: dict[bytes, list[float]] = {}
+    keys = []
+    for point in points:
+        signs = b"" if point.signs is None else point.signs.tobytes()
+        keys.append(point.partition.labels.tobytes() + signs)
+        if keys[-1] not in found:
+            found[keys[-1]] = [
+                float((weight * (true - served) ** 2).sum()) / total for served in serve(point)
+            ]
+    return without_rounding(np.array([found[key] for key in keys]), square)

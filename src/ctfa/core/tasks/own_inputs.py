@@ -1,0 +1,438 @@
+"""Tasks with inputs of their own: fitted by themselves, merged, and served by any groups."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa.core.gains import Gain
+from ctfa.core.history import MergeHistory
+from ctfa.core.partition import Partition
+from ctfa.core.series import CONSTANT, Series
+from ctfa.core.shrinkage import shrink
+from ctfa.core.small_fits import RowMoments, Slopes, regress
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace
+from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
+from ctfa.core.spaces.penalised_pooled import PenalisedPooledSpace
+from ctfa.core.spaces.pooled import PooledSpace
+from ctfa.core.squared_errors import SquaredErrors
+from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Shares of the variance with which tasks were found to differ from their group, that a held-out
+#: row may prefer: none (the group alone serves its members), or less than was found, because series
+#: that neighbours share make tasks look more different than they are.
+TEMPERS = (0.0, 0.1, 0.3, 1.0)
+#: How a group may serve its members: by its mean inputs, or by coefficients in common.
+AGGREGATES = ("mean", "pool")
+#: Tasks whose fits are worked out together.
+TASKS_AT_ONCE = 1000
+#: A fit that passes through every row has nothing left to be judged by; this much is taken.
+LEAST_SPARE = 1e-3
+
+
+class OwnInputs(NamedTuple):
+    """Series of every task, as they were given or in the units that tasks are merged in."""
+
+    series: Series
+    #: (L,): the unit of each target over all rows; of rows left out, their own in terms of it.
+    unit: FloatArray | None = None
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks there are."""
+        return self.series.n_tasks
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Nothing: tasks are factored one by one."""
+        return ()
+
+    def fold(self, rule: Rule, train: IntArray, test: IntArray) -> Fold:
+        """Both sides in units found on the rows to learn from; the baseline is found there, too."""
+        known, units = self.series.take(train).standardised(rule.scale, overwrite=True)
+        other = self.series.take(test).in_units(units, overwrite=True)
+        # In units of all rows: a target may be constant over those of one fold.
+        unit = units.scales[:, -1] if self.unit is None else units.scales[:, -1] / self.unit
+        return Fold(OwnInputs(known.free_rows().compressed()), OwnInputs(other, unit))
+
+    def fits(self, rule: Rule, aggregate: str) -> OwnFits:
+        """Ready to be merged, and to serve other rows."""
+        return OwnFits(rule, self.series, aggregate)
+
+    def spread(self, scale: str) -> FloatArray:
+        """Units of the targets over all rows."""
+        series = self.series
+        alone = replace(series, values=series.values[:, -1:], has=series.has[:, :0])
+        return alone.standardised(scale)[1].scales[:, -1]
+
+
+class OwnFits(NamedTuple):
+    """Tasks in the units they are merged in, and how groups serve their members."""
+
+    rule: Rule
+    series: Series
+    aggregate: str
+    variance: None = None
+
+    def fit(self) -> OwnFit:
+        """Fits of the tasks by any groups."""
+        return fit_own(self.rule, self.series, self.aggregate)
+
+    def space(self, *, overwrite: bool = False) -> Any:
+        """A fresh space of the tasks."""
+        rule, series = self.rule, self.series
+        if series.counts is not None and (rule.solver == "ridge" or not series.is_complete):
+            raise ValueError(
+                "rows that stand in for others have the moments that least squares on complete "
+                "series needs: gather the rows for solver='ridge' and for missing values."
+            )
+        if self.aggregate == "pool":
+            return _pooled_space(rule, series)
+        sizes = series.task_weights
+        if rule.solver != "ridge" and series.is_complete:
+            return PairedSpace.of_series(series, sizes=sizes, overwrite=overwrite)
+        kind = PenalisedPairedSpace if rule.solver == "ridge" else GappyPairedSpace
+        every_column = rule.solver != "ridge" and rule.criterion.counts_columns
+        counts = None
+        if sizes is not None:
+            # Means are over counts of one or more where anybody is observed.
+            counts = np.broadcast_to((sizes / sizes.min())[:, None, None], series.values.shape)
+        return kind.of_series(
+            series, sizes=sizes, counts=counts, every_column=every_column, overwrite=overwrite
+        )
+
+    def errors(
+        self, points: Sequence[Groups], other: OwnInputs, tempers: Sequence[float]
+    ) -> FloatArray:
+        """Mean squared error of each point's groups at each temper, ``(points, tempers)``.
+
+        Over the rows where a task's target is observed; where nothing can be predicted its mean is.
+        """
+        fit, rows = self.fit(), other.series
+        target = rows.values[:, -1]
+        weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        counted = np.where(np.isnan(target), 0.0, weights)
+        if rows.task_weights is not None:
+            counted *= rows.task_weights[:, None]
+        weight = counted if other.unit is None else counted * other.unit[:, None] ** 2
+        total = max(float(counted.sum()), np.finfo(float).tiny)
+        level = fit.own.centre[:, -1:]  # not zero where series keep their levels
+
+        def serve(point: Groups) -> Iterator[FloatArray]:
+            for predicted in fit.predict(point.partition, rows, tempers):
+                yield np.where(np.isnan(predicted), level, predicted)
+
+        true = np.nan_to_num(target)
+        square = float((weight * true**2).sum()) / total
+        return squared_errors(points, serve, true, weight, total, square)
+
+
+def _pooled_space(rule: Rule, series: Series) -> Any:
+    values = np.where(series.has[:, :, None], series.values[:, :-1], 0.0)
+    target = series.values[:, -1]
+    weights = np.ones(series.n_rows) if series.weights is None else series.weights
+    complete = ~(np.isnan(values).any(axis=1) | np.isnan(target)) & (weights > 0.0)
+    rows = [task[:, kept].T for task, kept in zip(values, complete, strict=True)]
+    targets = [task[kept] for task, kept in zip(target, complete, strict=True)]
+    own = None if series.weights is None else [weights[kept] for kept in complete]
+    if rule.solver == "ridge":
+        return PenalisedPooledSpace.of(rows, targets, row_weights=own)
+    n_samples = None
+    if series.counts is not None:
+        n_samples = np.full(series.n_tasks, float(series.n_samples))
+    return PooledSpace.of(
+        rows, targets, row_weights=own, weights=series.task_weights, n_samples=n_samples
+    )
+
+
+class OwnRows(NamedTuple):
+    """Inputs of each task, centred, in the rows where it has them all (and its target)."""
+
+    inputs: FloatArray  # (L, K, n), zero where not complete
+    target: FloatArray  # (L, n), likewise
+    complete: BoolArray  # (L, n)
+    centre: FloatArray  # (L, K + 1): means over those rows
+    weight: FloatArray  # (n,): roots of the rows' weights
+    counts: FloatArray | None  # (n,): rows that each stands for; None for one each
+
+    @classmethod
+    def of(cls, series: Series) -> OwnRows:
+        """Centre what a task brings, over the rows where it is complete."""
+        values = series.values
+        has = np.concatenate((series.has, np.ones((series.n_tasks, 1), dtype=bool)), axis=1)
+        weights = np.ones(series.n_rows) if series.weights is None else series.weights
+        complete = ~(np.isnan(values) & has[:, :, None]).any(axis=1) & (weights > 0.0)
+        weight = np.where(complete, weights, 0.0)
+        total = np.maximum(weight.sum(axis=1), np.finfo(np.float64).tiny)
+        known = np.where(complete[:, None, :] & has[:, :, None], values, 0.0)
+        centre = np.einsum("lkn,ln->lk", known, weight) / total[:, None]
+        first = np.take_along_axis(known, complete.argmax(axis=1)[:, None, None], axis=2)[:, :, 0]
+        known -= centre[:, :, None]
+        known *= (complete * np.sqrt(weights))[:, None, :]
+        # What is constant where a task is complete is zero there, and not the rounding of its mean.
+        spread = np.sqrt(np.einsum("lkn,lkn->lk", known, known) / total[:, None])
+        flat = ~has | (spread <= CONSTANT * np.abs(centre))
+        known[flat] = 0.0
+        centre = np.where(flat & has, first, centre)
+        root = np.sqrt(weights)
+        return cls(known[:, :-1], known[:, -1], complete, centre, root, series.counts)
+
+    @property
+    def n_rows(self) -> FloatArray:
+        """Complete rows of each task, or how many they stand for."""
+        if self.counts is not None:
+            return np.asarray(np.round(self.complete @ self.counts))
+        return np.asarray(self.complete.sum(axis=1), dtype=float)
+
+
+class OwnFit(ABC):
+    """Fits of tasks by any groups."""
+
+    def __init__(self, series: Series, *, penalised: bool) -> None:
+        self.series, self.penalised = series, penalised
+        self.own = OwnRows.of(series)
+        self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
+
+    def take(self, tasks: IntArray) -> OwnFit:
+        """The same for some of the tasks."""
+        return type(self)(self.series.of_tasks(tasks), penalised=self.penalised)
+
+    @abstractmethod
+    def squares(self, partition: Partition) -> SquaredErrors:
+        """Squared errors to expect when groups serve their members alone.
+
+        Row by row those of fit, made larger for what a fit has seen; their mean over the rows of a
+        task is its predicted risk. NaN where a task or its group is not complete.
+        """
+
+    @abstractmethod
+    def predict(
+        self, partition: Partition, rows: Series, tempers: Sequence[float]
+    ) -> Iterator[FloatArray]:
+        """Predictions ``(L, n)`` of the targets, one array a temper; NaN where impossible."""
+
+
+def fit_own(rule: Rule, series: Series, aggregate: str) -> OwnFit:
+    """Fits of tasks, in the units they are merged in, by any groups."""
+    kind = AveragedFit if aggregate == "mean" else SharedFit
+    return kind(series, penalised=rule.penalised)
+
+
+class SharedFit(OwnFit):
+    """Groups that share coefficients: their members' rows are stacked, each about its own means."""
+
+    def squares(self, partition: Partition) -> SquaredErrors:
+        """As generalised cross-validation has them, over ``(1 - leverage/n)^2``.
+
+        A member's share of what the group's fit spends is its share of the group's rows.
+        """
+        slopes = self._slopes(partition)
+        own, rows = self.own, self.moments.n_rows
+        fitted = np.einsum("lkn,lk->ln", own.inputs, slopes.coef[partition.labels])
+        whole = np.bincount(partition.labels, rows)[partition.labels]
+        leverage = slopes.used[partition.labels] * rows / whole + 1.0
+        spare = np.maximum(1.0 - leverage / np.maximum(rows, 1.0), LEAST_SPARE)
+        left = np.where(own.complete, own.target - fitted, np.nan)
+        return SquaredErrors.of(left / spare[:, None], own.counts)
+
+    def _slopes(self, partition: Partition) -> Slopes:
+        summed = self.moments.summed(partition.labels, partition.n_groups)
+        return regress(summed, penalised=self.penalised)
+
+    def predict(
+        self, partition: Partition, rows: Series, tempers: Sequence[float]
+    ) -> Iterator[FloatArray]:
+        """By the group's coefficients, moved towards the task's own, on the task's own inputs."""
+        coef = self._slopes(partition).coef[partition.labels]
+        inputs = about(rows, self.series.has, self.own.centre)
+        level = self.own.centre[:, -1:]
+        moved = _moved(self.moments.about(coef), partition, tempers)
+        for step in moved:
+            yield np.einsum("lkn,lk->ln", inputs, coef + step) + level
+
+
+class AveragedFit(OwnFit):
+    """Groups that are averaged: the mean target is fitted to the mean inputs, slot by slot."""
+
+    def squares(self, partition: Partition) -> SquaredErrors:
+        """A member errs by its difference from the mean, and by what the fit leaves of the mean.
+
+        On new rows, with ``d = y_i - mean``, ``e`` the residual of the mean and ``r`` coefficients:
+        ``d^2/(n-1) + 2 d e/(n-r-1) + e^2 (n-2)/((n-r-1)(n-r-2))``, summed over rows. Unbiased for
+        jointly Gaussian data, and summed over members it is the risk by which groups are merged. A
+        penalised fit is judged as by generalised cross-validation.
+        """
+        grouped, mean, slopes = self._fit_means(partition)
+        residual = mean.target - np.einsum("gkn,gk->gn", mean.inputs, slopes.coef)
+        apart = self.series.values[:, -1] - grouped.values[partition.labels, -1]
+        apart *= mean.weight
+        known = self.own.complete & mean.complete[partition.labels]
+        left = np.where(known, residual[partition.labels], np.nan)
+        n_rows, used = np.maximum(mean.n_rows, 2.0)[partition.labels], slopes.used[partition.labels]
+        if self.penalised:
+            spare = np.maximum(1.0 - (used + 1.0) / n_rows, LEAST_SPARE)
+            apart *= (n_rows / (n_rows - 1.0))[:, None]
+            return SquaredErrors.of(apart + left / spare[:, None], self.own.counts)
+        dof = np.maximum(n_rows - used - 1.0, LEAST_SPARE)
+        more = (n_rows - 2.0) / np.maximum(dof - 1.0, LEAST_SPARE)
+        form = np.array(
+            ((n_rows / (n_rows - 1.0), n_rows / dof), (n_rows / dof, n_rows * more / dof))
+        )
+        return SquaredErrors(np.stack((apart, left)), form, self.own.counts)
+
+    def predict(
+        self, partition: Partition, rows: Series, tempers: Sequence[float]
+    ) -> Iterator[FloatArray]:
+        """By the group's mean inputs, then what the task's own inputs say of the rest."""
+        model = self._fit_means(partition)
+        served = self._serve(rows, partition, *model)
+        if not any(tempers):
+            yield from (served for _ in tempers)
+            return
+        left = self._left_by(self._serve(self.series, partition, *model))
+        inputs = about(rows, self.series.has, self.own.centre)
+        for temper, step in zip(tempers, _moved(left, partition, tempers), strict=True):
+            moved = np.einsum("lkn,lk->ln", inputs, step) if temper > 0.0 else 0.0
+            # Where a task lacks inputs of its own its group still serves it.
+            yield served + np.where(np.isnan(moved), 0.0, moved)
+
+    def _fit_means(self, partition: Partition) -> tuple[Series, OwnRows, Slopes]:
+        """Fits of mean targets to mean inputs."""
+        grouped = mean_series(self.series, partition)
+        mean = OwnRows.of(grouped)
+        moments = RowMoments.of(mean.inputs, mean.target, mean.n_rows)
+        return grouped, mean, regress(moments, penalised=self.penalised)
+
+    def _serve(
+        self, rows: Series, partition: Partition, grouped: Series, mean: OwnRows, slopes: Slopes
+    ) -> FloatArray:
+        """Each task's prediction by its group, ``(L, n)``."""
+        inputs = about(mean_inputs(rows, self.series.has, partition), grouped.has, mean.centre)
+        served = np.einsum("gkn,gk->gn", inputs, slopes.coef) + mean.centre[:, -1:]
+        return np.asarray(served[partition.labels])
+
+    def _left_by(self, fitted: FloatArray) -> RowMoments:
+        """Moments of what the groups leave, about its mean over the rows of each task."""
+        weight = self.own.complete * self.own.weight
+        known = np.where(np.isnan(fitted), 0.0, fitted) * weight
+        level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1.0)
+        left = self.own.target - (known - level[:, None] * weight)
+        return self.moments._replace(
+            moment=np.einsum("lkn,ln->lk", self.own.inputs, left),
+            square=np.einsum("ln,ln->l", left, left),
+        )
+
+
+def mean_series(series: Series, partition: Partition) -> Series:
+    """Series of the groups: row by row the mean of the members observed there, by weight."""
+    shape = (partition.n_groups, series.n_slots + 1, series.n_rows)
+    values = np.empty(shape)
+    for slot in range(shape[1]):
+        values[:, slot] = _observed_mean(series.values[:, slot], partition, series.task_weights)
+    has = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
+    np.logical_or.at(has, partition.labels, series.has)
+    return Series(values, has, series.weights, counts=series.counts)
+
+
+def _observed_mean(
+    values: FloatArray, partition: Partition, weights: FloatArray | None
+) -> FloatArray:
+    """Mean over the observed members of each group, ``(L, n) -> (groups, n)``; NaN without any."""
+    order = np.argsort(partition.labels, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(partition.sizes)[:-1])).astype(np.intp)
+    sorted_values = values[order]
+    gaps = np.isnan(sorted_values)
+    if weights is None and not gaps.any():
+        return np.asarray(np.add.reduceat(sorted_values, starts, axis=0) / partition.sizes[:, None])
+    own = np.ones((order.size, 1)) if weights is None else weights[order, None]
+    sums = np.add.reduceat(np.where(gaps, 0.0, sorted_values * own), starts, axis=0)
+    counts = np.add.reduceat(np.where(gaps, 0.0, own), starts, axis=0)
+    return np.where(counts > 0.0, sums / np.where(counts > 0.0, counts, 1.0), np.nan)
+
+
+def mean_inputs(rows: Series, has: BoolArray, partition: Partition) -> Series:
+    """Mean inputs of the groups in other rows, of the slots that their members had in fit."""
+    values = rows.values
+    if (rows.has & ~has).any():
+        known = np.concatenate((has, np.ones((rows.n_tasks, 1), dtype=bool)), axis=1)
+        values = np.where(known[:, :, None], values, np.nan)
+    return mean_series(replace(rows, values=values, has=rows.has & has), partition)
+
+
+def about(
+    rows: Series, has: BoolArray, centre: FloatArray, tasks: IntArray | slice = slice(None)
+) -> FloatArray:
+    """Inputs of some tasks about their means in fit, ``(tasks, K, n)``; gaps are NaN.
+
+    Slots that a task lacks are zero; ``centre`` may hold the means of the targets as well.
+    """
+    inputs = rows.values[tasks, :-1] - centre[tasks, : has.shape[1], None]
+    inputs[~has[tasks]] = 0.0
+    return np.asarray(inputs)
+
+
+def _moved(
+    moments: RowMoments, partition: Partition, tempers: Sequence[float]
+) -> Iterator[FloatArray]:
+    """What each task adds to its group's coefficients, one array a temper."""
+    together: IntArray = np.flatnonzero(partition.sizes[partition.labels] > 1)
+    still = np.zeros(moments.moment.shape)
+    if not together.size or not any(tempers):
+        yield from (still for _ in tempers)
+        return
+    part = RowMoments(*(column[together] for column in moments))
+    for corrections in shrink(part, tempers):
+        step = still.copy()
+        step[together] = corrections.coef
+        yield step
+
+
+def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Partition) -> Gain:
+    """Risk that each task saves by its group's model instead of its own.
+
+    Standard errors are those of a mean over rows of the difference of squared errors, as if rows
+    were independent; of rows that stand in for others, as if errors were Gaussian, too. Some groups
+    at a time: what fits need is many times the data.
+    """
+    value, error = np.zeros((2, series.n_tasks))
+    for groups in _batches(partition):
+        tasks = np.concatenate(groups)
+        part = fit_own(rule, series.of_tasks(tasks), aggregate)
+        labels = np.repeat(np.arange(len(groups)), [group.size for group in groups])
+        alone = part.squares(Partition.singletons(tasks.size))
+        value[tasks], error[tasks] = alone.less(part.squares(Partition(labels)))
+    return Gain(value, error)
+
+
+def gains_along(fit: OwnFit, history: MergeHistory) -> Iterator[tuple[IntArray, FloatArray]]:
+    """Members of each merge, and what each of them gains by it."""
+    members = [np.array([task]) for task in range(history.n_variables)]
+    risk = fit.squares(Partition.singletons(history.n_variables)).mean()
+    for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
+        both = np.concatenate((members[block], members[other]))
+        together = Partition(np.zeros(both.size, dtype=np.intp))
+        after = fit.take(both).squares(together).mean()
+        yield both, risk[both] - after
+        risk[both] = after
+        members[block], members[other] = both, both[:0]
+
+
+def _batches(partition: Partition) -> Iterator[list[IntArray]]:
+    """Groups of more than one, some thousand tasks at a time."""
+    batch: list[IntArray] = []
+    count = 0
+    for group in partition.groups:
+        if group.size > 1:
+            batch.append(group)
+            count += group.size
+        if count >= TASKS_AT_ONCE:
+            yield batch
+            batch, count = [], 0
+    if batch:
+        yield batch

@@ -1,0 +1,202 @@
+"""Tasks with rows of their own: pupils of schools, years of a station."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ctfa.core.design import about_means
+from ctfa.core.fit import Fit
+from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
+from ctfa.core.shrinkage import correct
+from ctfa.core.spaces.pooled import PooledSpace
+from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class TaskRows:
+    """Rows of several tasks, and which belong to whom."""
+
+    inputs: FloatArray  # (n, D)
+    target: FloatArray  # (n,)
+    weights: FloatArray | None
+    index: IntArray  # (n,), task of each row
+    n_tasks: int
+    counts: FloatArray | None = None  # (n,), rows that each stands for; None for one each
+
+    @cached_property
+    def rows(self) -> list[IntArray]:
+        """Rows of each task."""
+        order = np.argsort(self.index, kind="stable")
+        ends = np.cumsum(np.bincount(self.index, minlength=self.n_tasks))
+        return np.split(order, ends[:-1])
+
+    @property
+    def n_samples(self) -> int:
+        """Rows, or how many they stand for."""
+        return self.index.size if self.counts is None else round(float(self.counts.sum()))
+
+    @property
+    def n_samples_of_each(self) -> FloatArray:
+        """The same task by task."""
+        return np.round(np.bincount(self.index, self.counts, self.n_tasks))
+
+    @property
+    def counts_of_each(self) -> list[FloatArray] | None:
+        """What rows stand for, task by task, None where for one each."""
+        return None if self.counts is None else self.of_each(self.counts)
+
+    def of_each(self, values: FloatArray) -> list[FloatArray]:
+        """An array over rows, task by task."""
+        return [values[rows] for rows in self.rows]
+
+    @property
+    def weights_of_each(self) -> list[FloatArray] | None:
+        """Weights task by task, None where all are equal."""
+        return None if self.weights is None else self.of_each(self.weights)
+
+    def take(self, rows: IntArray, kept: BoolArray) -> TaskRows:
+        """Some of the rows, of the tasks that are kept."""
+        rows = rows[kept[self.index[rows]]]
+        number = np.cumsum(kept) - 1
+        return TaskRows(
+            self.inputs[rows],
+            self.target[rows],
+            None if self.weights is None else self.weights[rows],
+            number[self.index[rows]],
+            int(kept.sum()),
+            None if self.counts is None else self.counts[rows],
+        )
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Nothing: tasks are factored one by one."""
+        return ()
+
+    def fold(self, rule: Rule, train: IntArray, test: IntArray) -> Fold | None:
+        """Tasks that have rows to learn from; None where none of them has rows on both sides."""
+        counts = [np.bincount(self.index[rows], minlength=self.n_tasks) for rows in (train, test)]
+        kept = counts[0] > 0
+        if int(kept.sum()) < 2 or not (kept & (counts[1] > 0)).any():
+            return None
+        return Fold(self.take(train, kept), self.take(test, kept), kept)
+
+    def fits(self, rule: Rule, aggregate: str = "pool") -> TaskFits:
+        """Ready to be merged, and to be judged on other rows."""
+        return TaskFits(self)
+
+    def space(self) -> PooledSpace:
+        """The tasks, ready to be merged."""
+        return PooledSpace.of(
+            self.of_each(self.inputs),
+            self.of_each(self.target),
+            row_weights=self.weights_of_each,
+            n_samples=self.n_samples_of_each,
+        )
+
+    def pooled(self) -> Fit:
+        """Common slopes of all tasks together."""
+        everybody = range(1, self.n_tasks)
+        space = PooledSpace.of(
+            self.of_each(self.inputs),
+            self.of_each(self.target),
+            groups=[[0], everybody],
+            n_samples=self.n_samples_of_each,
+        )
+        return space.evidence(0, np.array([1])).after
+
+    def summaries(self, inputs: FloatArray | None = None) -> list[TaskSummary]:
+        """Moments of each task; of other inputs where given."""
+        inputs = self.inputs if inputs is None else inputs
+        return [
+            summarise(inputs[rows], self.target[rows], self._weights_at(rows), int(n_samples))
+            for rows, n_samples in zip(self.rows, self.n_samples_of_each, strict=True)
+        ]
+
+    def mean_inputs(self) -> FloatArray:
+        """Mean inputs of each task, one a row."""
+        return np.stack(
+            [np.average(self.inputs[r], axis=0, weights=self._weights_at(r)) for r in self.rows]
+        )
+
+    def within(self, values: FloatArray) -> FloatArray:
+        """An array over rows, about the mean of each task; zero where a task has it constant."""
+        table = values.reshape(values.shape[0], -1)
+        centred = np.empty(table.shape)
+        roots = np.ones(len(table)) if self.weights is None else np.sqrt(self.weights)
+        for rows in self.rows:
+            centred[rows] = about_means(table[rows], roots[rows])[1]
+        return centred.reshape(values.shape)
+
+    def _weights_at(self, rows: IntArray) -> FloatArray | None:
+        return None if self.weights is None else self.weights[rows]
+
+
+class TaskFits:
+    """Linear models of groups of tasks, each group fitted once.
+
+    Common slopes and shrunken offsets and, at a temper above zero, slopes of each task's own.
+    """
+
+    def __init__(self, known: TaskRows) -> None:
+        self.known = known
+        self.variance = float(np.var(known.target))
+        self._fits: dict[tuple[int, ...], Offsets] = {}
+
+    def space(self) -> PooledSpace:
+        """The tasks, ready to be merged."""
+        return self.known.space()
+
+    @cached_property
+    def _summaries(self) -> list[TaskSummary]:
+        return self.known.summaries()
+
+    def errors(
+        self, points: Sequence[Groups], other: TaskRows, tempers: Sequence[float]
+    ) -> FloatArray:
+        """Mean squared error of each point's groups on other rows, ``(points, tempers)``."""
+        weight = np.ones(other.target.size) if other.weights is None else other.weights
+        total = float(weight.sum())
+
+        def serve(point: Groups) -> Iterator[FloatArray]:
+            level, slopes = self._models(point)
+            predicted = _linear(other, level, slopes)
+            for temper in tempers:
+                if temper == 0.0:
+                    yield predicted
+                    continue
+                known = self.known
+                own = correct(
+                    known.of_each(known.inputs),
+                    known.of_each(known.target - _linear(known, level, slopes)),
+                    point.partition.labels,
+                    weights=known.weights_of_each,
+                    counts=known.counts_of_each,
+                )
+                about = other.inputs - own.centre[other.index]
+                yield predicted + np.einsum("ij,ij->i", about, own.coef[other.index])
+
+        square = float((weight * other.target**2).sum()) / total
+        return squared_errors(points, serve, other.target, weight, total, square)
+
+    def _models(self, point: Groups) -> tuple[FloatArray, FloatArray]:
+        """Level and slopes of each task by its group."""
+        level = np.empty(self.known.n_tasks)
+        slopes = np.empty((self.known.n_tasks, self.known.inputs.shape[1]))
+        for group in point.partition.groups:
+            members = tuple(group.tolist())
+            if members not in self._fits:
+                self._fits[members] = random_intercepts([self._summaries[i] for i in members])
+            fit = self._fits[members]
+            level[group], slopes[group] = fit.intercept + fit.values, fit.slopes
+        return level, slopes
+
+
+def _linear(tasks: TaskRows, level: FloatArray, slopes: FloatArray) -> FloatArray:
+    """What linear models of each task say of its rows."""
+    predicted = np.einsum("ij,ij->i", tasks.inputs, slopes[tasks.index])
+    return np.asarray(level[tasks.index] + predicted)

@@ -1,0 +1,331 @@
+"""Tasks that share their rows and inputs: columns of one table of targets.
+
+How they are fitted, one fit for all that follows from it; and what a baseline leaves of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ctfa.core.baseline import Baseline, Lines, take_off
+from ctfa.core.criteria import TINY
+from ctfa.core.design import Design, row_scales, weighted_mean
+from ctfa.core.gappy_members import GappyMembers
+from ctfa.core.gaps import fit_columns, observed_mean
+from ctfa.core.members import MemberRisk
+from ctfa.core.partition import Partition
+from ctfa.core.ridge import Ridge
+from ctfa.core.spaces.gappy import GappyTargetSpace
+from ctfa.core.spaces.readings import CrossValidated, InSample
+from ctfa.core.spaces.targets import TargetSpace, gram_of
+from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: From a partition and the signs of the targets to ``(rows, n_groups)``.
+GroupPredictor = Callable[[Partition, FloatArray], FloatArray]
+
+
+class LinearFit:
+    """Fits that are linear in the target, each target by itself and all at once.
+
+    A group's model is the mean of its members'.
+    """
+
+    reading: InSample | CrossValidated
+    columns: tuple[FloatArray, FloatArray]  # what the reading takes inner products of
+
+    def __init__(self, *, flip: bool = False, weights: FloatArray | None = None) -> None:
+        self.flip, self.weights = flip, weights
+
+    def space(self) -> TargetSpace:
+        """Targets that count for so much are means of so many."""
+        columns, sizes = self.columns, np.ones(self.columns[0].shape[1])
+        if self.weights is not None:
+            columns = columns[0] * self.weights, columns[1] * self.weights
+            sizes = self.weights.copy()
+        return TargetSpace(gram_of(columns), sizes, self.reading, flip=self.flip)
+
+
+class LeastSquaresFit(LinearFit):
+    """Ordinary least squares; the risk is the unbiased one for random inputs."""
+
+    def __init__(self, design: Design, centred: FloatArray, **how: Any) -> None:
+        super().__init__(**how)
+        self.design, self.columns = design, design.coordinates(centred)
+        self.reading = InSample(design.n_samples, design.n_inputs, design.rank)
+
+    def predictor(self, rows: FloatArray) -> GroupPredictor:
+        """By the coefficients of the full fit, the shortest ones where some are not determined."""
+        predicted = (rows - self.design.mean) @ (self.design.root.T @ self.columns[0])
+        return lambda partition, signs: partition.mean(predicted * signs, self.weights)
+
+    @cached_property
+    def members(self) -> MemberRisk:
+        """Unbiased for random inputs with an intercept."""
+        return MemberRisk.in_sample(self.design, *self.columns, self.weights)
+
+
+class RidgeFit(LinearFit):
+    """Ridge regression; the risk is the squared error of generalised cross-validation."""
+
+    def __init__(self, ridge: Ridge, centred: FloatArray, **how: Any) -> None:
+        super().__init__(**how)
+        self.ridge, self.centred = ridge, centred
+        self.columns = ridge.about_mean(centred), ridge.cross_validated(centred)
+        self.reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
+
+    def predictor(self, rows: FloatArray) -> GroupPredictor:
+        """By the penalised coefficients."""
+        predicted = (rows - self.ridge.mean) @ self.ridge.coefficients(self.centred)
+        return lambda partition, signs: partition.mean(predicted * signs, self.weights)
+
+    @cached_property
+    def members(self) -> MemberRisk:
+        """Squared error as if each row were left out."""
+        return MemberRisk.cross_validated(*self.columns, self.weights)
+
+
+class GappyFit:
+    """Least squares of targets with missing values (NaN), each group on the rows that it has."""
+
+    def __init__(self, X: FloatArray, values: FloatArray, row_scale: FloatArray | None) -> None:
+        self._inputs, self._values, self._row_scale = X, values, row_scale
+
+    def space(self) -> GappyTargetSpace:
+        """Two groups are compared on the rows that both have."""
+        return GappyTargetSpace.of(self._inputs, self._values, row_scale=self._row_scale)
+
+    def predictor(self, rows: FloatArray) -> GroupPredictor:
+        """By a fit of each group's observed mean, once for each group."""
+        known: dict[bytes, FloatArray] = {}
+
+        def predict(partition: Partition, signs: FloatArray) -> FloatArray:
+            new = [group for group in partition.groups if group.tobytes() not in known]
+            if new:
+                members = np.concatenate(new)
+                labels = np.repeat(np.arange(len(new)), [group.size for group in new])
+                means = observed_mean(Partition(labels), self._values[:, members])
+                fits = fit_columns(self._inputs, means, self._row_scale)
+                predicted = fits.intercept + rows @ fits.coef
+                known.update(zip((g.tobytes() for g in new), predicted.T, strict=True))
+            return np.column_stack([known[group.tobytes()] for group in partition.groups])
+
+        return predict
+
+    @cached_property
+    def members(self) -> GappyMembers:
+        """Each target and its group on the target's rows."""
+        return GappyMembers(self._inputs, self._values, self._row_scale)
+
+
+@dataclass(frozen=True, eq=False)
+class SharedInputs:
+    """Rows of a table of inputs and one of targets, as they were given."""
+
+    sample: Any  # inputs with their weights, counts and baseline: ``ctfa._validation.Sample``
+    values: FloatArray  # (n, L): targets, NaN where missing
+    weights: FloatArray | None = None  # (L,): how much each target counts
+    units: FloatArray | None = None  # (L,): of each target over all rows, for held-out errors
+    design: Design | None = None  # inputs as merges are judged on them, where they are factored
+
+    @property
+    def n_tasks(self) -> int:
+        """How many targets there are."""
+        return int(self.values.shape[1])
+
+    @cached_property
+    def left(self) -> Anomalies:
+        """What the baseline of the sample leaves of inputs and targets."""
+        return Anomalies.of(self.sample, self.values)
+
+    def take(self, rows: IntArray, design: Design | None = None) -> SharedInputs:
+        """Some of the rows, as a table of their own."""
+        return SharedInputs(
+            self.sample.take(rows), self.values[rows], self.weights, self.units, design
+        )
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Of inputs and targets."""
+        return self.sample.inputs.shape, self.values.shape
+
+    def fold(
+        self, rule: Rule, train: IntArray, test: IntArray, design: Design | None = None
+    ) -> Fold:
+        """Rows to learn from, perhaps factored already, and the others."""
+        sample = self.sample
+        weights = None if sample.weights is None else sample.weights[test]
+        baseline = None if sample.baseline is None else sample.baseline[test]
+        others = replace(sample, inputs=sample.inputs[test], weights=weights, baseline=baseline)
+        asked = replace(self, sample=others, values=self.values[test])
+        return Fold(self.take(train, design), asked)
+
+    def factored(self, rule: Rule) -> Design | None:
+        """Inputs factored for least squares; a penalised fit is factored with its targets."""
+        if rule.solver != "ols":
+            return None
+        judged = self.left.judged
+        return Design.of(judged.inputs, judged.weights, judged.n_samples, judged.is_single)
+
+    def fits(self, rule: Rule, aggregate: str = "mean") -> TargetFits:
+        """Scale the targets and fit each by itself."""
+        sample, values = self.left.judged, self.left.judged_values
+        inputs, weights, n_targets = sample.inputs, sample.weights, values.shape[1]
+        _, row_scale = row_scales(values.shape[0], weights, sample.n_samples)
+        gaps = np.isnan(values)
+        has_gaps = bool(gaps.any())
+        if has_gaps:
+            mean, spread = observed_moments(values, gaps, row_scale)
+            centred = values - mean
+        else:
+            mean = weighted_mean(values, row_scale)
+            centred = values - mean
+            if weights is not None:
+                centred *= row_scale[:, None]
+            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / sample.n_samples)
+        offsets, scales, intercepts = np.zeros(n_targets), np.ones(n_targets), mean
+        if rule.scale != "none":
+            offsets, intercepts = mean, np.zeros(n_targets)
+        if rule.scale == "standard":
+            # Constant over the rows of a fold, though not over all: nothing to scale, and back in
+            # its own units whatever its group says is that constant.
+            scales = spread
+            centred /= np.where(scales > 0.0, scales, 1.0)
+        fit: LeastSquaresFit | RidgeFit | GappyFit
+        if has_gaps:
+            fit = GappyFit(inputs, centred, None if weights is None else row_scale)
+        elif rule.solver == "ols":
+            design = sample.design if self.design is None else self.design
+            fit = LeastSquaresFit(design, centred, flip=rule.flip, weights=self.weights)
+        else:
+            ridge = Ridge.of(inputs, centred, weights)
+            fit = RidgeFit(ridge, centred, flip=rule.flip, weights=self.weights)
+        seen = np.asarray(~gaps.all(axis=0))
+        return TargetFits(fit, offsets, scales, intercepts, seen, self.left, rule.guarded)
+
+
+@dataclass(frozen=True, eq=False)
+class TargetFits:
+    """Targets in the units they are merged in, each fitted by itself."""
+
+    fit: LeastSquaresFit | RidgeFit | GappyFit
+    offsets: FloatArray
+    scales: FloatArray
+    intercepts: FloatArray  # of the centred targets, in those units
+    seen: BoolArray  # targets with a row to learn from; the others are not judged
+    left: Anomalies
+    guarded: bool = False
+    variance: float | None = None
+
+    def space(self) -> Any:
+        """A fresh space of the targets, which refuses what a member loses by if it is guarded."""
+        space: Any = self.fit.space()
+        if self.guarded:
+            space.protect(self.fit.members)
+        return space
+
+    def errors(
+        self, points: Sequence[Groups], other: SharedInputs, tempers: Sequence[float]
+    ) -> FloatArray:
+        """Mean squared error of each point's groups on other rows, over all that is observed."""
+        inputs, values = self.left.elsewhere(other.sample, other.values)
+        # In units of all rows: a target that happens to be constant over these has none of its own.
+        units: FloatArray = np.ones(values.shape[1]) if other.units is None else other.units
+        observed, relative = (values - self.offsets) / units, self.scales / units
+        judges = np.ones(len(values)) if other.sample.weights is None else other.sample.weights
+        weight = np.where(np.isnan(observed) | ~self.seen, 0.0, judges[:, None])
+        if other.weights is not None:
+            weight *= other.weights
+        total = max(float(weight.sum()), TINY)
+        predict = self.fit.predictor(inputs)
+
+        def serve(point: Groups) -> Iterator[FloatArray]:
+            signs = np.ones(values.shape[1]) if point.signs is None else point.signs
+            level = point.partition.mean((self.intercepts * signs)[None], other.weights)
+            means = predict(point.partition, signs) + level
+            yield point.partition.spread(means) * (signs * relative)
+
+        square = float((weight * np.nan_to_num(values / units) ** 2).sum()) / total
+        true = np.where(np.isnan(observed), 0.0, observed)
+        return squared_errors(points, serve, true, weight, total, square)
+
+
+class Anomalies(NamedTuple):
+    """What a baseline leaves of a sample and its targets; both as they are without a baseline."""
+
+    sample: Any  # residual inputs in the rows given
+    values: FloatArray  # (n, L): residual targets in the rows given, NaN where missing
+    judged: Any  # the same as merges are judged, in as many rows as the baseline leaves free
+    judged_values: FloatArray
+    inputs: Lines | None  # what was taken off
+    targets: Lines | None
+    n_spent: int = 0  # degrees of freedom that the baseline takes of every series
+
+    @classmethod
+    def of(cls, sample: Any, values: FloatArray) -> Anomalies:
+        """Regress inputs and targets on the baseline of the sample.
+
+        With gaps in the targets each is regressed over its own rows, and rows are counted as they
+        are: no turn of the rows leaves the gaps of all targets where they were.
+        """
+        columns = sample.baseline
+        if columns is None:
+            return cls(sample, values, sample, values, None, None)
+        rows = sample.weights, sample.n_samples
+        inputs, of_inputs, factored = take_off(sample.inputs, columns, *rows)
+        left, of_targets, _ = take_off(values, columns, *rows)
+        if not factored.rank:  # it says nothing: nothing changes, to the last digit
+            plain = replace(sample, used=None, baseline=None)
+            of_inputs, of_targets = _nothing(of_inputs), _nothing(of_targets)
+            return cls(plain, values, plain, values, of_inputs, of_targets)
+        single = sample.is_single
+        residual = replace(sample, inputs=inputs, used=None, baseline=None, single=single)
+        if np.isnan(values).any():
+            return cls(residual, left, residual, left, of_inputs, of_targets, factored.rank)
+        judged, judged_values = _free(sample, factored, inputs, left)
+        return cls(residual, left, judged, judged_values, of_inputs, of_targets, factored.rank)
+
+    def elsewhere(self, sample: Any, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Inputs and targets of other rows, less what the baseline says there."""
+        if sample.baseline is None or self.inputs is None or self.targets is None:
+            return sample.inputs, values
+        columns = sample.baseline
+        return sample.inputs - self.inputs.at(columns), values - self.targets.at(columns)
+
+
+def _free(
+    sample: Any, factored: Baseline, inputs: FloatArray, values: FloatArray
+) -> tuple[Any, FloatArray]:
+    """Residuals in as many rows as the baseline leaves free."""
+    inputs, values = factored.free_rows(inputs.T).T, factored.free_rows(values.T).T
+    used_up = {"used": None, "baseline": None, "folds": None, "single": sample.is_single}
+    if sample.counts is None:
+        return replace(sample, inputs=inputs, weights=None, **used_up), values
+    # Of rows that stand in for others each stands for fewer, by the share that is spent.
+    counts = np.full(inputs.shape[0], (sample.n_samples - factored.rank) / inputs.shape[0])
+    root = np.sqrt(counts)[:, None]
+    judged = replace(sample, inputs=inputs / root, weights=counts, counts=counts, **used_up)
+    return judged, values / root
+
+
+def _nothing(lines: Lines) -> Lines:
+    return lines._replace(levels=np.zeros(lines.levels.size))
+
+
+def observed_moments(
+    values: FloatArray, gaps: BoolArray, row_scale: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Mean and standard deviation of each target over the rows where it is observed."""
+    weight = np.where(gaps, 0.0, row_scale[:, None] ** 2)
+    total = np.maximum(weight.sum(axis=0), np.finfo(np.float64).tiny)
+    filled = np.where(gaps, 0.0, values)
+    mean = (weight * filled).sum(axis=0) / total
+    centred = np.where(gaps, 0.0, values - mean)
+    mean = mean + (weight * centred).sum(axis=0) / total
+    centred = np.where(gaps, 0.0, values - mean)
+    return mean, np.sqrt((weight * centred**2).sum(axis=0) / total)

@@ -1,0 +1,557 @@
+"""Features and a regressor for each group, and how they serve its members, whoever shares what."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, Ridge
+
+from ctfa import _validation as check
+from ctfa._collections import Collection
+from ctfa._threads import one_thread
+from ctfa.core.design import Design, about_means, weighted_mean
+from ctfa.core.offsets import Offsets, random_intercepts
+from ctfa.core.partition import Partition
+from ctfa.core.ridge import Ridge as RidgeFit
+from ctfa.core.series import Series
+from ctfa.core.shrinkage import shrink
+from ctfa.core.small_fits import RowMoments
+from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
+from ctfa.core.tasks.own_rows import TaskRows
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.estimators.features import FeatureAggregator, factor, leave_features, merge_features
+
+HEADS = ("mean", "shrink")
+#: Folds of rows that stand in for others, by what they are for.
+Folds = Mapping[str, list[tuple[IntArray, IntArray]]]
+#: Tasks whose inputs are copied at once.
+TASKS_AT_ONCE = 1000
+
+
+def keep_features(model: Any, n_groups: int) -> list[FeatureAggregator]:
+    """Skip Phase II: fitted aggregators that leave every feature by itself."""
+    identity = leave_features(FeatureAggregator(), model.n_features_in_)
+    check.copy_input_names(model, identity)
+    return [copy.copy(identity) for _ in range(n_groups)]
+
+
+def fit_features(
+    model: Any,
+    template: FeatureAggregator,
+    sample: check.Sample,
+    means: FloatArray,
+    names: Sequence[str],
+    n_jobs: int | None,
+) -> list[FeatureAggregator]:
+    """Phase II for the mean of each group, the inputs factored once for all.
+
+    Features are called as in the model that has read them.
+    """
+    if np.isnan(means).any():
+        return [
+            _fit_observed_features(named(model, template), sample, mean, name)
+            for mean, name in zip(means.T, names, strict=True)
+        ]
+    factored = factor(template, sample, means[:, 0])
+    return list(
+        Parallel(n_jobs=n_jobs)(
+            delayed(merge_features)(named(model, template), factored, mean, name)
+            for mean, name in zip(means.T, names, strict=True)
+        )
+    )
+
+
+def fit_regressors(
+    regressor: Any,
+    features: Sequence[FeatureAggregator],
+    sample: check.Sample,
+    means: FloatArray,
+    n_jobs: int | None,
+) -> list[Any]:
+    """One regressor per group, on its features; None is the default one."""
+    return list(
+        Parallel(n_jobs=n_jobs)(
+            delayed(fit_observed)(
+                regressor,
+                reduced(aggregator, sample.inputs),
+                mean,
+                sample.weights,
+                sample.n_samples,
+                sample.is_single,
+            )
+            for aggregator, mean in zip(features, means.T, strict=True)
+        )
+    )
+
+
+def fit_to_rows(
+    regressor: Any,
+    features: Sequence[FeatureAggregator],
+    data: Collection,
+    rows_of: Callable[..., FloatArray],
+    n_jobs: int | None,
+) -> list[Any]:
+    """One regressor a group that learns from rows, which its features make few enough to gather.
+
+    All groups in one pass over the data where that fits, a pass a group otherwise.
+    """
+    name = f"regressor={type(regressor).__name__}()"
+    instead = "Use LinearRegression, Ridge, Lasso or ElasticNet, which learn from sums"
+    ends = np.cumsum([aggregator.n_groups_ + 1 for aggregator in features])
+    weights = data.weights_in_memory()
+    used = slice(None) if weights is None else weights > 0.0
+    weights = None if weights is None else check.normalised(weights[used])
+
+    def gathered(groups: list[int], width: int) -> FloatArray:
+        return data.rows_of(partial(rows_of, groups), width, name, instead)[used]
+
+    if data.has_room_for(int(ends[-1])):
+        everything = gathered(list(range(len(features))), int(ends[-1]))
+        tables: Iterable[FloatArray] = np.split(everything, ends[:-1], axis=1)
+    else:
+        tables = (gathered([k], a.n_groups_ + 1) for k, a in enumerate(features))
+    return list(
+        Parallel(n_jobs=n_jobs)(
+            delayed(fit_observed)(regressor, table[:, :-1], table[:, -1], weights)
+            for table in tables
+        )
+    )
+
+
+def fit_observed(
+    regressor: Any,
+    inputs: FloatArray,
+    column: FloatArray,
+    weights: FloatArray | None,
+    n_samples: int | None = None,
+    single: bool | None = None,
+) -> Any:
+    """Fit a regressor, as ``fit_regressor`` does, to the rows where a column is observed."""
+    rows = ~np.isnan(column)
+    if rows.all():
+        return fit_regressor(regressor, inputs, column, weights, n_samples, single)
+    kept = None if weights is None else weights[rows]
+    return fit_regressor(regressor, inputs[rows], column[rows], kept, single=single)
+
+
+def fit_regressor(
+    template: Any,
+    inputs: FloatArray,
+    target: FloatArray,
+    weights: FloatArray | None,
+    n_samples: int | None = None,
+    single: bool | None = None,
+) -> Any:
+    """A fresh copy of a regressor, fitted; ``target`` is one column, or several if it is linear.
+
+    None is least squares, or ridge regression where the rows do not carry that; ``n_samples`` is
+    how many they stand in for, if others, ``single`` whether they were made of numbers in single
+    precision, where that is known. Least squares is solved with columns at unit length,
+    whoever asked for it: since version 1.9 scikit-learn drops directions of ``X`` weaker than 1e-6
+    of the strongest, in the units given, and of pressures in Pa beside fluxes in kg m-2 s-1 the
+    fluxes would get no coefficient.
+    """
+    if template is None or is_least_squares(template):
+        with one_thread(inputs.shape, target.shape):
+            return _fit_linear(template, inputs, target, weights, n_samples, single)
+    extra = {} if weights is None else {"sample_weight": weights}
+    return clone(template).fit(inputs, target, **extra)
+
+
+def is_least_squares(regressor: Any) -> bool:
+    """Whether a regressor is least squares with an intercept, and nothing else is asked of it."""
+    if type(regressor) is not LinearRegression:
+        return False
+    usual = getattr(LinearRegression(), "tol", None)  # before version 1.7 there is none
+    same = getattr(regressor, "tol", None) == usual
+    return bool(same and regressor.fit_intercept and not regressor.positive)
+
+
+def _fit_linear(
+    template: LinearRegression | None,
+    inputs: FloatArray,
+    target: FloatArray,
+    weights: FloatArray | None,
+    n_samples: int | None,
+    single: bool | None,
+) -> LinearRegression | Ridge:
+    """What ``fit`` of scikit-learn's finds, without its checks, which take longer than the fit."""
+    design = Design.of(inputs, weights, n_samples, single)
+    # Rounding depends on how a column lies in memory, which is another way in a worker.
+    columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
+    regressor: LinearRegression | Ridge
+    if template is None and design.n_samples <= design.rank + check.SPARE:
+        penalised = RidgeFit.of(inputs, design.centre(columns), weights)
+        coef = penalised.coefficients(design.centre(columns))
+        regressor = Ridge(penalised.penalty[0] if target.ndim == 1 else penalised.penalty)
+        intercept = weighted_mean(columns, design.row_scale) - design.mean @ coef
+    else:
+        coef, intercept = design.coefficients(columns)
+        options = {} if template is None else template.get_params()
+        regressor = LinearRegression(**options)
+        regressor.rank_ = design.rank
+    regressor.n_features_in_ = inputs.shape[1]
+    if target.ndim == 1:
+        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(intercept[0])
+    else:
+        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), intercept
+    return regressor
+
+
+def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
+    """The means of one group's features; the features themselves where none were merged."""
+    partition = features.partition_
+    return inputs if partition.n_groups == partition.n_variables else partition.mean(inputs)
+
+
+def named(model: Any, template: FeatureAggregator) -> FeatureAggregator:
+    """A fresh Phase II, whose features are called as in the model that has read them."""
+    aggregator: FeatureAggregator = clone(template)
+    check.copy_input_names(model, aggregator)
+    return aggregator
+
+
+def _fit_observed_features(
+    aggregator: FeatureAggregator, sample: check.Sample, mean: FloatArray, name: str
+) -> FeatureAggregator:
+    """Phase II of a group on the rows where any of its members is observed."""
+    rows = np.flatnonzero(~np.isnan(mean))
+    own, target = sample.take(rows), mean[rows]
+    return merge_features(aggregator, factor(aggregator, own, target), target, name)
+
+
+class SingleModels(NamedTuple):
+    """Models of single targets, for those that do not trust their group entirely."""
+
+    targets: IntArray
+    models: Sequence[Any]  # one a target, or a single one for all of them
+
+    def mix(self, predicted: FloatArray, trust: FloatArray, inputs: FloatArray) -> FloatArray:
+        """``trust * group + (1 - trust) * own``, in the units the models were fitted in."""
+        if not self.targets.size:
+            return predicted
+        own = np.column_stack(
+            [
+                np.asarray(model.predict(inputs)).reshape(inputs.shape[0], -1)
+                for model in self.models
+            ]
+        )
+        share = trust[self.targets]
+        mixed = predicted.copy()
+        mixed[:, self.targets] = share * predicted[:, self.targets] + (1.0 - share) * own
+        return mixed
+
+
+def fit_singles(
+    regressor: Any, sample: check.Sample, values: FloatArray, trust: FloatArray, n_jobs: int | None
+) -> SingleModels:
+    """Fit a model of its own for each target whose trust is below one."""
+    rest = sample.weights, sample.n_samples, sample.is_single
+    targets = np.flatnonzero(trust < 1.0)
+    own = values[:, targets]
+    linear = regressor is None or is_least_squares(regressor)
+    if targets.size and linear and not np.isnan(own).any():
+        # Least squares fits each column by itself, so all at once is the same and much faster.
+        return SingleModels(targets, [fit_regressor(regressor, sample.inputs, own, *rest)])
+    models = Parallel(n_jobs=n_jobs)(
+        delayed(fit_observed)(regressor, sample.inputs, column, *rest) for column in own.T
+    )
+    return SingleModels(targets, list(models))
+
+
+class GroupRows(NamedTuple):
+    """What the regressor of a group learns from."""
+
+    inputs: FloatArray  # (rows, slots of the group)
+    target: FloatArray  # (rows,)
+    weights: FloatArray | None
+    counts: FloatArray | None = None  # rows that each stands for; None for one each
+
+
+class OwnModels(NamedTuple):
+    """Fitted groups; everything in the units in which tasks were merged."""
+
+    aggregate: str
+    slots: BoolArray  # (groups, K): slots that a group has
+    features: Sequence[FeatureAggregator]  # one a group
+    regressors: Sequence[Any]  # one a group
+    centre: FloatArray  # (L, K + 1): means of each task's series over its complete rows
+    has: BoolArray  # (L, K)
+
+    def predict(self, rows: Series, partition: Partition) -> FloatArray:
+        """Each task's prediction by its group, ``(L, n)``; NaN where inputs are missing."""
+        predicted = np.empty((rows.n_tasks, rows.n_rows))
+        averaged = self.aggregate == "mean"
+        means = mean_inputs(rows, self.has, partition).values if averaged else None
+        for group, members in enumerate(partition.groups):
+            if means is not None:
+                predicted[members] = self._predict_rows(group, means[group, :-1].T)
+                continue
+            inputs = about(rows, self.has, self.centre, members)
+            stacked = inputs.transpose(0, 2, 1).reshape(-1, inputs.shape[1])
+            found = self._predict_rows(group, stacked)
+            predicted[members] = found.reshape(members.size, -1) + self.centre[members, -1:]
+        return predicted
+
+    def table(self, rows: Series, partition: Partition, groups: Sequence[int]) -> FloatArray:
+        """Mean inputs of some groups as their regressors see them, each with its mean target."""
+        grouped = mean_series(rows, partition).values
+        parts = (
+            (reduced(self.features[k], grouped[k, :-1][self.slots[k]].T), grouped[k, -1:].T)
+            for k in groups
+        )
+        return np.hstack([column for part in parts for column in part])
+
+    def _predict_rows(self, group: int, inputs: FloatArray) -> FloatArray:
+        inputs = inputs[:, self.slots[group]]
+        complete = ~np.isnan(inputs).any(axis=1)
+        predicted = np.full(inputs.shape[0], np.nan)
+        if complete.any():
+            columns = reduced(self.features[group], inputs[complete])
+            predicted[complete] = np.asarray(self.regressors[group].predict(columns)).reshape(-1)
+        return predicted
+
+
+class OwnSteps(NamedTuple):
+    """What tasks add to their groups' predictions: a linear function of their own inputs."""
+
+    coef: FloatArray  # (L, K)
+    trust: FloatArray  # (L,)
+    centre: FloatArray  # (L, K): where the function is zero
+    has: BoolArray  # (L, K)
+
+    def add(self, predicted: FloatArray, rows: Series) -> None:
+        """Move predictions, in place; where a task lacks inputs of its own its group serves it."""
+        tasks = np.flatnonzero(self.coef.any(axis=1))
+        for start in range(0, tasks.size, TASKS_AT_ONCE):
+            some = tasks[start : start + TASKS_AT_ONCE]
+            inputs = about(rows, self.has, self.centre, some)
+            moved = np.einsum("lkn,lk->ln", inputs, self.coef[some])
+            predicted[some] += np.where(np.isnan(moved), 0.0, moved)
+
+
+def slot_names(layout: IntArray, names: Any) -> list[str]:
+    """Call each slot by what the names of its columns have in common, else by its number."""
+    found = []
+    for slot, columns in enumerate(layout.T):
+        own = [] if names is None else [str(names[column]) for column in columns if column >= 0]
+        ends = (_beginning(own), _beginning([name[::-1] for name in own])[::-1])
+        common = max(ends, key=len).strip(" _-.:/") if len(set(own)) > 1 else ""
+        found.append(common if len(common) > 1 else f"slot{slot}")
+    return found if len(set(found)) == len(found) else [f"slot{k}" for k in range(len(found))]
+
+
+def _beginning(names: list[str]) -> str:
+    """What all names begin with."""
+    if not names:
+        return ""
+    first, last = min(names), max(names)  # these two differ first
+    length = next((k for k, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), None)
+    return first[:length]
+
+
+def fit_groups(
+    series: Series,
+    partition: Partition,
+    aggregate: str,
+    template: Any,
+    feature_template: FeatureAggregator | None,
+    slot_names: Sequence[str],
+    n_jobs: int | None,
+    folds: Folds | None = None,
+) -> OwnModels:
+    """Phase II and the regressor of each group; ``folds`` of rows that stand in for others."""
+    # Only what is shared needs every task about its own means.
+    own = OwnRows.of(series) if aggregate == "pool" else None
+    centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
+    slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
+    np.logical_or.at(slots, partition.labels, series.has)
+    # Least squares is too short to be worth a worker.
+    plain = template is None or is_least_squares(template)
+    plain = plain and feature_template is None
+    with one_thread() if plain else nullcontext():
+        results = Parallel(n_jobs=1 if plain else n_jobs)(
+            delayed(_fit_group)(rows, judged, feature_template, template, names, folds)
+            for rows, judged, names in zip(
+                _rows_of_groups(series, own, partition, slots),
+                _judged_rows(series, aggregate, partition, slots, feature_template),
+                ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
+                strict=True,
+            )
+        )
+    features, regressors = zip(*results, strict=True)
+    return OwnModels(aggregate, slots, list(features), list(regressors), centre, series.has)
+
+
+def fit_steps(
+    series: Series,
+    models: OwnModels,
+    partition: Partition,
+    temper: float,
+) -> OwnSteps:
+    """Coefficients of each task's own for what its group's regressor leaves."""
+    n_tasks, n_slots = series.has.shape
+    coef, trust = np.zeros((n_tasks, n_slots)), np.ones(n_tasks)
+    together = np.flatnonzero(partition.sizes[partition.labels] > 1)
+    if not together.size or temper == 0.0:
+        return OwnSteps(coef, trust, coef, series.has)
+    own = OwnRows.of(series)
+    fitted = models.predict(series, partition)[together]
+    weight = np.where(own.complete[together], own.weight, 0.0)
+    known = np.nan_to_num(fitted - own.centre[together, -1:]) * weight
+    level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1e-300)
+    left = own.target[together] - (known - level[:, None] * weight)
+    n_rows = own.n_rows[together] - series.n_spent
+    with one_thread():
+        moments = RowMoments.of(own.inputs[together], left, n_rows)
+        (steps,) = shrink(moments, [temper])
+    coef[together], trust[together] = steps.coef, steps.trust
+    return OwnSteps(coef, trust, own.centre[:, :-1], series.has)
+
+
+def _rows_of_groups(
+    series: Series, own: OwnRows | None, partition: Partition, slots: BoolArray
+) -> Iterator[GroupRows]:
+    weights = series.weights
+    grouped = mean_series(series, partition) if own is None else None
+    for group, members in enumerate(partition.groups):
+        if own is None:
+            assert grouped is not None
+            inputs, target = grouped.values[group, :-1][slots[group]].T, grouped.values[group, -1]
+            kept = ~(np.isnan(inputs).any(axis=1) | np.isnan(target))
+            own_weights = None if weights is None else weights[kept]
+            own_counts = None if series.counts is None else series.counts[kept]
+            yield GroupRows(inputs[kept], target[kept], own_weights, own_counts)
+            continue
+        kept = own.complete[members]
+        centred = series.values[members] - own.centre[members, :, None]
+        centred[:, :-1][~series.has[members]] = 0.0
+        rows = centred[:, :-1].transpose(0, 2, 1)[kept][:, slots[group]]
+        target = centred[:, -1][kept]
+        stacked, counts = (
+            None if each is None else np.broadcast_to(each, kept.shape)[kept]
+            for each in (weights, series.counts)
+        )
+        yield GroupRows(rows, target, stacked, counts)
+
+
+def _judged_rows(
+    series: Series, aggregate: str, partition: Partition, slots: BoolArray, template: Any
+) -> Iterator[GroupRows | None]:
+    """What Phase II is judged on, where it is not the rows of the regressor; None where it is."""
+    free = series if template is None else series.free_rows()
+    if free is series:
+        yield from (None for _ in range(partition.n_groups))
+        return
+    own = OwnRows.of(free) if aggregate == "pool" else None
+    yield from _rows_of_groups(free, own, partition, slots)
+
+
+def _fit_group(
+    rows: GroupRows,
+    judged: GroupRows | None,
+    template: FeatureAggregator | None,
+    regressor: Any,
+    slot_names: Sequence[str],
+    folds: Folds | None,
+) -> tuple[FeatureAggregator, Any]:
+    features: FeatureAggregator = FeatureAggregator() if template is None else clone(template)
+    extra = {} if rows.weights is None else {"sample_weight": rows.weights}
+    if template is None:
+        leave_features(features, len(slot_names)).n_features_in_ = len(slot_names)
+    elif rows.counts is not None or folds is not None:
+        _fit_on_stand_ins(features, rows if judged is None else judged, folds)
+    elif judged is None:
+        features.fit(rows.inputs, rows.target, **extra)
+    else:
+        features.fit(judged.inputs, judged.target)  # their weights are used up
+    features.feature_names_in_ = np.array(slot_names, dtype=object)
+    columns = reduced(features, rows.inputs)
+    n_samples = None if rows.counts is None else int(np.round(rows.counts.sum()))
+    return features, fit_regressor(regressor, columns, rows.target, rows.weights, n_samples)
+
+
+def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds | None) -> None:
+    """Phase II on rows that stand in for others; on folds, where these are folds of the rows."""
+    if features.solver == "ridge" or (features.cv is not None and folds is None):
+        raise ValueError(
+            "rows that stand in for others judge features by least squares, and on folds only "
+            "where a group has the rows of its mean: gather the rows for solver='ridge', and for "
+            "cv where coefficients are shared."
+        )
+    sample = check.Sample(rows.inputs, rows.weights, None, None, rows.counts, folds)
+    features.n_features_in_ = rows.inputs.shape[1]
+    merge_features(features, factor(features, sample, rows.target), rows.target)
+
+
+class GroupFit(NamedTuple):
+    """A fitted group of tasks."""
+
+    features: FeatureAggregator
+    offsets: Offsets
+    regressor: Any
+
+
+def fit_pooled_group(
+    rows: TaskRows, features: FeatureAggregator, regressor: Any, *, aggregate: bool
+) -> GroupFit:
+    """Fit one group: its features, its tasks' offsets, and what is left to a regressor."""
+    if aggregate:
+        if rows.counts is not None and (features.cv is not None or features.solver == "ridge"):
+            raise ValueError(
+                "rows that stand in for others judge features by least squares, and on no folds: "
+                "gather the rows for cv and for solver='ridge'."
+            )
+        sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
+        target = rows.within(rows.target)
+        merge_features(features, factor(features, sample, target), target, "y within tasks")
+    inputs = reduced(features, rows.inputs)
+    with one_thread():
+        offsets = random_intercepts(rows.summaries(inputs))
+    left = rows.target - offsets.values[rows.index]
+    model = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
+    return GroupFit(features, offsets, model)
+
+
+class Nearest(NamedTuple):
+    """Where the inputs of each group lie."""
+
+    means: FloatArray  # (groups, D)
+    spread: FloatArray  # (D,)
+
+    @classmethod
+    def of(cls, rows: TaskRows, labels: IntArray) -> Nearest:
+        """Means of each group's rows; spread within tasks, of all rows where there is none."""
+        weights = np.ones(rows.index.size) if rows.weights is None else rows.weights
+        of_row = labels[rows.index]
+        means = np.stack(
+            [
+                np.average(rows.inputs[of_row == g], axis=0, weights=weights[of_row == g])
+                for g in range(int(labels.max()) + 1)
+            ]
+        )
+        spread = np.sqrt(np.average(rows.within(rows.inputs) ** 2, axis=0, weights=weights))
+        about = about_means(rows.inputs, np.sqrt(weights))[1]
+        whole = np.sqrt(np.average(about**2, axis=0, weights=weights))
+        spread = np.where(spread > 1e-9 * whole, spread, whole)
+        return cls(means, np.where(spread > 0.0, spread, 1.0))
+
+    def groups_of(
+        self, inputs: FloatArray, ids: Sequence[Any], strangers: Sequence[Any]
+    ) -> dict[Any, int]:
+        """Group nearest to the mean of each stranger's rows."""
+        number = {task: k for k, task in enumerate(strangers)}
+        others = np.array([number.get(task, -1) for task in ids])
+        return {task: self.group_of(inputs[others == k].mean(axis=0)) for task, k in number.items()}
+
+    def group_of(self, mean: FloatArray) -> int:
+        """Group nearest to the mean inputs of a task."""
+        gap = (mean - self.means) / self.spread
+        return int(np.argmin((gap**2).sum(axis=1)))
