@@ -11,7 +11,8 @@ from sklearn.utils import Bunch
 
 from ctfa.core.libraries import imported, need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.datasets._files import DataFile, Found, Record, find
+from ctfa.datasets._catalogue import records
+from ctfa.datasets._files import DataFile, Found, find
 from ctfa.estimators.layout import multi_input_layout
 
 NO_PANDAS = "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays."
@@ -87,12 +88,14 @@ class Form:
     """
 
     def __init__(
-        self, record: Record | None = None, as_frame: bool = False, return_X_y: bool = False
+        self, name: str | None = None, *, as_frame: bool = False, return_X_y: bool = False
     ) -> None:
         self._pandas = imported("pandas", NO_PANDAS) if as_frame else None
         self._only_arrays = return_X_y
-        self._record: Any = record
-        self._about: dict[str, Any] = {} if record is None else {"DESCR": record.description}
+        self._about: dict[str, Any] = {}
+        if name is not None:
+            self.record = records()[name]
+            self._about["DESCR"] = self.record.description
 
     def files(
         self, data_home: Any, download_if_missing: bool, only: Sequence[DataFile] | None = None
@@ -103,9 +106,9 @@ class Form:
                 file,
                 data_home=data_home,
                 download_if_missing=download_if_missing,
-                source=self._record.source,
+                source=self.record.source,
             )
-            for file in (self._record.files if only is None else only)
+            for file in (self.record.files if only is None else only)
         ]
         paths = [str(file.path) for file in found]
         self._about = {"filename": paths if len(paths) > 1 else paths[0], **self._about}
