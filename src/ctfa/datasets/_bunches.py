@@ -121,16 +121,12 @@ class Form:
         *,
         feature_names: Sequence[str],
         target_names: Sequence[str],
-        time: AnyArray | None = None,
         **more: Any,
     ) -> Any:
         """All targets on the same inputs: ``(X, Y)``, or a Bunch."""
-        arrays = {
-            "data": self._frame(X, feature_names, time),
-            "target": self._frame(Y, target_names, time),
-        }
-        names = {"feature_names": list(feature_names), "target_names": list(target_names)}
-        return self._given("shared", arrays, names, time=time, **more)
+        arrays = {"data": self._frame(X, feature_names), "target": self._frame(Y, target_names)}
+        names = {"feature_names": feature_names, "target_names": target_names}
+        return self._given("shared", arrays, names, **more)
 
     def own_rows(
         self,
@@ -148,7 +144,7 @@ class Form:
             "target": self._series(y, target_names[0]),
             "tasks": self._series(tasks, "task"),
         }
-        names = {"feature_names": list(feature_names), "target_names": list(target_names)}
+        names = {"feature_names": feature_names, "target_names": target_names}
         return self._given("own rows", arrays, names, **more)
 
     def own_inputs(
@@ -166,35 +162,30 @@ class Form:
         series that all targets share, which is one column.
         """
         X, layout = _table(slots)
-        columns = _column_names(layout, list(slots), target_names)
+        slot_names = list(slots)
+        columns = _column_names(layout, slot_names, target_names)
         arrays = {
             "data": self._frame(X, columns, time),
             "target": self._frame(Y, target_names, time),
             "layout": layout,
         }
-        names = {
-            "feature_names": columns,
-            "slot_names": list(slots),
-            "target_names": list(target_names),
-        }
+        names = {"feature_names": columns, "slot_names": slot_names, "target_names": target_names}
         return self._given("own inputs", arrays, names, time=time, **more)
 
-    def series(
-        self, X: FloatArray, *, feature_names: Sequence[str], time: AnyArray, **more: Any
-    ) -> Any:
+    def series(self, X: FloatArray, *, feature_names: Sequence[str], time: AnyArray) -> Any:
         """Series to join to others by date: a Bunch without a target."""
         arrays = {"data": self._frame(X, feature_names, time)}
-        names = {"feature_names": list(feature_names)}
-        return self._given("extra features", arrays, names, time=time, **more)
+        return self._given("extra features", arrays, {"feature_names": feature_names}, time=time)
 
     def _given(
-        self, kind: str, arrays: dict[str, Any], names: dict[str, list[str]], **more: Any
+        self, kind: str, arrays: dict[str, Any], names: Mapping[str, Sequence[str]], **more: Any
     ) -> Any:
         if self._only_arrays:
             return tuple(arrays.values())
         known = {name: value for name, value in more.items() if value is not None}
+        lists = {name: list(values) for name, values in names.items()}
         bunch = InputsBunch if kind == "own inputs" else Bunch
-        return bunch(**arrays, **names, kind=kind, **known, **self._about)
+        return bunch(**arrays, **lists, kind=kind, **known, **self._about)
 
     def _frame(self, values: FloatArray, names: Sequence[str], time: Any = None) -> Any:
         if self._pandas is None:
@@ -230,6 +221,11 @@ def _column_names(
         column, name = layout[target, slot], slot_names[slot]
         names[column] = name if users[column] > 1 else f"{target_names[target]}__{name}"
     return names
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """Names such as ``task_01``, as wide as the last needs."""
+    return [f"{name}_{number:0{len(str(count))}d}" for number in range(1, count + 1)]
 
 
 def require_count(name: str, value: Any, *, least: int, most: int | None = None) -> None:

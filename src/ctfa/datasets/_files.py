@@ -10,7 +10,8 @@ import os
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -169,6 +170,20 @@ def _unpacked(path: Path, source: str) -> bytes:
         ) from error
 
 
+@contextmanager
+def written_whole(wanted: Path) -> Iterator[Path]:
+    """Give a path to write to, and move what is there to its place when it is whole.
+
+    Nobody reads half a file. It is in a folder that was there, so that a failure leaves none.
+    """
+    there = next(folder for folder in wanted.parents if folder.exists())
+    with tempfile.TemporaryDirectory(dir=there, prefix=".making-") as folder:
+        path = Path(folder, wanted.name)
+        yield path
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(path, wanted)
+
+
 def _download(file: DataFile, home: Path) -> str:
     """Fetch a file into its place; return why not, or nothing."""
     if file.address is None:
@@ -177,17 +192,10 @@ def _download(file: DataFile, home: Path) -> str:
         pooch = imported("pooch", "Downloading it needs pooch: pip install 'ctfa[datasets]'.")
     except ImportError as error:
         return str(error)
-    wanted = home / file.path
     try:
-        # Near its place and moved there when it is whole, so that nobody reads half a file; in a
-        # folder that was there, so that a download that fails leaves none.
-        there = next(folder for folder in wanted.parents if folder.exists())
-        with tempfile.TemporaryDirectory(dir=there, prefix=".download-") as folder:
-            pooch.retrieve(
-                file.address, known_hash=f"sha256:{file.sha256}", fname=wanted.name, path=folder
-            )
-            wanted.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(Path(folder, wanted.name), wanted)
+        with written_whole(home / file.path) as path:
+            known_hash = f"sha256:{file.sha256}"
+            pooch.retrieve(file.address, known_hash=known_hash, fname=path.name, path=path.parent)
     except (OSError, ValueError) as error:
         return f"It could not be downloaded from {file.address}: {str(error).rstrip('. ')}."
     return ""

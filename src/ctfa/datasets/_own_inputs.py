@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ctfa.core.types import AnyArray, FloatArray
-from ctfa.datasets._bunches import Form, require_choice, require_count
+from ctfa.datasets._bunches import Form, numbered, require_choice, require_count
 from ctfa.datasets._files import Found
 
 
@@ -45,11 +45,8 @@ def load_climate_indices(
     every_month = np.concatenate(known)
     months = np.arange(every_month.min(), every_month.max() + 1)
     indices = indices_of(file, months)
-    return form.series(
-        np.column_stack(list(indices.values())),
-        feature_names=list(indices),
-        time=months,
-    )
+    table = np.column_stack(list(indices.values()))
+    return form.series(table, feature_names=list(indices), time=months)
 
 
 def indices_of(file: Found, months: AnyArray) -> dict[str, FloatArray]:
@@ -289,7 +286,7 @@ def load_traffic(
     return form.own_inputs(
         {name: values[rows] for name, values in slots.items()},
         speed[rows],
-        target_names=[f"sensor_{number:03d}" for number in range(1, 208)],
+        target_names=numbered("sensor", speed.shape[1]),
         time=(START + 5 * np.arange(len(speed)))[rows],
         connectivity=sparse.csr_array(near.astype(np.float64)),
     )
@@ -322,8 +319,16 @@ def waves(n_samples: int, period: int, name: str) -> dict[str, FloatArray]:
 
 WEEKS = (1, 4, 8, 12, 16, 24)
 #: Lakes by the basin they belong to. Lugano drains into Maggiore.
-LAKES = {"adda": "LagoComo", "oglio": "LagoIseo", "ticino": "Maggiore"}
-UPPER_LAKES = {"ticino": "Lugano"}
+LAKES = {"adda": "lagocomo", "oglio": "lagoiseo", "ticino": "maggiore"}
+UPPER_LAKES = {"ticino": "lugano"}
+#: Inputs of a basin and their columns, by plain name, whichever of the two files they are in.
+COLUMNS = {
+    "precipitation": "prec{week}w_{basin}",
+    "temperature": "temp{week}w_{basin}",
+    "snow_depth": "{basin}_snowdepth_{week}w",
+    "lake_level": "{lake}_altezza_{week}w",
+    "upper_lake_level": "{upper_lake}_altezza_{week}w",
+}
 
 
 def load_po_basins(
@@ -390,27 +395,25 @@ def load_po_basins(
 def _slots(table: dict[str, list[str]], basins: list[str], *, lakes: bool) -> dict[str, FloatArray]:
     """Every kind of input over every number of weeks, those that the table has for any basin."""
     slots = {}
-    for kind in ("precipitation", "temperature", "snow_depth", "lake_level", "upper_lake_level"):
+    nothing = [""] * len(table["date"])
+    for kind, column in COLUMNS.items():
         if kind.endswith("lake_level") and not lakes:
             continue
         for week in WEEKS:
-            own = [_column(kind, basin, week) for basin in basins]
-            nothing = [""] * len(table["date"])
+            own = [
+                column.format(
+                    week=week,
+                    basin=basin,
+                    lake=LAKES.get(basin, ""),
+                    upper_lake=UPPER_LAKES.get(basin, ""),
+                )
+                for basin in basins
+            ]
             if any(name in table for name in own):
                 slots[f"{kind}_{week}w"] = np.column_stack(
                     [_numbers(table.get(name, nothing)) for name in own]
                 )
     return slots
-
-
-def _column(kind: str, basin: str, week: int) -> str:
-    """The plain name of a column, whichever of the two files it is in."""
-    if kind in ("precipitation", "temperature"):
-        return f"{kind[:4]}{week}w_{basin}"
-    if kind == "snow_depth":
-        return f"{basin}_snowdepth_{week}w"
-    lake = (LAKES if kind == "lake_level" else UPPER_LAKES).get(basin, "")
-    return f"{lake.lower()}_altezza_{week}w"
 
 
 def _plain(name: str) -> str:

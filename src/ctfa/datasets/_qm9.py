@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 import warnings
 from pathlib import Path
 from typing import Any, Literal
@@ -19,6 +17,7 @@ from ctfa.datasets._files import (
     checksum_of_arrays,
     get_data_home,
     place,
+    written_whole,
 )
 from ctfa.datasets._qm9_features import (
     FEATURES,
@@ -36,7 +35,6 @@ MADE = DataFile(
     "31f9554921837c3670817f52aa3a58e8d09d03bd33aefc668147dcacfdcda72c",
     arrays=("X", "X_names", "Y", "Y_names", "index"),
 )
-
 
 logger = logging.getLogger("ctfa")
 
@@ -155,12 +153,8 @@ def _keep(table: Table, home: Path) -> Path | None:
         return present
     wanted = home / MADE.path
     try:
-        wanted.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place and moved there when it is whole, so that nobody reads half a file.
-        with tempfile.TemporaryDirectory(dir=wanted.parent, prefix=".making-") as folder:
-            whole = Path(folder, wanted.name)
-            np.savez_compressed(whole, **arrays)
-            os.replace(whole, wanted)
+        with written_whole(wanted) as path:
+            np.savez_compressed(path, **arrays)
     except OSError as error:
         logger.info("QM9 is not kept, so it will be computed again: %s", error)
         return None
