@@ -11,7 +11,7 @@ import pytest
 
 from ctfa import cli, datasets
 from ctfa.datasets._catalogue import MEANING, read_records, records
-from ctfa.datasets._qm9_features import TARGETS, UNITS
+from ctfa.datasets._qm9 import TARGETS, UNITS
 from ctfa.datasets._shared import MULAN, read_arff
 
 RECORDS = records()
