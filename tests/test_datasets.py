@@ -10,9 +10,11 @@ import pandas as pd
 import pytest
 
 from ctfa import cli, datasets
-from ctfa.datasets._catalogue import RECORDS
-from ctfa.datasets._mulan import MULAN, read_arff
+from ctfa.datasets._catalogue import MEANING, read_records, records
+from ctfa.datasets._qm9 import TARGETS, UNITS
+from ctfa.datasets._shared import MULAN, read_arff
 
+RECORDS = records()
 SHARED = {
     "sarcos": datasets.load_sarcos,
     "tecator": datasets.load_tecator,
@@ -78,6 +80,65 @@ def test_every_set_has_one_loader_one_kind_and_its_shape():
         kinds = {"shared": SHARED, "own rows": OWN_ROWS, "own inputs": OWN_INPUTS}
         assert name in kinds[RECORDS[name].kind]
         assert RECORDS[name].shape.startswith(f"{SHAPES[name][0]} samples")
+
+
+TOLD = """
+[families.rivers]
+loader = "load_{name}()"
+kind = "shared"
+licence = "None stated."
+redistribution = "Not stated."
+citation = "Nobody (1999)."
+[sets.rhine]
+family = "rivers"
+title = "Rhine"
+shape = "3 samples."
+about = '''
+Levels of
+the {title}.
+'''
+source = "A bridge."
+[[sets.rhine.files]]
+path = "rhine/levels.npz"
+sha256 = "00"
+arrays = ["x", "y"]
+"""
+
+
+def test_a_record_is_read_with_its_family_its_lines_joined_and_its_names_filled_in():
+    (rhine,) = read_records(TOLD).values()
+    assert (rhine.name, rhine.loader, rhine.kind) == ("rhine", "load_rhine()", "shared")
+    assert rhine.about == "Levels of the Rhine."
+    assert (rhine.facts, rhine.leak) == ("", "")
+    assert rhine.files[0].arrays == ("x", "y")
+    assert rhine.files[0].address is None
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "error", "words"),
+    [
+        ('title = "Rhine"', "", KeyError, "title"),
+        ('shape = "3 samples."', "", TypeError, "missing .* 'shape'"),
+        ('shape = "3 samples."', 'shape = "3"\nlicense = "MIT"', TypeError, "'license'"),
+        ('sha256 = "00"', "", TypeError, "missing .* 'sha256'"),
+        ('sha256 = "00"', 'sha256 = "00"\nmd5 = "1"', TypeError, "'md5'"),
+        ('family = "rivers"', 'family = "lakes"', KeyError, "lakes"),
+    ],
+)
+def test_a_field_of_a_record_that_is_unknown_or_missing_is_refused(line, instead, error, words):
+    with pytest.raises(error, match=words):
+        read_records(TOLD.replace(line, instead))
+
+
+def test_the_records_have_known_kinds_and_tell_a_file_of_two_sets_alike():
+    assert {record.kind for record in RECORDS.values()} == set(MEANING)
+    files = {file for record in RECORDS.values() for file in record.files}
+    assert len({file.path for file in files}) == len(files)
+
+
+def test_the_record_of_molecules_names_every_target_with_its_unit():
+    named = ", ".join(f"{name} [{unit}]" for name, unit in zip(TARGETS, UNITS, strict=True))
+    assert f"Targets: {named}. They are" in RECORDS["qm9"].about
 
 
 @pytest.mark.parametrize("name", LOADERS)

@@ -3,9 +3,8 @@
 The data are not part of the project; the tests run where CTFA_DATA names a folder with them.
 """
 
-import importlib.util
 from functools import partial
-from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -19,20 +18,26 @@ from ctfa import (
     TargetAggregator,
     multi_input_layout,
 )
-from ctfa.datasets import load_computer, load_parkinson
+from ctfa.datasets import (
+    load_computer,
+    load_cru_iberia,
+    load_french_basins,
+    load_parkinson,
+    load_po_basins,
+    load_traffic,
+)
 
 pytestmark = pytest.mark.data
 
-SETS = Path(__file__).parent.parent / "benchmarks" / "own_inputs" / "sets.py"
 RIDGE = RidgeCV(np.logspace(-3, 4, 20))
 
 
-@pytest.fixture(scope="module")
-def sets():
-    spec = importlib.util.spec_from_file_location("own_inputs_sets", SETS)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+class OwnInputs(NamedTuple):
+    """One set; NaN is missing, and a slot that a target does not have is NaN throughout."""
+
+    inputs: np.ndarray  # (n, L, K)
+    target: np.ndarray  # (n, L)
+    neighbours: Any = None  # (L, L), where there is a map
 
 
 def read(function):
@@ -40,6 +45,13 @@ def read(function):
         return function()
     except FileNotFoundError as error:
         pytest.skip(str(error))
+
+
+def own_inputs(load, **options):
+    bunch = read(partial(load, download_if_missing=False, **options))
+    graph = bunch.get("connectivity")
+    near = None if graph is None else graph.toarray().astype(bool)
+    return OwnInputs(bunch.inputs, bunch.target, near)
 
 
 def standardised(data, rows):
@@ -59,8 +71,8 @@ def same_groups(model, expected):
 @pytest.mark.filterwarnings("ignore:Degrees of freedom:RuntimeWarning")
 @pytest.mark.filterwarnings("ignore:Mean of empty slice:RuntimeWarning")
 @pytest.mark.parametrize(("scan", "limit"), [("correlation", 1.0), ("grow", 0.5), ("restart", 0.5)])
-def test_po_basins_are_decided_as_by_refits(sets, scan, limit):
-    data = read(sets.po_basins)
+def test_po_basins_are_decided_as_by_refits(scan, limit):
+    data = own_inputs(load_po_basins, lakes=False)
     assert data.inputs.shape == (1038, 10, 17)
     lacking = np.isnan(data.inputs).all(axis=0)
     assert lacking[:, 12:].all(axis=1).sum() == 3  # snow for seven of ten
@@ -75,9 +87,9 @@ def test_po_basins_are_decided_as_by_refits(sets, scan, limit):
     assert 1 < model.n_groups_ < 10
 
 
-def test_iberian_cells_are_decided_as_by_refits(sets):
-    data = read(sets.cru_iberia)
-    part = sets.OwnInputs(data.inputs[:, ::22], data.target[:, ::22])
+def test_iberian_cells_are_decided_as_by_refits():
+    data = own_inputs(load_cru_iberia, indices=False)
+    part = OwnInputs(data.inputs[:, ::22], data.target[:, ::22])
     X, layout = multi_input_layout(part.inputs)
     for criterion, limit, scale in (("risk", 3.0, "standard"), ("mse", 0.0, "none")):
         targets = TargetAggregator(criterion, max_loss=limit, scan="correlation", scale=scale)
@@ -94,16 +106,16 @@ def test_iberian_cells_are_decided_as_by_refits(sets):
         assert same_groups(model, expected)
 
 
-def test_french_catchments_mostly_stay_by_themselves(sets):
-    data = read(sets.french_basins)
+def test_french_catchments_mostly_stay_by_themselves():
+    data = own_inputs(load_french_basins)
     X, layout = multi_input_layout(data.inputs)
     targets = TargetAggregator(max_loss=1.5)
     model = MultiInputCTFARegressor(layout, targets=targets).fit(X, data.target)
     assert model.n_groups_ >= 16
 
 
-def test_sensors_merge_along_the_roads_only(sets):
-    data = read(sets.traffic)
+def test_sensors_merge_along_the_roads_only():
+    data = own_inputs(load_traffic)
     X, layout = multi_input_layout(data.inputs)
     targets = TargetAggregator(max_loss=1.5, connectivity=data.neighbours)
     for aggregate in ("mean", "pool"):
@@ -116,9 +128,11 @@ def test_sensors_merge_along_the_roads_only(sets):
 
 
 @pytest.mark.filterwarnings("ignore:1 of 3460 predictions:RuntimeWarning")
-@pytest.mark.parametrize("name", ["po_basins", "french_basins"])
-def test_everything_chosen_on_the_past_is_not_worse_than_ridge_alone(sets, name):
-    data = read(getattr(sets, name))
+@pytest.mark.parametrize(
+    "load", [partial(load_po_basins, lakes=False), load_french_basins], ids=["po", "french"]
+)
+def test_everything_chosen_on_the_past_is_not_worse_than_ridge_alone(load):
+    data = own_inputs(load)
     X, layout = multi_input_layout(data.inputs)
     past, future = slice(0, len(X) * 2 // 3), slice(len(X) * 2 // 3, None)
     unit = np.nanvar(data.target[past], axis=0)

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctfa.datasets import _qm9, list_datasets, load_qm9
-from ctfa.datasets import _qm9_features as features
 from ctfa.datasets._files import DataFile, checksum_of_arrays
-from ctfa.datasets._qm9_features import (
+from ctfa.datasets._qm9 import (
     ATOMS_ALONE,
     BOND_TYPES,
     FEATURES,
@@ -189,7 +188,7 @@ def package(tmp_path, monkeypatch):
                 number, (smiles, graph) = next(molecules)
                 atoms = ",".join(["[0.,-1.5E-1,2.25]"] * len(graph.atomic_numbers))
                 writer.writerow([number, smiles, f"[{atoms}]", *[f"{number}."] * len(PROPERTIES)])
-    monkeypatch.setattr(features, "_graph_reader", lambda: GRAPHS.__getitem__)
+    monkeypatch.setattr(_qm9, "_graph_reader", lambda: GRAPHS.__getitem__)
     monkeypatch.setattr(_qm9, "package_folder", lambda: folder)
     return folder
 
@@ -241,7 +240,7 @@ def test_a_molecule_that_cannot_be_read_is_named(package, monkeypatch):
 
         return graph_of
 
-    monkeypatch.setattr(features, "_graph_reader", reader)
+    monkeypatch.setattr(_qm9, "_graph_reader", reader)
     with pytest.raises(ValueError, match=r"Molecule 1 \(C\): RDKit cannot read it"):
         table_from_package(package)
 
@@ -421,7 +420,7 @@ def test_the_table_is_what_its_description_says():
 
 def test_rdkit_sees_the_molecules_as_we_do():
     pytest.importorskip("rdkit")
-    graph_of = features._graph_reader()
+    graph_of = _qm9._graph_reader()
     for smiles, graph in GRAPHS.items():
         assert features_of(graph_of(smiles)) == pytest.approx(features_of(graph)), smiles
 
@@ -430,13 +429,13 @@ def test_rdkit_refuses_what_is_no_molecule():
     rdkit = pytest.importorskip("rdkit")
     rdkit.RDLogger.DisableLog("rdApp.error")
     with pytest.raises(ValueError, match="RDKit cannot read it"):
-        features._graph_reader()("C(C")
+        _qm9._graph_reader()("C(C")
 
 
 @pytest.mark.data
 def test_the_package_gives_the_table_of_the_file():
     pytest.importorskip("rdkit")
-    folder = features.package_folder()
+    folder = _qm9.package_folder()
     if folder is None:
         pytest.skip("qm9pack is not installed")
     bunch = real_qm9()

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.utils import Bunch
 
-from ctfa.datasets import _qm9_features as features
+from ctfa.datasets import _qm9 as features
 from ctfa.datasets._files import get_data_home
-from ctfa.datasets._qm9_features import FEATURES, TARGETS, mean_distance
+from ctfa.datasets._qm9 import FEATURES, TARGETS, mean_distance
 from ctfa_study.reproduction import load_claims
 from ctfa_study.reproduction._case import AUTHORS, HONEST, Plan
 from ctfa_study.reproduction._reproduce import reproduce

@@ -8,7 +8,7 @@ from pathlib import Path
 from ctfa import datasets
 from ctfa._commands._terminal import note, say
 from ctfa.datasets import describe_dataset
-from ctfa.datasets._catalogue import RECORDS, dataset_table
+from ctfa.datasets._catalogue import dataset_table, records
 from ctfa.labelled import write
 
 
@@ -31,13 +31,13 @@ def run(options: argparse.Namespace) -> int:
 def _export(name: str, data_home: Path | None, path: Path) -> str:
     """Write a set as labelled arrays, a grid where its places are cells of one."""
     describe_dataset(name)  # says which names there are
-    places = [known for known, record in RECORDS.items() if record.kind == "own inputs"]
+    places = [known for known, record in records().items() if record.kind == "own inputs"]
     if name not in places:
         raise ValueError(
             f"{name} is no set of places with series of their own: load it in Python. Those that "
             f"can be written to a file are {', '.join(places)}."
         )
-    loader = getattr(datasets, RECORDS[name].loader.partition("(")[0])
+    loader = getattr(datasets, records()[name].loader.partition("(")[0])
     loaded = loader(data_home=data_home)
     dataset = loaded.to_xarray()
     if loaded.get("words", ("", ""))[1] == "cell":

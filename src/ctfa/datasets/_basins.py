@@ -14,7 +14,7 @@ from scipy.spatial import Voronoi
 from sklearn.utils import check_random_state
 
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.datasets._bunches import InputsBunch
+from ctfa.datasets._bunches import InputsBunch, numbered
 
 #: Inputs by name, their units, size and spread from month to month; snow comes last.
 SLOTS = (
@@ -156,12 +156,11 @@ def make_basins(
     for values, share in zip((data, target), gap_shares, strict=True):
         _cut_gaps(values, share, rng)
 
-    digits = len(str(n_basins))
     return InputsBunch(
         data=data,
         layout=layout,
         target=target,
-        target_names=[f"basin_{basin:0{digits}d}" for basin in range(1, n_basins + 1)],
+        target_names=numbered("basin", n_basins),
         slot_names=[name for name, *_ in slots],
         kind="own inputs",
         words=("flow", "basin"),

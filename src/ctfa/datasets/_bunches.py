@@ -11,7 +11,8 @@ from sklearn.utils import Bunch
 
 from ctfa.core.libraries import imported, need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.datasets._files import DataFile, Found, Record, find
+from ctfa.datasets._catalogue import records
+from ctfa.datasets._files import DataFile, Found, find
 from ctfa.estimators.layout import multi_input_layout
 
 NO_PANDAS = "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays."
@@ -87,12 +88,14 @@ class Form:
     """
 
     def __init__(
-        self, record: Record | None = None, as_frame: bool = False, return_X_y: bool = False
+        self, name: str | None = None, *, as_frame: bool = False, return_X_y: bool = False
     ) -> None:
         self._pandas = imported("pandas", NO_PANDAS) if as_frame else None
         self._only_arrays = return_X_y
-        self._record: Any = record
-        self._about: dict[str, Any] = {} if record is None else {"DESCR": record.description}
+        self._about: dict[str, Any] = {}
+        if name is not None:
+            self.record = records()[name]
+            self._about["DESCR"] = self.record.description
 
     def files(
         self, data_home: Any, download_if_missing: bool, only: Sequence[DataFile] | None = None
@@ -103,9 +106,9 @@ class Form:
                 file,
                 data_home=data_home,
                 download_if_missing=download_if_missing,
-                source=self._record.source,
+                source=self.record.source,
             )
-            for file in (self._record.files if only is None else only)
+            for file in (self.record.files if only is None else only)
         ]
         paths = [str(file.path) for file in found]
         self._about = {"filename": paths if len(paths) > 1 else paths[0], **self._about}
@@ -118,16 +121,12 @@ class Form:
         *,
         feature_names: Sequence[str],
         target_names: Sequence[str],
-        time: AnyArray | None = None,
         **more: Any,
     ) -> Any:
         """All targets on the same inputs: ``(X, Y)``, or a Bunch."""
-        arrays = {
-            "data": self._frame(X, feature_names, time),
-            "target": self._frame(Y, target_names, time),
-        }
-        names = {"feature_names": list(feature_names), "target_names": list(target_names)}
-        return self._given("shared", arrays, names, time=time, **more)
+        arrays = {"data": self._frame(X, feature_names), "target": self._frame(Y, target_names)}
+        names = {"feature_names": feature_names, "target_names": target_names}
+        return self._given("shared", arrays, names, **more)
 
     def own_rows(
         self,
@@ -145,7 +144,7 @@ class Form:
             "target": self._series(y, target_names[0]),
             "tasks": self._series(tasks, "task"),
         }
-        names = {"feature_names": list(feature_names), "target_names": list(target_names)}
+        names = {"feature_names": feature_names, "target_names": target_names}
         return self._given("own rows", arrays, names, **more)
 
     def own_inputs(
@@ -163,35 +162,30 @@ class Form:
         series that all targets share, which is one column.
         """
         X, layout = _table(slots)
-        columns = _column_names(layout, list(slots), target_names)
+        slot_names = list(slots)
+        columns = _column_names(layout, slot_names, target_names)
         arrays = {
             "data": self._frame(X, columns, time),
             "target": self._frame(Y, target_names, time),
             "layout": layout,
         }
-        names = {
-            "feature_names": columns,
-            "slot_names": list(slots),
-            "target_names": list(target_names),
-        }
+        names = {"feature_names": columns, "slot_names": slot_names, "target_names": target_names}
         return self._given("own inputs", arrays, names, time=time, **more)
 
-    def series(
-        self, X: FloatArray, *, feature_names: Sequence[str], time: AnyArray, **more: Any
-    ) -> Any:
+    def series(self, X: FloatArray, *, feature_names: Sequence[str], time: AnyArray) -> Any:
         """Series to join to others by date: a Bunch without a target."""
         arrays = {"data": self._frame(X, feature_names, time)}
-        names = {"feature_names": list(feature_names)}
-        return self._given("extra features", arrays, names, time=time, **more)
+        return self._given("extra features", arrays, {"feature_names": feature_names}, time=time)
 
     def _given(
-        self, kind: str, arrays: dict[str, Any], names: dict[str, list[str]], **more: Any
+        self, kind: str, arrays: dict[str, Any], names: Mapping[str, Sequence[str]], **more: Any
     ) -> Any:
         if self._only_arrays:
             return tuple(arrays.values())
         known = {name: value for name, value in more.items() if value is not None}
+        lists = {name: list(values) for name, values in names.items()}
         bunch = InputsBunch if kind == "own inputs" else Bunch
-        return bunch(**arrays, **names, kind=kind, **known, **self._about)
+        return bunch(**arrays, **lists, kind=kind, **known, **self._about)
 
     def _frame(self, values: FloatArray, names: Sequence[str], time: Any = None) -> Any:
         if self._pandas is None:
@@ -227,6 +221,11 @@ def _column_names(
         column, name = layout[target, slot], slot_names[slot]
         names[column] = name if users[column] > 1 else f"{target_names[target]}__{name}"
     return names
+
+
+def numbered(name: str, count: int) -> list[str]:
+    """Names such as ``task_01``, as wide as the last needs."""
+    return [f"{name}_{number:0{len(str(count))}d}" for number in range(1, count + 1)]
 
 
 def require_count(name: str, value: Any, *, least: int, most: int | None = None) -> None:

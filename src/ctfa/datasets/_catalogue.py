@@ -1,35 +1,106 @@
-"""All data sets that have a loader."""
+"""All data sets that have a loader, as ``records.toml`` tells of them."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import textwrap
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Literal, NamedTuple
 
-from ctfa.datasets._files import Record, get_data_home
-from ctfa.datasets._mulan import MULAN
-from ctfa.datasets._own_rows import COMPUTER, PARKINSON, SCHOOL
-from ctfa.datasets._po_basins import PO_BASINS
-from ctfa.datasets._qm9 import QM9
-from ctfa.datasets._series import CLIMATE_INDICES, CRU_IBERIA, FRENCH_BASINS, TRAFFIC
-from ctfa.datasets._shared import SARCOS, TECATOR
+from ctfa.datasets._files import DataFile, get_data_home, place
 
-#: Every set by its name; a new one is one more line here.
-RECORDS: dict[str, Record] = {
-    record.name: record
-    for record in (
-        SARCOS,
-        TECATOR,
-        *MULAN.values(),
-        QM9,
-        SCHOOL,
-        PARKINSON,
-        COMPUTER,
-        PO_BASINS,
-        CRU_IBERIA,
-        FRENCH_BASINS,
-        TRAFFIC,
-        CLIMATE_INDICES,
-    )
+#: One X for all targets; rows of its own for every task; inputs of its own for every target.
+Kind = Literal["shared", "own rows", "own inputs", "extra features"]
+MEANING: dict[Kind, str] = {
+    "shared": "shared: all targets have the same inputs (CTFARegressor).",
+    "own rows": "own rows: every task has samples of its own, of the same features, as many as it "
+    "has (PooledCTFARegressor).",
+    "own inputs": "own inputs: every target has inputs of its own on common dates "
+    "(MultiInputCTFARegressor).",
+    "extra features": "extra features: series to join to others by date.",
 }
+
+
+@dataclass(frozen=True)
+class Record:
+    """One data set: what it is, whose it is, and the files it consists of."""
+
+    name: str
+    #: How it is loaded, such as ``"load_mulan('andro')"``.
+    loader: str
+    title: str
+    kind: Kind
+    #: Samples, targets and features in words, of what the loader gives by default.
+    shape: str
+    #: What it is.
+    about: str
+    files: tuple[DataFile, ...]
+    #: Where a user gets it and, if the file is made from something else, how it is made.
+    source: str
+    #: As the source states it.
+    licence: str
+    #: Who may pass it on.
+    redistribution: str
+    citation: str
+    #: What one should know before believing a result.
+    facts: str = ""
+    #: The part of it that every figure on these data should be read with.
+    leak: str = ""
+
+    def present(self, data_home: Any = None) -> bool:
+        """Whether all its files are there; they are not read."""
+        home = get_data_home(data_home)
+        return all(place(file, home) is not None for file in self.files)
+
+    @property
+    def description(self) -> str:
+        """The text that a loader gives as ``DESCR``."""
+        paths = " and ".join(file.path for file in self.files)
+        sections = {
+            "What it is": self.about,
+            "Shape": self.shape,
+            "Kind": MEANING[self.kind],
+            "Worth knowing": self.facts,
+            "Where to get it": f"{self.source} In the folder of data (data_home, or CTFA_DATA) it "
+            f"is {paths}, gzipped or not.",
+            "Licence": self.licence,
+            "Redistribution": self.redistribution,
+            "Citation": self.citation,
+        }
+        text = [self.title, "=" * len(self.title), ""]
+        for heading, body in sections.items():
+            if body:
+                filled = textwrap.fill(body, 88, break_on_hyphens=False)
+                text += [heading, "-" * len(heading), filled, ""]
+        return "\n".join(text)
+
+
+@cache
+def records() -> dict[str, Record]:
+    """Every set by its name; read at the first call."""
+    text = (resources.files("ctfa.datasets") / "records.toml").read_text(encoding="utf-8")
+    return read_records(text)
+
+
+def read_records(text: str) -> dict[str, Record]:
+    """Records as TOML tells them; a field that is unknown or missing is an error."""
+    told = tomllib.loads(text)
+    found = {}
+    for name, own in told["sets"].items():
+        family = told["families"][own.pop("family")] if "family" in own else {}
+        found[name] = _record({"name": name, **family, **own})
+    return found
+
+
+def _record(told: Mapping[str, Any]) -> Record:
+    """White space is one space, and ``{name}`` is what the field of that name says."""
+    fields = {key: " ".join(value.split()) for key, value in told.items() if key != "files"}
+    filled: dict[str, Any] = {key: text.format_map(fields) for key, text in fields.items()}
+    files = (file | {"arrays": tuple(file.get("arrays", ()))} for file in told["files"])
+    return Record(**filled, files=tuple(DataFile(**file) for file in files))
 
 
 class ListedDataset(NamedTuple):
@@ -73,7 +144,7 @@ def list_datasets(data_home: Any = None) -> list[ListedDataset]:
             record.present(data_home),
             record.licence,
         )
-        for record in RECORDS.values()
+        for record in records().values()
     ]
 
 
@@ -95,10 +166,10 @@ def describe_dataset(name: str) -> str:
     >>> print(describe_dataset("school").splitlines()[0])
     School: exam scores in London
     """
-    if name not in RECORDS:
-        known = ", ".join(RECORDS)
-        raise ValueError(f"There is no data set {name!r}: give one of {known}.")
-    return RECORDS[name].description
+    known = records()
+    if name not in known:
+        raise ValueError(f"There is no data set {name!r}: give one of {', '.join(known)}.")
+    return known[name].description
 
 
 def dataset_table(data_home: Any = None) -> str:

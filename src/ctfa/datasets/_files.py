@@ -1,5 +1,4 @@
-"""Data that the project may not carry: what is known of a set, where its files lie, and whether
-they are the right ones."""
+"""Data that the project may not carry: where files lie, and whether they are the right ones."""
 
 from __future__ import annotations
 
@@ -9,13 +8,13 @@ import hashlib
 import io
 import os
 import tempfile
-import textwrap
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.io import loadmat
@@ -25,16 +24,6 @@ from ctfa.core.types import AnyArray
 
 #: The environment variable that names the folder, and the folder where it names none.
 VARIABLE, DEFAULT_HOME = "CTFA_DATA", "~/ctfa_data"
-#: One X for all targets; rows of its own for every task; inputs of its own for every target.
-Kind = Literal["shared", "own rows", "own inputs", "extra features"]
-MEANING: dict[str, str] = {
-    "shared": "shared: all targets have the same inputs (CTFARegressor).",
-    "own rows": "own rows: every task has samples of its own, of the same features, as many as it "
-    "has (PooledCTFARegressor).",
-    "own inputs": "own inputs: every target has inputs of its own on common dates "
-    "(MultiInputCTFARegressor).",
-    "extra features": "extra features: series to join to others by date.",
-}
 
 
 @dataclass(frozen=True)
@@ -50,65 +39,6 @@ class DataFile:
     #: Of an npz file, what is read from it. Two people who save the same arrays do not write the
     #: same bytes, so such a file is known by ``checksum_of_arrays``.
     arrays: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Record:
-    """One data set: what it is, whose it is, and the files it consists of."""
-
-    name: str
-    #: How it is loaded, such as ``"load_mulan('andro')"``.
-    loader: str
-    title: str
-    kind: Kind
-    #: Samples, targets and features in words, of what the loader gives by default.
-    shape: str
-    #: What it is.
-    about: str
-    files: tuple[DataFile, ...]
-    #: Where a user gets it and, if the file is made from something else, how it is made.
-    source: str
-    #: As the source states it.
-    licence: str
-    #: Who may pass it on.
-    redistribution: str
-    citation: str
-    #: What one should know before believing a result.
-    facts: str = ""
-
-    def present(self, data_home: Any = None) -> bool:
-        """Whether all its files are there; they are not read."""
-        home = get_data_home(data_home)
-        return all(place(file, home) is not None for file in self.files)
-
-    @property
-    def description(self) -> str:
-        """The text that a loader gives as ``DESCR``."""
-        sections = {
-            "What it is": self.about,
-            "Shape": self.shape,
-            "Kind": MEANING[self.kind],
-            "Worth knowing": self.facts,
-            "Where to get it": f"{self.source} {self._layout}",
-            "Licence": self.licence,
-            "Redistribution": self.redistribution,
-            "Citation": self.citation,
-        }
-        text = [self.title, "=" * len(self.title), ""]
-        for heading, body in sections.items():
-            if body:
-                text += [
-                    heading,
-                    "-" * len(heading),
-                    textwrap.fill(body, 88, break_on_hyphens=False),
-                    "",
-                ]
-        return "\n".join(text)
-
-    @property
-    def _layout(self) -> str:
-        names = " and ".join(file.path for file in self.files)
-        return f"In the folder of data (data_home, or CTFA_DATA) it is {names}, gzipped or not."
 
 
 class Found(NamedTuple):
@@ -240,6 +170,20 @@ def _unpacked(path: Path, source: str) -> bytes:
         ) from error
 
 
+@contextmanager
+def written_whole(wanted: Path) -> Iterator[Path]:
+    """Give a path to write to, and move what is there to its place when it is whole.
+
+    Nobody reads half a file. It is in a folder that was there, so that a failure leaves none.
+    """
+    there = next(folder for folder in wanted.parents if folder.exists())
+    with tempfile.TemporaryDirectory(dir=there, prefix=".making-") as folder:
+        path = Path(folder, wanted.name)
+        yield path
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(path, wanted)
+
+
 def _download(file: DataFile, home: Path) -> str:
     """Fetch a file into its place; return why not, or nothing."""
     if file.address is None:
@@ -248,17 +192,10 @@ def _download(file: DataFile, home: Path) -> str:
         pooch = imported("pooch", "Downloading it needs pooch: pip install 'ctfa[datasets]'.")
     except ImportError as error:
         return str(error)
-    wanted = home / file.path
     try:
-        # Near its place and moved there when it is whole, so that nobody reads half a file; in a
-        # folder that was there, so that a download that fails leaves none.
-        there = next(folder for folder in wanted.parents if folder.exists())
-        with tempfile.TemporaryDirectory(dir=there, prefix=".download-") as folder:
-            pooch.retrieve(
-                file.address, known_hash=f"sha256:{file.sha256}", fname=wanted.name, path=folder
-            )
-            wanted.parent.mkdir(parents=True, exist_ok=True)
-            os.replace(Path(folder, wanted.name), wanted)
+        with written_whole(home / file.path) as path:
+            known_hash = f"sha256:{file.sha256}"
+            pooch.retrieve(file.address, known_hash=known_hash, fname=path.name, path=path.parent)
     except (OSError, ValueError) as error:
         return f"It could not be downloaded from {file.address}: {str(error).rstrip('. ')}."
     return ""

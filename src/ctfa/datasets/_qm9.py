@@ -1,91 +1,93 @@
-"""Properties of small molecules, from what their atoms and bonds are on average."""
+"""QM9, the properties of small molecules: rows of what their atoms and bonds are on average.
+
+The features are those of the nodes, positions and edges that graph networks take from QM9, each
+averaged over a molecule, and two counts.
+"""
 
 from __future__ import annotations
 
+import csv
+import importlib.util
 import logging
-import os
-import tempfile
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ctfa.core.types import FloatArray
+from ctfa.core.libraries import imported
+from ctfa.core.types import AnyArray, FloatArray
 from ctfa.datasets._bunches import Form, require_choice
 from ctfa.datasets._files import (
     DataFile,
     Found,
-    Record,
     checksum_of_arrays,
-    find,
     get_data_home,
     place,
-)
-from ctfa.datasets._qm9_features import (
-    FEATURES,
-    TARGETS,
-    UNITS,
-    Table,
-    package_folder,
-    table_from_package,
+    written_whole,
 )
 
-_PATH, _ARRAYS = "qm9/qm9_tabular.npz", ("X", "X_names", "Y", "Y_names", "index")
+ELEMENTS, ATOMIC_NUMBERS = ("H", "C", "N", "O", "F"), (1, 6, 7, 8, 9)
+HYBRIDISATIONS = ("sp", "sp2", "sp3")
+BOND_TYPES = ("single", "double", "triple", "aromatic")
+
+FEATURES = (
+    *(f"frac_{element}" for element in ELEMENTS),
+    "mean_Z",
+    "frac_aromatic",
+    *(f"frac_{name}" for name in HYBRIDISATIONS),
+    "mean_numH",
+    "mean_x",
+    "mean_y",
+    "mean_z",
+    *(f"bond_{name}" for name in BOND_TYPES),
+    "n_atoms",
+    "n_bonds",
+)
+
+#: Electronvolts in a hartree.
+HARTREE = 27.211386246
+#: Name, unit and scale of a property, and the column of qm9pack that is scaled by it.
+PROPERTIES = (
+    ("mu", "D", 1.0, "Dipole_debye"),
+    ("alpha", "bohr^3", 1.0, "Polarizability_bohr3"),
+    ("homo", "eV", HARTREE, "HOMO_au"),
+    ("lumo", "eV", HARTREE, "LUMO_au"),
+    ("gap", "eV", HARTREE, "HOMO_LUMO_gap_au"),
+    ("r2", "bohr^2", 1.0, "R2_bohr2"),
+    ("zpve", "eV", HARTREE, "ZPVE_au"),
+    ("U0", "eV", HARTREE, "InternalEnergy_0K_au"),
+    ("U", "eV", HARTREE, "InternalEnergy_298K_au"),
+    ("H", "eV", HARTREE, "Enthalphy_298K_au"),
+    ("G", "eV", HARTREE, "GibbsFreeEnergy_298K_au"),
+    ("Cv", "cal/(mol K)", 1.0, "Heatcapacity_Cv_cal_mol_K"),
+    ("A", "GHz", 1.0, "RotA_GHz"),
+    ("B", "GHz", 1.0, "RotB_GHz"),
+    ("C", "GHz", 1.0, "RotC_GHz"),
+)
+#: Energies of single atoms (H, C, N, O, F) in hartree, at the same level of theory.
+ATOMS_ALONE: Mapping[str, tuple[float, ...]] = {
+    "U0": (-0.500273, -37.846772, -54.583861, -75.064579, -99.718730),
+    "U": (-0.498857, -37.845355, -54.582445, -75.063163, -99.717314),
+    "H": (-0.497912, -37.844411, -54.581501, -75.062219, -99.716370),
+    "G": (-0.510927, -37.861317, -54.598897, -75.079532, -99.733544),
+}
+_NAMES = [name for name, *_ in PROPERTIES]
+#: The rotational constants come last.
+TARGETS = (*_NAMES[:12], *(f"{name}_atom" for name in ATOMS_ALONE), *_NAMES[12:])
+UNITS = (*(unit for _, unit, *_ in PROPERTIES[:12]), *("eV",) * 4, *("GHz",) * 3)
+
+#: The files of qm9pack that are read, in the order of the molecules.
+PARTS = ("qm9_part1.csv", "qm9_part2.csv", "qm9_part3.csv")
+
 #: What ``load_qm9`` makes from qm9pack. It differs from the file of the record by 3.1e-12 eV in the
 #: energies of atomisation, where sums were taken in another order, and in nothing else.
 MADE = DataFile(
-    _PATH, "31f9554921837c3670817f52aa3a58e8d09d03bd33aefc668147dcacfdcda72c", arrays=_ARRAYS
-)
-
-QM9 = Record(
-    name="qm9",
-    loader="load_qm9()",
-    title="QM9: properties of small organic molecules",
-    kind="shared",
-    shape="130831 samples (molecules), 20 features, 19 targets.",
-    about="Molecules of up to nine atoms of C, N, O and F, and hydrogen, in the geometry that "
-    "density functional theory (B3LYP/6-31G(2df,p)) gives them. Features, averaged over the atoms: "
-    "the element (frac_H to frac_F), the atomic number (mean_Z), whether it is aromatic, its "
-    "hybridisation (sp, sp2, sp3), the hydrogens bonded to it (mean_numH) and the position in "
-    "angstrom (mean_x to mean_z); averaged over the bonds: their type (bond_single to "
-    "bond_aromatic); and the numbers of atoms and bonds. Targets: "
-    + ", ".join(f"{name} [{unit}]" for name, unit in zip(TARGETS, UNITS, strict=True))
-    + ". They are the dipole moment, the polarisability, the energies of the highest occupied and "
-    "the lowest unoccupied orbital and the gap between them, the spatial extent of the electrons, "
-    "the zero-point energy, the internal energy at 0 K and at 298.15 K, the enthalpy, the free "
-    "energy and the heat capacity at 298.15 K, the four energies less those of the atoms alone "
-    "(_atom), and the rotational constants.",
-    files=(
-        DataFile(
-            _PATH,
-            "a424cecb43aed2f2f82067b122d0f36eb39a2092cde56194d91855e6a6ee6f12",
-            arrays=_ARRAYS,
-        ),
-    ),
-    source="The Python package qm9pack 1.0.3 holds the molecules, and RDKit reads their bonds: "
-    "after pip install 'ctfa[qm9]', load_qm9() computes the table in less than a minute and keeps "
-    "it. The file holds the arrays X (samples, features), Y (samples, targets), X_names, Y_names "
-    "and index (the numbers of the molecules).",
-    licence="MIT for qm9pack, which is by the first author of the data. The data were published "
-    "with the article at figshare (doi 10.6084/m9.figshare.c.978904); the catalogue "
-    "of load-atoms lists them as CC0.",
-    redistribution="Allowed by the licence of qm9pack, with its notice.",
-    citation="Ramakrishnan, R., Dral, P. O., Rupp, M. and von Lilienfeld, O. A. (2014). Quantum "
-    "chemistry structures and properties of 134 kilo molecules. Scientific Data 1, 140022. "
-    "doi 10.1038/sdata.2014.22.",
-    facts="There are 130,831 molecules: qm9pack leaves out those 3,054 of the 133,885 of the "
-    "article whose structure did not hold. They are nearly sorted by size, so the first ones "
-    "are no sample: shuffle. The features are not independent: mean_numH equals frac_H; the "
-    "fractions of the elements, those of the bond types, and those of the hybridisations with "
-    "frac_H, each sum to one; mean_Z follows from the elements. With a constant the 20 features "
-    "have rank 16, and the 19 of the paper (18, and mean_Z again) rank 14. Features are kept in "
-    "single precision, so this holds up to 1e-7. mean_x to mean_z depend on how a molecule was "
-    "placed. U0, U, H and G are nearly one target (they differ by at most 1.6 eV and their "
-    "standard deviation is 1086 eV), as are their energies of atomisation (correlations above "
-    "0.9997); gap = lumo - homo up to the rounding of 0.0001 hartree. A is 0 for 9 linear "
-    "molecules, and 619,868 and 232,664 GHz for two that are nearly linear (the next is 800): "
-    "these two make nearly all of its variance.",
+    "qm9/qm9_tabular.npz",
+    "31f9554921837c3670817f52aa3a58e8d09d03bd33aefc668147dcacfdcda72c",
+    arrays=("X", "X_names", "Y", "Y_names", "index"),
 )
 
 logger = logging.getLogger("ctfa")
@@ -139,16 +141,15 @@ def load_qm9(
     ((130831, 20), (130831, 19))
     """
     require_choice("source", source, ("auto", "file", "package"))
-    form = Form(QM9, as_frame, return_X_y)
+    form = Form("qm9", as_frame=as_frame, return_X_y=return_X_y)
     there = place(MADE, get_data_home(data_home)) is not None
     can_compute = download_if_missing and package_folder() is not None
     if source == "package" or (source == "auto" and not there and can_compute):
         table = table_from_package(package_folder())
         path = _keep(table, get_data_home(data_home))
     else:
-        file = _read(data_home, download_if_missing=download_if_missing)
-        path = file.path
-        with file.arrays() as arrays:
+        path = None
+        with _read(form, data_home, download_if_missing).arrays() as arrays:
             table = Table(arrays["X"], arrays["Y"], arrays["index"])
     X: FloatArray = table.X.astype(float)
     names = list(FEATURES)
@@ -167,17 +168,17 @@ def load_qm9(
     )
 
 
-def _read(data_home: Any, *, download_if_missing: bool) -> Found:
+def _read(form: Form, data_home: Any, download_if_missing: bool) -> Found:
     """The file, as it was handed around or as ``load_qm9`` makes it."""
-    (given,) = QM9.files
-    options = {"data_home": data_home, "source": QM9.source}
     try:
-        return find(given, download_if_missing=download_if_missing, **options)
+        (given,) = form.files(data_home, download_if_missing)
+        return given
     except FileNotFoundError:
         raise
     except OSError as error:
         try:
-            return find(MADE, **options)
+            (made,) = form.files(data_home, download_if_missing, [MADE])
+            return made
         except OSError:
             raise error from None
 
@@ -191,7 +192,7 @@ def _keep(table: Table, home: Path) -> Path | None:
         "Y_names": np.array(TARGETS),
         "index": table.molecule,
     }
-    if checksum_of_arrays(arrays, _ARRAYS) != MADE.sha256:
+    if checksum_of_arrays(arrays, MADE.arrays) != MADE.sha256:
         warnings.warn(
             "The table computed from qm9pack is not the one that is known, so it is not kept. It "
             "can be used, but results will differ a little from those of others. Either qm9pack "
@@ -206,13 +207,194 @@ def _keep(table: Table, home: Path) -> Path | None:
         return present
     wanted = home / MADE.path
     try:
-        wanted.parent.mkdir(parents=True, exist_ok=True)
-        # Beside its place and moved there when it is whole, so that nobody reads half a file.
-        with tempfile.TemporaryDirectory(dir=wanted.parent, prefix=".making-") as folder:
-            whole = Path(folder, wanted.name)
-            np.savez_compressed(whole, **arrays)
-            os.replace(whole, wanted)
+        with written_whole(wanted) as path:
+            np.savez_compressed(path, **arrays)
     except OSError as error:
         logger.info("QM9 is not kept, so it will be computed again: %s", error)
         return None
     return wanted
+
+
+class Graph(NamedTuple):
+    """The atoms of a molecule, hydrogens among them, and its bonds."""
+
+    atomic_numbers: Sequence[int]
+    aromatic: Sequence[bool]
+    #: "sp", "sp2", "sp3"; anything else is none of them.
+    hybridisations: Sequence[str]
+    #: Numbers of the two atoms of each bond, and one of ``BOND_TYPES``.
+    bonds: Sequence[tuple[int, int, str]]
+
+
+class Table(NamedTuple):
+    """Features (molecules, 20), properties (molecules, 19) and numbers of molecules in QM9."""
+
+    X: AnyArray
+    Y: FloatArray
+    molecule: AnyArray
+
+
+def averaged_features(graph: Graph, positions: FloatArray) -> list[float]:
+    """The values of ``FEATURES`` for one molecule, from its graph and where its atoms are."""
+    numbers, bonds = graph.atomic_numbers, graph.bonds
+    n_atoms, n_bonds = len(numbers), len(bonds)
+    if np.shape(positions) != (n_atoms, 3):
+        raise ValueError(
+            f"a molecule of {n_atoms} atoms has positions of shape {np.shape(positions)}; they "
+            f"should be three coordinates for each atom, ({n_atoms}, 3)."
+        )
+    counts = [list(numbers).count(number) for number in ATOMIC_NUMBERS]
+    if sum(counts) != n_atoms:
+        strange = sorted(set(numbers) - set(ATOMIC_NUMBERS))
+        raise ValueError(
+            f"atomic number {strange[0]} is not of QM9, whose elements are {', '.join(ELEMENTS)}."
+        )
+    hybridisations = list(graph.hybridisations)
+    types = [kind for *_, kind in bonds]
+    # Hydrogens that an atom is bonded to, summed over the atoms.
+    hydrogens = sum((numbers[a] == 1) + (numbers[b] == 1) for a, b, _ in bonds)
+    return [
+        *(count / n_atoms for count in counts),
+        sum(numbers) / n_atoms,
+        sum(graph.aromatic) / n_atoms,
+        *(hybridisations.count(name) / n_atoms for name in HYBRIDISATIONS),
+        hydrogens / n_atoms,
+        *(np.asarray(positions).sum(axis=0) / n_atoms).tolist(),
+        # A lone atom has no bonds, of any type.
+        *(types.count(name) / max(n_bonds, 1) for name in BOND_TYPES),
+        n_atoms,
+        n_bonds,
+    ]
+
+
+def properties(quantities: FloatArray, counts: FloatArray) -> FloatArray:
+    """The values of ``TARGETS``, from the columns of ``PROPERTIES`` in the units of qm9pack.
+
+    ``counts`` are the atoms of each element (molecules, 5). An energy of atomisation is the energy
+    of the molecule less those of its atoms alone.
+    """
+    scaled = quantities * np.array([scale for *_, scale, _ in PROPERTIES])
+    atomisation = []
+    for name, alone in ATOMS_ALONE.items():
+        # One element after the other, not a product of matrices, whose last digit depends on the
+        # machine: the table is known by its checksum.
+        apart = sum(counts[:, element] * energy for element, energy in enumerate(alone))
+        atomisation.append((quantities[:, _NAMES.index(name)] - apart) * HARTREE)
+    return np.column_stack([scaled[:, :12], *atomisation, scaled[:, 12:]])
+
+
+def package_folder() -> Path | None:
+    """Where qm9pack keeps its data; None if it is not installed.
+
+    It is not imported: that needs pkg_resources, which recent versions of setuptools have not.
+    """
+    spec = importlib.util.find_spec("qm9pack")
+    places = spec.submodule_search_locations if spec is not None else None
+    return Path(places[0]) / "data" if places else None
+
+
+def table_from_package(folder: Path | None, *, n_molecules: int | None = None) -> Table:
+    """Compute the table from the files of qm9pack: half a minute, or only its first molecules."""
+    if folder is None:
+        raise ImportError(
+            "Computing QM9 needs the package qm9pack, which holds the molecules, and RDKit: "
+            "pip install 'ctfa[qm9]'."
+        )
+    graph_of = _graph_reader()
+    rows, quantities, molecules = [], [], []
+    for number, row in enumerate(islice(_molecules(folder), n_molecules)):
+        if number and number % 10_000 == 0:
+            logger.info("QM9: %d molecules of about 131,000 are computed", number)
+        try:
+            rows.append(averaged_features(graph_of(row["SMILES"]), _positions(row["XYZ_Ang"])))
+        except ValueError as error:
+            raise ValueError(f"Molecule {row['Index']} ({row['SMILES']}): {error}") from error
+        quantities.append([float(row[column]) for *_, column in PROPERTIES])
+        molecules.append(int(row["Index"]))
+    X = np.array(rows, dtype=float).reshape(-1, len(FEATURES))
+    counts = np.rint(X[:, : len(ELEMENTS)] * X[:, [FEATURES.index("n_atoms")]])
+    Y = properties(np.array(quantities).reshape(-1, len(PROPERTIES)), counts)
+    return Table(X.astype(np.float32), Y, np.array(molecules, dtype=np.int32))
+
+
+def distances_from_package(folder: Path | None) -> tuple[AnyArray, FloatArray]:
+    """Numbers of the molecules, and the mean distance between their atoms in angstrom.
+
+    Over all pairs of atoms, bonded or not. No feature of ``load_qm9``: the authors of the paper
+    have it among theirs.
+    """
+    if folder is None:
+        raise ImportError(
+            "Distances between the atoms of QM9 need the package qm9pack, which holds their "
+            "positions: pip install 'ctfa[qm9]'."
+        )
+    molecules, distances = [], []
+    for row in _molecules(folder):
+        molecules.append(int(row["Index"]))
+        distances.append(mean_distance(_positions(row["XYZ_Ang"])))
+    return np.array(molecules, dtype=np.int32), np.array(distances)
+
+
+def mean_distance(positions: FloatArray) -> float:
+    """Mean distance between two different points; 0 for a single one."""
+    n_points = len(positions)
+    steps = positions[:, None, :] - positions[None, :, :]
+    total = np.sqrt(np.sum(steps**2, axis=-1)).sum()
+    return float(total / max(n_points * (n_points - 1), 1))
+
+
+def _molecules(folder: Path) -> Iterator[dict[str, str]]:
+    needed = {"Index", "SMILES", "XYZ_Ang", *(column for *_, column in PROPERTIES)}
+    for part in PARTS:
+        if not (folder / part).is_file():
+            raise FileNotFoundError(
+                f"qm9pack should hold {folder / part} and does not. Version 1.0.3 does: "
+                f"pip install 'qm9pack==1.0.3'."
+            )
+        with open(folder / part, newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file)
+            missing = sorted(needed - set(reader.fieldnames or ()))
+            if missing:
+                raise OSError(
+                    f"{folder / part} has no column {', '.join(missing)}. Version 1.0.3 of qm9pack "
+                    f"has: pip install 'qm9pack==1.0.3'."
+                )
+            yield from reader
+
+
+_BRACKETS = str.maketrans("[],", "   ")
+
+
+def _positions(text: str) -> FloatArray:
+    # Not JSON: some numbers are written "0.".
+    numbers = np.array(text.translate(_BRACKETS).split(), dtype=float)
+    return numbers.reshape(-1, 3)
+
+
+def _graph_reader() -> Any:
+    """A function from SMILES to ``Graph``; the only place that needs RDKit."""
+    chem = imported(
+        "rdkit.Chem",
+        "Computing QM9 from qm9pack needs RDKit, for the bonds, the aromatic atoms and the "
+        "hybridisation: pip install 'ctfa[qm9]' (or pip install rdkit).",
+    )
+    orbitals = {getattr(chem.HybridizationType, name.upper()): name for name in HYBRIDISATIONS}
+    bond_types = {getattr(chem.BondType, name.upper()): name for name in BOND_TYPES}
+
+    def graph_of(smiles: str) -> Graph:
+        molecule = chem.MolFromSmiles(smiles)
+        if molecule is None:
+            raise ValueError("RDKit cannot read it.")
+        molecule = chem.AddHs(molecule)
+        atoms, bonds = list(molecule.GetAtoms()), molecule.GetBonds()
+        return Graph(
+            [atom.GetAtomicNum() for atom in atoms],
+            [atom.GetIsAromatic() for atom in atoms],
+            [orbitals.get(atom.GetHybridization(), "other") for atom in atoms],
+            [
+                (bond.GetBeginAtomIdx(), bond.GetEndAtomIdx(), bond_types[bond.GetBondType()])
+                for bond in bonds
+            ],
+        )
+
+    return graph_of

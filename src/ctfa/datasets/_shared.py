@@ -1,42 +1,16 @@
-"""Targets that share their inputs: torques of a robot arm, and spectra of meat."""
+"""Targets that share their inputs: a robot arm, spectra of meat, the benchmarks of Mulan."""
 
 from __future__ import annotations
 
+import io
+import re
 from typing import Any
 
 import numpy as np
+from scipy.io.arff import loadarff
 
-from ctfa.datasets._bunches import Form
-from ctfa.datasets._files import DataFile, Record
-
-SARCOS = Record(
-    name="sarcos",
-    loader="load_sarcos()",
-    title="SARCOS: inverse dynamics of a robot arm",
-    kind="shared",
-    shape="4449 samples, 21 features, 7 targets.",
-    about="A robot arm of seven joints follows trajectories. The features are the positions, "
-    "velocities and accelerations of the joints, the targets their torques. This is the file known "
-    "as the test set, in time order.",
-    files=(
-        DataFile(
-            "sarcos/sarcos_inv_test.mat",
-            "161a59b5c3b4f4b404584323f181607b2acbe620eb134dc720760dc3f38f5cec",
-            "http://www.gaussianprocess.org/gpml/data/sarcos_inv_test.mat",
-        ),
-    ),
-    source="sarcos_inv_test.mat of the page on data of the book Gaussian Processes for Machine "
-    "Learning, http://www.gaussianprocess.org/gpml/data/.",
-    licence="None stated on that page; MIT in the repository Kaixhin/SARCOS, which holds a copy.",
-    redistribution="Not stated by its owners: get your own copy.",
-    citation="Vijayakumar, S. and Schaal, S. (2000). Locally weighted projection regression: an "
-    "O(n) algorithm for incremental real time learning in high dimensional space. ICML 2000, "
-    "288-293. Published with Rasmussen, C. E. and Williams, C. K. I. (2006). Gaussian Processes "
-    "for Machine Learning. MIT Press.",
-    facts="Neighbouring rows are nearly alike, so a split at random leaks: use blocks of time. "
-    "4446 of the 4449 rows are every tenth row of the training file, so the two must not be "
-    "joined, and a model trained on that file has seen this one.",
-)
+from ctfa.core.types import FloatArray
+from ctfa.datasets._bunches import Form, require_choice
 
 
 def load_sarcos(
@@ -73,7 +47,7 @@ def load_sarcos(
     >>> arm.data.shape, arm.target.shape  # doctest: +SKIP
     ((4449, 21), (4449, 7))
     """
-    form = Form(SARCOS, as_frame, return_X_y)
+    form = Form("sarcos", as_frame=as_frame, return_X_y=return_X_y)
     (file,) = form.files(data_home, download_if_missing)
     table = np.asarray(file.matlab()["sarcos_inv_test"], dtype=np.float64)
     joints = range(1, 8)
@@ -85,36 +59,6 @@ def load_sarcos(
         target_names=[f"torque_{joint}" for joint in joints],
         ordered=True,
     )
-
-
-TECATOR = Record(
-    name="tecator",
-    loader="load_tecator()",
-    title="Tecator: what meat consists of, by its spectrum",
-    kind="shared",
-    shape="215 samples, 100 features, 3 targets.",
-    about="Near-infrared absorbance of chopped meat at 100 wavelengths from 850 to 1050 nm, and "
-    "its contents of fat, water and protein in percent.",
-    files=(
-        DataFile(
-            "tecator/tecator.npz",
-            "0b830c962f693368627f8bdb89768bd877078dee934b498b9339dc6a98c7e846",
-            arrays=("X", "Y", "Y_names", "wavelength"),
-        ),
-    ),
-    source="The data set tecator of the R package fda.usc on CRAN, saved as an npz file with X "
-    "(215, 100; float64), wavelength (100, float64), Y (215, 3; float64) and Y_names (Fat, Water, "
-    "Protein).",
-    licence="GPL-2, as the package states.",
-    redistribution="Under the terms of the GPL-2.",
-    citation="Borggaard, C. and Thodberg, H. H. (1992). Optimal minimal neural interpretation of "
-    "spectra. Analytical Chemistry 64, 545-551. The package: Febrero-Bande, M. and Oviedo de la "
-    "Fuente, M. (2012). Statistical computing in functional data analysis: the R package fda.usc. "
-    "Journal of Statistical Software 51(4).",
-    facts="Neighbouring wavelengths are almost equal, which is what merging features is for and "
-    "what least squares without it suffers from. Fat, water and protein nearly add up to a "
-    "constant.",
-)
 
 
 def load_tecator(
@@ -150,7 +94,7 @@ def load_tecator(
     >>> meat.data.shape, meat.target_names  # doctest: +SKIP
     ((215, 100), ['Fat', 'Water', 'Protein'])
     """
-    form = Form(TECATOR, as_frame, return_X_y)
+    form = Form("tecator", as_frame=as_frame, return_X_y=return_X_y)
     (file,) = form.files(data_home, download_if_missing)
     with file.arrays() as arrays:
         X, Y, wavelength = (arrays[name] for name in ("X", "Y", "wavelength"))
@@ -162,3 +106,94 @@ def load_tecator(
         target_names=names,
         wavelength=wavelength,
     )
+
+
+#: How many targets each benchmark has, which are its last columns, and those in time order.
+MULAN = {"andro": 6, "atp1d": 6, "atp7d": 6, "edm": 2, "enb": 2, "jura": 3, "oes10": 16,
+         "oes97": 16, "osales": 12, "scpf": 3, "sf1": 3, "sf2": 3, "slump": 3,
+         "wq": 14}  # fmt: skip
+ORDERED = ("andro", "atp1d", "atp7d")
+
+
+def load_mulan(
+    name: str,
+    *,
+    missing: str = "keep",
+    return_X_y: bool = False,
+    as_frame: bool = False,
+    data_home: Any = None,
+    download_if_missing: bool = True,
+) -> Any:
+    """Load one of 14 benchmarks of which all targets share their inputs.
+
+    Parameters
+    ----------
+    name : str
+        Which one: andro, atp1d, atp7d, edm, enb, jura, oes10, oes97, osales, scpf, sf1, sf2, slump
+        or wq.
+    missing : {"keep", "median"}, default="keep"
+        What to do with missing entries of features (osales and scpf have them): leave NaN, or fill
+        in the median of the feature over all rows. For an honest test error leave them and put
+        ``SimpleImputer`` into a pipeline, so that test rows have no say.
+    return_X_y : bool, default=False
+        Return ``(X, Y)`` and no Bunch.
+    as_frame : bool, default=False
+        Give data frames (needs pandas).
+    data_home : path, default=None
+        The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
+    download_if_missing : bool, default=True
+        Download what is not there (needs pooch, ``pip install 'ctfa[datasets]'``).
+
+    Returns
+    -------
+    Bunch
+        With ``data``, ``target``, ``feature_names``, ``target_names``, ``kind`` ("shared"),
+        ``filename`` and ``DESCR``. A nominal attribute (sf1, sf2) is a column of zeros and ones for
+        each of its levels but the first, called ``attribute=level``.
+
+    Examples
+    --------
+    >>> from ctfa.datasets import load_mulan
+    >>> slump = load_mulan("slump")  # doctest: +SKIP
+    >>> slump.data.shape, slump.target_names[0]  # doctest: +SKIP
+    ((103, 7), 'SLUMP_cm')
+    """
+    require_choice("name", name, MULAN)
+    require_choice("missing", missing, ("keep", "median"))
+    form = Form(name, as_frame=as_frame, return_X_y=return_X_y)
+    (file,) = form.files(data_home, download_if_missing)
+    attributes = read_arff(file.content.decode())
+    n_inputs = len(attributes) - MULAN[name]
+    features = {key: v for columns in attributes[:n_inputs] for key, v in columns.items()}
+    targets = {key: v for columns in attributes[n_inputs:] for key, v in columns.items()}
+    X = np.column_stack(list(features.values()))
+    if missing == "median":
+        X = np.where(np.isnan(X), np.nanmedian(X, axis=0), X)
+    return form.shared(
+        X,
+        np.column_stack(list(targets.values())),
+        feature_names=list(features),
+        target_names=list(targets),
+        ordered=True if name in ORDERED else None,
+    )
+
+
+def read_arff(text: str) -> list[dict[str, FloatArray]]:
+    """Columns of numbers by name, attribute by attribute; NaN where missing.
+
+    A nominal attribute is one of zeros and ones for each level but the first.
+    """
+    # Some quote a name twice.
+    table, about = loadarff(io.StringIO(re.sub("[\"']+", "'", text)))
+    found = []
+    for name in about.names():
+        values = table[name]
+        _, levels = about[name]
+        columns = {name: values}
+        if levels is not None:
+            columns = {
+                f"{name}={level}": np.where(values == b"?", np.nan, values == level.encode())
+                for level in levels[1:]
+            }
+        found.append(columns)
+    return found

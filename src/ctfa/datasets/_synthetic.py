@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from ctfa.core.types import FloatArray
-from ctfa.datasets._bunches import Form, require_choice, require_count, require_number
+from ctfa.datasets._bunches import Form, numbered, require_choice, require_count, require_number
 
 #: From where to where coefficients lie in the paper's setting, by absolute value.
 COEFFICIENTS = (0.5, 1.0)
@@ -253,14 +253,8 @@ def make_gauges(
         names += [f"{kind}_{month}" for month in MONTHS]
     data = np.hstack(columns)
     regions = [list(RESPONSE)[gauge % len(RESPONSE)] for gauge in range(n_gauges)]
-    effect = np.column_stack(
-        [
-            np.concatenate(
-                [np.array(RESPONSE[region][kind])[season_of] for kind in ("temp", "rain")]
-            )
-            for region in regions
-        ]
-    )
+    responses = [(*RESPONSE[region]["temp"], *RESPONSE[region]["rain"]) for region in regions]
+    effect = np.repeat(np.transpose(responses), 3, axis=0)  # of a season on each of its months
     level = rng.uniform(20.0, 60.0, size=n_gauges)
     target = level + data @ effect + noise * rng.normal(size=(n_years, n_gauges))
     gauges = [f"gauge_{gauge + 1:02d}" for gauge in range(n_gauges)]
@@ -276,8 +270,3 @@ def equicorrelated(n_samples: int, n_targets: int, correlation: float, rng: Any)
         return np.asarray(own)
     common = rng.normal(size=(n_samples, 1))
     return np.asarray(np.sqrt(1.0 - correlation) * own + np.sqrt(correlation) * common)
-
-
-def numbered(name: str, count: int) -> list[str]:
-    """Names such as ``task_01``, as wide as the last needs."""
-    return [f"{name}_{number:0{len(str(count))}d}" for number in range(1, count + 1)]

@@ -11,8 +11,8 @@ from sklearn.utils import Bunch
 
 from ctfa import datasets
 from ctfa._names import nearest
-from ctfa.datasets._mulan import SETS
-from ctfa.datasets._po_basins import LEAK
+from ctfa.datasets._catalogue import records
+from ctfa.datasets._shared import MULAN
 from ctfa_study.comparison._problem import Problem, read_problem
 
 
@@ -70,10 +70,16 @@ DATA: dict[str, Data] = {
             "blocked" if name in OVERLAP else "random",
             OVERLAP.get(name, 0),
         )
-        for name in SETS
+        for name in MULAN
     },
     # Tasks with inputs of their own, in time.
-    "po-basins": Data(datasets.load_po_basins, "blocked", gap=24, together="Y", caution=LEAK),
+    "po-basins": Data(
+        datasets.load_po_basins,
+        "blocked",
+        gap=24,
+        together="Y",
+        caution=records()["po_basins"].leak,
+    ),
     "cru-iberia": Data(datasets.load_cru_iberia, "blocked", gap=2, together="Y"),
     "french-basins": Data(datasets.load_french_basins, "blocked", gap=13, together="Y"),
     "traffic": Data(datasets.load_traffic, "blocked", gap=9, together="D"),

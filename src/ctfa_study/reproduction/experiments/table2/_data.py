@@ -13,7 +13,7 @@ import numpy as np
 
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.datasets import get_data_home, load_qm9
-from ctfa.datasets._qm9_features import TARGETS, distances_from_package, package_folder
+from ctfa.datasets._qm9 import TARGETS, distances_from_package, package_folder
 
 FILE = Path("qm9", "qm9_distances.npz")
 

@@ -11,7 +11,7 @@ from sklearn.multioutput import MultiOutputRegressor
 from sklearn.neural_network import MLPRegressor
 
 from ctfa import CTFARegressor, nonlinctfa
-from ctfa.datasets._qm9_features import TARGETS
+from ctfa.datasets._qm9 import TARGETS
 from ctfa_study.reproduction._case import AUTHORS
 from ctfa_study.reproduction.experiments.table2._data import (
     CODE,

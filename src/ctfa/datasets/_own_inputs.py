@@ -1,4 +1,4 @@
-"""Series of many places, each with inputs of its own: rain, streamflow, speeds of cars."""
+"""Places with inputs of their own: cells with rain, catchments, basins and sensors on roads."""
 
 from __future__ import annotations
 
@@ -8,35 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from ctfa.core.types import AnyArray, FloatArray
-from ctfa.datasets._bunches import Form, require_count
-from ctfa.datasets._files import DataFile, Found, Record
-
-CLIMATE_INDICES = Record(
-    name="climate_indices",
-    loader="load_climate_indices()",
-    title="NAO and Nino3.4: monthly climate indices",
-    kind="extra features",
-    shape="1891 samples (months), 2 features.",
-    about="The North Atlantic Oscillation from January 1950 to July 2013, and the anomaly of the "
-    "sea surface temperature in the region Nino3.4 of the Pacific from January 1856 to December "
-    "2011.",
-    files=(
-        DataFile(
-            "climate_indices/climate_indices.npz",
-            "5fc2a64f44508ef3409c0a651e2b181b8a40984da2722d89991d7483478e943c",
-            arrays=("nao", "nao_month", "nino34", "nino34_month"),
-        ),
-    ),
-    source="The data sets NAO and NINO3.4 of the R package esd (repository metno/esd on GitHub), "
-    "saved as an npz file with nao (763, float32) and nino34 (1872, float32), NaN where missing, "
-    "and nao_month and nino34_month, texts such as '1950-01'.",
-    licence="GPL, as the package states.",
-    redistribution="Under the terms of the GPL.",
-    citation="Benestad, R. E., Mezghani, A. and Parding, K. M. esd: climate analysis and empirical-"
-    "statistical downscaling (R package), Norwegian Meteorological Institute.",
-    facts="The first and the last month of Nino3.4 are missing. An index of the same month is not "
-    "known in time for a forecast.",
-)
+from ctfa.datasets._bunches import Form, numbered, require_choice, require_count
+from ctfa.datasets._files import Found
 
 
 def load_climate_indices(
@@ -65,18 +38,15 @@ def load_climate_indices(
     >>> indices = load_climate_indices(as_frame=True).data  # doctest: +SKIP
     >>> indices.loc["1998-01"]  # doctest: +SKIP
     """
-    form = Form(CLIMATE_INDICES, as_frame)
+    form = Form("climate_indices", as_frame=as_frame)
     (file,) = form.files(data_home, download_if_missing)
     with file.arrays() as arrays:
         known = [arrays[name].astype("M8[M]") for name in ("nao_month", "nino34_month")]
     every_month = np.concatenate(known)
     months = np.arange(every_month.min(), every_month.max() + 1)
     indices = indices_of(file, months)
-    return form.series(
-        np.column_stack(list(indices.values())),
-        feature_names=list(indices),
-        time=months,
-    )
+    table = np.column_stack(list(indices.values()))
+    return form.series(table, feature_names=list(indices), time=months)
 
 
 def indices_of(file: Found, months: AnyArray) -> dict[str, FloatArray]:
@@ -99,40 +69,6 @@ def _joined(values: FloatArray, own: AnyArray, months: AnyArray) -> FloatArray:
 
 #: Degrees between neighbours: those that touch, by a side or a corner, on a grid of half a degree.
 NEAR = 0.75
-
-CRU_IBERIA = Record(
-    name="cru_iberia",
-    loader="load_cru_iberia()",
-    title="CRU Iberia: monthly rain on a grid",
-    kind="own inputs",
-    shape="358 samples (months), 330 targets (cells), 13 features each, six of them shared by all.",
-    about="Monthly precipitation of the 330 land cells of the Iberian Peninsula, half a degree "
-    "wide, from 1981 to 2010 (CRU TS 4.00). The inputs of a cell are its mean, highest and lowest "
-    "temperature, its rain and temperature in the months before, two waves of the year, and the "
-    "climate indices NAO and Nino3.4 of the month, which all cells share.",
-    files=(
-        DataFile(
-            "cru_iberia/cru_iberia.npz",
-            "f453f42c52509326869cdd0d31441621a1337747b767e22e441af98b85eb52ec",
-            arrays=("lat", "lon", "month", "pr", "tas", "tasmax", "tasmin"),
-        ),
-        *CLIMATE_INDICES.files,
-    ),
-    source="The CRU data sets of the R package drought4R (repository SantanderMetGroup/drought4R "
-    "on GitHub), their land cells saved as an npz file with pr, tas, tasmax and tasmin (330 cells, "
-    "360 months; float32), lat and lon (330, float32) and month (360 texts such as '1981-01'). For "
-    "the indices see load_climate_indices.",
-    licence="GPL-3, as the package states.",
-    redistribution="Under the terms of the GPL-3; for the data themselves ask the Climatic "
-    "Research Unit.",
-    citation="Harris, I., Jones, P. D., Osborn, T. J. and Lister, D. H. (2014). Updated "
-    "high-resolution grids of monthly climatic observations: the CRU TS3.10 dataset. International "
-    "Journal of Climatology 34, 623-642.",
-    facts="Rain is the target because the mean temperature is no task: the highest and the lowest "
-    "give it with an R2 of 0.999. Temperatures and indices are those of the same month, so this is "
-    "an explanation and not a forecast. Cells are interpolated from fewer stations, so neighbours "
-    "are alike by construction.",
-)
 
 
 def load_cru_iberia(
@@ -176,9 +112,9 @@ def load_cru_iberia(
     >>> iberia.inputs.shape, iberia.target.shape  # doctest: +SKIP
     ((358, 330, 13), (358, 330))
     """
-    form = Form(CRU_IBERIA, as_frame, return_X_y)
+    form = Form("cru_iberia", as_frame=as_frame, return_X_y=return_X_y)
     require_count("n_lags", n_lags, least=0, most=120)
-    wanted = CRU_IBERIA.files if indices else CRU_IBERIA.files[:1]
+    wanted = form.record.files[: 2 if indices else 1]
     file, *more = form.files(data_home, download_if_missing, wanted)
     with file.arrays() as arrays:
         rain, mean, high, low = (
@@ -216,34 +152,6 @@ def load_cru_iberia(
 
 #: Days over which rain is averaged, and what is added to a flow before its logarithm.
 LONG, SMALLEST_FLOW = (30, 90), 0.01
-
-FRENCH_BASINS = Record(
-    name="french_basins",
-    loader="load_french_basins()",
-    title="French catchments: streamflow from the weather",
-    kind="own inputs",
-    shape="1031 samples (every seventh day), 19 targets (catchments), 12 features each.",
-    about="19 French catchments from 1999 to 2018. The target is the logarithm of the streamflow "
-    "of a day; the inputs are the rain of that day and of the days before, its means over 30 and "
-    "90 days, the temperature and the potential evapotranspiration.",
-    files=(
-        DataFile(
-            "airgr_basins/airgr_basins.npz",
-            "d7dbe1220f81f6b03caf91bbb89e1136bffc47059eadba4153336c5df3edada4",
-            arrays=("E", "P", "Q", "T", "code", "day", "lonlat_area", "river"),
-        ),
-    ),
-    source="The R package airGRdatasets on CRAN, its catchments saved as an npz file with P, T, E "
-    "and Q (19 catchments, 7305 days; float32; NaN where Q is missing), code and river (19 texts), "
-    "lonlat_area (19, 3; float64) and day (7305 texts such as '1999-01-01').",
-    licence="CC BY 4.0, as the package states.",
-    redistribution="Allowed by CC BY 4.0 if the authors are named.",
-    citation="Delaigue, O. and others. airGRdatasets: hydro-meteorological catchments datasets for "
-    "the 'airGR' packages (R package).",
-    facts="A case in which averaging hurts: catchments differ much, and a method that averages "
-    "should mostly leave them by themselves. 1212 days of flow are missing, of nine catchments. "
-    "Days near each other are alike: split by blocks of time.",
-)
 
 
 def load_french_basins(
@@ -288,7 +196,7 @@ def load_french_basins(
     >>> basins.inputs.shape, basins.target.shape  # doctest: +SKIP
     ((1031, 19, 12), (1031, 19))
     """
-    form = Form(FRENCH_BASINS, as_frame, return_X_y)
+    form = Form("french_basins", as_frame=as_frame, return_X_y=return_X_y)
     require_count("n_lags", n_lags, least=1, most=max(LONG))
     require_count("every", every, least=1, most=365)
     (file,) = form.files(data_home, download_if_missing)
@@ -315,40 +223,6 @@ def load_french_basins(
 
 STEPS_A_DAY = 288
 START = np.datetime64("2012-03-01T00:00")
-
-TRAFFIC = Record(
-    name="traffic",
-    loader="load_traffic()",
-    title="Los-loop: speeds at sensors of motorways",
-    kind="own inputs",
-    shape="669 samples (every quarter of an hour), 207 targets (sensors), 10 features each, four "
-    "of them shared by all.",
-    about="One week, the first of March 2012, of mean speeds in miles an hour over five minutes at "
-    "207 loop detectors in Los Angeles County. The target is the speed a quarter of an hour ahead; "
-    "the inputs are the sensor's own speeds in the last half hour and two waves of the day.",
-    files=(
-        DataFile(
-            "traffic_los/los_speed.npz",
-            "160a953d16445b2063c3bdb13ff97a186b8b62c0b9c2e9a9b5d477c633642e96",
-            arrays=("speed",),
-        ),
-        DataFile(
-            "traffic_los/los_adj.npz",
-            "1ba9a8e8269ef7b54321f15f32bfdb3df90c4897b9daed00cd383107ee316f00",
-            arrays=("adj",),
-        ),
-    ),
-    source="los_speed.csv and los_adj.csv of the repository lehaifeng/T-GCN on GitHub (folder "
-    "data), saved as npz files: speed (2016 steps, 207 sensors; float32) and adj (207, 207; "
-    "float32).",
-    licence="None stated.",
-    redistribution="Not stated: get your own copy.",
-    citation="Zhao, L. and others (2020). T-GCN: a temporal graph convolutional network for "
-    "traffic prediction. IEEE Transactions on Intelligent Transportation Systems 21, 3848-3858.",
-    facts="The publishers have filled missing speeds by interpolation. Sensors are numbered in the "
-    "order of the file. One week has two days of a weekend: a model of one part of it is not one "
-    "of the other.",
-)
 
 
 def load_traffic(
@@ -395,7 +269,7 @@ def load_traffic(
     >>> roads.inputs.shape, roads.target.shape  # doctest: +SKIP
     ((669, 207, 10), (669, 207))
     """
-    form = Form(TRAFFIC, as_frame, return_X_y)
+    form = Form("traffic", as_frame=as_frame, return_X_y=return_X_y)
     require_count("n_lags", n_lags, least=1, most=STEPS_A_DAY)
     require_count("ahead", ahead, least=1, most=STEPS_A_DAY)
     require_count("every", every, least=1, most=STEPS_A_DAY)
@@ -412,7 +286,7 @@ def load_traffic(
     return form.own_inputs(
         {name: values[rows] for name, values in slots.items()},
         speed[rows],
-        target_names=[f"sensor_{number:03d}" for number in range(1, 208)],
+        target_names=numbered("sensor", speed.shape[1]),
         time=(START + 5 * np.arange(len(speed)))[rows],
         connectivity=sparse.csr_array(near.astype(np.float64)),
     )
@@ -441,3 +315,116 @@ def waves(n_samples: int, period: int, name: str) -> dict[str, FloatArray]:
         for harmonic in (1, 2)
         for kind, wave in (("sin", np.sin), ("cos", np.cos))
     }
+
+
+WEEKS = (1, 4, 8, 12, 16, 24)
+#: Lakes by the basin they belong to. Lugano drains into Maggiore.
+LAKES = {"adda": "lagocomo", "oglio": "lagoiseo", "ticino": "maggiore"}
+UPPER_LAKES = {"ticino": "lugano"}
+#: Inputs of a basin and their columns, by plain name, whichever of the two files they are in.
+COLUMNS = {
+    "precipitation": "prec{week}w_{basin}",
+    "temperature": "temp{week}w_{basin}",
+    "snow_depth": "{basin}_snowdepth_{week}w",
+    "lake_level": "{lake}_altezza_{week}w",
+    "upper_lake_level": "{upper_lake}_altezza_{week}w",
+}
+
+
+def load_po_basins(
+    *,
+    values: str = "anomalies",
+    lakes: bool = True,
+    return_X_y: bool = False,
+    as_frame: bool = False,
+    data_home: Any = None,
+    download_if_missing: bool = True,
+) -> Any:
+    """Load ten sub-basins of the Po, weekly: targets of which some have inputs others lack.
+
+    Parameters
+    ----------
+    values : {"anomalies", "normal"}, default="anomalies"
+        Deviations from the mean of each week over all years, or the values themselves.
+    lakes : bool, default=True
+        Whether levels of lakes are inputs.
+    return_X_y : bool, default=False
+        Return ``(X, Y, layout)`` and no Bunch.
+    as_frame : bool, default=False
+        Give data frames with the date as index (needs pandas).
+    data_home : path, default=None
+        The folder of data; None takes the environment variable ``CTFA_DATA``, or ``~/ctfa_data``.
+    download_if_missing : bool, default=True
+        As for every loader; of this set there is nothing to download.
+
+    Returns
+    -------
+    Bunch
+        With ``data`` (1038, n_columns), ``layout`` (10, n_slots), ``inputs`` (1038, 10, n_slots),
+        ``target`` (1038, 10), ``slot_names`` ("precipitation_4w", ...), ``feature_names``,
+        ``target_names``, ``time``, ``kind`` ("own inputs"), ``filename`` and ``DESCR``.
+
+    Notes
+    -----
+    Both files leak a little from rows to be predicted to rows to learn from: the anomalies are
+    from means over all years, and NDVI seen every 16 days was interpolated to weeks.
+
+    Examples
+    --------
+    >>> from ctfa import MultiInputCTFARegressor
+    >>> from ctfa.datasets import load_po_basins
+    >>> X, Y, layout = load_po_basins(return_X_y=True)  # doctest: +SKIP
+    >>> model = MultiInputCTFARegressor(layout).fit(X[:700], Y[:700])  # doctest: +SKIP
+    """
+    form = Form("po_basins", as_frame=as_frame, return_X_y=return_X_y)
+    files = dict(zip(("anomalies", "normal"), form.record.files, strict=True))
+    require_choice("values", values, files)
+    (file,) = form.files(data_home, download_if_missing, [files[values]])
+    columns = file.columns()
+    table = {_plain(name): entries for name, entries in columns.items()}
+    basins = [name.removeprefix("anomalia_") for name in columns if name.startswith("anomalia_")]
+    target = "anomalia" if values == "anomalies" else "ndvi"
+    return form.own_inputs(
+        _slots(table, basins, lakes=lakes),
+        np.column_stack([_numbers(table[f"{target}_{basin}"]) for basin in basins]),
+        target_names=basins,
+        time=np.array(table["date"], dtype="datetime64[D]"),
+    )
+
+
+def _slots(table: dict[str, list[str]], basins: list[str], *, lakes: bool) -> dict[str, FloatArray]:
+    """Every kind of input over every number of weeks, those that the table has for any basin."""
+    slots = {}
+    nothing = [""] * len(table["date"])
+    for kind, column in COLUMNS.items():
+        if kind.endswith("lake_level") and not lakes:
+            continue
+        for week in WEEKS:
+            own = [
+                column.format(
+                    week=week,
+                    basin=basin,
+                    lake=LAKES.get(basin, ""),
+                    upper_lake=UPPER_LAKES.get(basin, ""),
+                )
+                for basin in basins
+            ]
+            if any(name in table for name in own):
+                slots[f"{kind}_{week}w"] = np.column_stack(
+                    [_numbers(table.get(name, nothing)) for name in own]
+                )
+    return slots
+
+
+def _plain(name: str) -> str:
+    """Names without what is spelled now so and then so: of anomalies, of basins and of means."""
+    name = name.lower().replace(" ", "_").replace("-", "_")
+    if name.startswith("anomalia_"):
+        return name
+    name = name.replace("garda_mincio", "garda").replace("oglio_iseo", "oglio")
+    name = name.replace("_anomalia_", "_").replace("_anomalia", "_")
+    return name.replace("snowdepth_mean", "snowdepth").replace("snowdepthmean", "snowdepth")
+
+
+def _numbers(entries: list[str]) -> FloatArray:
+    return np.array([float(entry) if entry else np.nan for entry in entries])
