@@ -16,7 +16,6 @@ from ctfa import (
     MultiInputCTFARegressor,
     PooledCTFARegressor,
     TargetAggregator,
-    baselines,
     multi_input_layout,
     nonlinctfa,
     testing,
@@ -31,6 +30,7 @@ from ctfa.core.scans import SCANS
 from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace, TargetSpace
 from ctfa.core.spaces.features import column_gram
 from ctfa.core.spaces.folded import Fold
+from ctfa_study import baselines
 from oracle import contiguous_folds
 
 FULL_RANK = ["gaussian", "correlated", "nearly_collinear", "scales", "offset", "discrete"]

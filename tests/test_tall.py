@@ -10,6 +10,8 @@ from sklearn.ensemble import RandomForestRegressor
 
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
 from ctfa._collections import _collection
+from ctfa.estimators import shared as shared_inputs
+from ctfa.estimators import targets
 
 
 def tall(seed, n_rows=2500, offset=0.0):
@@ -29,13 +31,14 @@ def from_rows(model, *data, **known):
 def rows_used(monkeypatch):
     """Numbers of rows that Phase I was posed on, filled as fits go."""
     seen = []
-    pose = TargetAggregator._fit_sample
+    find_groups = targets.find_groups
 
-    def watched(self, sample, *others):
-        seen.append(sample.inputs.shape[0])
-        return pose(self, sample, *others)
+    def watched(aggregator, tasks, *others):
+        seen.append(tasks.sample.inputs.shape[0])
+        return find_groups(aggregator, tasks, *others)
 
-    monkeypatch.setattr(TargetAggregator, "_fit_sample", watched)
+    for module in (targets, shared_inputs):
+        monkeypatch.setattr(module, "find_groups", watched)
     return seen
 
 

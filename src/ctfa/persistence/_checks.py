@@ -341,6 +341,9 @@ def _running_sums(state: State) -> None:
     same = all(part.n_columns == n_columns for part in state["classes"].values())
     _require(inside and same, "sums are of other folds or columns than they say")
     _require_shape((n_columns,), state["largest"], of="sums")
+    _require(len(state["targets"].names) == state["widths"][2], "sums are of other targets")
+    starts = (state["next_fold"], *(s for times in state["pieces"].values() for s in times))
+    _require(all(len(start) == len(folds) for start in starts), "pieces are of other folds")
 
 
 def _task_sums(state: State) -> None:
