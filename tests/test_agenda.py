@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import oracle
 from ctfa import FeatureAggregator
 from ctfa.core import rows
-from ctfa.core.rows import PairList, RankedPairs, first_of
+from ctfa.core.rows import RankedPairs, first_of
 
 
 def pairs_of(slots):
@@ -22,7 +22,7 @@ def test_ranked_pairs_come_strongest_first_then_by_index_whatever_ties(seed, lev
     n = int(rng.integers(3, 9))
     strength = {pair: float(rng.integers(levels)) for pair in pairs_of(range(n))}
     first, second = map(np.array, zip(*strength, strict=True))
-    ranked = RankedPairs(n, PairList(np.array(list(strength.values())), first, second))
+    ranked = RankedPairs(n, np.array(list(strength.values())), first, second)
     alive = list(range(n))
     while True:
         expected = sorted(strength, key=lambda pair: (-strength[pair], *pair))

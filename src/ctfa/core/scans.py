@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -22,16 +22,7 @@ from ctfa.core.criteria import Loss
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, Stopped
-from ctfa.core.rows import (
-    DirectedSpace,
-    Directions,
-    Pair,
-    PairList,
-    RankedPairs,
-    RankedRows,
-    Row,
-    first_of,
-)
+from ctfa.core.rows import Directions, Pair, RankedPairs, RankedRows, Row, first_of
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -315,9 +306,7 @@ def _merge_first(judge: Judge, neighbours: Neighbours | None, *, by_loss: bool) 
         rows = rows_of(edges)
     pairs = RankedRows(judge.space.n_variables, keys, neighbours, rows)
     _merge_in_turn(judge, pairs, neighbours, by_loss=by_loss)
-    if neighbours is not None:
-        return refuse_edges(judge, *neighbours.edges())
-    return refuse_the_rest(judge, pairs.remaining())
+    return refuse_the_rest(judge, None if neighbours is None else neighbours.edges())
 
 
 def _merge_in_turn(
@@ -342,7 +331,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     a time they cost little. Later rows are those of blocks that grow, and grow long.
     """
     space, ledger = judge.space, judge.ledger
-    directions = None if neighbours is not None else Directions(cast("DirectedSpace", space))
+    directions = None if neighbours is not None else Directions(cast("Any", space).directions)
 
     def keys(block: int | IntArray, others: IntArray) -> FloatArray:
         if directions is None:
@@ -389,7 +378,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
             ahead.merged(block, other)
         pairs.merged(block, other)
     if neighbours is not None:
-        return refuse_edges(judge, *neighbours.edges())
+        return refuse_the_rest(judge, neighbours.edges())
     # Everybody left has refused everybody else, when asked: too many to be asked again.
     return ledger.close()
 
@@ -440,10 +429,8 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     for block in range(space.n_variables):
         others, strength = partners(block)
         later = others > block
-        rows.append(PairList(strength[later], np.full(later.sum(), block), others[later]))
-    pairs = RankedPairs(
-        space.n_variables, PairList(*(np.concatenate(part) for part in zip(*rows, strict=True)))
-    )
+        rows.append((strength[later], np.full(later.sum(), block), others[later]))
+    pairs = RankedPairs(space.n_variables, *map(np.concatenate, zip(*rows, strict=True)))
     chunk = FIRST_CHUNK
     while True:
         first, second = pairs.peek(chunk)
@@ -498,16 +485,21 @@ def merge_ranked(judge: Judge, ranked: RankedQuestions, *, by_loss: bool) -> Mer
     return ledger.close()
 
 
-def refuse_the_rest(judge: Judge, left: IntArray) -> MergeHistory:
-    """Everybody left has refused everybody else; say so as they stand now."""
+def refuse_the_rest(judge: Judge, edges: tuple[IntArray, IntArray] | None) -> MergeHistory:
+    """All blocks left have refused each other, or their neighbours; say so as they stand now."""
     ledger = judge.ledger
-    for leader in map(int, left):
+    gone = [other for _, other, _, _ in ledger.merges]
+    left = np.setdiff1d(np.arange(ledger.n_variables), gone)
+    for leader in left.tolist():
         ledger.forget_refusals(leader)
-    nearest = np.full(judge.space.n_variables, np.inf)
-    for leader in map(int, left):
+    if edges is not None:
+        for chunk in _slices(edges[0].size):
+            first, second = edges[0][chunk], edges[1][chunk]
+            ledger.refuse_pairs(first, second, judge.all_losses(first, second))
+        return ledger.close()
+    nearest = np.full(ledger.n_variables, np.inf)
+    for leader in left[:-1].tolist():
         others = left[left > leader]
-        if not others.size:
-            continue
         losses = judge.all_losses(leader, others)
         ledger.refuse(leader, others, losses)
         closer = losses < nearest[others]
@@ -555,19 +547,7 @@ def taken_by_kernel(judge: Judge, edges: Edges, *, by_loss: bool) -> MergeHistor
         min_correlation=judge.min_correlation,
         by_loss=by_loss,
     )
-    return None if left is None else refuse_edges(judge, *left)
-
-
-def refuse_edges(judge: Judge, first: IntArray, second: IntArray) -> MergeHistory:
-    """Everybody left has refused their neighbours; say so as they stand now."""
-    ledger = judge.ledger
-    gone = {other for _, other, _, _ in ledger.merges}
-    for leader in set(range(ledger.n_variables)) - gone:
-        ledger.forget_refusals(leader)
-    for chunk in _slices(first.size):
-        losses = judge.all_losses(first[chunk], second[chunk])
-        ledger.refuse_pairs(first[chunk], second[chunk], losses)
-    return ledger.close()
+    return None if left is None else refuse_the_rest(judge, left)
 
 
 def _slices(count: int) -> Iterator[slice]:
