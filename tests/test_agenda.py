@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import oracle
 from ctfa import FeatureAggregator
 from ctfa.core import rows
-from ctfa.core.rows import RankedPairs, first_of
+from ctfa.core.rows import RankedPairs, Row
 
 
 def pairs_of(slots):
@@ -49,7 +49,7 @@ def later_rows(keys, n, width):
     """Rows that begin with their first pairs only, as a scan may give them."""
     for block in range(1, n):
         others = np.arange(block)
-        yield block, first_of(others, keys(block, others), width)
+        yield block, Row(others, keys(block, others), width)
 
 
 @given(

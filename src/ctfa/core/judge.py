@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -26,13 +26,6 @@ class Stopped(Exception):
     def __init__(self, ledger: Ledger) -> None:
         super().__init__("The search was asked to stop.")
         self.ledger = ledger
-
-
-class Hit(NamedTuple):
-    """A candidate that is accepted, with others in sight that would be if they were asked now."""
-
-    loss: float
-    positions: IntArray  # in the queue; the first is the accepted one
 
 
 class Judge:
@@ -122,8 +115,13 @@ class Judge:
         if not progress.tick(self.ledger):
             raise Stopped(self.ledger)
 
-    def first_acceptable(self, block: int, queue: IntArray, width: int | None = None) -> Hit | None:
-        """Find the first candidate in the queue that is accepted."""
+    def first_acceptable(
+        self, block: int, queue: IntArray, width: int | None = None
+    ) -> tuple[float, IntArray] | None:
+        """Loss of the first candidate in the queue that is accepted, and its position.
+
+        Behind it the positions of others in sight that would be accepted if they were asked now.
+        """
         width = self.width if width is None else width
         for chunk in _chunks(queue.size, width):
             others = queue[chunk]
@@ -140,7 +138,7 @@ class Judge:
                 hit = int(accepted[0])
                 self.ledger.n_comparisons += hit + 1
                 self.ledger.refuse(block, others[:hit], losses[:hit])
-                return Hit(float(losses[hit]), chunk.start + meets[accepted])
+                return float(losses[hit]), chunk.start + meets[accepted]
             self.ledger.n_comparisons += others.size
             self.ledger.refuse(block, others, losses)
         return None

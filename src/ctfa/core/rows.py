@@ -51,7 +51,22 @@ class Row:
 
     __slots__ = ("at", "dropped", "dropped_to", "keys", "others", "reach", "whole", "width")
 
-    def __init__(self, others: IntArray, keys: FloatArray, *, whole: bool) -> None:
+    def __init__(
+        self, others: IntArray, keys: FloatArray, width: int | None = None, *, whole: bool = True
+    ) -> None:
+        """Remember the smallest keys, with all that tie with the last of them; others ascend.
+
+        ``whole`` where no pairs were left out before.
+        """
+        if width is not None and keys.size > width:
+            near = keys <= np.partition(keys, width)[width]
+            whole = whole and bool(near.all())
+            others, keys = others[near], keys[near]
+        order = np.argsort(keys, kind="stable")
+        others, keys = others[order], keys[order]
+        if keys.size and keys[-1] == np.inf:
+            finite = int(np.searchsorted(keys, np.inf))
+            others, keys, whole = others[:finite], keys[:finite], True
         self.others, self.keys, self.whole = others, keys, whole
         self.at = 0
         #: No pair behind the remembered ones has a smaller key.
@@ -176,7 +191,7 @@ class RankedRows:
         else:  # few, and all remembered
             others, width = self._neighbours.of(block), None
         if others.size:
-            self._show(block, first_of(others, self._keys(block, others), width))
+            self._show(block, Row(others, self._keys(block, others), width))
 
     def _show(self, block: int, row: Row) -> None:
         """Put the next pair of a row on the heap, or how far it reaches."""
@@ -203,7 +218,7 @@ class RankedRows:
         others = np.flatnonzero(self._changes < self._changed[block])
         keys = self._keys(block, others)
         left = row.are_left(others, keys)
-        found = first_of(others[left], keys[left], row.width)
+        found = Row(others[left], keys[left], row.width)
         found.width = min(2 * row.width, LONGEST_ROW)
         found.dropped_to, found.dropped = row.dropped_to, row.dropped
         if self._admits is not None and found.others.size:
@@ -211,21 +226,6 @@ class RankedRows:
             found.drop(found.keys[~passes], found.others[~passes])
             found.others, found.keys = found.others[passes], found.keys[passes]
         self._show(block, found)
-
-
-def first_of(others: IntArray, keys: FloatArray, width: int | None) -> Row:
-    """Row of the smallest keys, with all that tie with the last of them; others ascend."""
-    whole = True
-    if width is not None and keys.size > width:
-        near = keys <= np.partition(keys, width)[width]
-        whole = bool(near.all())
-        others, keys = others[near], keys[near]
-    order = np.argsort(keys, kind="stable")
-    others, keys = others[order], keys[order]
-    if keys.size and keys[-1] == np.inf:
-        finite = int(np.searchsorted(keys, np.inf))
-        others, keys, whole = others[:finite], keys[:finite], True
-    return Row(others, keys, whole=whole)
 
 
 class RankedPairs:

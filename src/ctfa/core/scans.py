@@ -22,7 +22,7 @@ from ctfa.core.criteria import Loss
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, Stopped
-from ctfa.core.rows import Directions, Pair, RankedPairs, RankedRows, Row, first_of
+from ctfa.core.rows import Directions, Pair, RankedPairs, RankedRows, Row
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -182,14 +182,15 @@ def _grow_by_runs(
     members: list[IntArray] = []
     start, width, length = 0, judge.width, FIRST_RUN
     while (hit := judge.first_acceptable(block, queue[start:], width)) is not None:
-        predicted = start + hit.positions[:length]
+        loss, positions = hit
+        predicted = start + positions[:length]
         taken, losses = _verified_run(judge, space, block, queue, predicted, restart=restart)
         came_true = taken.size >= predicted.size
         width = min(WIDEST_RUN, 2 * width) if came_true else FIRST_CHUNK
         length = min(LONGEST_RUN, 2 * length) if came_true else FIRST_RUN
         run = queue[taken]
         space.absorb(block, run)
-        ledger.accept_run(block, run, [hit.loss, *losses])
+        ledger.accept_run(block, run, [loss, *losses])
         if restart:
             ledger.forget_refusals(block)
         members.append(run)
@@ -257,9 +258,10 @@ def _grow_by_steps(
     order, free, rank = variables
     start = 0
     while (hit := judge.first_acceptable(block, queue[start:])) is not None:
-        position = start + int(hit.positions[0])
+        loss, positions = hit
+        position = start + int(positions[0])
         other = int(queue[position])
-        judge.merge(block, other, hit.loss, neighbours)
+        judge.merge(block, other, loss, neighbours)
         free[other] = False
         if neighbours is not None:
             queue = _queue(block, order, free, rank, neighbours)
@@ -477,11 +479,10 @@ def merge_ranked(judge: Judge, ranked: RankedQuestions, *, by_loss: bool) -> Mer
     pairs = RankedRows(judge.space.n_variables, judge.losses, None, first_rows(), find=row)
     _merge_in_turn(judge, pairs, None, by_loss=by_loss)
     refused, refused_loss = ledger.refusals()
-    nearest = ranked.refusals()
-    known = nearest.losses < np.inf
-    refused_loss[nearest.blocks] = nearest.losses
-    refused[nearest.blocks] = np.where(known, nearest.others, -1)
-    ledger.best_refused = min(ranked.best_refused, float(nearest.losses.min(initial=np.inf)))
+    blocks, others, losses = ranked.refusals()
+    refused_loss[blocks] = losses
+    refused[blocks] = np.where(losses < np.inf, others, -1)
+    ledger.best_refused = min(ranked.best_refused, float(losses.min(initial=np.inf)))
     return ledger.close()
 
 
@@ -529,7 +530,7 @@ def rows_of(edges: Edges) -> Iterator[tuple[int, Row]]:
     first, second, key = edges
     bounds = [*np.flatnonzero(np.diff(second, prepend=-1)).tolist(), second.size]
     return (
-        (int(second[start]), first_of(first[start:stop], key[start:stop], None))
+        (int(second[start]), Row(first[start:stop], key[start:stop]))
         for start, stop in pairwise(bounds)
     )
 
