@@ -21,7 +21,7 @@ from ctfa.core.backend import Edges, RankedQuestions
 from ctfa.core.criteria import Loss
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
-from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, Stopped
+from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge
 from ctfa.core.rows import Directions, Pair, RankedPairs, RankedRows, Row
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -67,7 +67,7 @@ class Scan:
             judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
             try:
                 history = self.search(judge, order, neighbours)
-            except Stopped as stop:
+            except progress.Stopped as stop:
                 history = stop.ledger.close(complete=False)
         if is_own and not history.complete:
             warnings.warn(
@@ -153,7 +153,7 @@ def _grow_groups(
     for seed in order:
         if not free[seed]:
             continue
-        block, n_merges = int(seed), len(judge.ledger.merges)
+        block, n_merges = int(seed), judge.ledger.n_merges
         free[block] = False
         queue = _queue(block, order[rank[block] + 1 :], free, rank, neighbours)
         space.expect(np.concatenate(([block], queue[:256])), queue)
@@ -162,7 +162,9 @@ def _grow_groups(
         else:
             _grow_by_steps(judge, block, queue, (order, free, rank), neighbours, restart=restart)
         space.retire(block)
-        judge.expect_merges(likely=len(judge.ledger.merges) > n_merges)
+        # Few candidates are asked at first where the last block merged, twice as many where not.
+        merged = judge.ledger.n_merges > n_merges
+        judge.width = FIRST_CHUNK if merged else min(2 * judge.width, LARGEST_CHUNK)
     return judge.ledger.close()
 
 
@@ -190,7 +192,8 @@ def _grow_by_runs(
         length = min(LONGEST_RUN, 2 * length) if came_true else FIRST_RUN
         run = queue[taken]
         space.absorb(block, run)
-        ledger.accept_run(block, run, [loss, *losses])
+        for other, its_loss in zip(run.tolist(), [loss, *losses], strict=True):
+            ledger.accept(block, other, its_loss)
         if restart:
             ledger.forget_refusals(block)
         members.append(run)
@@ -466,13 +469,13 @@ def merge_ranked(judge: Judge, ranked: RankedQuestions, *, by_loss: bool) -> Mer
     ranked.rank_by(None if by_loss else judge.limit)
 
     def row(block: int) -> Row:
-        judge.tick()
+        progress.go_on(ledger)
         ledger.n_comparisons += ranked.n_candidates(block)
         return ranked.row(block)
 
     def first_rows() -> Iterator[tuple[int, Row]]:
         for block, first in ranked.first_rows():
-            judge.tick()
+            progress.go_on(ledger)
             ledger.n_comparisons += block
             yield block, first
 
