@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import oracle
 from ctfa import FeatureAggregator
 from ctfa.core import rows
-from ctfa.core.rows import PairList, RankedPairs, first_of
+from ctfa.core.rows import RankedPairs, Row
 
 
 def pairs_of(slots):
@@ -22,7 +22,7 @@ def test_ranked_pairs_come_strongest_first_then_by_index_whatever_ties(seed, lev
     n = int(rng.integers(3, 9))
     strength = {pair: float(rng.integers(levels)) for pair in pairs_of(range(n))}
     first, second = map(np.array, zip(*strength, strict=True))
-    ranked = RankedPairs(n, PairList(np.array(list(strength.values())), first, second))
+    ranked = RankedPairs(n, np.array(list(strength.values())), first, second)
     alive = list(range(n))
     while True:
         expected = sorted(strength, key=lambda pair: (-strength[pair], *pair))
@@ -49,7 +49,7 @@ def later_rows(keys, n, width):
     """Rows that begin with their first pairs only, as a scan may give them."""
     for block in range(1, n):
         others = np.arange(block)
-        yield block, first_of(others, keys(block, others), width)
+        yield block, Row(others, keys(block, others), width)
 
 
 @given(

@@ -158,7 +158,7 @@ def require_judges(held_out: Sequence[FloatArray], name: str) -> None:
 def warn_if_doubtful(designs: Sequence[Design], what: str = "X") -> None:
     """Say when rounding of the inputs could decide."""
     if any(design.is_doubtful for design in designs):
-        worst = min(design.factors.rcond for design in designs if design.rank)
+        worst = min(design.rcond for design in designs if design.rank)
         warnings.warn(
             f"{what} has a condition number of about {1.0 / worst:.0e}: above 1e9 rounding may "
             "decide merges. Drop or average features that are copies up to noise.",

@@ -43,14 +43,6 @@ class Questions(Protocol):
         """Merge in the space."""
 
 
-class Refusals(NamedTuple):
-    """Blocks, whom each is nearest to, and at what loss (infinite where there is nobody)."""
-
-    blocks: IntArray
-    others: IntArray
-    losses: FloatArray
-
-
 class RankedQuestions(Questions, Protocol):
     """Questions that rank their answers where they find them, for scans among all pairs."""
 
@@ -68,8 +60,8 @@ class RankedQuestions(Questions, Protocol):
     def n_candidates(self, block: int) -> int:
         """Length of that row, had it come whole."""
 
-    def refusals(self) -> Refusals:
-        """Whom each block that is left is nearest to."""
+    def refusals(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Blocks left, whom each is nearest to, at what loss (infinite where there is none)."""
 
 
 class Backend(NamedTuple):
@@ -148,24 +140,19 @@ def on_graph(
 
 
 def _first(ask: Callable[..., Found | None]) -> Found | None:
-    """What the first backend says that does not decline."""
-    answers = (ask(backend, where_it_pays=pays) for backend, pays in _offered())
-    return next((answer for answer in answers if answer is not None), None)
-
-
-def _offered() -> list[tuple[Backend, bool]]:
-    """Backends that may be used now, each with whether only where it pays."""
+    """What the first backend says that does not decline, of those that may be used now."""
     name = named()
     if name == "numpy":
-        return []
-    offered: list[tuple[Backend, bool]] = []
+        return None
     if name != "auto":
         _require(name, VARIABLE)
-        offered.append((BACKENDS[library_of(name)], False))
-        if offered[0][0].is_automatic:
-            return offered
+        chosen = BACKENDS[library_of(name)]
+        answer = ask(chosen, where_it_pays=False)
+        if answer is not None or chosen.is_automatic:
+            return answer
     automatic = (one for one in BACKENDS.values() if one.is_automatic and one.is_installed())
-    return offered + [(backend, True) for backend in automatic]
+    answers = (ask(backend, where_it_pays=True) for backend in automatic)
+    return next((answer for answer in answers if answer is not None), None)
 
 
 def library_of(name: str) -> str:

@@ -56,7 +56,7 @@ class CutCurve:
         n_errors = np.where(max_loss > max_loss[curve.best], MORE_MERGES, FEWER_MERGES)
         within = curve.error <= curve.error[curve.best] + n_errors * curve.standard_error
         chosen = curve._nearest(within, preferred)
-        fewest = curve.fewest_groups(curve.tied(chosen))
+        fewest = curve.fewest_groups(chosen)
         if not fewest[chosen]:
             chosen = curve._nearest(fewest, preferred)
         return cls(max_loss, fold_errors, n_groups, chosen)
@@ -86,16 +86,12 @@ class CutCurve:
     @property
     def best(self) -> int:
         """Position of the limit with the smallest error; of ties, the first of fewest groups."""
-        tied = self.tied(int(np.argmin(self.error)))
-        return int(np.argmax(self.fewest_groups(tied)))
+        return int(np.argmax(self.fewest_groups(int(np.argmin(self.error)))))
 
-    def tied(self, at: int) -> BoolArray:
-        """Which limits have the error of this one in every fold."""
-        return np.asarray((self.fold_errors == self.fold_errors[:, [at]]).all(axis=0))
-
-    def fewest_groups(self, among: BoolArray) -> BoolArray:
-        """Which of these limits leave the fewest groups."""
-        return np.asarray(among & (self.n_groups == self.n_groups[among].min()))
+    def fewest_groups(self, at: int) -> BoolArray:
+        """Which limits leave the fewest groups, of those with the error of this in every fold."""
+        tied = (self.fold_errors == self.fold_errors[:, [at]]).all(axis=0)
+        return np.asarray(tied & (self.n_groups == self.n_groups[tied].min()))
 
     def _nearest(self, among: BoolArray, preferred: float) -> int:
         """Position of the limit nearest to theory, of two as near that of the smaller error."""
@@ -141,7 +137,7 @@ def middle_of_best(curve: CutCurve) -> int:
     tasks of own rows have, the best pairs of many are mostly luck, break-even merges too little,
     and folds see it clearly.
     """
-    best = np.flatnonzero(curve.fewest_groups(curve.tied(curve.best)))
+    best = np.flatnonzero(curve.fewest_groups(curve.best))
     # Neighbours only: the same error further off is a coincidence.
     run = best[: 1 + int(np.argmax(np.append(np.diff(best) > 1, True)))]
     return int(run[(run.size - 1) // 2])

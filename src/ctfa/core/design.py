@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import linalg
@@ -38,14 +38,10 @@ class Given(NamedTuple):
     row_scale: FloatArray  # (n,): what a constant is in these rows
 
 
-class Factors(NamedTuple):
-    """A centred matrix taken apart; see ``Design`` for ``root`` and ``null``."""
-
-    reflectors: tuple[FloatArray, FloatArray] | None  # Householder vectors, where QR is trusted
-    basis: FloatArray | None  # left singular vectors, where it is not
-    root: FloatArray
-    null: FloatArray
-    rcond: float  # of the weakest direction that is more than rounding, kept or not
+#: A centred matrix taken apart: the last five of a ``Design``.
+Factors: TypeAlias = tuple[
+    tuple[FloatArray, FloatArray] | None, FloatArray | None, FloatArray, FloatArray, float
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +61,11 @@ class Design:
     mean: FloatArray
     row_scale: FloatArray  # square roots of the weights, summing to n_samples when squared
     used: BoolArray  # rows with positive weight
-    factors: Factors
+    reflectors: tuple[FloatArray, FloatArray] | None  # Householder vectors, where QR is trusted
+    basis: FloatArray | None  # left singular vectors, where it is not
+    root: FloatArray  # (rank, n_inputs)
+    null: FloatArray  # (n_inputs - rank, n_inputs)
+    rcond: float  # of the weakest direction that is more than rounding, kept or not
 
     @classmethod
     def of(
@@ -91,34 +91,26 @@ class Design:
         if weights is not None:
             columns *= row_scale[:, None]
         length = column_lengths(mean, columns)
-        columns /= np.where(length > 0.0, length, np.inf)
+        unit = np.where(length > 0.0, length, np.inf)
+        columns /= unit
         given = None
         if n_samples in (None, rows.shape[0]):  # rows that stand in for others are not as exact
-            given = Given(_relative_size(mean, length, float(row_weights.sum())), row_scale)
+            size = np.sqrt(1.0 + row_weights.sum() * (mean / unit) ** 2)
+            given = Given(np.where(length > 0.0, size, 0.0), row_scale)
         single = is_single(rows) if single is None else single
         factors = factor(columns, length, given, SINGLE_RCOND if single else 0.0)
         count = rows.shape[0] if n_samples is None else n_samples
-        return cls(count, rows.shape[1], mean, row_scale, used, factors)
-
-    @property
-    def root(self) -> FloatArray:
-        """``(rank, n_inputs)``, the square root of the inverse Gram matrix."""
-        return self.factors.root
-
-    @property
-    def null(self) -> FloatArray:
-        """``(n_inputs - rank, n_inputs)``, what the inputs cannot see."""
-        return self.factors.null
+        return cls(count, rows.shape[1], mean, row_scale, used, *factors)
 
     @property
     def rank(self) -> int:
         """Number of coefficients the inputs can determine."""
-        return int(self.factors.root.shape[0])
+        return int(self.root.shape[0])
 
     @property
     def is_doubtful(self) -> bool:
         """Whether rounding of the inputs themselves could change a decision."""
-        return self.rank > 0 and self.factors.rcond < DOUBTFUL_RCOND
+        return self.rank > 0 and self.rcond < DOUBTFUL_RCOND
 
     def coefficients(self, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Least squares of ``(n, L)`` targets: coefficients ``(D, L)`` and intercepts ``(L,)``."""
@@ -141,11 +133,11 @@ class Design:
         products of the second those of the residuals. The residuals are never a difference of two
         large numbers, which is all they would be when R2 is close to one.
         """
-        if self.factors.reflectors is not None:
-            packed, tau = self.factors.reflectors
+        if self.reflectors is not None:
+            packed, tau = self.reflectors
             turned = reflected(packed, tau, centred, transposed=True)
             return turned[: self.rank], turned[self.rank :]
-        basis = self.factors.basis
+        basis = self.basis
         assert basis is not None
         fitted = basis.T @ centred
         left = centred - basis @ fitted
@@ -218,18 +210,17 @@ def factor(
         packed, tau, _, _ = lapack.dgeqrf(columns, lwork=int(work))
         triangle = np.triu(packed[:n_inputs])
         inverse, singular = lapack.dtrtri(triangle)
-        rcond = 0.0 if singular else 1.0 / (_norm(triangle) * _norm(inverse))
+        rcond = (
+            0.0
+            if singular
+            else 1.0 / float(np.linalg.norm(triangle, 1) * np.linalg.norm(inverse, 1))
+        )
         if rcond > max(TRUSTED_RCOND, weakest):
             if rcond < EASY_RCOND:
                 inverse = linalg.solve_triangular(triangle, np.eye(n_inputs), check_finite=False)
             root = inverse.T / length
-            return Factors((packed, tau), None, root, np.empty((0, n_inputs)), rcond)
+            return (packed, tau), None, root, np.empty((0, n_inputs)), rcond
     return _factor_deficient(columns, length, given, weakest)
-
-
-def _norm(matrix: FloatArray) -> float:
-    """Largest column sum."""
-    return float(np.abs(matrix).sum(axis=0).max())
 
 
 def reflected(
@@ -256,12 +247,6 @@ def singular_values(columns: FloatArray) -> tuple[FloatArray, FloatArray, FloatA
         return linalg.svd(columns, full_matrices=False, lapack_driver="gesvd")
 
 
-def _relative_size(mean: FloatArray, length: FloatArray, weight: float) -> FloatArray:
-    """Length of columns about zero, in their length about their mean."""
-    size = np.sqrt(1.0 + weight * (mean / np.where(length > 0.0, length, np.inf)) ** 2)
-    return np.where(length > 0.0, size, 0.0)
-
-
 def _factor_deficient(
     columns: FloatArray, length: FloatArray, given: Given | None, least: float
 ) -> Factors:
@@ -285,7 +270,7 @@ def _factor_deficient(
     weakest = values[rank - 1] if rank else largest
     if given is not None and not least and 0 < rank < min(n_rows - 1, n_inputs):
         weakest = _overlooked(columns, basis, right[rank], given) or weakest
-    return Factors(None, basis, root, np.asarray(null), float(weakest / largest) if rank else 1.0)
+    return None, basis, root, np.asarray(null), float(weakest / largest) if rank else 1.0
 
 
 def _overlooked(

@@ -131,14 +131,6 @@ class Ledger:
         self.merges.append((block, other, loss, int(self._size[block])))
         self.worst_accepted = max(self.worst_accepted, loss)
 
-    def accept_run(self, block: int, others: IntArray, losses: Sequence[float]) -> None:
-        """Write down several merges into one block."""
-        sizes = self._size[block] + self._size[others].cumsum()
-        self._size[block] = sizes[-1]
-        blocks = [block] * others.size
-        self.merges.extend(zip(blocks, others.tolist(), losses, sizes.tolist(), strict=True))
-        self.worst_accepted = max(self.worst_accepted, *losses)
-
     def refuse(self, block: int, others: IntArray, losses: FloatArray) -> None:
         """Write down refusals of one block; only the nearest is kept."""
         if not others.size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -18,21 +18,6 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 LARGEST = float(np.finfo(np.float64).max)
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
 FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
-
-
-class Stopped(Exception):
-    """The way out of a scan that was asked to stop, with what it had found; not an error."""
-
-    def __init__(self, ledger: Ledger) -> None:
-        super().__init__("The search was asked to stop.")
-        self.ledger = ledger
-
-
-class Hit(NamedTuple):
-    """A candidate that is accepted, with others in sight that would be if they were asked now."""
-
-    loss: float
-    positions: IntArray  # in the queue; the first is the accepted one
 
 
 class Judge:
@@ -53,10 +38,6 @@ class Judge:
         self.ranked: backend.RankedQuestions | None = None
         if self.asks_everybody and hasattr(self._compiled, "rank_by"):
             self.ranked = cast("backend.RankedQuestions", self._compiled)
-
-    def expect_merges(self, *, likely: bool) -> None:
-        """Ask few candidates at first where the last block merged, twice as many where not."""
-        self.width = FIRST_CHUNK if likely else min(2 * self.width, LARGEST_CHUNK)
 
     def accepts(self, losses: FloatArray) -> BoolArray:
         """Whether each loss is within the limit.
@@ -87,7 +68,7 @@ class Judge:
         Infinity itself is kept for pairs that may not be asked, not even by an infinite limit.
         Between questions everything merged is written down, so this is where a search may stop.
         """
-        self.tick()
+        progress.go_on(self.ledger)
         if self._compiled is not None:
             losses = self._compiled.losses(block, others)
         else:
@@ -111,19 +92,21 @@ class Judge:
 
     def merge(self, block: int, other: int, loss: float, neighbours: Neighbours | None) -> None:
         """Merge in the space, the graph and the ledger."""
-        self.tick()  # a scan that knew the answer has not asked since the last merge
+        progress.go_on(
+            self.ledger
+        )  # a scan that knew the answer has not asked since the last merge
         (self._compiled or self.space).merge(block, other)
         self.ledger.accept(block, other, loss)
         if neighbours is not None:
             neighbours.merge(block, other)
 
-    def tick(self) -> None:
-        """Leave the scan if it was asked to stop."""
-        if not progress.tick(self.ledger):
-            raise Stopped(self.ledger)
+    def first_acceptable(
+        self, block: int, queue: IntArray, width: int | None = None
+    ) -> tuple[float, IntArray] | None:
+        """Loss of the first candidate in the queue that is accepted, and its position.
 
-    def first_acceptable(self, block: int, queue: IntArray, width: int | None = None) -> Hit | None:
-        """Find the first candidate in the queue that is accepted."""
+        Behind it the positions of others in sight that would be accepted if they were asked now.
+        """
         width = self.width if width is None else width
         for chunk in _chunks(queue.size, width):
             others = queue[chunk]
@@ -140,7 +123,7 @@ class Judge:
                 hit = int(accepted[0])
                 self.ledger.n_comparisons += hit + 1
                 self.ledger.refuse(block, others[:hit], losses[:hit])
-                return Hit(float(losses[hit]), chunk.start + meets[accepted])
+                return float(losses[hit]), chunk.start + meets[accepted]
             self.ledger.n_comparisons += others.size
             self.ledger.refuse(block, others, losses)
         return None

@@ -128,8 +128,12 @@ class MemberRisk:
         value, error = np.zeros((2, len(self.own)))
         grouped = np.flatnonzero(partition.sizes[partition.labels] > 1)
         if grouped.size:
-            new = self.groups(partition)[partition.labels[grouped]]
-            value[grouped], error[grouped] = self._gain(grouped, self.model[grouped], new)
+            old, new = self.model[grouped], self.groups(partition)[partition.labels[grouped]]
+            # Not a difference of two costs: models with a strong part in common differ by little.
+            slope = 2.0 * self.own[grouped] - (new + old) * self.weight
+            value[grouped] = np.einsum("ij,ij->i", slope, self._settled(new - old, old))
+            error_of = self._row_error if self.rank is None else self._error
+            error[grouped] = error_of(grouped, old, new)
         return Gain(value, error)
 
     def along(self, history: MergeHistory) -> Iterator[MergeGain]:
@@ -164,8 +168,7 @@ class MemberRisk:
                     (share - 1.0) * (change[n_first:] - bend[1]),
                 )
             )
-            total = self._total(step, apart, a * share)
-            f = self._f_statistic(step)
+            total, f = self._total(step, apart, a * share)
             yield MergeGain(order[low:high], n_first, gain, total, f, self.f_star)
             for sums in (own, model, sizes, counts):
                 sums[block] += sums[other]
@@ -177,23 +180,15 @@ class MemberRisk:
             return 2.0
         return 1.0 + (self.n_samples - 1) / (self.n_samples - self.rank - 2)
 
-    def _f_statistic(self, difference: FloatArray) -> float:
-        """Regression F of a difference of two means; NaN for a penalised fit."""
-        if self.rank is None:
-            return np.nan
-        explained = float(difference[: self.rank] @ difference[: self.rank])
-        residual = float(difference[self.rank :] @ difference[self.rank :])
-        noise = residual / (self.n_samples - self.rank - 1)
-        if explained <= 0.0:
-            return 0.0
-        return explained / (self.rank * noise) if noise > 0.0 else np.inf
+    def _total(self, step: FloatArray, apart: FloatArray, weight: float) -> tuple[Gain, float]:
+        """What all members of a merge save together: ``ab/(a+b) (K - 2 own)`` of the difference.
 
-    def _total(self, step: FloatArray, apart: FloatArray, weight: float) -> Gain:
-        """What all members of a merge save together: ``ab/(a+b) (K - 2 own)`` of the difference."""
+        And the regression F of the difference of the two means; NaN for a penalised fit.
+        """
         value = weight * (self.cost(step) - 2.0 * apart @ step)
         if self.rank is None:
             saved = step * (step - 2.0 * self.n_samples * apart)
-            return Gain(value, weight * saved.std(ddof=1) / np.sqrt(self.n_samples))
+            return Gain(value, weight * saved.std(ddof=1) / np.sqrt(self.n_samples)), np.nan
         # Least squares: ``(r s F_star - explained)/(n-1)``, a scaled noncentral and a scaled
         # central chi-square, independent of each other.
         rank, dof = self.rank, self.n_samples - self.rank - 1
@@ -202,7 +197,10 @@ class MemberRisk:
         signal = max(explained - rank * noise, 0.0)
         variance = 2.0 * noise * (rank * noise + 2.0 * signal)
         variance += 2.0 * (rank * noise * self.f_star) ** 2 / dof
-        return Gain(value, np.asarray(weight / (self.n_samples - 1) * np.sqrt(variance)))
+        error = np.asarray(weight / (self.n_samples - 1) * np.sqrt(variance))
+        if explained <= 0.0:
+            return Gain(value, error), 0.0
+        return Gain(value, error), explained / (rank * noise) if noise > 0.0 else np.inf
 
     def _settled(self, steps: FloatArray, models: FloatArray) -> FloatArray:
         """Steps from models, exactly zero where they agree to rounding, as copies do."""
@@ -214,14 +212,6 @@ class MemberRisk:
             length, scale = squares
             steps[length <= ROUNDING * scale, part] = 0.0
         return steps
-
-    def _gain(self, members: IntArray, old: FloatArray, new: FloatArray) -> Gain:
-        step = self._settled(new - old, old)
-        own = self.own[members]
-        # Not as a difference of two costs: models with a strong part in common differ by little.
-        value = np.einsum("ij,ij->i", 2.0 * own - (new + old) * self.weight, step)
-        error = self._error if self.rank is not None else self._row_error
-        return Gain(value, error(members, old, new))
 
     def _row_error(self, members: IntArray, old: FloatArray, new: FloatArray) -> FloatArray:
         """From the spread of the squared errors over the rows left out."""

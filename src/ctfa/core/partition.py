@@ -27,7 +27,10 @@ class Partition:
             raise ValueError(
                 f"labels must be one per variable, got an array of shape {given.shape}"
             )
-        object.__setattr__(self, "labels", _canonical(given))
+        _, first, inverse = np.unique(given, return_index=True, return_inverse=True)
+        rank = np.empty(first.size, dtype=np.intp)  # by first appearance
+        rank[np.argsort(first, kind="stable")] = np.arange(first.size)
+        object.__setattr__(self, "labels", rank[inverse.reshape(-1)])
         self.labels.setflags(write=False)
 
     @classmethod
@@ -103,11 +106,3 @@ class Partition:
 
     def __repr__(self) -> str:
         return f"Partition({self.n_variables} variables in {self.n_groups} groups)"
-
-
-def _canonical(labels: AnyArray) -> IntArray:
-    """Renumber labels by first appearance."""
-    _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
-    rank = np.empty(first.size, dtype=np.intp)
-    rank[np.argsort(first, kind="stable")] = np.arange(first.size)
-    return rank[inverse.reshape(-1)]

@@ -21,6 +21,14 @@ if TYPE_CHECKING:
     from ctfa.core.history import Ledger  # numpy, which help and --version do without
 
 
+class Stopped(Exception):
+    """The way out of a scan that was asked to stop, with what it had found; not an error."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        super().__init__("The search was asked to stop.")
+        self.ledger = ledger
+
+
 class SearchStopped(UserWarning):
     """A search was stopped before its end; the fit went on with what it had found."""
 
@@ -137,6 +145,13 @@ def tick(counts: Counts | Ledger) -> bool:
     """Say how far the search is; return whether to go on."""
     reporter = _reporter.get()
     return reporter is None or reporter.tick(counts)
+
+
+def go_on(ledger: Ledger) -> None:
+    """Say how far a scan is, and leave it if it was asked to stop."""
+    reporter = _reporter.get()
+    if reporter is not None and not reporter.tick(ledger):
+        raise Stopped(ledger)
 
 
 @contextmanager

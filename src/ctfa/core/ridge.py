@@ -101,7 +101,7 @@ class Ridge:
         columns[:, self.length == 0.0] = 0.0
         grown = np.sqrt(1.0 + penalty)
         factors = design_factor(np.asfortranarray(columns / grown), self.length * grown)
-        return Design(self.n_samples, self.n_inputs, self.mean, self.row_scale, self.used, factors)
+        return Design(self.n_samples, self.n_inputs, self.mean, self.row_scale, self.used, *factors)
 
     def cross_validated(self, centred: FloatArray) -> FloatArray:
         """Residuals as if each row were left out, at the average leverage of its target's fit."""

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from ctfa.core.graph import Neighbours
-from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 #: Pairs that a row remembers, at first and at most; twice as many each time it has used them up.
 SHORTEST_ROW, LONGEST_ROW = 16, 256
@@ -31,6 +30,9 @@ AT_ONCE = 256
 DIGITS = 13
 #: Share of directions that may be of blocks that are gone.
 GONE_AT_MOST = 0.2
+
+#: One of the pairs that ``RankedPairs`` keeps.
+PAIR = np.dtype([("strength", float), ("first", np.intp), ("second", np.intp)])
 
 Keys = Callable[[int, IntArray], FloatArray]
 
@@ -49,7 +51,22 @@ class Row:
 
     __slots__ = ("at", "dropped", "dropped_to", "keys", "others", "reach", "whole", "width")
 
-    def __init__(self, others: IntArray, keys: FloatArray, *, whole: bool) -> None:
+    def __init__(
+        self, others: IntArray, keys: FloatArray, width: int | None = None, *, whole: bool = True
+    ) -> None:
+        """Remember the smallest keys, with all that tie with the last of them; others ascend.
+
+        ``whole`` where no pairs were left out before.
+        """
+        if width is not None and keys.size > width:
+            near = keys <= np.partition(keys, width)[width]
+            whole = whole and bool(near.all())
+            others, keys = others[near], keys[near]
+        order = np.argsort(keys, kind="stable")
+        others, keys = others[order], keys[order]
+        if keys.size and keys[-1] == np.inf:
+            finite = int(np.searchsorted(keys, np.inf))
+            others, keys, whole = others[:finite], keys[:finite], True
         self.others, self.keys, self.whole = others, keys, whole
         self.at = 0
         #: No pair behind the remembered ones has a smaller key.
@@ -112,9 +129,12 @@ class RankedRows:
         self._now = n_variables
         self._rows: dict[int, Row] = {}
         self._heap: list[tuple[float, int, int, int, int]] = []
-        for block, row in self._first_rows() if rows is None else rows:
-            self._rows[block] = row
-            self._show(block, row)
+        if rows is None:
+            for block in range(1, n_variables):
+                self._begin(block)
+        else:
+            for block, row in rows:
+                self._show(block, row)
 
     def smallest(self) -> Pair | None:
         """Return the pair of smallest key, or None."""
@@ -159,34 +179,23 @@ class RankedRows:
         self._changed[other] = self._changes[other] = GONE
         self._changed[block] = self._changes[block] = self._now
         self._now += 1
+        self._begin(block)
+
+    def _begin(self, block: int) -> None:
+        """Find the first pairs of a block with those that changed before it."""
         if self._find is not None:
-            self._rows[block] = row = self._find(block)
-            self._show(block, row)
+            self._show(block, self._find(block))
             return
-        others = self._candidates(block)
+        if self._neighbours is None:
+            others, width = np.flatnonzero(self._changes < self._changed[block]), SHORTEST_ROW
+        else:  # few, and all remembered
+            others, width = self._neighbours.of(block), None
         if others.size:
-            width = SHORTEST_ROW if self._neighbours is None else None
-            row = first_of(others, self._keys(block, others), width)
-            self._rows[block] = row
-            self._show(block, row)
-
-    def remaining(self) -> IntArray:
-        """Blocks that are left."""
-        return np.flatnonzero(self._changes < GONE)
-
-    def _first_rows(self) -> Iterator[tuple[int, Row]]:
-        for block in range(1, len(self._changed)):
-            others = np.arange(block)
-            yield block, first_of(others, self._keys(block, others), SHORTEST_ROW)
-
-    def _candidates(self, block: int) -> IntArray:
-        """Others whose pairs with a block belong to it."""
-        if self._neighbours is not None:  # asked only when the block has just changed
-            return self._neighbours.of(block)
-        return np.flatnonzero(self._changes < self._changed[block])
+            self._show(block, Row(others, self._keys(block, others), width))
 
     def _show(self, block: int, row: Row) -> None:
         """Put the next pair of a row on the heap, or how far it reaches."""
+        self._rows[block] = row
         changed, since = self._changed, self._changed[block]
         others = row.others
         while row.at < others.size:
@@ -204,36 +213,19 @@ class RankedRows:
     def _look_again(self, block: int, row: Row) -> None:
         """Remember the next pairs of a row that has used up those it knew."""
         if self._find is not None:
-            self._rows[block] = found = self._find(block)
-            self._show(block, found)
+            self._begin(block)
             return
-        others = self._candidates(block)
+        others = np.flatnonzero(self._changes < self._changed[block])
         keys = self._keys(block, others)
         left = row.are_left(others, keys)
-        found = first_of(others[left], keys[left], row.width)
+        found = Row(others[left], keys[left], row.width)
         found.width = min(2 * row.width, LONGEST_ROW)
         found.dropped_to, found.dropped = row.dropped_to, row.dropped
         if self._admits is not None and found.others.size:
             passes = self._admits(block, found.others)
             found.drop(found.keys[~passes], found.others[~passes])
             found.others, found.keys = found.others[passes], found.keys[passes]
-        self._rows[block] = found
         self._show(block, found)
-
-
-def first_of(others: IntArray, keys: FloatArray, width: int | None) -> Row:
-    """Row of the smallest keys, with all that tie with the last of them; others ascend."""
-    whole = True
-    if width is not None and keys.size > width:
-        near = keys <= np.partition(keys, width)[width]
-        whole = bool(near.all())
-        others, keys = others[near], keys[near]
-    order = np.argsort(keys, kind="stable")
-    others, keys = others[order], keys[order]
-    if keys.size and keys[-1] == np.inf:
-        finite = int(np.searchsorted(keys, np.inf))
-        others, keys, whole = others[:finite], keys[:finite], True
-    return Row(others, keys, whole=whole)
 
 
 class RankedPairs:
@@ -244,9 +236,11 @@ class RankedPairs:
     in it and kept in a second, shorter list, the only one that merges have to mend.
     """
 
-    def __init__(self, n_variables: int, pairs: PairList) -> None:
-        self._first_list = pairs.sorted()
-        self._later_list = pairs.take(slice(0))
+    def __init__(
+        self, n_variables: int, strength: FloatArray, first: IntArray, second: IntArray
+    ) -> None:
+        self._first_list = _strongest_first(strength, first, second)
+        self._later_list = self._first_list[:0]
         self._head = self._merges = 0
         self._changed = np.zeros(n_variables, dtype=bool)
         self._shown_from_first = np.empty(0, dtype=np.intp)
@@ -254,96 +248,74 @@ class RankedPairs:
     def peek(self, count: int) -> tuple[IntArray, IntArray]:
         """Return the next pairs; none when all have been dropped."""
         at = self._next_unchanged(count)
-        later = self._later_list.take(slice(count))
-        both = self._first_list.take(at).join(later)
-        order = both.order()[:count]
+        later = self._later_list[:count]
+        both = np.concatenate((self._first_list[at], later))
+        order = np.lexsort((both["second"], both["first"], -both["strength"]))[:count]
         # Where each shown pair came from; -1 for the second list.
-        self._shown_from_first = np.concatenate((at, np.full(later.strength.size, -1)))[order]
-        shown = both.take(order)
-        return shown.first, shown.second
+        self._shown_from_first = np.concatenate((at, np.full(later.size, -1)))[order]
+        return both["first"][order], both["second"][order]
 
     def drop(self, count: int) -> None:
         """Drop the first of the pairs shown last."""
         gone = self._shown_from_first[:count]
         self._head = max(self._head, int(gone.max(initial=-1)) + 1)
-        self._later_list = self._later_list.take(slice(int(np.count_nonzero(gone < 0)), None))
+        self._later_list = self._later_list[int(np.count_nonzero(gone < 0)) :]
 
     def merged(self, block: int, other: int, partners: IntArray, strength: FloatArray) -> None:
         """Replace all pairs of the two blocks by those of the merged one."""
         self._changed[[block, other]] = True
         self._merges += 1
         if self._merges % SWEEP == 0:
-            rest = self._first_list.take(slice(self._head, None))
-            holds = ~(self._changed[rest.first] | self._changed[rest.second])
-            self._first_list, self._head = rest.take(holds), 0
+            rest = self._first_list[self._head :]
+            holds = ~(self._changed[rest["first"]] | self._changed[rest["second"]])
+            self._first_list, self._head = rest[holds], 0
         later = self._later_list
-        first, second = later.first, later.second
-        stays = (first != block) & (first != other) & (second != block) & (second != other)
-        new = PairList(strength, np.minimum(block, partners), np.maximum(block, partners))
-        self._later_list = later.take(stays).insert(new.sorted())
+        first, second = later["first"], later["second"]
+        later = later[(first != block) & (first != other) & (second != block) & (second != other)]
+        new = _strongest_first(strength, np.minimum(block, partners), np.maximum(block, partners))
+        at = np.searchsorted(-later["strength"], -new["strength"])
+        later = np.insert(later, at, new)
+        # Found by strength alone: where it ties with a neighbour's, the indices decide.
+        placed = at + np.arange(at.size)
+        beside = np.concatenate((placed[placed > 0] - 1, placed[placed < later.size - 1]))
+        if (later["strength"][beside] == later["strength"][beside + 1]).any():
+            later = _strongest_first(later["strength"], later["first"], later["second"])
+        self._later_list = later
 
     def _next_unchanged(self, count: int) -> IntArray:
         """Positions in the first list of the next pairs whose blocks are as they were."""
         found: list[IntArray] = []
         missing, start = count, self._head
-        while missing > 0 and start < self._first_list.strength.size:
-            window = self._first_list.take(slice(start, start + 4 * count))
-            holds = ~(self._changed[window.first] | self._changed[window.second])
+        while missing > 0 and start < self._first_list.size:
+            window = self._first_list[start : start + 4 * count]
+            holds = ~(self._changed[window["first"]] | self._changed[window["second"]])
             found.append(start + np.flatnonzero(holds)[:missing])
             missing -= found[-1].size
-            start += window.strength.size
+            start += window.size
         at = np.concatenate(found) if found else np.empty(0, dtype=np.intp)
-        self._head = int(at[0]) if at.size else self._first_list.strength.size
+        self._head = int(at[0]) if at.size else self._first_list.size
         return at
 
 
-class PairList(NamedTuple):
-    """Pairs of blocks, ``first < second``, and how strongly each is correlated."""
-
-    strength: FloatArray
-    first: IntArray
-    second: IntArray
-
-    def take(self, which: slice | IntArray | BoolArray) -> PairList:
-        """Some of them."""
-        return PairList(self.strength[which], self.first[which], self.second[which])
-
-    def join(self, other: PairList) -> PairList:
-        """Put both lists in one."""
-        return PairList(*(np.concatenate(pair) for pair in zip(self, other, strict=True)))
-
-    def order(self) -> IntArray:
-        """Strongest first, then by index."""
-        return np.lexsort((self.second, self.first, -self.strength))
-
-    def sorted(self) -> PairList:
-        """All of them in order."""
-        return self.take(self.order())
-
-    def insert(self, other: PairList) -> PairList:
-        """Insert a short sorted list into this sorted one."""
-        at = np.searchsorted(-self.strength, -other.strength)
-        joined = PairList(*(np.insert(a, at, b) for a, b in zip(self, other, strict=True)))
-        # Found by strength alone: where it ties with a neighbour's, the indices decide.
-        new = at + np.arange(at.size)
-        beside = np.concatenate((new[new > 0] - 1, new[new < joined.strength.size - 1]))
-        tied = joined.strength[beside] == joined.strength[beside + 1]
-        return joined.sorted() if tied.any() else joined
-
-
-class DirectedSpace(MergeSpace, Protocol):
-    """A space whose correlations are inner products, and whose questions are worth avoiding."""
-
-    def directions(self, blocks: IntArray | slice) -> FloatArray:
-        """Mean targets of unit length, zero where constant."""
+def _strongest_first(strength: FloatArray, first: IntArray, second: IntArray) -> AnyArray:
+    """Pairs of blocks, ``first < second``, in the order of their correlations, then by index."""
+    pairs = np.empty(strength.size, dtype=PAIR)
+    order = np.lexsort((second, first, -strength))
+    pairs["strength"], pairs["first"], pairs["second"] = (
+        strength[order],
+        first[order],
+        second[order],
+    )
+    return pairs
 
 
 class Directions:
     """Unit vectors of the blocks that are left."""
 
-    def __init__(self, space: DirectedSpace) -> None:
-        self._space = space
-        self._vectors = np.ascontiguousarray(space.directions(slice(None)))
+    def __init__(self, directions: Callable[[IntArray | slice], FloatArray]) -> None:
+        """Take who says the mean targets of blocks, at unit length, zero where constant."""
+        self._directions = directions
+        self._vectors = np.ascontiguousarray(directions(slice(None)))
         self._slots = np.arange(len(self._vectors))
         self._place = self._slots.copy()  # of each slot among the vectors
         self._gone = np.zeros(self._slots.size, dtype=bool)
@@ -355,7 +327,7 @@ class Directions:
 
     def merged(self, block: int, other: int) -> None:
         """Take note of a merge in the space."""
-        self._vectors[self._place[block]] = self._space.directions(np.array([block]))[0]
+        self._vectors[self._place[block]] = self._directions(np.array([block]))[0]
         self._gone[self._place[other]] = True
         if np.count_nonzero(self._gone) > GONE_AT_MOST * self._gone.size:
             self._slots = self._slots[~self._gone]

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -21,17 +21,8 @@ from ctfa.core.backend import Edges, RankedQuestions
 from ctfa.core.criteria import Loss
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
-from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, Stopped
-from ctfa.core.rows import (
-    DirectedSpace,
-    Directions,
-    Pair,
-    PairList,
-    RankedPairs,
-    RankedRows,
-    Row,
-    first_of,
-)
+from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge
+from ctfa.core.rows import Directions, Pair, RankedPairs, RankedRows, Row
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -76,7 +67,7 @@ class Scan:
             judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
             try:
                 history = self.search(judge, order, neighbours)
-            except Stopped as stop:
+            except progress.Stopped as stop:
                 history = stop.ledger.close(complete=False)
         if is_own and not history.complete:
             warnings.warn(
@@ -162,7 +153,7 @@ def _grow_groups(
     for seed in order:
         if not free[seed]:
             continue
-        block, n_merges = int(seed), len(judge.ledger.merges)
+        block, n_merges = int(seed), judge.ledger.n_merges
         free[block] = False
         queue = _queue(block, order[rank[block] + 1 :], free, rank, neighbours)
         space.expect(np.concatenate(([block], queue[:256])), queue)
@@ -171,7 +162,9 @@ def _grow_groups(
         else:
             _grow_by_steps(judge, block, queue, (order, free, rank), neighbours, restart=restart)
         space.retire(block)
-        judge.expect_merges(likely=len(judge.ledger.merges) > n_merges)
+        # Few candidates are asked at first where the last block merged, twice as many where not.
+        merged = judge.ledger.n_merges > n_merges
+        judge.width = FIRST_CHUNK if merged else min(2 * judge.width, LARGEST_CHUNK)
     return judge.ledger.close()
 
 
@@ -191,14 +184,16 @@ def _grow_by_runs(
     members: list[IntArray] = []
     start, width, length = 0, judge.width, FIRST_RUN
     while (hit := judge.first_acceptable(block, queue[start:], width)) is not None:
-        predicted = start + hit.positions[:length]
+        loss, positions = hit
+        predicted = start + positions[:length]
         taken, losses = _verified_run(judge, space, block, queue, predicted, restart=restart)
         came_true = taken.size >= predicted.size
         width = min(WIDEST_RUN, 2 * width) if came_true else FIRST_CHUNK
         length = min(LONGEST_RUN, 2 * length) if came_true else FIRST_RUN
         run = queue[taken]
         space.absorb(block, run)
-        ledger.accept_run(block, run, [hit.loss, *losses])
+        for other, its_loss in zip(run.tolist(), [loss, *losses], strict=True):
+            ledger.accept(block, other, its_loss)
         if restart:
             ledger.forget_refusals(block)
         members.append(run)
@@ -266,9 +261,10 @@ def _grow_by_steps(
     order, free, rank = variables
     start = 0
     while (hit := judge.first_acceptable(block, queue[start:])) is not None:
-        position = start + int(hit.positions[0])
+        loss, positions = hit
+        position = start + int(positions[0])
         other = int(queue[position])
-        judge.merge(block, other, hit.loss, neighbours)
+        judge.merge(block, other, loss, neighbours)
         free[other] = False
         if neighbours is not None:
             queue = _queue(block, order, free, rank, neighbours)
@@ -315,9 +311,7 @@ def _merge_first(judge: Judge, neighbours: Neighbours | None, *, by_loss: bool) 
         rows = rows_of(edges)
     pairs = RankedRows(judge.space.n_variables, keys, neighbours, rows)
     _merge_in_turn(judge, pairs, neighbours, by_loss=by_loss)
-    if neighbours is not None:
-        return refuse_edges(judge, *neighbours.edges())
-    return refuse_the_rest(judge, pairs.remaining())
+    return refuse_the_rest(judge, None if neighbours is None else neighbours.edges())
 
 
 def _merge_in_turn(
@@ -342,7 +336,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     a time they cost little. Later rows are those of blocks that grow, and grow long.
     """
     space, ledger = judge.space, judge.ledger
-    directions = None if neighbours is not None else Directions(cast("DirectedSpace", space))
+    directions = None if neighbours is not None else Directions(cast("Any", space).directions)
 
     def keys(block: int | IntArray, others: IntArray) -> FloatArray:
         if directions is None:
@@ -389,7 +383,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
             ahead.merged(block, other)
         pairs.merged(block, other)
     if neighbours is not None:
-        return refuse_edges(judge, *neighbours.edges())
+        return refuse_the_rest(judge, neighbours.edges())
     # Everybody left has refused everybody else, when asked: too many to be asked again.
     return ledger.close()
 
@@ -440,10 +434,8 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     for block in range(space.n_variables):
         others, strength = partners(block)
         later = others > block
-        rows.append(PairList(strength[later], np.full(later.sum(), block), others[later]))
-    pairs = RankedPairs(
-        space.n_variables, PairList(*(np.concatenate(part) for part in zip(*rows, strict=True)))
-    )
+        rows.append((strength[later], np.full(later.sum(), block), others[later]))
+    pairs = RankedPairs(space.n_variables, *map(np.concatenate, zip(*rows, strict=True)))
     chunk = FIRST_CHUNK
     while True:
         first, second = pairs.peek(chunk)
@@ -477,37 +469,41 @@ def merge_ranked(judge: Judge, ranked: RankedQuestions, *, by_loss: bool) -> Mer
     ranked.rank_by(None if by_loss else judge.limit)
 
     def row(block: int) -> Row:
-        judge.tick()
+        progress.go_on(ledger)
         ledger.n_comparisons += ranked.n_candidates(block)
         return ranked.row(block)
 
     def first_rows() -> Iterator[tuple[int, Row]]:
         for block, first in ranked.first_rows():
-            judge.tick()
+            progress.go_on(ledger)
             ledger.n_comparisons += block
             yield block, first
 
     pairs = RankedRows(judge.space.n_variables, judge.losses, None, first_rows(), find=row)
     _merge_in_turn(judge, pairs, None, by_loss=by_loss)
     refused, refused_loss = ledger.refusals()
-    nearest = ranked.refusals()
-    known = nearest.losses < np.inf
-    refused_loss[nearest.blocks] = nearest.losses
-    refused[nearest.blocks] = np.where(known, nearest.others, -1)
-    ledger.best_refused = min(ranked.best_refused, float(nearest.losses.min(initial=np.inf)))
+    blocks, others, losses = ranked.refusals()
+    refused_loss[blocks] = losses
+    refused[blocks] = np.where(losses < np.inf, others, -1)
+    ledger.best_refused = min(ranked.best_refused, float(losses.min(initial=np.inf)))
     return ledger.close()
 
 
-def refuse_the_rest(judge: Judge, left: IntArray) -> MergeHistory:
-    """Everybody left has refused everybody else; say so as they stand now."""
+def refuse_the_rest(judge: Judge, edges: tuple[IntArray, IntArray] | None) -> MergeHistory:
+    """All blocks left have refused each other, or their neighbours; say so as they stand now."""
     ledger = judge.ledger
-    for leader in map(int, left):
+    gone = [other for _, other, _, _ in ledger.merges]
+    left = np.setdiff1d(np.arange(ledger.n_variables), gone)
+    for leader in left.tolist():
         ledger.forget_refusals(leader)
-    nearest = np.full(judge.space.n_variables, np.inf)
-    for leader in map(int, left):
+    if edges is not None:
+        for chunk in _slices(edges[0].size):
+            first, second = edges[0][chunk], edges[1][chunk]
+            ledger.refuse_pairs(first, second, judge.all_losses(first, second))
+        return ledger.close()
+    nearest = np.full(ledger.n_variables, np.inf)
+    for leader in left[:-1].tolist():
         others = left[left > leader]
-        if not others.size:
-            continue
         losses = judge.all_losses(leader, others)
         ledger.refuse(leader, others, losses)
         closer = losses < nearest[others]
@@ -537,7 +533,7 @@ def rows_of(edges: Edges) -> Iterator[tuple[int, Row]]:
     first, second, key = edges
     bounds = [*np.flatnonzero(np.diff(second, prepend=-1)).tolist(), second.size]
     return (
-        (int(second[start]), first_of(first[start:stop], key[start:stop], None))
+        (int(second[start]), Row(first[start:stop], key[start:stop]))
         for start, stop in pairwise(bounds)
     )
 
@@ -555,19 +551,7 @@ def taken_by_kernel(judge: Judge, edges: Edges, *, by_loss: bool) -> MergeHistor
         min_correlation=judge.min_correlation,
         by_loss=by_loss,
     )
-    return None if left is None else refuse_edges(judge, *left)
-
-
-def refuse_edges(judge: Judge, first: IntArray, second: IntArray) -> MergeHistory:
-    """Everybody left has refused their neighbours; say so as they stand now."""
-    ledger = judge.ledger
-    gone = {other for _, other, _, _ in ledger.merges}
-    for leader in set(range(ledger.n_variables)) - gone:
-        ledger.forget_refusals(leader)
-    for chunk in _slices(first.size):
-        losses = judge.all_losses(first[chunk], second[chunk])
-        ledger.refuse_pairs(first[chunk], second[chunk], losses)
-    return ledger.close()
+    return None if left is None else refuse_the_rest(judge, left)
 
 
 def _slices(count: int) -> Iterator[slice]:

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.backend import Questions, Refusals
+from ctfa.core.backend import Questions
 from ctfa.core.criteria import Loss
-from ctfa.core.rows import Row, first_of
+from ctfa.core.rows import Row
 from ctfa.core.spaces import PairedSpace
 from ctfa.core.spaces.paired import LEAST_NOISE, ROUNDING, TRUSTED_PIVOT
 from ctfa.core.types import AnyArray, FloatArray, IntArray
@@ -143,7 +143,7 @@ class ArrayQuestions:
         """Length of a block's row: how many changed before it."""
         return int(np.count_nonzero(self._clock < self._clock[block]))
 
-    def refusals(self) -> Refusals:
+    def refusals(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Whom each block that is left is nearest to, and at what loss."""
         self._clear()
         slots = self._slots
@@ -156,7 +156,7 @@ class ArrayQuestions:
             losses = self._filled(int(slots[place]), slots[others], losses[others])
             best = int(np.argmin(losses))
             found[place, :2] = min(losses[best], LARGEST), others[best]
-        return Refusals(slots, slots[found[:, 1].astype(np.intp)], found[:, 0])
+        return slots, slots[found[:, 1].astype(np.intp)], found[:, 0]
 
     def _begin(self) -> None:
         """Bring the blocks to the device."""
@@ -267,7 +267,7 @@ class ArrayQuestions:
             refused = keys > self._limit
             self.best_refused = min(self.best_refused, keys.min(initial=np.inf, where=refused))
             keys = np.where(refused, np.inf, -correlation[near])
-        return first_of(others, keys, REMEMBERED)
+        return Row(others, keys, REMEMBERED)
 
     def _whole(self, places: IntArray) -> tuple[FloatArray, FloatArray]:
         losses, correlation = self._ask(self._table, self._device.places(places))

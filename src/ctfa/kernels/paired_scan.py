@@ -17,7 +17,7 @@ from ctfa.core import progress
 from ctfa.core.backend import Edges
 from ctfa.core.criteria import Loss
 from ctfa.core.history import Ledger
-from ctfa.core.judge import LARGEST, Stopped
+from ctfa.core.judge import LARGEST
 from ctfa.core.scans import FINEST
 from ctfa.core.spaces import PairedSpace
 from ctfa.core.types import FloatArray, IntArray
@@ -138,8 +138,7 @@ class GraphScan:
                 blocks = np.full(others.size, block)
                 losses = self._losses(blocks, others)
                 self._put(losses, np.minimum(blocks, others), np.maximum(blocks, others))
-            if not progress.tick(self._ledger):
-                raise Stopped(self._ledger)
+            progress.go_on(self._ledger)
 
     def _losses(self, blocks: IntArray, others: IntArray) -> FloatArray:
         return np.minimum(self._asked.of_the_space(blocks, others), LARGEST)

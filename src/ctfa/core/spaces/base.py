@@ -17,7 +17,7 @@ class MergeSpace(Protocol):
     ``ctfa.testing.check_space`` tests them: asking changes nothing; asking about many equals
     asking one by one; merging then asking equals building a new space from the merged means and
     their sizes, then asking. A space that derives from this one has nothing to prepare ahead and
-    nothing to release, unless it says otherwise.
+    nothing to release, unless it says otherwise; it says how one other block is merged, or several.
     """
 
     n_variables: int
@@ -36,6 +36,7 @@ class MergeSpace(Protocol):
 
     def merge(self, block: int, other: int) -> None:
         """Merge; the result keeps the slot ``block``. The one verb that changes the space."""
+        self.absorb(block, np.array([other]))
 
     def expect(self, blocks: IntArray, others: IntArray) -> None:
         """Be told which blocks will be asked about next, against whom. Changes no answer."""

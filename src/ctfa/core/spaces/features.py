@@ -54,6 +54,7 @@ class FeatureBlocks(MergeSpace):
         self._restrictions: Restrictions | DeficientRestrictions = kind(roots, coef, error)
         self.foresees = kind.foresees
         self.n_variables = self._n_blocks = coef[0].size
+        self._n_given_up = 0  # coefficients that training rows (of the first fold) determined
         self._size = np.ones(self.n_variables)
         self._columns = columns  # inner products of the blocks' columns, where they are wanted
 
@@ -77,13 +78,11 @@ class FeatureBlocks(MergeSpace):
             gram.products(block, others)[0], gram.diagonal[0, block], gram.diagonal[0, others]
         )
 
-    def merge(self, block: int, other: int) -> None:
-        """Give two blocks one coefficient."""
-        self.absorb(block, np.array([other]))
-
     def absorb(self, block: int, others: IntArray) -> None:
         """Give several blocks one coefficient."""
-        self._settle(self._restrictions.absorb(block, others))
+        answer = self._restrictions.absorb(block, others)
+        self._residual += float(self._rise(answer).sum())
+        self._n_given_up += int(np.count_nonzero(~answer.absorbed[0]))
         self._size[block] += self._size[others].sum()
         self._n_blocks -= others.size
         if self._columns is not None:
@@ -111,10 +110,6 @@ class FeatureBlocks(MergeSpace):
     def _rise(self, answer: Answer) -> FloatArray:
         """What restrictions add to the residual that decides."""
         raise NotImplementedError
-
-    def _settle(self, answer: Answer) -> None:
-        """Add to it what the restrictions just imposed do."""
-        self._residual += float(self._rise(answer).sum())
 
     def _evidence(
         self, residual: Number, rise: FloatArray, n_absorbed: Number, size: FloatArray
@@ -169,15 +164,11 @@ class FeatureSpace(FeatureBlocks):
     def _rise(self, answer: Answer) -> FloatArray:
         return np.asarray(answer.rise[0])
 
-    def _settle(self, answer: Answer) -> None:
-        super()._settle(answer)
-        self._rank -= int(np.count_nonzero(~answer.absorbed))
-
     def _evidence(
         self, residual: Number, rise: FloatArray, n_absorbed: Number, size: FloatArray
     ) -> Evidence:
         n, explained = self.n_samples, self._total - residual
-        n_blocks, rank = self._n_blocks - n_absorbed, self._rank - n_absorbed
+        n_blocks, rank = self._n_blocks - n_absorbed, self._rank - self._n_given_up - n_absorbed
         return Evidence(
             before=(Fit(explained, residual, n, n_blocks, rank, n - rank - 1, 1.0),),
             after=Fit(explained - rise, residual + rise, n, n_blocks, rank - 1, n - rank, size),

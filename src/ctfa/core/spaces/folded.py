@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lapack
 
-from ctfa.core.design import Design, Factors, weighted_mean
+from ctfa.core.design import Design, weighted_mean
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram
 from ctfa.core.restrictions import Answer, Roots
@@ -69,10 +69,9 @@ class TrainingDesign(Design):
             return None
         unit = everything.length * np.sqrt(train.size / weight)
         root = np.divide(lapack.dtrtri(triangle)[0].T, unit, order="C")
-        null = np.empty((0, n_inputs))
-        factors = Factors(None, None, root, null, float(np.sqrt(rcond)))
+        factors = None, None, root, np.empty((0, n_inputs)), float(np.sqrt(rcond))
         mean = everything.mean + sums / weight * everything.length
-        return cls(train.size, n_inputs, mean, row_scale, used, factors, everything, train)
+        return cls(train.size, n_inputs, mean, row_scale, used, *factors, everything, train)
 
     def coordinates(self, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coordinates of the fit, ``root X'y``, and what it leaves of each row."""

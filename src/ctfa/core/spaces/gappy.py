@@ -262,7 +262,7 @@ class CommonRows:
         self._rows = np.flatnonzero(kept)
         self.n_samples, self.rank = self._rows.size, self._design.rank
         spare = self.n_samples
-        if self._design.factors.reflectors is not None:
+        if self._design.reflectors is not None:
             spare -= self.rank
         self._vectors = (np.zeros((n_blocks, self.rank)), np.zeros((n_blocks, spare)))
         self._lengths = np.zeros((2, n_blocks))
@@ -361,7 +361,7 @@ class RowSubsets:
         width = self._basis.shape[1]
         n_products = width * (width + 1) // 2
         self.solves_batches = (
-            design.factors.rcond > SAFE_RCOND
+            design.rcond > SAFE_RCOND
             and width < self.n_samples
             and self.n_samples * n_products <= LARGEST_TABLE
         )

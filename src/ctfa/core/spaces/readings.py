@@ -8,7 +8,7 @@ as if each row were left out.
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,29 +16,12 @@ from ctfa.core.fit import Fit
 from ctfa.core.types import FloatArray
 
 
-class Reading(Protocol):
-    """How a pair of inner products is read."""
-
-    @property
-    def n_samples(self) -> int:
-        """Rows."""
-
-    @property
-    def rank(self) -> float:
-        """Coefficients, or effective ones."""
-
-    def fit(self, squares: FloatArray, size: FloatArray) -> Fit:
-        """The fit of a target, or of a difference of two, from its two squared lengths."""
-
-    def total(self, products: FloatArray) -> FloatArray:
-        """Inner products of the centred targets themselves."""
-
-    def explained(self, products: FloatArray) -> FloatArray:
-        """Inner products of what the inputs explain."""
-
-
 class InSample(NamedTuple):
-    """Least squares: products of fitted values, then of residuals."""
+    """Least squares: products of fitted values, then of residuals.
+
+    ``fit`` reads a target, or a difference of two, from its two squared lengths; ``total`` gives
+    inner products of the centred targets themselves, ``explained`` those of what inputs explain.
+    """
 
     n_samples: int
     n_inputs: int
@@ -82,3 +65,7 @@ class CrossValidated(NamedTuple):
     def explained(self, products: FloatArray) -> FloatArray:
         """What such predictions take away from the products of targets."""
         return np.asarray(products[0] - products[1])
+
+
+#: How a pair of inner products is read.
+Reading: TypeAlias = InSample | CrossValidated

@@ -78,8 +78,9 @@ class TargetSpace(MergeSpace):
         a, b, diagonal = self._size[at], self._size[others], self._gram.diagonal
         first, second = diagonal[:, at], diagonal[:, others]
         both = self._gram.products(block, others)
-        turn = self._turn(both)
+        turn = np.ones(others.size)
         if self._flip:
+            turn = self._turn(both)
             both = both * turn
 
         def restore(squares: FloatArray, lost: BoolArray) -> None:
@@ -135,8 +136,6 @@ class TargetSpace(MergeSpace):
 
     def _turn(self, both: FloatArray) -> FloatArray:
         """Minus one where the other block has to be turned round, one elsewhere."""
-        if not self._flip:
-            return np.ones(both.shape[1])
         return np.where(self._reading.explained(both) < 0.0, -1.0, 1.0)
 
     def _explicit(self, members: IntArray, others: IntArray, turn: FloatArray) -> FloatArray:
@@ -171,17 +170,16 @@ class TargetSpace(MergeSpace):
         """Correlation of the mean targets; of a pair that would be flipped, without its sign."""
         length = self._reading.total(self._gram.diagonal)
         both = self._gram.products(block, others)
-        products = self._reading.total(both) * self._turn(both)
+        products = self._reading.total(both)
+        if self._flip:
+            products = products * self._turn(both)
         return correlations(products, length[block], length[others])
 
-    def merge(self, block: int, other: int) -> None:
-        """Average two blocks, each member with the same weight."""
-        self.absorb(block, np.array([other]))
-
     def absorb(self, block: int, others: IntArray) -> None:
-        """Merge several into one block at once."""
-        turn = self._turn(self._gram.products(block, others))
+        """Average several blocks, each member with the same weight."""
+        turn = np.ones(others.size)
         if self._flip:
+            turn = self._turn(self._gram.products(block, others))
             self._turn_round(block, others, turn)
         if self._guard is not None:
             self._guard.merge(block, others, turn)
@@ -195,7 +193,9 @@ class TargetSpace(MergeSpace):
     def allows(self, block: int, others: IntArray) -> BoolArray:
         """Whether no member would lose by each merge."""
         assert self._guard is not None
-        return self._guard.allows(block, others, self._turn(self._gram.products(block, others)))
+        both = self._gram.products(block, others)
+        turn = self._turn(both) if self._flip else np.ones(others.size)
+        return self._guard.allows(block, others, turn)
 
     def _turn_round(self, block: int, others: IntArray, turn: FloatArray) -> None:
         """Flip the blocks that are about to be merged against their sign."""
