@@ -99,14 +99,9 @@ def require_fact(option: Any, registry: Mapping[str, Criterion], fact: str, what
         )
 
 
-def names_with(registry: Mapping[str, Any], fact: str) -> list[str]:
-    """Names of all in a registry of which something holds."""
-    return [name for name, one in registry.items() if getattr(one, fact, None)]
-
-
 def either(registry: Mapping[str, Any], fact: str) -> str:
-    """The same in words."""
-    return " or ".join(map(repr, names_with(registry, fact)))
+    """Names of all in a registry of which something holds, in words."""
+    return " or ".join(repr(name) for name, one in registry.items() if getattr(one, fact))
 
 
 def require_curve(model: Any) -> Any:
@@ -181,7 +176,7 @@ def read_target_limit(max_loss: Any, criterion: Any, scan: str) -> float | None:
     """The largest loss at which targets merge; None to choose it on folds."""
     advice = "the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse'"
     limit = _read_limit(max_loss, criterion, TARGET_CRITERIA, advice)
-    if limit is None and scan not in names_with(SCANS, "has_auto"):
+    if limit is None and not SCANS[scan].has_auto:
         raise ValueError(
             f"max_loss='auto' goes with scan={either(SCANS, 'has_auto')} and not with {scan!r}, "
             "whose groups depend on the order of the targets: give a number (1.5 suits most data)."

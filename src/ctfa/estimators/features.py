@@ -251,7 +251,7 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         names = check.read_feature_names(self, input_features)
         return np.array(group_names(self.partition_, names), dtype=object)
 
-    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         check.require_one_target(n_targets)
         wanted, needs_rows = asks_of(None, self)
         check.refuse_streaming(needs_rows)
@@ -269,7 +269,6 @@ def factor(
     criterion = check.read_criterion(template.criterion, FEATURE_CRITERIA)
     check.require(template.scan, SCANS, "scan")
     check.require(template.solver, ["ols", "ridge"], "solver")
-    check.require_foldable(template.criterion, template.cv)
     penalised = template.solver == "ridge"
     if penalised:
         check.require_fact(template.criterion, FEATURE_CRITERIA, "ridge_loss", "solver='ridge'")
@@ -278,6 +277,7 @@ def factor(
     correlated = SCANS[template.scan].by_correlation or ordered or lowest > -1.0
     splits = None
     if template.cv is not None:
+        check.require_foldable(template.criterion, template.cv)
         splits = check.read_folds(template.cv, sample, target, purpose="features")
     folds, ridge = None, None
     with one_thread(sample.inputs.shape):

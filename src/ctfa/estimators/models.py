@@ -78,7 +78,7 @@ def fit_regressors(
     """One regressor per group, on its features; None is the default one."""
     return list(
         Parallel(n_jobs=n_jobs)(
-            delayed(fit_observed)(
+            delayed(fit_regressor)(
                 regressor,
                 reduced(aggregator, sample.inputs),
                 mean,
@@ -119,26 +119,10 @@ def fit_to_rows(
         tables = (gathered([k], a.n_groups_ + 1) for k, a in enumerate(features))
     return list(
         Parallel(n_jobs=n_jobs)(
-            delayed(fit_observed)(regressor, table[:, :-1], table[:, -1], weights)
+            delayed(fit_regressor)(regressor, table[:, :-1], table[:, -1], weights)
             for table in tables
         )
     )
-
-
-def fit_observed(
-    regressor: Any,
-    inputs: FloatArray,
-    column: FloatArray,
-    weights: FloatArray | None,
-    n_samples: int | None = None,
-    single: bool | None = None,
-) -> Any:
-    """Fit a regressor, as ``fit_regressor`` does, to the rows where a column is observed."""
-    rows = ~np.isnan(column)
-    if rows.all():
-        return fit_regressor(regressor, inputs, column, weights, n_samples, single)
-    kept = None if weights is None else weights[rows]
-    return fit_regressor(regressor, inputs[rows], column[rows], kept, single=single)
 
 
 def fit_regressor(
@@ -149,8 +133,9 @@ def fit_regressor(
     n_samples: int | None = None,
     single: bool | None = None,
 ) -> Any:
-    """A fresh copy of a regressor, fitted; ``target`` is one column, or several if it is linear.
+    """A fresh copy of a regressor, fitted to the rows where its target is observed.
 
+    ``target`` is one column, or several without gaps if the regressor is linear.
     None is least squares, or ridge regression where the rows do not carry that; ``n_samples`` is
     how many they stand in for, if others, ``single`` whether they were made of numbers in single
     precision, where that is known. Least squares is solved with columns at unit length,
@@ -158,6 +143,10 @@ def fit_regressor(
     of the strongest, in the units given, and of pressures in Pa beside fluxes in kg m-2 s-1 the
     fluxes would get no coefficient.
     """
+    gaps = np.isnan(target)
+    if gaps.any():
+        inputs, target, n_samples = inputs[~gaps], target[~gaps], None
+        weights = None if weights is None else weights[~gaps]
     if template is None or is_least_squares(template):
         with one_thread(inputs.shape, target.shape):
             return _fit_linear(template, inputs, target, weights, n_samples, single)
@@ -261,7 +250,7 @@ def fit_singles(
         # Least squares fits each column by itself, so all at once is the same and much faster.
         return SingleModels(targets, [fit_regressor(regressor, sample.inputs, own, *rest)])
     models = Parallel(n_jobs=n_jobs)(
-        delayed(fit_observed)(regressor, sample.inputs, column, *rest) for column in own.T
+        delayed(fit_regressor)(regressor, sample.inputs, column, *rest) for column in own.T
     )
     return SingleModels(targets, list(models))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -40,12 +40,11 @@ from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.explanation import Explanation, explain
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, require_streamable, whole
+from ctfa.estimators.given import asks_of, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.merge_evidence import MergeEvidence, PooledEvidence
 from ctfa.estimators.merging import settle, settle_history
 from ctfa.estimators.models import (
-    HEADS,
     Nearest,
     fit_pooled_group,
     keep_features,
@@ -161,6 +160,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     """
 
     _shares = "slopes"
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {**GroupsRegressor._choices, "unseen": UNSEEN}
     _saved = GroupsRegressor._saved | fields(
         "coef_ global_regressor_ offsets_ tasks_",
         names="_names",
@@ -233,7 +233,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if ids is None:
             check.read_ids(ids, None)
         data = TaskCollection.of(features, y, ids, sample_weight)
-        wanted, needs_rows = self._asks_of()
+        wanted, needs_rows = self.__ctfa_asks__()
         if needs_rows is None:
             found = data.read(self, wanted, groups)
             if sample_weight is not None:
@@ -244,11 +244,6 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             self.fit(rows.X, rows.Y, ids, rows.sample_weight, groups=groups)
         self._column = tasks if check.is_column(tasks) else None
         return self
-
-    def _check_options(self) -> None:
-        check.require(self.head, HEADS, "head")
-        check.require(self.unseen, UNSEEN, "unseen")
-        check.require_regressor(self._template)
 
     def predict(self, X: Any, tasks: Any = None) -> Any:
         """Predict the rows of each task.
@@ -363,15 +358,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             template=self._template,
         )
 
-    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
-        # Every feature is kept unless a Phase II is given.
-        features = "passthrough" if self.features is None else self.features
-        return (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            check.read_phase(features, FeatureAggregator, "features"),
-        )
-
-    def _asks_of(self) -> tuple[list[Wanted], str | None]:
+    def __ctfa_asks__(self, n_targets: int = 1) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         targets, features = self._phases()
         wanted = []
@@ -385,12 +372,6 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             return wanted, None
         folded = None if features.cv is None else "cv of FeatureAggregator, with tasks,"
         return wanted, asks_of(None, features)[1] or folded
-
-    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
-        self._check_options()
-        wanted, needs_rows = self._asks_of()
-        require_streamable(self._template, needs_rows)
-        return wanted
 
     def _fit_read(
         self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any

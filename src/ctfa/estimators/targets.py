@@ -274,7 +274,7 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
         values, units = read_again(self, y).values, units_of(self)
         return units.of(values, baseline), units.mean(values, baseline)
 
-    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         wanted, needs_rows = asks_of(self, None, n_targets)
         check.refuse_streaming(needs_rows)
         return wanted

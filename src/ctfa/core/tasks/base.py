@@ -31,11 +31,6 @@ class Rule:
     order: Any = "given"  # as it was given: found again from the rows of each problem
     random_state: Any = None
 
-    @property
-    def loss(self) -> Criterion:
-        """The risk of the solver; other criteria are those of least squares."""
-        return self.criterion.by_ridge() if self.solver == "ridge" else self.criterion
-
 
 class Groups(Protocol):
     """Groups whose error is asked for."""

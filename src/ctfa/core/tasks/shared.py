@@ -38,9 +38,8 @@ class LinearFit:
 
     reading: InSample | CrossValidated
     columns: tuple[FloatArray, FloatArray]  # what the reading takes inner products of
-
-    def __init__(self, *, flip: bool = False, weights: FloatArray | None = None) -> None:
-        self.flip, self.weights = flip, weights
+    flip: bool  # whether targets may join with a minus
+    weights: FloatArray | None  # how much each target counts
 
     def space(self) -> TargetSpace:
         """Targets that count for so much are means of so many."""
@@ -54,8 +53,14 @@ class LinearFit:
 class LeastSquaresFit(LinearFit):
     """Ordinary least squares; the risk is the unbiased one for random inputs."""
 
-    def __init__(self, design: Design, centred: FloatArray, **how: Any) -> None:
-        super().__init__(**how)
+    def __init__(
+        self,
+        design: Design,
+        centred: FloatArray,
+        flip: bool = False,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.flip, self.weights = flip, weights
         self.design, self.columns = design, design.coordinates(centred)
         self.reading = InSample(design.n_samples, design.n_inputs, design.rank)
 
@@ -73,8 +78,14 @@ class LeastSquaresFit(LinearFit):
 class RidgeFit(LinearFit):
     """Ridge regression; the risk is the squared error of generalised cross-validation."""
 
-    def __init__(self, ridge: Ridge, centred: FloatArray, **how: Any) -> None:
-        super().__init__(**how)
+    def __init__(
+        self,
+        ridge: Ridge,
+        centred: FloatArray,
+        flip: bool = False,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.flip, self.weights = flip, weights
         self.ridge, self.centred = ridge, centred
         self.columns = ridge.about_mean(centred), ridge.cross_validated(centred)
         self.reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
@@ -201,10 +212,10 @@ class SharedInputs:
             fit = GappyFit(inputs, centred, None if weights is None else row_scale)
         elif rule.solver == "ols":
             design = sample.design if self.design is None else self.design
-            fit = LeastSquaresFit(design, centred, flip=rule.flip, weights=self.weights)
+            fit = LeastSquaresFit(design, centred, rule.flip, self.weights)
         else:
             ridge = Ridge.of(inputs, centred, weights)
-            fit = RidgeFit(ridge, centred, flip=rule.flip, weights=self.weights)
+            fit = RidgeFit(ridge, centred, rule.flip, self.weights)
         seen = np.asarray(~gaps.all(axis=0))
         return TargetFits(fit, offsets, scales, intercepts, seen, self.left, rule.guarded)
 
