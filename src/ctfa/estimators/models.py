@@ -147,11 +147,31 @@ def fit_regressor(
     if gaps.any():
         inputs, target, n_samples = inputs[~gaps], target[~gaps], None
         weights = None if weights is None else weights[~gaps]
-    if template is None or is_least_squares(template):
-        with one_thread(inputs.shape, target.shape):
-            return _fit_linear(template, inputs, target, weights, n_samples, single)
-    extra = {} if weights is None else {"sample_weight": weights}
-    return clone(template).fit(inputs, target, **extra)
+    if template is not None and not is_least_squares(template):
+        extra = {} if weights is None else {"sample_weight": weights}
+        return clone(template).fit(inputs, target, **extra)
+    # What scikit-learn finds, without its checks, which take longer than the fit.
+    with one_thread(inputs.shape, target.shape):
+        design = Design.of(inputs, weights, n_samples, single)
+        # Rounding depends on how a column lies in memory, which is another way in a worker.
+        columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
+        regressor: LinearRegression | Ridge
+        if template is None and design.n_samples <= design.rank + check.SPARE:
+            penalised = RidgeFit.of(inputs, design.centre(columns), weights)
+            coef = penalised.coefficients(design.centre(columns))
+            regressor = Ridge(penalised.penalty[0] if target.ndim == 1 else penalised.penalty)
+            intercept = weighted_mean(columns, design.row_scale) - design.mean @ coef
+        else:
+            coef, intercept = design.coefficients(columns)
+            options = {} if template is None else template.get_params()
+            regressor = LinearRegression(**options)
+            regressor.rank_ = design.rank
+    regressor.n_features_in_ = inputs.shape[1]
+    if target.ndim == 1:
+        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(intercept[0])
+    else:
+        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), intercept
+    return regressor
 
 
 def is_least_squares(regressor: Any) -> bool:
@@ -161,37 +181,6 @@ def is_least_squares(regressor: Any) -> bool:
     usual = getattr(LinearRegression(), "tol", None)  # before version 1.7 there is none
     same = getattr(regressor, "tol", None) == usual
     return bool(same and regressor.fit_intercept and not regressor.positive)
-
-
-def _fit_linear(
-    template: LinearRegression | None,
-    inputs: FloatArray,
-    target: FloatArray,
-    weights: FloatArray | None,
-    n_samples: int | None,
-    single: bool | None,
-) -> LinearRegression | Ridge:
-    """What ``fit`` of scikit-learn's finds, without its checks, which take longer than the fit."""
-    design = Design.of(inputs, weights, n_samples, single)
-    # Rounding depends on how a column lies in memory, which is another way in a worker.
-    columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
-    regressor: LinearRegression | Ridge
-    if template is None and design.n_samples <= design.rank + check.SPARE:
-        penalised = RidgeFit.of(inputs, design.centre(columns), weights)
-        coef = penalised.coefficients(design.centre(columns))
-        regressor = Ridge(penalised.penalty[0] if target.ndim == 1 else penalised.penalty)
-        intercept = weighted_mean(columns, design.row_scale) - design.mean @ coef
-    else:
-        coef, intercept = design.coefficients(columns)
-        options = {} if template is None else template.get_params()
-        regressor = LinearRegression(**options)
-        regressor.rank_ = design.rank
-    regressor.n_features_in_ = inputs.shape[1]
-    if target.ndim == 1:
-        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(intercept[0])
-    else:
-        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), intercept
-    return regressor
 
 
 def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:

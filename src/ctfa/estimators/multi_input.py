@@ -23,6 +23,7 @@ from ctfa._collections import (
 )
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
+from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
 from ctfa.core.series import NO_COLUMN, Series
@@ -498,7 +499,7 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
             check.refuse_for_target_weight(targets, aggregator, self.aggregate)
         if template is None:
             return self._keep_apart(aggregator, rule, targets, series)
-        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
         choice = self._choose_on_folds(rule, sample, series, limit, aggregator.cv, groups)
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled = self._in_units(series, rule.scale, targets.names)

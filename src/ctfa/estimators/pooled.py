@@ -32,6 +32,7 @@ from ctfa._collections import (
 )
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
+from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
 from ctfa.core.history import Ledger
 from ctfa.core.shrinkage import Corrections, correct
@@ -364,7 +365,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         wanted = []
         if targets is not None:
             rule_of_own_rows(targets)
-            limit = check.read_target_limit(targets.max_loss, targets.criterion, targets.scan)
+            limit = check.read_limit(targets, TARGET_CRITERIA)
             wanted = [Wanted("limit", targets.cv)] if limit is None else []
         if not learns_from_sums(self._template):
             return wanted, f"regressor={type(self._template).__name__}()"
@@ -408,7 +409,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     ) -> TargetAggregator:
         aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
         rule = rule_of_own_rows(aggregator, shrinks=self.head == "shrink")
-        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
         check.copy_input_names(self, aggregator)
         graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
         rule = replace(rule, graph=graph)

@@ -176,13 +176,6 @@ class SharedInputs:
         asked = replace(self, sample=others, values=self.values[test])
         return Fold(self.take(train, design), asked)
 
-    def factored(self, rule: Rule) -> Design | None:
-        """Inputs factored for least squares; a penalised fit is factored with its targets."""
-        if rule.solver != "ols":
-            return None
-        judged = self.left.judged
-        return Design.of(judged.inputs, judged.weights, judged.n_samples, judged.is_single)
-
     def fits(self, rule: Rule, aggregate: str = "mean") -> TargetFits:
         """Scale the targets and fit each by itself."""
         sample, values = self.left.judged, self.left.judged_values
@@ -244,7 +237,10 @@ class TargetFits:
         self, points: Sequence[Groups], other: SharedInputs, tempers: Sequence[float]
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows, over all that is observed."""
-        inputs, values = self.left.elsewhere(other.sample, other.values)
+        inputs, values, columns = other.sample.inputs, other.values, other.sample.baseline
+        left = self.left
+        if columns is not None and left.inputs is not None and left.targets is not None:
+            inputs, values = inputs - left.inputs.at(columns), values - left.targets.at(columns)
         # In units of all rows: a target that happens to be constant over these has none of its own.
         units: FloatArray = np.ones(values.shape[1]) if other.units is None else other.units
         observed, relative = (values - self.offsets) / units, self.scales / units
@@ -300,13 +296,6 @@ class Anomalies(NamedTuple):
             return cls(residual, left, residual, left, of_inputs, of_targets, factored.rank)
         judged, judged_values = _free(sample, factored, inputs, left)
         return cls(residual, left, judged, judged_values, of_inputs, of_targets, factored.rank)
-
-    def elsewhere(self, sample: Any, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Inputs and targets of other rows, less what the baseline says there."""
-        if sample.baseline is None or self.inputs is None or self.targets is None:
-            return sample.inputs, values
-        columns = sample.baseline
-        return sample.inputs - self.inputs.at(columns), values - self.targets.at(columns)
 
 
 def _free(
