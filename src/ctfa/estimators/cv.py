@@ -17,11 +17,12 @@ from ctfa._collections import Wanted, learns_from_sums
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
+from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, pose_features
 from ctfa.estimators.given import collection_of, whole
-from ctfa.estimators.merging import PathPoint, solve_path
+from ctfa.estimators.merging import solve_path
 from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
 from ctfa.estimators.saved import fields
 from ctfa.estimators.shared import CTFARegressor
@@ -142,7 +143,7 @@ class CTFARegressorCV(CTFARegressor):
         if data is not None:
             wanted = [Wanted("search", self.cv)]
             needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
-            sample, targets = self._read_collection(data, wanted, needs_rows, groups)
+            sample, targets = self.__ctfa_read__(data, wanted, needs_rows, groups)
         else:
             sample, targets = self._read(X, y, sample_weight)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"

@@ -186,7 +186,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         """Check options and data."""
         raise NotImplementedError
 
-    def _read_collection(
+    def __ctfa_read__(
         self, data: Collection, wanted: Sequence[Wanted], needs_rows: str | None, groups: Any
     ) -> tuple[check.Sample, check.Targets]:
         """Check options, and read data as rows that stand in for theirs, or all of them."""

@@ -469,17 +469,9 @@ def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds
     merge_features(features, factor(features, sample, rows.target), rows.target)
 
 
-class GroupFit(NamedTuple):
-    """A fitted group of tasks."""
-
-    features: FeatureAggregator
-    offsets: Offsets
-    regressor: Any
-
-
 def fit_pooled_group(
     rows: TaskRows, features: FeatureAggregator, regressor: Any, *, aggregate: bool
-) -> GroupFit:
+) -> tuple[FeatureAggregator, Offsets, Any]:
     """Fit one group: its features, its tasks' offsets, and what is left to a regressor."""
     if aggregate:
         if rows.counts is not None and (features.cv is not None or features.solver == "ridge"):
@@ -495,7 +487,7 @@ def fit_pooled_group(
         offsets = random_intercepts(rows.summaries(inputs))
     left = rows.target - offsets.values[rows.index]
     model = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
-    return GroupFit(features, offsets, model)
+    return features, offsets, model
 
 
 class Nearest(NamedTuple):

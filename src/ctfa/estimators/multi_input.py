@@ -248,7 +248,7 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         data = collection_of(X, y, sample_weight, baseline, gaps=True)
         if data is not None:
             asked = self.__ctfa_asks__(data.widths[2])
-            sample, targets = self._read_collection(data, *asked, groups)
+            sample, targets = self.__ctfa_read__(data, *asked, groups)
         else:
             sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
@@ -604,7 +604,7 @@ def pose_own_inputs(
     data = collection_of(X, y, sample_weight, baseline, gaps=True)
     if data is not None:
         needs_rows = model.__ctfa_asks__(data.widths[2])[1]
-        sample, targets = model._read_collection(data, (), needs_rows, None)
+        sample, targets = model.__ctfa_read__(data, (), needs_rows, None)
     else:
         sample, targets = model._read(X, y, sample_weight, baseline)
     targets = check.read_target_weight(target_weight, targets)

@@ -453,7 +453,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
 
     def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
         """Features, offsets and a regressor for each group, then slopes of each task's own."""
-        self.features_ = keep_features(self, self.n_groups_)
+        kept = keep_features(self, self.n_groups_)
         fitted = list(
             Parallel(n_jobs=self.n_jobs)(
                 delayed(fit_pooled_group)(
@@ -462,14 +462,13 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                     self.regressor,
                     aggregate=template is not None,
                 )
-                for group, features in enumerate(self.features_)
+                for group, features in enumerate(kept)
             )
         )
-        self.features_ = [group.features for group in fitted]
-        self.regressors_ = [group.regressor for group in fitted]
+        self.features_, offsets, self.regressors_ = map(list, zip(*fitted, strict=True))
         self.offsets_ = np.empty(rows.n_tasks)
-        for members, group in zip(self.partition_.groups, fitted, strict=True):
-            self.offsets_[members] = group.offsets.values
+        for members, own_offsets in zip(self.partition_.groups, offsets, strict=True):
+            self.offsets_[members] = own_offsets.values
         own = self._correct(rows)
         self.trust_, self._centre = own.trust, own.centre
         self.coef_ = own.coef if self.head == "shrink" else np.zeros(own.coef.shape)
@@ -478,7 +477,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if self.unseen == "global":
             identity = keep_features(self, 1)[0]
             everybody = fit_pooled_group(rows, identity, self.regressor, aggregate=False)
-            self.global_regressor_ = everybody.regressor
+            self.global_regressor_ = everybody[-1]
         if self.unseen == "nearest":
             self._nearest = Nearest.of(rows, self.labels_)
 

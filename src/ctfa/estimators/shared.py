@@ -179,7 +179,7 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         data = collection_of(X, y, sample_weight, baseline)
         if data is not None:
             asked = self.__ctfa_asks__(data.widths[2])
-            sample, targets = self._read_collection(data, *asked, groups)
+            sample, targets = self.__ctfa_read__(data, *asked, groups)
         else:
             sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)

@@ -32,16 +32,18 @@ class Rule:
     random_state: Any = None
 
 
-class Groups(Protocol):
-    """Groups whose error is asked for."""
+class PathPoint(NamedTuple):
+    """The groups at one value of ``max_loss``."""
+
+    max_loss: float
+    partition: Partition
+    loss_interval: tuple[float, float]  # any value from the first up to the second gives the same
+    signs: FloatArray | None = None  # of each target in its group's mean, where flips are allowed
 
     @property
-    def partition(self) -> Partition:
-        """Who is together."""
-
-    @property
-    def signs(self) -> FloatArray | None:
-        """Sign of each task in its group's mean, where some may be turned round."""
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return self.partition.n_groups
 
 
 class Fits(Protocol):
@@ -54,7 +56,9 @@ class Fits(Protocol):
     def space(self) -> MergeSpace:
         """A fresh space of these tasks."""
 
-    def errors(self, points: Sequence[Groups], other: Any, tempers: Sequence[float]) -> FloatArray:
+    def errors(
+        self, points: Sequence[PathPoint], other: Any, tempers: Sequence[float]
+    ) -> FloatArray:
         """Mean squared errors on other rows of the same tasks, ``(points, tempers)``."""
 
 
@@ -85,8 +89,8 @@ class Tasks(Protocol):
 
 
 def squared_errors(
-    points: Sequence[Groups],
-    serve: Callable[[Groups], Iterable[FloatArray]],
+    points: Sequence[PathPoint],
+    serve: Callable[[PathPoint], Iterable[FloatArray]],
     true: FloatArray,
     weight: FloatArray,
     total: float,

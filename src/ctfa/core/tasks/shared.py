@@ -23,7 +23,7 @@ from ctfa.core.ridge import Ridge
 from ctfa.core.spaces.gappy import GappyTargetSpace
 from ctfa.core.spaces.readings import CrossValidated, InSample
 from ctfa.core.spaces.targets import TargetSpace, gram_of
-from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
+from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: From a partition and the signs of the targets to ``(rows, n_groups)``.
@@ -234,7 +234,7 @@ class TargetFits:
         return space
 
     def errors(
-        self, points: Sequence[Groups], other: SharedInputs, tempers: Sequence[float]
+        self, points: Sequence[PathPoint], other: SharedInputs, tempers: Sequence[float]
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows, over all that is observed."""
         inputs, values, columns = other.sample.inputs, other.values, other.sample.baseline
@@ -251,7 +251,7 @@ class TargetFits:
         total = max(float(weight.sum()), TINY)
         predict = self.fit.predictor(inputs)
 
-        def serve(point: Groups) -> Iterator[FloatArray]:
+        def serve(point: PathPoint) -> Iterator[FloatArray]:
             signs = np.ones(values.shape[1]) if point.signs is None else point.signs
             level = point.partition.mean((self.intercepts * signs)[None], other.weights)
             means = predict(point.partition, signs) + level
