@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from threading import Lock, get_ident
+from threading import RLock
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -18,44 +18,18 @@ from threadpoolctl import ThreadpoolController
 #: Multiplications, ``rows * columns**2``, above which a table's factorization keeps its threads.
 #: Below, one thread factors it within about a second.
 LARGE = 1e10
-
-
-class _Limit:
-    """The limit itself, which belongs to the thread of the program that came first.
-
-    BLAS has one number of threads a process. If each of two threads of a program restored what it
-    had found, the one that came second and left last would leave the limit behind.
-    """
-
-    def __init__(self) -> None:
-        self._lock, self._owner, self._depth = Lock(), 0, 0
-        self._limiter: Any = None
-
-    def enter(self) -> bool:
-        """Set the limit, unless it is set; whether there is something to leave."""
-        with self._lock:
-            if self._depth == 0:
-                self._owner, self._limiter = get_ident(), _blas().limit(limits=1)
-            elif self._owner != get_ident():
-                return False
-            self._depth += 1
-            return True
-
-    def leave(self) -> None:
-        """Lift the limit where the thread that set it leaves for good."""
-        with self._lock:
-            self._depth -= 1
-            if self._depth == 0:
-                self._limiter.restore_original_limits()
+#: Belongs to the thread of the program that came first. BLAS has one number of threads per process:
+#: if each of two threads of a program restored what it had found, the one that came second and left
+#: last would leave the limit behind.
+_OWNER = RLock()
+#: What lifts the limit again, while it is set.
+_LIMITERS: list[Any] = []
 
 
 @cache
 def _blas() -> Any:
     """Libraries that numpy and scipy have loaded by now; looking for them takes milliseconds."""
     return ThreadpoolController().select(user_api="blas")
-
-
-_LIMIT = _Limit()
 
 
 @contextmanager
@@ -65,12 +39,18 @@ def one_thread(*shapes: tuple[int, ...]) -> Iterator[None]:
     Shapes are those of tables that have the same rows, side by side.
     """
     n_columns = sum(shape[1] if len(shape) > 1 else 1 for shape in shapes)
-    if shapes and float(shapes[0][0]) * n_columns**2 > LARGE:
+    is_large = shapes and float(shapes[0][0]) * n_columns**2 > LARGE
+    if is_large or not _OWNER.acquire(blocking=False):
         yield
         return
-    is_mine = _LIMIT.enter()
+    limiter = None
     try:
+        if not _LIMITERS:
+            limiter = _blas().limit(limits=1)
+            _LIMITERS.append(limiter)
         yield
     finally:
-        if is_mine:
-            _LIMIT.leave()
+        if limiter is not None:
+            _LIMITERS.clear()
+            limiter.restore_original_limits()
+        _OWNER.release()

@@ -67,7 +67,7 @@ class Streaming:
     _input_gaps = False  # whether a fit takes inputs with gaps, so that these are told why not
     n_features_in_: int
 
-    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         """Folds wanted; refuses options that sums cannot answer."""
         raise NotImplementedError
 
@@ -312,9 +312,6 @@ class StreamingTasks(Streaming):
 
     _arguments = ("X", "y", "tasks", "sample_weight")
     _column: Any
-
-    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
-        raise NotImplementedError
 
     def _fit_read(self, sample: Any, target: Any, known: Any, groups: Any) -> Any:
         raise NotImplementedError

@@ -73,9 +73,9 @@ from ctfa._validation.numbers import (
 from ctfa._validation.options import (
     read_correlation,
     read_criterion,
-    read_feature_limit,
     read_graph,
     read_grid,
+    read_limit,
     read_losses,
     read_number,
     read_order,
@@ -83,7 +83,6 @@ from ctfa._validation.options import (
     read_score,
     read_scorer,
     read_target,
-    read_target_limit,
     refuse_nested,
     refuse_unknown,
     require,

@@ -85,9 +85,9 @@ def require_levels(baseline: Any, scale: str) -> None:
         )
 
 
-def require_in_sample(baseline: Any, features: Any) -> None:
+def require_in_sample(features: Any) -> None:
     """Refuse folds of Phase II, which would judge by a baseline that has seen their test rows."""
-    if baseline is not None and features is not None and features.cv is not None:
+    if features is not None and features.cv is not None:
         raise ValueError(
             f"features are judged on folds (cv={features.cv!r}), and the baseline of a fit is "
             "found on all its rows: use FeatureAggregator(cv=None) with a baseline."

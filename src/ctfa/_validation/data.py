@@ -152,8 +152,7 @@ def read_inputs(
         # What scikit-learn would conclude, without its search for the kind of container.
         values: FloatArray = X
         estimator.n_features_in_ = values.shape[1]
-        if hasattr(estimator, "feature_names_in_"):
-            del estimator.feature_names_in_
+        vars(estimator).pop("feature_names_in_", None)
     else:
         try:
             values = validate_data(
@@ -166,7 +165,7 @@ def read_inputs(
             )
         except (TypeError, ValueError) as error:
             raise explained(error, "X", X, has_layout=hasattr(estimator, "layout")) from error
-    names = getattr(estimator, "feature_names_in_", None)
+    names = vars(estimator).get("feature_names_in_")
     refuse_gaps(values, "X", names, gaps=gaps, advice=advice)
     if reset:
         warn_of_fills(values, "X", names)
@@ -176,7 +175,7 @@ def read_inputs(
 def copy_input_names(source: Any, estimator: Any) -> None:
     """Let an estimator know the features that another one has seen."""
     estimator.n_features_in_ = source.n_features_in_
-    if hasattr(source, "feature_names_in_"):
+    if "feature_names_in_" in vars(source):
         estimator.feature_names_in_ = source.feature_names_in_
 
 
@@ -412,12 +411,10 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
 def refuse_for_target_weight(
     targets: Targets, aggregator: Any, aggregate: str | None = None
 ) -> None:
-    """Refuse options that would not honour weights, where there are any.
+    """Refuse options that would not honour weights of targets.
 
     ``aggregate`` is how targets with inputs of their own are; None where they share them.
     """
-    if targets.weights is None:
-        return
     is_correlation = isinstance(aggregator.order, str) and aggregator.order == "correlation"
     for is_given, option, instead in (
         (

@@ -22,7 +22,7 @@ FEWEST_TO_FOLD = 4
 
 def require_foldable(criterion: Any, cv: Any) -> None:
     """Refuse folds for a criterion that needs none."""
-    if cv is not None and not criterion_of(criterion, FEATURE_CRITERIA).on_folds:
+    if not criterion_of(criterion, FEATURE_CRITERIA).on_folds:
         raise ValueError(
             f"cv={cv!r} was given but criterion={criterion!r} is judged in sample: use cv=None, or "
             f"criterion={either(FEATURE_CRITERIA, 'on_folds')}."

@@ -15,7 +15,7 @@ from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.fit import Evidence
 from ctfa.core.graph import ORDERS
 from ctfa.core.scans import SCANS
@@ -99,14 +99,9 @@ def require_fact(option: Any, registry: Mapping[str, Criterion], fact: str, what
         )
 
 
-def names_with(registry: Mapping[str, Any], fact: str) -> list[str]:
-    """Names of all in a registry of which something holds."""
-    return [name for name, one in registry.items() if getattr(one, fact, None)]
-
-
 def either(registry: Mapping[str, Any], fact: str) -> str:
-    """The same in words."""
-    return " or ".join(map(repr, names_with(registry, fact)))
+    """Names of all in a registry of which something holds, in words."""
+    return " or ".join(repr(name) for name, one in registry.items() if getattr(one, fact))
 
 
 def require_curve(model: Any) -> Any:
@@ -177,35 +172,24 @@ def require_no_limit(options: Mapping[str, Any]) -> None:
         raise TypeError("a path takes max_losses, several values: leave max_loss out.")
 
 
-def read_target_limit(max_loss: Any, criterion: Any, scan: str) -> float | None:
-    """The largest loss at which targets merge; None to choose it on folds."""
-    advice = "the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse'"
-    limit = _read_limit(max_loss, criterion, TARGET_CRITERIA, advice)
-    if limit is None and scan not in names_with(SCANS, "has_auto"):
-        raise ValueError(
-            f"max_loss='auto' goes with scan={either(SCANS, 'has_auto')} and not with {scan!r}, "
-            "whose groups depend on the order of the targets: give a number (1.5 suits most data)."
-        )
-    return limit
-
-
-def read_feature_limit(max_loss: Any, criterion: Any, n_samples: int) -> float:
-    """The largest loss at which features merge; "auto" is the cut of the Bayesian criterion."""
-    advice = "the paper's epsilon_2, for criterion 'r2', is 1e-4"
-    limit = _read_limit(max_loss, criterion, FEATURE_CRITERIA, advice)
-    return float(np.log(n_samples)) if limit is None else limit
-
-
-def _read_limit(
-    max_loss: Any, criterion: Any, registry: Mapping[str, Criterion], advice: str
-) -> float | None:
-    """A number, or None for "auto" where the criterion has it."""
-    if not (isinstance(max_loss, str) and max_loss == "auto"):
-        return read_number(max_loss, "max_loss", " or 'auto'")
-    if not criterion_of(criterion, registry).has_auto:
+def read_limit(phase: Any, registry: Mapping[str, Criterion]) -> float | None:
+    """The largest loss at which a phase merges; None for "auto", where it can be chosen."""
+    if not (isinstance(phase.max_loss, str) and phase.max_loss == "auto"):
+        return read_number(phase.max_loss, "max_loss", " or 'auto'")
+    of_targets = registry is TARGET_CRITERIA
+    if not criterion_of(phase.criterion, registry).has_auto:
+        advice = "the paper's epsilon_2, for criterion 'r2', is 1e-4"
+        if of_targets:
+            advice = "the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse'"
         raise ValueError(
             f"max_loss='auto' goes with criterion={either(registry, 'has_auto')} and not with "
-            f"{criterion!r}: give a number ({advice})."
+            f"{phase.criterion!r}: give a number ({advice})."
+        )
+    if of_targets and not SCANS[phase.scan].has_auto:
+        raise ValueError(
+            f"max_loss='auto' goes with scan={either(SCANS, 'has_auto')} and not with "
+            f"{phase.scan!r}, whose groups depend on the order of the targets: give a number (1.5 "
+            "suits most data)."
         )
     return None
 

@@ -17,11 +17,12 @@ from ctfa._collections import Wanted, learns_from_sums
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
+from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, pose_features
 from ctfa.estimators.given import collection_of, whole
-from ctfa.estimators.merging import PathPoint, solve_path
+from ctfa.estimators.merging import solve_path
 from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
 from ctfa.estimators.saved import fields
 from ctfa.estimators.shared import CTFARegressor
@@ -140,12 +141,9 @@ class CTFARegressorCV(CTFARegressor):
         check.refuse_in_search("target_weight", target_weight)
         data = collection_of(X, y, sample_weight)
         if data is not None:
-            self._check_options(weighed=sample_weight is not None)
+            wanted = [Wanted("search", self.cv)]
             needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
-            read = data.read_or_gather(self, [Wanted("search", self.cv)], groups, needs_rows)
-            if read.rows is not None:
-                return self.fit(*read.rows[:3], groups=groups)
-            sample, targets = self._received(*read.found)
+            sample, targets = self.__ctfa_read__(data, wanted, needs_rows, groups)
         else:
             sample, targets = self._read(X, y, sample_weight)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
@@ -171,7 +169,7 @@ class CTFARegressorCV(CTFARegressor):
             if phases.features is None
             else _limited(phases.features, best["features__max_loss"]),
         )
-        return self._fit_read(sample, targets, *chosen, None, data)
+        return self._fit_read(sample, targets, None, data, chosen)
 
     def _require_stream(self) -> None:
         """Refuse to take pieces at all."""
@@ -188,7 +186,7 @@ class CTFARegressorCV(CTFARegressor):
         phases = _Phases.of(self, 2)
         if phases.features is not None and phases.features.cv is not None:
             return "a search with folds inside its folds"
-        return self._asks_of(1)[1]
+        return self.__ctfa_asks__(1)[1]
 
     def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""

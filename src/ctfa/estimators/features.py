@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -251,7 +250,7 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         names = check.read_feature_names(self, input_features)
         return np.array(group_names(self.partition_, names), dtype=object)
 
-    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         check.require_one_target(n_targets)
         wanted, needs_rows = asks_of(None, self)
         check.refuse_streaming(needs_rows)
@@ -269,7 +268,6 @@ def factor(
     criterion = check.read_criterion(template.criterion, FEATURE_CRITERIA)
     check.require(template.scan, SCANS, "scan")
     check.require(template.solver, ["ols", "ridge"], "solver")
-    check.require_foldable(template.criterion, template.cv)
     penalised = template.solver == "ridge"
     if penalised:
         check.require_fact(template.criterion, FEATURE_CRITERIA, "ridge_loss", "solver='ridge'")
@@ -278,6 +276,7 @@ def factor(
     correlated = SCANS[template.scan].by_correlation or ordered or lowest > -1.0
     splits = None
     if template.cv is not None:
+        check.require_foldable(template.criterion, template.cv)
         splits = check.read_folds(template.cv, sample, target, purpose="features")
     folds, ridge = None, None
     with one_thread(sample.inputs.shape):
@@ -299,15 +298,28 @@ def pose_features(
 ) -> MergeProblem:
     """The problem of Phase II for one target of already factored inputs."""
     criterion = check.read_criterion(template.criterion, FEATURE_CRITERIA)
-    with one_thread(factored.sample.inputs.shape):
-        space = factored.space(target, name)
+    sample, folds = factored.sample, factored.folds
+    with one_thread(sample.inputs.shape):
+        gram = None if factored.gram is None else DenseGram(factored.gram.copy())
+        check.require_varying(target[:, None], [name])
+        space: MergeSpace
+        if folds is not None:
+            check.require_judges([target[fold.test] for fold in folds], name)
+            space = FoldedFeatureSpace(folds, target, gram)
+        else:
+            centred = sample.design.centre(target[:, None])
+            if factored.ridge is None:
+                space = FeatureSpace(sample.design, centred[:, 0], gram)
+            else:
+                ridge = factored.ridge.chosen_for(centred)
+                space = FeatureSpace.penalised(ridge, centred[:, 0], gram)
         order = check.read_order(template.order, space, check_random_state(template.random_state))
     return MergeProblem(
         space,
         criterion,
         template.scan,
         order,
-        check.read_graph(template.connectivity, factored.sample.inputs, "features"),
+        check.read_graph(template.connectivity, sample.inputs, "features"),
         min_correlation=float(template.min_correlation),
         tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1)), n_before=1),
     )
@@ -317,8 +329,9 @@ def merge_features(
     aggregator: FeatureAggregator, factored: FactoredFeatures, target: FloatArray, name: str = "y"
 ) -> FeatureAggregator:
     """Find the groups for one target of already factored inputs."""
-    n_samples = factored.sample.n_samples
-    limit = check.read_feature_limit(aggregator.max_loss, aggregator.criterion, n_samples)
+    limit = check.read_limit(aggregator, FEATURE_CRITERIA)
+    if limit is None:  # the cut of the Bayesian criterion
+        limit = float(np.log(factored.sample.n_samples))
     names = getattr(aggregator, "feature_names_in_", None)
     settle(aggregator, pose_features(aggregator, factored, target, name), limit, names)
     return aggregator
@@ -330,24 +343,10 @@ def leave_features(aggregator: FeatureAggregator, n_features: int) -> FeatureAgg
     return aggregator
 
 
-@dataclass(frozen=True, eq=False)
-class FactoredFeatures:
+class FactoredFeatures(NamedTuple):
     """Inputs factored once, in sample or a factor a fold, for any number of targets."""
 
     sample: check.Sample
     folds: tuple[Fold, ...] | None  # None: judged in sample
     ridge: Ridge | None  # None: by least squares
     gram: FloatArray | None  # inner products of the columns, where correlations are wanted
-
-    def space(self, target: FloatArray, name: str) -> MergeSpace:
-        """A fresh space for one target."""
-        gram = None if self.gram is None else DenseGram(self.gram.copy())
-        check.require_varying(target[:, None], [name])
-        if self.ridge is not None:
-            centred = self.sample.design.centre(target[:, None])
-            return FeatureSpace.penalised(self.ridge.chosen_for(centred), centred[:, 0], gram)
-        if self.folds is None:
-            design = self.sample.design
-            return FeatureSpace(design, design.centre(target[:, None])[:, 0], gram)
-        check.require_judges([target[fold.test] for fold in self.folds], name)
-        return FoldedFeatureSpace(self.folds, target, gram)

@@ -44,7 +44,7 @@ def asks_of(
     if targets is not None:
         check.read_criterion(targets.criterion, TARGET_CRITERIA)
         check.require(targets.scan, SCANS, "scan")
-        limit = check.read_target_limit(targets.max_loss, targets.criterion, targets.scan)
+        limit = check.read_limit(targets, TARGET_CRITERIA)
         if n_targets > 1 and (limit is None or chooses):
             wanted.append(Wanted("limit", targets.cv, lowered=True))
     if features is not None and features.cv is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -13,11 +13,14 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, is_collection, r2_of_collection
+from ctfa._collections import Collection, Wanted, is_collection, r2_of_collection
+from ctfa._streaming import Streaming
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray
 from ctfa.estimators.explanation import Explanation, explain
+from ctfa.estimators.features import FeatureAggregator
+from ctfa.estimators.given import require_streamable
 from ctfa.estimators.held_out import (
     Split,
     align,
@@ -27,6 +30,7 @@ from ctfa.estimators.held_out import (
     together,
 )
 from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
+from ctfa.estimators.models import HEADS
 from ctfa.estimators.saved import Saved, fields
 from ctfa.estimators.targets import (
     TargetAggregator,
@@ -50,22 +54,25 @@ class ReducedTask(NamedTuple):
     features: Any  # (n, d): means of groups of features
 
 
-class GroupsRegressor(Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor with groups, of targets or of tasks."""
 
     regressor: Any
+    targets: Any
+    features: Any
     head: str
     n_jobs: int | None
     targets_: TargetAggregator
     features_: Sequence[Any]
     trust_: FloatArray
     _evidence: MergeEvidence
-    _require_stream: Callable[[], None]
     #: What members of a group have in common, see ``explanation.SHARING``.
     _shares = "mean"
     #: What None stands for, of the parameters that are estimators.
     #: Not of the regressor: None is more than any one of scikit-learn's.
     _defaults: ClassVar[dict[str, type]] = {"targets": TargetAggregator}
+    #: What may be said for the parameters that are words.
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {"head": HEADS}
     _saved = Saved._saved | fields("targets_ features_ regressors_ trust_", sums="_sums")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -130,12 +137,38 @@ class GroupsRegressor(Saved, RegressorMixin, BaseEstimator):  # type: ignore[mis
         """The regressor to clone."""
         return LinearRegression() if self.regressor is None else self.regressor
 
+    def _check_options(self) -> None:
+        """Refuse options that are not known."""
+        for name, known in self._choices.items():
+            check.require(getattr(self, name), known, name)
+        check.require_regressor(self._template)
+        self._phases()
+
+    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
+        """The aggregators; None for a phase that is skipped."""
+        features = self.features
+        if features is None and "features" not in self._defaults:
+            features = "passthrough"
+        return (
+            check.read_phase(self.targets, TargetAggregator, "targets"),
+            check.read_phase(features, FeatureAggregator, "features"),
+        )
+
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        raise NotImplementedError
+
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+        self._check_options()
+        wanted, needs_rows = self.__ctfa_asks__(n_targets)
+        require_streamable(self._template, needs_rows)
+        return wanted
+
 
 class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
     """One whose targets are columns of one table, and are judged on the same rows."""
 
     _singles: Any
-    _input_gaps = False  # whether inputs may be missing
     _saved = GroupsRegressor._saved | fields(
         "stability_ stability_labels_",
         container="_library",
@@ -146,6 +179,73 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
 
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
+
+    def _read(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options and data."""
+        raise NotImplementedError
+
+    def __ctfa_read__(
+        self, data: Collection, wanted: Sequence[Wanted], needs_rows: str | None, groups: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options, and read data as rows that stand in for theirs, or all of them."""
+        self._check_options()
+        if data.weights is not None:
+            check.require_weighable(self._template)
+        check.tell_input_names(self, data.widths[1], data.input_names)
+        together = self._fitted_together(data.widths)
+        read = data.read_or_gather(self, wanted, groups, needs_rows, together)
+        return read.found if read.rows is None else self._read(*read.rows)
+
+    def _fit_read(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any = None,
+        data: Collection | None = None,
+        phases: tuple[Any, Any] | None = None,
+    ) -> Self:
+        """Fit to data that have been read; ``data`` are those that the sample stands in for."""
+        template, features = self._phases() if phases is None else phases
+        if sample.baseline is not None:
+            check.require_in_sample(features)
+        self._library, self._is_vector = targets.library, targets.is_vector
+        for name in ("stability_", "stability_labels_"):
+            self.__dict__.pop(name, None)
+        self._fit_phases(template, features, sample, targets, groups, data)
+        return self
+
+    def _fit_phases(
+        self,
+        template: TargetAggregator | None,
+        features: FeatureAggregator | None,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any,
+        data: Collection | None,
+    ) -> None:
+        """Group the targets, and fit features and a regressor for each group."""
+        raise NotImplementedError
+
+    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
+        self._fit_read(sample, targets)
+
+    def __ctfa_fit__(
+        self,
+        sample: check.Sample,
+        targets: check.Targets,
+        names: Any = None,
+        data: Collection | None = None,
+    ) -> Self:
+        """Fit to rows that stand in for others, with their folds.
+
+        ``names`` are of the inputs; ``data`` are asked for rows where a regressor needs them.
+        """
+        check.tell_input_names(self, sample.inputs.shape[1], names)
+        self._check_options()
+        self._sums = None
+        return self._fit_read(sample, targets, None, data)
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
@@ -378,8 +478,3 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         check.read_baseline_again(baseline, inputs.shape[0], self.targets_.baseline_means_)
         sample = check.read_sample(clone(self), X, sample_weight, gaps=gaps, baseline=baseline)
         return sample, read_again(self.targets_, y, sample.n_given, used=sample.used)
-
-    def _forget_stability(self) -> None:
-        for name in ("stability_", "stability_labels_"):
-            if hasattr(self, name):
-                delattr(self, name)

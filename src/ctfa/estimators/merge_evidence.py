@@ -39,19 +39,6 @@ class Terms(NamedTuple):
     gappy: bool  # whether targets have missing values
     chosen: bool = False  # whether the limit was chosen on held-out rows
 
-    @classmethod
-    def of(cls, aggregator: Any, *, gappy: bool = False) -> Self:
-        """Those of a fitted Phase I."""
-        return cls(
-            aggregator.criterion,
-            aggregator.scan,
-            aggregator.max_loss_,
-            aggregator.guard is not None,
-            aggregator.scale == "standard",
-            gappy,
-            aggregator.cv_curve_ is not None,
-        )
-
     @property
     def facts(self) -> Criterion:
         """What is known of the criterion."""
@@ -88,6 +75,15 @@ class MergeEvidence:
         """Put together what is known of the merges of Phase I; no gain is one not worked out."""
         history, partition = aggregator.history_, aggregator.partition_
         unknown = np.full(partition.n_variables, np.nan)
+        terms = Terms(
+            aggregator.criterion,
+            aggregator.scan,
+            aggregator.max_loss_,
+            guarded=aggregator.guard is not None,
+            standardised=aggregator.scale == "standard",
+            gappy=gappy,
+            chosen=aggregator.cv_curve_ is not None,
+        )
         return cls(
             history,
             partition,
@@ -95,7 +91,7 @@ class MergeEvidence:
             merges,
             Gain(unknown, unknown) if gain is None else gain,
             getattr(aggregator, "signs_", np.ones(partition.n_variables)),
-            Terms.of(aggregator, gappy=gappy),
+            terms,
         )
 
     @cached_property

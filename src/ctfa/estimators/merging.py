@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.tasks.base import PathPoint
 from ctfa.core.types import FloatArray, IntArray
 
 #: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
@@ -83,20 +84,6 @@ class MergeProblem:
     def copy(self) -> MergeProblem:
         """Keep the space as it is for another scan."""
         return replace(self, space=copy.deepcopy(self.space))
-
-
-class PathPoint(NamedTuple):
-    """The groups at one value of ``max_loss``."""
-
-    max_loss: float
-    partition: Partition
-    loss_interval: tuple[float, float]  # any value from the first up to the second gives the same
-    signs: FloatArray | None = None  # of each target in its group's mean, where flips are allowed
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups."""
-        return self.partition.n_groups
 
 
 def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]:

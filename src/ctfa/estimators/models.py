@@ -78,7 +78,7 @@ def fit_regressors(
     """One regressor per group, on its features; None is the default one."""
     return list(
         Parallel(n_jobs=n_jobs)(
-            delayed(fit_observed)(
+            delayed(fit_regressor)(
                 regressor,
                 reduced(aggregator, sample.inputs),
                 mean,
@@ -119,26 +119,10 @@ def fit_to_rows(
         tables = (gathered([k], a.n_groups_ + 1) for k, a in enumerate(features))
     return list(
         Parallel(n_jobs=n_jobs)(
-            delayed(fit_observed)(regressor, table[:, :-1], table[:, -1], weights)
+            delayed(fit_regressor)(regressor, table[:, :-1], table[:, -1], weights)
             for table in tables
         )
     )
-
-
-def fit_observed(
-    regressor: Any,
-    inputs: FloatArray,
-    column: FloatArray,
-    weights: FloatArray | None,
-    n_samples: int | None = None,
-    single: bool | None = None,
-) -> Any:
-    """Fit a regressor, as ``fit_regressor`` does, to the rows where a column is observed."""
-    rows = ~np.isnan(column)
-    if rows.all():
-        return fit_regressor(regressor, inputs, column, weights, n_samples, single)
-    kept = None if weights is None else weights[rows]
-    return fit_regressor(regressor, inputs[rows], column[rows], kept, single=single)
 
 
 def fit_regressor(
@@ -149,8 +133,9 @@ def fit_regressor(
     n_samples: int | None = None,
     single: bool | None = None,
 ) -> Any:
-    """A fresh copy of a regressor, fitted; ``target`` is one column, or several if it is linear.
+    """A fresh copy of a regressor, fitted to the rows where its target is observed.
 
+    ``target`` is one column, or several without gaps if the regressor is linear.
     None is least squares, or ridge regression where the rows do not carry that; ``n_samples`` is
     how many they stand in for, if others, ``single`` whether they were made of numbers in single
     precision, where that is known. Least squares is solved with columns at unit length,
@@ -158,11 +143,35 @@ def fit_regressor(
     of the strongest, in the units given, and of pressures in Pa beside fluxes in kg m-2 s-1 the
     fluxes would get no coefficient.
     """
-    if template is None or is_least_squares(template):
-        with one_thread(inputs.shape, target.shape):
-            return _fit_linear(template, inputs, target, weights, n_samples, single)
-    extra = {} if weights is None else {"sample_weight": weights}
-    return clone(template).fit(inputs, target, **extra)
+    gaps = np.isnan(target)
+    if gaps.any():
+        inputs, target, n_samples = inputs[~gaps], target[~gaps], None
+        weights = None if weights is None else weights[~gaps]
+    if template is not None and not is_least_squares(template):
+        extra = {} if weights is None else {"sample_weight": weights}
+        return clone(template).fit(inputs, target, **extra)
+    # What scikit-learn finds, without its checks, which take longer than the fit.
+    with one_thread(inputs.shape, target.shape):
+        design = Design.of(inputs, weights, n_samples, single)
+        # Rounding depends on how a column lies in memory, which is another way in a worker.
+        columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
+        regressor: LinearRegression | Ridge
+        if template is None and design.n_samples <= design.rank + check.SPARE:
+            penalised = RidgeFit.of(inputs, design.centre(columns), weights)
+            coef = penalised.coefficients(design.centre(columns))
+            regressor = Ridge(penalised.penalty[0] if target.ndim == 1 else penalised.penalty)
+            intercept = weighted_mean(columns, design.row_scale) - design.mean @ coef
+        else:
+            coef, intercept = design.coefficients(columns)
+            options = {} if template is None else template.get_params()
+            regressor = LinearRegression(**options)
+            regressor.rank_ = design.rank
+    regressor.n_features_in_ = inputs.shape[1]
+    if target.ndim == 1:
+        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(intercept[0])
+    else:
+        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), intercept
+    return regressor
 
 
 def is_least_squares(regressor: Any) -> bool:
@@ -172,37 +181,6 @@ def is_least_squares(regressor: Any) -> bool:
     usual = getattr(LinearRegression(), "tol", None)  # before version 1.7 there is none
     same = getattr(regressor, "tol", None) == usual
     return bool(same and regressor.fit_intercept and not regressor.positive)
-
-
-def _fit_linear(
-    template: LinearRegression | None,
-    inputs: FloatArray,
-    target: FloatArray,
-    weights: FloatArray | None,
-    n_samples: int | None,
-    single: bool | None,
-) -> LinearRegression | Ridge:
-    """What ``fit`` of scikit-learn's finds, without its checks, which take longer than the fit."""
-    design = Design.of(inputs, weights, n_samples, single)
-    # Rounding depends on how a column lies in memory, which is another way in a worker.
-    columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
-    regressor: LinearRegression | Ridge
-    if template is None and design.n_samples <= design.rank + check.SPARE:
-        penalised = RidgeFit.of(inputs, design.centre(columns), weights)
-        coef = penalised.coefficients(design.centre(columns))
-        regressor = Ridge(penalised.penalty[0] if target.ndim == 1 else penalised.penalty)
-        intercept = weighted_mean(columns, design.row_scale) - design.mean @ coef
-    else:
-        coef, intercept = design.coefficients(columns)
-        options = {} if template is None else template.get_params()
-        regressor = LinearRegression(**options)
-        regressor.rank_ = design.rank
-    regressor.n_features_in_ = inputs.shape[1]
-    if target.ndim == 1:
-        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(intercept[0])
-    else:
-        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), intercept
-    return regressor
 
 
 def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
@@ -261,7 +239,7 @@ def fit_singles(
         # Least squares fits each column by itself, so all at once is the same and much faster.
         return SingleModels(targets, [fit_regressor(regressor, sample.inputs, own, *rest)])
     models = Parallel(n_jobs=n_jobs)(
-        delayed(fit_observed)(regressor, sample.inputs, column, *rest) for column in own.T
+        delayed(fit_regressor)(regressor, sample.inputs, column, *rest) for column in own.T
     )
     return SingleModels(targets, list(models))
 
@@ -491,17 +469,9 @@ def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds
     merge_features(features, factor(features, sample, rows.target), rows.target)
 
 
-class GroupFit(NamedTuple):
-    """A fitted group of tasks."""
-
-    features: FeatureAggregator
-    offsets: Offsets
-    regressor: Any
-
-
 def fit_pooled_group(
     rows: TaskRows, features: FeatureAggregator, regressor: Any, *, aggregate: bool
-) -> GroupFit:
+) -> tuple[FeatureAggregator, Offsets, Any]:
     """Fit one group: its features, its tasks' offsets, and what is left to a regressor."""
     if aggregate:
         if rows.counts is not None and (features.cv is not None or features.solver == "ridge"):
@@ -517,7 +487,7 @@ def fit_pooled_group(
         offsets = random_intercepts(rows.summaries(inputs))
     left = rows.target - offsets.values[rows.index]
     model = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
-    return GroupFit(features, offsets, model)
+    return features, offsets, model
 
 
 class Nearest(NamedTuple):

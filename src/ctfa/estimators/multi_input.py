@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -23,6 +23,7 @@ from ctfa._collections import (
 )
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
+from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
 from ctfa.core.series import NO_COLUMN, Series
@@ -31,19 +32,12 @@ from ctfa.core.tasks.own_inputs import AGGREGATES, OwnFits, OwnInputs, mean_seri
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators import search
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import (
-    asks_of,
-    collection_of,
-    require_streamable,
-    searched_where_data_lie,
-    whole,
-)
+from ctfa.estimators.given import asks_of, collection_of, searched_where_data_lie, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
 from ctfa.estimators.merge_evidence import MergeEvidence, own_evidence
 from ctfa.estimators.merging import MergeProblem, settle
 from ctfa.estimators.models import (
-    HEADS,
     OwnModels,
     fit_groups,
     fit_steps,
@@ -176,6 +170,10 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         group_models="_models",
         units="_units",
     )
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {
+        **TargetsRegressor._choices,
+        "aggregate": (*AGGREGATES, "auto"),
+    }
     _input_gaps = True
 
     def __init__(
@@ -249,24 +247,23 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         self._sums = None
         data = collection_of(X, y, sample_weight, baseline, gaps=True)
         if data is not None:
-            asked = self._asks_of(data.widths[2])
-            sample, targets = self._read_collection(data, *asked, groups, target_weight)
+            asked = self.__ctfa_asks__(data.widths[2])
+            sample, targets = self.__ctfa_read__(data, *asked, groups)
         else:
-            sample, targets = self._read(X, y, sample_weight, baseline, target_weight)
+            sample, targets = self._read(X, y, sample_weight, baseline)
+        targets = check.read_target_weight(target_weight, targets)
         return self._fit_read(sample, targets, groups, data)
 
-    def _fit_read(
+    def _fit_phases(
         self,
+        template: TargetAggregator | None,
+        features: FeatureAggregator | None,
         sample: check.Sample,
         targets: check.Targets,
         groups: Any,
-        data: Collection | None = None,
-    ) -> Self:
-        """Fit data that are read; ``data`` are those that the sample stands in for."""
-        template, features = self._phases()
-        check.require_in_sample(sample.baseline, features)
-        for name in ("stability_", "stability_labels_"):
-            self.__dict__.pop(name, None)
+        data: Collection | None,
+    ) -> None:
+        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
         series = self._series(sample, targets)
         if template is not None:
             template = suited_to(template, series, targets.names)
@@ -294,26 +291,6 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         self._steps = fit_steps(scaled, models, self.partition_, temper)
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "shrink" else None
-        return self
-
-    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
-        return self._asks_of(n_targets)
-
-    def __ctfa_fit__(
-        self,
-        sample: check.Sample,
-        targets: check.Targets,
-        names: Any = None,
-        data: Collection | None = None,
-    ) -> Self:
-        """Fit to rows that stand in for others, with their folds.
-
-        ``names`` are of the inputs; ``data`` are asked for rows where a regressor needs them.
-        """
-        check.tell_input_names(self, sample.inputs.shape[1], names)
-        self._check_options()
-        return self._fit_read(*self._received(sample, targets, None), None, data)
 
     @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
@@ -353,39 +330,19 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         return grouped[:, -1], tables
 
     def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        baseline: Any = None,
-        target_weight: Any = None,
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         self._check_options()
         sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
         targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
-        received = self._received(sample, targets, target_weight)
         if sample.weights is not None:
             check.require_weighable(self._template)
-        return received
+        return sample, targets
 
     def _read_layout(self, n_columns: int, n_targets: int) -> IntArray:
         names = getattr(self, "feature_names_in_", None)
         return check.read_layout(self.layout, n_columns, n_targets, names)
-
-    def _check_options(self) -> None:
-        check.require(self.head, HEADS, "head")
-        check.require(self.aggregate, (*AGGREGATES, "auto"), "aggregate")
-        check.require_regressor(self._template)
-
-    def _received(
-        self, sample: check.Sample, targets: check.Targets, target_weight: Any
-    ) -> tuple[check.Sample, check.Targets]:
-        """Find the columns of each target, and remember what predictions are handed back in."""
-        targets = check.read_target_weight(target_weight, targets)
-        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
-        self._library, self._is_vector = targets.library, targets.is_vector
-        return sample, targets
 
     def _rows_of_groups(
         self, models: OwnModels, groups: list[int], baseline: Any, inputs: Any, values: Any
@@ -503,15 +460,7 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
 
-    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
-        # Every slot is kept unless a Phase II is given.
-        features = "passthrough" if self.features is None else self.features
-        return (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            check.read_phase(features, FeatureAggregator, "features"),
-        )
-
-    def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         targets, features = self._phases()
         chooses = self.aggregate == "auto" or self.head == "shrink"
@@ -527,40 +476,10 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
                 needs.append(f"head='shrink' with {name}()")
         return wanted, next(filter(None, needs), None)
 
-    def _together(self, layout: IntArray) -> list[IntArray]:
-        """Inputs that are in one fit, task by task."""
-        return [columns[columns != NO_COLUMN] for columns in layout]
-
-    def _read_collection(
-        self,
-        data: Collection,
-        wanted: Sequence[Wanted],
-        needs_rows: str | None,
-        groups: Any,
-        target_weight: Any,
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options, and read data as rows that stand in for theirs, or all of them."""
-        self._check_options()
-        check.tell_input_names(self, data.widths[1], data.input_names)
-        together = self._fitted_together(data.widths)
-        read = data.read_or_gather(self, wanted, groups, needs_rows, together)
-        if read.rows is not None:
-            return self._read(*read.rows, target_weight)
-        if data.weights is not None:
-            check.require_weighable(self._template)
-        return self._received(*read.found, target_weight)
-
     def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray]:
-        return self._together(self._read_layout(*widths[1:]))
-
-    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
-        self._check_options()
-        wanted, needs_rows = self._asks_of(n_targets)
-        require_streamable(self._template, needs_rows)
-        return wanted
-
-    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
-        self._fit_read(*self._received(sample, targets, None), None)
+        """Inputs that are in one fit, task by task."""
+        layout = self._read_layout(*widths[1:])
+        return [columns[columns != NO_COLUMN] for columns in layout]
 
     @one_thread()
     def _fit_targets(
@@ -576,10 +495,11 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         check.copy_input_names(self, aggregator)
         rule = self._rule(aggregator, targets.values, passthrough=template is None)
         check.require_levels(sample.baseline, rule.scale)
-        check.refuse_for_target_weight(targets, aggregator, self.aggregate)
+        if targets.weights is not None:
+            check.refuse_for_target_weight(targets, aggregator, self.aggregate)
         if template is None:
             return self._keep_apart(aggregator, rule, targets, series)
-        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
         choice = self._choose_on_folds(rule, sample, series, limit, aggregator.cv, groups)
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled = self._in_units(series, rule.scale, targets.names)
@@ -683,10 +603,12 @@ def pose_own_inputs(
     """Check everything, as a fit of the model would, and make the problem of Phase I."""
     data = collection_of(X, y, sample_weight, baseline, gaps=True)
     if data is not None:
-        whole_rows = model._asks_of(data.widths[2])[1]
-        sample, targets = model._read_collection(data, (), whole_rows, None, target_weight)
+        needs_rows = model.__ctfa_asks__(data.widths[2])[1]
+        sample, targets = model.__ctfa_read__(data, (), needs_rows, None)
     else:
-        sample, targets = model._read(X, y, sample_weight, baseline, target_weight)
+        sample, targets = model._read(X, y, sample_weight, baseline)
+    targets = check.read_target_weight(target_weight, targets)
+    model.layout_ = model._read_layout(sample.inputs.shape[1], targets.values.shape[1])
     with one_thread():
         series = model._series(sample, targets)
         aggregator = suited_to(model.targets, series, targets.names)
@@ -694,7 +616,8 @@ def pose_own_inputs(
         check.require_varying(targets.values, targets.names)
         rule = model._rule(aggregator, targets.values, passthrough=False)
         check.require_levels(sample.baseline, rule.scale)
-        check.refuse_for_target_weight(targets, aggregator, model.aggregate)
+        if targets.weights is not None:
+            check.refuse_for_target_weight(targets, aggregator, model.aggregate)
         scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
         return pose(rule, OwnFits(rule, scaled, model.aggregate).space(overwrite=True))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ctfa import _validation as check
+from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.own_inputs import AGGREGATES
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.estimators.features import (
@@ -14,7 +15,7 @@ from ctfa.estimators.features import (
     pose_features,
 )
 from ctfa.estimators.given import asks_of, collection_of
-from ctfa.estimators.merging import PathPoint, solve_path
+from ctfa.estimators.merging import solve_path
 from ctfa.estimators.multi_input import MultiInputCTFARegressor, pose_own_inputs
 from ctfa.estimators.targets import TargetAggregator, pose_targets
 

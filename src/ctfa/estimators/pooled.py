@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -32,6 +32,7 @@ from ctfa._collections import (
 )
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
+from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
 from ctfa.core.history import Ledger
 from ctfa.core.shrinkage import Corrections, correct
@@ -40,12 +41,11 @@ from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.explanation import Explanation, explain
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, require_streamable, whole
+from ctfa.estimators.given import asks_of, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.merge_evidence import MergeEvidence, PooledEvidence
 from ctfa.estimators.merging import settle, settle_history
 from ctfa.estimators.models import (
-    HEADS,
     Nearest,
     fit_pooled_group,
     keep_features,
@@ -161,6 +161,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     """
 
     _shares = "slopes"
+    _choices: ClassVar[dict[str, tuple[str, ...]]] = {**GroupsRegressor._choices, "unseen": UNSEEN}
     _saved = GroupsRegressor._saved | fields(
         "coef_ global_regressor_ offsets_ tasks_",
         names="_names",
@@ -233,7 +234,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if ids is None:
             check.read_ids(ids, None)
         data = TaskCollection.of(features, y, ids, sample_weight)
-        wanted, needs_rows = self._asks_of()
+        wanted, needs_rows = self.__ctfa_asks__()
         if needs_rows is None:
             found = data.read(self, wanted, groups)
             if sample_weight is not None:
@@ -244,11 +245,6 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             self.fit(rows.X, rows.Y, ids, rows.sample_weight, groups=groups)
         self._column = tasks if check.is_column(tasks) else None
         return self
-
-    def _check_options(self) -> None:
-        check.require(self.head, HEADS, "head")
-        check.require(self.unseen, UNSEEN, "unseen")
-        check.require_regressor(self._template)
 
     def predict(self, X: Any, tasks: Any = None) -> Any:
         """Predict the rows of each task.
@@ -363,21 +359,13 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             template=self._template,
         )
 
-    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
-        # Every feature is kept unless a Phase II is given.
-        features = "passthrough" if self.features is None else self.features
-        return (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            check.read_phase(features, FeatureAggregator, "features"),
-        )
-
-    def _asks_of(self) -> tuple[list[Wanted], str | None]:
+    def __ctfa_asks__(self, n_targets: int = 1) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         targets, features = self._phases()
         wanted = []
         if targets is not None:
             rule_of_own_rows(targets)
-            limit = check.read_target_limit(targets.max_loss, targets.criterion, targets.scan)
+            limit = check.read_limit(targets, TARGET_CRITERIA)
             wanted = [Wanted("limit", targets.cv)] if limit is None else []
         if not learns_from_sums(self._template):
             return wanted, f"regressor={type(self._template).__name__}()"
@@ -385,12 +373,6 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             return wanted, None
         folded = None if features.cv is None else "cv of FeatureAggregator, with tasks,"
         return wanted, asks_of(None, features)[1] or folded
-
-    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
-        self._check_options()
-        wanted, needs_rows = self._asks_of()
-        require_streamable(self._template, needs_rows)
-        return wanted
 
     def _fit_read(
         self, sample: check.Sample, target: FloatArray, known: check.Tasks, groups: Any
@@ -427,7 +409,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     ) -> TargetAggregator:
         aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
         rule = rule_of_own_rows(aggregator, shrinks=self.head == "shrink")
-        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
         check.copy_input_names(self, aggregator)
         graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
         rule = replace(rule, graph=graph)
@@ -471,7 +453,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
 
     def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
         """Features, offsets and a regressor for each group, then slopes of each task's own."""
-        self.features_ = keep_features(self, self.n_groups_)
+        kept = keep_features(self, self.n_groups_)
         fitted = list(
             Parallel(n_jobs=self.n_jobs)(
                 delayed(fit_pooled_group)(
@@ -480,14 +462,13 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                     self.regressor,
                     aggregate=template is not None,
                 )
-                for group, features in enumerate(self.features_)
+                for group, features in enumerate(kept)
             )
         )
-        self.features_ = [group.features for group in fitted]
-        self.regressors_ = [group.regressor for group in fitted]
+        self.features_, offsets, self.regressors_ = map(list, zip(*fitted, strict=True))
         self.offsets_ = np.empty(rows.n_tasks)
-        for members, group in zip(self.partition_.groups, fitted, strict=True):
-            self.offsets_[members] = group.offsets.values
+        for members, own_offsets in zip(self.partition_.groups, offsets, strict=True):
+            self.offsets_[members] = own_offsets.values
         own = self._correct(rows)
         self.trust_, self._centre = own.trust, own.centre
         self.coef_ = own.coef if self.head == "shrink" else np.zeros(own.coef.shape)
@@ -496,7 +477,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if self.unseen == "global":
             identity = keep_features(self, 1)[0]
             everybody = fit_pooled_group(rows, identity, self.regressor, aggregate=False)
-            self.global_regressor_ = everybody.regressor
+            self.global_regressor_ = everybody[-1]
         if self.unseen == "nearest":
             self._nearest = Nearest.of(rows, self.labels_)
 

@@ -34,8 +34,10 @@ def pose(
     if variance is None:
         # Spaces of shared coefficients are asked for risks alone, which have no unit.
         variance = getattr(space, "total_variance", 1.0)
-    tolerance = TIE * loss_unit(rule.loss, variance)
-    return MergeProblem(space, rule.loss, rule.scan, order, rule.graph, tolerance=tolerance)
+    # The risk of the solver; other criteria are those of least squares.
+    criterion = rule.criterion.by_ridge() if rule.solver == "ridge" else rule.criterion
+    tolerance = TIE * loss_unit(criterion, variance)
+    return MergeProblem(space, criterion, rule.scan, order, rule.graph, tolerance=tolerance)
 
 
 def read_rule(aggregator: Any, graph: Any = None, **known: Any) -> Rule:
@@ -65,7 +67,8 @@ def rule_of_targets(aggregator: Any, targets: check.Targets) -> Rule:
         check.require_matrix_size(targets.values.shape[1], "guard='member'")
     if aggregator.solver == "ridge":
         check.require_fact(aggregator.criterion, TARGET_CRITERIA, "ridge_loss", "solver='ridge'")
-    check.refuse_for_target_weight(targets, aggregator)
+    if targets.weights is not None:
+        check.refuse_for_target_weight(targets, aggregator)
     return replace(rule, graph=check.read_graph(aggregator.connectivity, targets.values, "targets"))
 
 

@@ -76,10 +76,16 @@ def choose(
         if not stopped:
             check.require_judged(0, cv)
         return None
+    grid, n_tempers = np.array(limits, dtype=float), len(rule.tempers)
     chosen, at_best = {}, {}
     for aggregate in aggregates:
-        errors, n_groups = zip(*(fold[aggregate] for fold in found), strict=True)
-        temper, curve = _settled(limits, np.array(errors), np.mean(n_groups, axis=0), prefer)
+        errors, counts = zip(*(fold[aggregate] for fold in found), strict=True)
+        table, n_groups = np.array(errors), np.mean(counts, axis=0)  # table: fold, limit, temper
+        # The temper of the smallest error, and the limit that is preferred there.
+        all_errors = table.reshape(len(table), -1)
+        flat = CutCurve(grid.repeat(n_tempers), all_errors, n_groups.repeat(n_tempers), -1)
+        best_limit, temper = divmod(flat.best, n_tempers)
+        curve = prefer(CutCurve(grid, table[:, :, temper], n_groups, best_limit))
         limit, at_best[aggregate] = curve.max_loss[curve.chosen], curve.fold_errors[:, curve.chosen]
         chosen[aggregate] = Choice(aggregate, float(limit), rule.tempers[temper], curve, {})
     best = aggregates[0] if len(aggregates) == 1 else _compared(at_best)
@@ -112,20 +118,6 @@ def _judge_fold(
             errors = fits.errors(points, asked, rule.tempers)
             results[aggregate] = errors, [point.partition.n_groups for point in points]
     return results
-
-
-def _settled(
-    limits: Sequence[float], table: FloatArray, n_groups: FloatArray, prefer: Preference
-) -> tuple[int, CutCurve]:
-    """Take the temper of the smallest error, and the limit that is preferred there.
-
-    ``table`` has an error for each fold, limit and temper.
-    """
-    grid, n_tempers = np.array(limits, dtype=float), table.shape[2]
-    all_errors = table.reshape(len(table), -1)
-    flat = CutCurve(grid.repeat(n_tempers), all_errors, n_groups.repeat(n_tempers), -1)
-    limit, temper = divmod(flat.best, n_tempers)
-    return temper, prefer(CutCurve(grid, table[:, :, temper], n_groups, limit))
 
 
 def _compared(errors: dict[str, FloatArray]) -> str:

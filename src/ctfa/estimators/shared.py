@@ -24,11 +24,10 @@ from ctfa.core.gaps import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, collection_of, few_rows, require_streamable, whole
+from ctfa.estimators.given import asks_of, collection_of, few_rows, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.models import (
-    HEADS,
     fit_features,
     fit_regressors,
     fit_singles,
@@ -177,23 +176,17 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         self
         """
         self._sums = None
-        phases = self._phases()
         data = collection_of(X, y, sample_weight, baseline)
         if data is not None:
-            self._check_options(weighed=sample_weight is not None)
-            wanted, needs_rows = self._asks_of(data.widths[2])
-            read = data.read_or_gather(self, wanted, groups, needs_rows)
-            if read.rows is not None:
-                extra = {"groups": groups, "target_weight": target_weight}
-                return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
-            sample, targets = self._received(*read.found)
+            asked = self.__ctfa_asks__(data.widths[2])
+            sample, targets = self.__ctfa_read__(data, *asked, groups)
         else:
             sample, targets = self._read(X, y, sample_weight, baseline)
         targets = check.read_target_weight(target_weight, targets)
-        wanted, needs_rows = self._asks_of(targets.values.shape[1])
+        wanted, needs_rows = self.__ctfa_asks__(targets.values.shape[1])
         if data is None and groups is None and needs_rows is None:
             sample, targets = few_rows(sample, targets, sample_weight, wanted, self._template)
-        return self._fit_read(sample, targets, *phases, groups, data)
+        return self._fit_read(sample, targets, groups, data)
 
     @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
@@ -258,7 +251,7 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
-        self._check_options(weighed=False)
+        self._check_options()
         takes_gaps = check.takes_gaps(self._template)
         # Whether rows are the regressor's business alone.
         judges_nothing = self.targets == self.features == "passthrough" and self.head == "mean"
@@ -273,92 +266,45 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
         if sample.weights is not None:
             check.require_weighable(self._template)
-        return self._received(sample, targets)
-
-    def _check_options(self, *, weighed: bool) -> None:
-        check.require(self.head, HEADS, "head")
-        check.require_regressor(self._template)
-        if weighed:
-            check.require_weighable(self._template)
-
-    def _received(
-        self, sample: check.Sample, targets: check.Targets
-    ) -> tuple[check.Sample, check.Targets]:
-        """Remember what predictions are handed back in."""
-        self._library, self._is_vector = targets.library, targets.is_vector
         return sample, targets
 
-    def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
-        return (
-            check.read_phase(self.targets, TargetAggregator, "targets"),
-            check.read_phase(self.features, FeatureAggregator, "features"),
-        )
-
-    def _asks_of(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         wanted, needs_rows = asks_of(*self._phases(), n_targets)
         if self.head == "shrink" and not learns_from_sums(self._template):
             needs_rows = needs_rows or f"head='shrink' with {type(self._template).__name__}()"
         return wanted, needs_rows
 
-    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
-        self._check_options(weighed=True)
-        wanted, needs_rows = self._asks_of(n_targets)
-        require_streamable(self._template, needs_rows)
-        return wanted
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+        self._check_options()
+        check.require_weighable(self._template)
+        return super()._asks_of_stream(n_targets)
 
-    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
-        self._fit_read(*self._received(sample, targets), *self._phases(), None)
-
-    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
-        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
-        return self._asks_of(n_targets)
-
-    def __ctfa_fit__(
+    def _fit_phases(
         self,
+        template: TargetAggregator | None,
+        features: FeatureAggregator | None,
         sample: check.Sample,
         targets: check.Targets,
-        names: Any = None,
-        data: Collection | None = None,
-    ) -> Self:
-        """Fit to rows that stand in for others, with their folds.
-
-        ``names`` are of the inputs; ``data`` are asked for rows where a regressor needs them.
-        """
-        check.tell_input_names(self, sample.inputs.shape[1], names)
-        self._check_options(weighed=False)
-        self._sums = None
-        return self._fit_read(*self._received(sample, targets), *self._phases(), None, data)
-
-    def _fit_read(
-        self,
-        sample: check.Sample,
-        targets: check.Targets,
-        target_aggregator: TargetAggregator | None,
-        feature_aggregator: FeatureAggregator | None,
         groups: Any,
-        data: Collection | None = None,
-    ) -> Self:
-        """Fit to data that have been read; ``data`` are those that the sample stands in for."""
-        for name in ("stability_", "stability_labels_"):
-            self.__dict__.pop(name, None)
-        check.require_in_sample(sample.baseline, feature_aggregator)
+        data: Collection | None,
+    ) -> None:
         tasks = SharedInputs(sample, targets.values, targets.weights)
         with one_thread(*tasks.shapes):
             left = tasks.left
             self._input_lines = left.inputs
-            self.targets_ = self._fit_targets(target_aggregator, tasks, targets, groups)
+            self.targets_ = self._fit_targets(template, tasks, targets, groups)
             units = units_of(self.targets_)
             values = units.of(targets.values, sample.baseline)
             means = judged = units.mean_of(values)
             if left.judged is not left.sample:
                 judged = units.mean_of(left.judged_values / self.targets_.scales_)
-            if feature_aggregator is None:
+            if features is None:
                 self.features_ = keep_features(self, self.n_groups_)
             else:
                 names = self.targets_.get_group_names_out()
                 self.features_ = fit_features(
-                    self, feature_aggregator, left.judged, judged, names, self.n_jobs
+                    self, features, left.judged, judged, names, self.n_jobs
                 )
         if data is None or sample.counts is None or learns_from_sums(self._template):
             self.regressors_ = fit_regressors(
@@ -373,11 +319,10 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
             self._singles = fit_singles(
                 self.regressor, left.sample, values, self.trust_, self.n_jobs
             )
-        asked = target_aggregator is not None and target_aggregator.solver == "ridge"
+        asked = template is not None and template.solver == "ridge"
         default = self.regressor is None and not asked
         if default and any(isinstance(one, Ridge) for one in self.regressors_):
             left.judged.warn_if_short()
-        return self
 
     def _fit_targets(
         self,

@@ -16,7 +16,9 @@ from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.baseline import Lines
+from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve
+from ctfa.core.design import Design
 from ctfa.core.gaps import observed_mean
 from ctfa.core.history import Ledger
 from ctfa.core.partition import Partition
@@ -274,7 +276,7 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
         values, units = read_again(self, y).values, units_of(self)
         return units.of(values, baseline), units.mean(values, baseline)
 
-    def _asks_of_stream(self, n_targets: int) -> list[Wanted]:
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         wanted, needs_rows = asks_of(self, None, n_targets)
         check.refuse_streaming(needs_rows)
         return wanted
@@ -402,7 +404,7 @@ def find_groups(
     """Find the groups in data that have been read."""
     with one_thread(*tasks.shapes):
         rule, fits, problem = pose_targets(aggregator, tasks, targets)
-        limit = check.read_target_limit(aggregator.max_loss, aggregator.criterion, aggregator.scan)
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
         curve = None
         if limit is None:
             curve = _choose_cut(aggregator, rule, replace(tasks, units=fits.scales), groups, n_jobs)
@@ -485,11 +487,16 @@ def _choose_cut(
         return None
     # Without the factors of all rows, which no fold needs.
     tasks = replace(tasks, sample=replace(sample))
-    parts = [tasks.take(train) for train, _ in splits]
-    designs = [part.factored(rule) for part in parts]
-    # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
+    judged = [tasks.take(train).left.judged for train, _ in splits]
+    designs: list[Design | None] = [None] * len(judged)
+    if rule.solver == "ols":
+        designs = [
+            Design.of(one.inputs, one.weights, one.n_samples, one.is_single) for one in judged
+        ]
+    # A penalised fit, factored with its targets, needs two rows, whatever its inputs: as least
+    # squares with rank -1 would.
     ranks = [-1 if design is None else design.rank for design in designs]
-    sizes = [(part.left.judged.n_samples, rank) for part, rank in zip(parts, ranks, strict=True)]
+    sizes = [(one.n_samples, rank) for one, rank in zip(judged, ranks, strict=True)]
     rank = max(ranks)
     if rule.solver == "ols" and sample.baseline is None:
         rank = sample.design.rank

@@ -21,6 +21,11 @@ from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
 TASK_BY_TASK = 1000
 
 
+def _not_of_this_kind(*data: Any) -> Any:
+    """Stands for what models of a kind cannot be asked for; whoever asks has looked at the kind."""
+    raise NotImplementedError
+
+
 @dataclass(frozen=True, eq=False)
 class FittedGroups:
     """A fitted model, whatever its kind: the one thing that pages, pictures and files read.
@@ -42,19 +47,19 @@ class FittedGroups:
     parts: Mapping[str, Any] = field(default_factory=dict)
     template: Any = None  # the regressor that was cloned for each group
     #: Predict as an array, without a word on what cannot be predicted: ``(X, baseline)``.
-    predict_values: Callable[..., FloatArray] | None = None
+    predict_values: Callable[..., FloatArray] = _not_of_this_kind
     #: Targets of other rows in the units they were merged in, and means of the groups:
     #: ``(y, baseline)``.
-    in_units: Callable[..., tuple[FloatArray, FloatArray]] | None = None
+    in_units: Callable[..., tuple[FloatArray, FloatArray]] = _not_of_this_kind
     #: For data of the kind that fit has seen: read them, ``(X, y, sample_weight, baseline)``;
     #: refuse folds that leave a target too few rows, ``(sample, targets, splits)``; what a group's
     #: regressor learns from, ``(sample, targets)``.
-    read: Callable[..., Any] | None = None
-    require_observed: Callable[..., None] | None = None
-    learned_from: Callable[..., Any] | None = None
+    read: Callable[..., Any] = _not_of_this_kind
+    require_observed: Callable[..., None] = _not_of_this_kind
+    learned_from: Callable[..., Any] = _not_of_this_kind
     #: The same regressor, not fitted: for arrays without names, and for each target by itself.
-    anew: Callable[[], Any] | None = None
-    alone: Callable[[], Any] | None = None
+    anew: Callable[[], Any] = _not_of_this_kind
+    alone: Callable[[], Any] = _not_of_this_kind
 
     @classmethod
     def of(cls, model: Any) -> FittedGroups:

@@ -348,9 +348,7 @@ class LabelledFit:
     def _predict_table(self, inputs: Any, columns: FloatArray | None, chosen: IntArray) -> AnyArray:
         """Predict the tasks chosen; of the others nothing may be known, and nothing is said."""
         if chosen.size < self.tasks.n_tasks:
-            predict = FittedGroups.of(self.estimator).predict_values
-            assert predict is not None
-            found = predict(inputs, columns)[:, chosen]
+            found = FittedGroups.of(self.estimator).predict_values(inputs, columns)[:, chosen]
             check.warn_if_unpredictable(found, [self.tasks.names[k] for k in chosen])
             return np.asarray(found)
         options = {} if columns is None else {"baseline": columns}

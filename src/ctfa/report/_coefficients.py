@@ -110,14 +110,13 @@ def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
     """Rows that each group's model was fitted to, from the data of fit."""
     if fitted.own_rows:
         return _rows_of_tasks(fitted, given)
-    if fitted.read is None:
+    if fitted.is_aggregator:
         return None
     return rows_of_read(fitted, *fitted.read(given.X, given.Y, None, given.baseline))
 
 
 def rows_of_read(fitted: FittedGroups, sample: check.Sample, targets: check.Targets) -> Rows:
     """The same of data that have been read; they may stand in for others."""
-    assert fitted.learned_from is not None
     n_levels = 1
     if sample.baseline is not None:  # which takes degrees of freedom of every series
         n_levels += Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank

@@ -52,7 +52,6 @@ def complete_from_sums(
     Series and the ridge regressions that a model is compared with are not, and are left out.
     """
     fitted = FittedGroups.of(material.model)
-    assert fitted.anew is not None
 
     def fit(model: Any) -> Any:
         return model.__ctfa_fit__(sample, targets)
@@ -90,9 +89,7 @@ def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
     """Mean and spread of each group in the units in which targets were merged."""
     if fitted.own_rows or len(given.Y) * fitted.partition.n_groups > MOST_SERIES:
         return None
-    in_units = FittedGroups.of(fitted.aggregator).in_units
-    assert in_units is not None
-    units, means = in_units(given.Y, given.baseline)
+    units, means = FittedGroups.of(fitted.aggregator).in_units(given.Y, given.baseline)
     index = getattr(given.Y, "index", None)
     samples = [str(number) for number in range(len(units))]
     if index is not None and len(index) == len(units):

@@ -94,8 +94,6 @@ def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
         return None
     if fitted.own_rows:
         return _judged_rows(fitted, given)
-    assert fitted.read is not None
-    assert fitted.require_observed is not None
     sample, targets = fitted.read(given.X, given.Y, None, given.baseline)
     splits, how = choose_splits(given.held_out, sample, targets.values)
     try:
@@ -196,8 +194,6 @@ def _methods(fitted: FittedGroups, *, ridge: bool) -> dict[str, Any]:
         single = {"targets": "passthrough", "features": "passthrough", "head": "mean"}
         model, alone = clone(fitted.model), clone(fitted.model).set_params(**single)
     else:
-        assert fitted.anew is not None
-        assert fitted.alone is not None
         model, alone = fitted.anew(), fitted.alone()
     found = {MODEL: model, ALONE: alone}
     if ridge:

@@ -31,22 +31,19 @@ class Rule:
     order: Any = "given"  # as it was given: found again from the rows of each problem
     random_state: Any = None
 
-    @property
-    def loss(self) -> Criterion:
-        """The risk of the solver; other criteria are those of least squares."""
-        return self.criterion.by_ridge() if self.solver == "ridge" else self.criterion
 
+class PathPoint(NamedTuple):
+    """The groups at one value of ``max_loss``."""
 
-class Groups(Protocol):
-    """Groups whose error is asked for."""
-
-    @property
-    def partition(self) -> Partition:
-        """Who is together."""
+    max_loss: float
+    partition: Partition
+    loss_interval: tuple[float, float]  # any value from the first up to the second gives the same
+    signs: FloatArray | None = None  # of each target in its group's mean, where flips are allowed
 
     @property
-    def signs(self) -> FloatArray | None:
-        """Sign of each task in its group's mean, where some may be turned round."""
+    def n_groups(self) -> int:
+        """Number of groups."""
+        return self.partition.n_groups
 
 
 class Fits(Protocol):
@@ -59,7 +56,9 @@ class Fits(Protocol):
     def space(self) -> MergeSpace:
         """A fresh space of these tasks."""
 
-    def errors(self, points: Sequence[Groups], other: Any, tempers: Sequence[float]) -> FloatArray:
+    def errors(
+        self, points: Sequence[PathPoint], other: Any, tempers: Sequence[float]
+    ) -> FloatArray:
         """Mean squared errors on other rows of the same tasks, ``(points, tempers)``."""
 
 
@@ -90,8 +89,8 @@ class Tasks(Protocol):
 
 
 def squared_errors(
-    points: Sequence[Groups],
-    serve: Callable[[Groups], Iterable[FloatArray]],
+    points: Sequence[PathPoint],
+    serve: Callable[[PathPoint], Iterable[FloatArray]],
     true: FloatArray,
     weight: FloatArray,
     total: float,

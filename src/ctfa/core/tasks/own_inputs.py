@@ -21,7 +21,7 @@ from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
 from ctfa.core.spaces.penalised_pooled import PenalisedPooledSpace
 from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.squared_errors import SquaredErrors
-from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
+from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Shares of the variance with which tasks were found to differ from their group, that a held-out
@@ -108,7 +108,7 @@ class OwnFits(NamedTuple):
         )
 
     def errors(
-        self, points: Sequence[Groups], other: OwnInputs, tempers: Sequence[float]
+        self, points: Sequence[PathPoint], other: OwnInputs, tempers: Sequence[float]
     ) -> FloatArray:
         """Mean squared error of each point's groups at each temper, ``(points, tempers)``.
 
@@ -124,7 +124,7 @@ class OwnFits(NamedTuple):
         total = max(float(counted.sum()), np.finfo(float).tiny)
         level = fit.own.centre[:, -1:]  # not zero where series keep their levels
 
-        def serve(point: Groups) -> Iterator[FloatArray]:
+        def serve(point: PathPoint) -> Iterator[FloatArray]:
             for predicted in fit.predict(point.partition, rows, tempers):
                 yield np.where(np.isnan(predicted), level, predicted)
 

@@ -13,7 +13,7 @@ from ctfa.core.fit import Fit
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
 from ctfa.core.shrinkage import correct
 from ctfa.core.spaces.pooled import PooledSpace
-from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
+from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
@@ -156,13 +156,13 @@ class TaskFits:
         return self.known.summaries()
 
     def errors(
-        self, points: Sequence[Groups], other: TaskRows, tempers: Sequence[float]
+        self, points: Sequence[PathPoint], other: TaskRows, tempers: Sequence[float]
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows, ``(points, tempers)``."""
         weight = np.ones(other.target.size) if other.weights is None else other.weights
         total = float(weight.sum())
 
-        def serve(point: Groups) -> Iterator[FloatArray]:
+        def serve(point: PathPoint) -> Iterator[FloatArray]:
             level, slopes = self._models(point)
             predicted = _linear(other, level, slopes)
             for temper in tempers:
@@ -183,7 +183,7 @@ class TaskFits:
         square = float((weight * other.target**2).sum()) / total
         return squared_errors(points, serve, other.target, weight, total, square)
 
-    def _models(self, point: Groups) -> tuple[FloatArray, FloatArray]:
+    def _models(self, point: PathPoint) -> tuple[FloatArray, FloatArray]:
         """Level and slopes of each task by its group."""
         level = np.empty(self.known.n_tasks)
         slopes = np.empty((self.known.n_tasks, self.known.inputs.shape[1]))

@@ -23,7 +23,7 @@ from ctfa.core.ridge import Ridge
 from ctfa.core.spaces.gappy import GappyTargetSpace
 from ctfa.core.spaces.readings import CrossValidated, InSample
 from ctfa.core.spaces.targets import TargetSpace, gram_of
-from ctfa.core.tasks.base import Fold, Groups, Rule, squared_errors
+from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: From a partition and the signs of the targets to ``(rows, n_groups)``.
@@ -38,9 +38,8 @@ class LinearFit:
 
     reading: InSample | CrossValidated
     columns: tuple[FloatArray, FloatArray]  # what the reading takes inner products of
-
-    def __init__(self, *, flip: bool = False, weights: FloatArray | None = None) -> None:
-        self.flip, self.weights = flip, weights
+    flip: bool  # whether targets may join with a minus
+    weights: FloatArray | None  # how much each target counts
 
     def space(self) -> TargetSpace:
         """Targets that count for so much are means of so many."""
@@ -54,8 +53,14 @@ class LinearFit:
 class LeastSquaresFit(LinearFit):
     """Ordinary least squares; the risk is the unbiased one for random inputs."""
 
-    def __init__(self, design: Design, centred: FloatArray, **how: Any) -> None:
-        super().__init__(**how)
+    def __init__(
+        self,
+        design: Design,
+        centred: FloatArray,
+        flip: bool = False,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.flip, self.weights = flip, weights
         self.design, self.columns = design, design.coordinates(centred)
         self.reading = InSample(design.n_samples, design.n_inputs, design.rank)
 
@@ -73,8 +78,14 @@ class LeastSquaresFit(LinearFit):
 class RidgeFit(LinearFit):
     """Ridge regression; the risk is the squared error of generalised cross-validation."""
 
-    def __init__(self, ridge: Ridge, centred: FloatArray, **how: Any) -> None:
-        super().__init__(**how)
+    def __init__(
+        self,
+        ridge: Ridge,
+        centred: FloatArray,
+        flip: bool = False,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.flip, self.weights = flip, weights
         self.ridge, self.centred = ridge, centred
         self.columns = ridge.about_mean(centred), ridge.cross_validated(centred)
         self.reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
@@ -165,13 +176,6 @@ class SharedInputs:
         asked = replace(self, sample=others, values=self.values[test])
         return Fold(self.take(train, design), asked)
 
-    def factored(self, rule: Rule) -> Design | None:
-        """Inputs factored for least squares; a penalised fit is factored with its targets."""
-        if rule.solver != "ols":
-            return None
-        judged = self.left.judged
-        return Design.of(judged.inputs, judged.weights, judged.n_samples, judged.is_single)
-
     def fits(self, rule: Rule, aggregate: str = "mean") -> TargetFits:
         """Scale the targets and fit each by itself."""
         sample, values = self.left.judged, self.left.judged_values
@@ -201,10 +205,10 @@ class SharedInputs:
             fit = GappyFit(inputs, centred, None if weights is None else row_scale)
         elif rule.solver == "ols":
             design = sample.design if self.design is None else self.design
-            fit = LeastSquaresFit(design, centred, flip=rule.flip, weights=self.weights)
+            fit = LeastSquaresFit(design, centred, rule.flip, self.weights)
         else:
             ridge = Ridge.of(inputs, centred, weights)
-            fit = RidgeFit(ridge, centred, flip=rule.flip, weights=self.weights)
+            fit = RidgeFit(ridge, centred, rule.flip, self.weights)
         seen = np.asarray(~gaps.all(axis=0))
         return TargetFits(fit, offsets, scales, intercepts, seen, self.left, rule.guarded)
 
@@ -230,10 +234,13 @@ class TargetFits:
         return space
 
     def errors(
-        self, points: Sequence[Groups], other: SharedInputs, tempers: Sequence[float]
+        self, points: Sequence[PathPoint], other: SharedInputs, tempers: Sequence[float]
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows, over all that is observed."""
-        inputs, values = self.left.elsewhere(other.sample, other.values)
+        inputs, values, columns = other.sample.inputs, other.values, other.sample.baseline
+        left = self.left
+        if columns is not None and left.inputs is not None and left.targets is not None:
+            inputs, values = inputs - left.inputs.at(columns), values - left.targets.at(columns)
         # In units of all rows: a target that happens to be constant over these has none of its own.
         units: FloatArray = np.ones(values.shape[1]) if other.units is None else other.units
         observed, relative = (values - self.offsets) / units, self.scales / units
@@ -244,7 +251,7 @@ class TargetFits:
         total = max(float(weight.sum()), TINY)
         predict = self.fit.predictor(inputs)
 
-        def serve(point: Groups) -> Iterator[FloatArray]:
+        def serve(point: PathPoint) -> Iterator[FloatArray]:
             signs = np.ones(values.shape[1]) if point.signs is None else point.signs
             level = point.partition.mean((self.intercepts * signs)[None], other.weights)
             means = predict(point.partition, signs) + level
@@ -289,13 +296,6 @@ class Anomalies(NamedTuple):
             return cls(residual, left, residual, left, of_inputs, of_targets, factored.rank)
         judged, judged_values = _free(sample, factored, inputs, left)
         return cls(residual, left, judged, judged_values, of_inputs, of_targets, factored.rank)
-
-    def elsewhere(self, sample: Any, values: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Inputs and targets of other rows, less what the baseline says there."""
-        if sample.baseline is None or self.inputs is None or self.targets is None:
-            return sample.inputs, values
-        columns = sample.baseline
-        return sample.inputs - self.inputs.at(columns), values - self.targets.at(columns)
 
 
 def _free(
