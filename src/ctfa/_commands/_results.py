@@ -6,9 +6,8 @@ import os
 import secrets
 import shutil
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ctfa import labelled
 from ctfa._commands._asked import NAME, RunFile
+from ctfa._commands._running import answering
 from ctfa._kinds import format_of
 from ctfa.core.libraries import need
 from ctfa.labelled._maps import label_columns
@@ -180,7 +180,8 @@ class OutputFolder:
             draft.rename(self.path)
             return
         old = self._aside("old")
-        with undisturbed():
+        # Ctrl-C waits for a few renames: by then the work is done, and it has nothing to stop.
+        with answering(lambda *_: None, signal.SIGINT, signal.SIGTERM):
             self.path.rename(old)
             try:
                 draft.rename(self.path)
@@ -217,21 +218,6 @@ class OutputFolder:
                 f"{self.given} also holds {foreign[0]}, which ctfa fit does not write, and is not "
                 "replaced: move that away, or name another folder."
             )
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait for a few renames: by then the work is done, and it has nothing to stop."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _made_parents(folder: Path) -> list[Path]:

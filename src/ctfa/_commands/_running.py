@@ -44,8 +44,11 @@ def guarded(name: str) -> Callable[[Work], Callable[[argparse.Namespace], int]]:
         @functools.wraps(work)
         def run(options: argparse.Namespace) -> int:
             show = not getattr(options, "quiet", False)
+            # A request to end unwinds the command as Ctrl-C does, so that it tidies up.
+            is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+            unanswered = [signal.SIGTERM] if is_default else []
             try:
-                with _warnings_in_words(name, show=show), _endings():
+                with _warnings_in_words(name, show=show), answering(_end, *unanswered):
                     return work(options)
             except OutputLost:
                 raise  # cli.main knows how to end
@@ -121,20 +124,17 @@ def _warnings_in_words(name: str, *, show: bool) -> Iterator[None]:
         yield
 
 
+def _end(*_: Any) -> None:
+    raise Terminated
+
+
 @contextmanager
-def _endings() -> Iterator[None]:
-    """Let a request to end unwind the command as Ctrl-C does, so that it tidies up."""
-    number = getattr(signal, "SIGTERM", None)
+def answering(answer: Callable[..., None], *numbers: signal.Signals) -> Iterator[None]:
+    """Answer signals in this way for a while; none can be where another thread runs the command."""
     main = threading.current_thread() is threading.main_thread()
-    if number is None or not main or signal.getsignal(number) is not signal.SIG_DFL:
-        yield
-        return
-
-    def end(*_: Any) -> None:
-        raise Terminated
-
-    signal.signal(number, end)
+    before = {number: signal.signal(number, answer) for number in numbers if main}
     try:
         yield
     finally:
-        signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            signal.signal(number, handler)

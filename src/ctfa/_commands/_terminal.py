@@ -51,18 +51,16 @@ def note(*lines: str) -> None:
 def _output() -> Iterator[None]:
     try:
         yield
-        flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError as error:
         raise OutputLost(str(error)) from error
 
 
 def flush() -> None:
     """Write out what is said so far."""
-    if sys.stdout is not None:
-        try:
-            sys.stdout.flush()
-        except OSError as error:
-            raise OutputLost(str(error)) from error
+    with _output():
+        pass
 
 
 def lead_nowhere(stream: Any) -> None:
@@ -117,10 +115,6 @@ def plain(value: Any) -> Any:
         return plain(value.astype(str).tolist() if value.dtype.kind == "M" else value.tolist())
     if isinstance(value, list | tuple | set):
         return [plain(item) for item in value]
-    return _one(value)
-
-
-def _one(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if value is None or isinstance(value, str | int | float):
@@ -165,12 +159,7 @@ def table_text(
     return "\n".join(map(line, (columns, *rows)))
 
 
-def print_heading(text: str) -> None:
-    """Print a line that is a heading."""
-    print_styled(text, "bold")
-
-
-def print_styled(text: str, style: str, *, rest: str = "") -> None:
+def print_styled(text: str, style: str = "bold", *, rest: str = "") -> None:
     """Print a line whose first part stands out in a terminal."""
     console = _console()
     if console is None:

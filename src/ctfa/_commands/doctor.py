@@ -14,7 +14,6 @@ from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding
 from ctfa._commands._running import guarded
 from ctfa._commands._terminal import (
     path_text,
-    print_heading,
     print_json,
     print_styled,
     print_table,
@@ -138,7 +137,7 @@ def show(
 ) -> None:
     """Print it for people."""
     sizes = ", ".join(f"{size:,} {dim}" for dim, size in contents.sizes.items())
-    print_heading(f"{file}: {contents.form} of {sizes}")
+    print_styled(f"{file}: {contents.form} of {sizes}")
     if seen.period is not None:
         say(f"  {roles.sample}: {seen.period.words}")
     rows = [
@@ -150,7 +149,7 @@ def show(
     if len(contents.variables) > MOST_VARIABLES:
         say(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
     say("")
-    print_heading("What is what")
+    print_styled("What is what")
     for role, value in (
         ("target", ", ".join(roles.targets)),
         ("features", ", ".join(roles.features)),
@@ -160,7 +159,7 @@ def show(
         guessed = "  (guessed)" if role in roles.guessed else ""
         say(f"  {role:9s} {value or '-'}{guessed}")
     say("")
-    print_heading("What was found" if seen.findings else "Nothing wrong was found")
+    print_styled("What was found" if seen.findings else "Nothing wrong was found")
     for number, finding in enumerate(seen.findings):
         # The same advice for one thing after another is given once, under the last.
         following = seen.findings[number + 1 : number + 2]
@@ -169,7 +168,7 @@ def show(
     if seen.estimate is not None:
         say(f"A fit takes {seen.estimate.words}.")
     if command is not None:
-        print_heading("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
+        print_styled("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
         say(f"  {command}")
 
 

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(document(fitted) | {"output": str(options.output), "files": names})
     else:
         say(*fitted.summary().split("\n"), "")
-        print_styled(f"Written to {path_text(folder.path)}: ", "bold", rest=", ".join(names))
+        print_styled(f"Written to {path_text(folder.path)}: ", rest=", ".join(names))
     return 0
 
 

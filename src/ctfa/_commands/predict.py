@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
         print_json({"output": str(options.output), "target": fitted.plan.target, "sizes": sizes})
     else:
         shape = " x ".join(f"{size:,} {dim}" for dim, size in sizes.items())
-        print_styled(f"Written: {path_text(options.output)}", "bold", rest=f", {shape}")
+        print_styled(f"Written: {path_text(options.output)}", rest=f", {shape}")
     return 0
 
 

@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"output": str(page), "bytes": size})
     else:
-        print_styled(f"Written: {path_text(page)}", "bold", rest=f", {size / 1e6:.1f} MB")
+        print_styled(f"Written: {path_text(page)}", rest=f", {size / 1e6:.1f} MB")
     if options.open:
         webbrowser.open(page.absolute().as_uri())
     return 0

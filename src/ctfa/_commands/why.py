@@ -50,7 +50,5 @@ def _typed(text: str, like: Any) -> Any:
 
 
 def _document(name: str, answer: Any) -> dict[str, Any]:
-    fields = {key: value for key, value in vars(answer).items() if not key.startswith("_")}
-    return {"task": name, "words": str(answer)} | {
-        key: value for key, value in fields.items() if key != "terms"
-    }
+    told = {k: v for k, v in vars(answer).items() if not k.startswith("_") and k != "terms"}
+    return {"task": name, "words": str(answer)} | told
