@@ -15,8 +15,7 @@ from ctfa import labelled
 from ctfa._commands._asked import RunFile, arguments
 from ctfa._commands._contents import COUNTED, MIXED, Contents, Period, Roles
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding, look_over
-from ctfa._commands._running import in_words
-from ctfa._commands._terminal import Steps
+from ctfa._commands._terminal import Steps, in_words
 from ctfa._commands._values import Values, values_of
 from ctfa._names import nearest
 from ctfa.core.libraries import need
@@ -27,7 +26,7 @@ from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._gather import Gathered
 from ctfa.labelled._neighbours import components, islands, read_neighbours
-from ctfa.report._held_out import BLOCKS, MANY
+from ctfa.report._complete import BLOCKS, MANY
 
 #: Options that a fit of some of the tasks takes as that of all does.
 TIMED = (

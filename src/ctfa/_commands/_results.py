@@ -15,7 +15,7 @@ import numpy as np
 
 from ctfa import labelled
 from ctfa._commands._asked import NAME, RunFile
-from ctfa._commands._running import answering
+from ctfa._commands._terminal import answering
 from ctfa._kinds import format_of
 from ctfa.core.libraries import need
 from ctfa.labelled._maps import label_columns
@@ -160,7 +160,8 @@ class OutputFolder:
 
     def write(self, fill: Callable[[Path], None]) -> list[str]:
         """Fill a folder aside, then put it in place; return the names of its files, as listed."""
-        made = _made_parents(self.path.parent)
+        made = [folder for folder in self.path.parents if not folder.exists()]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self._aside("part")
         try:
             draft.mkdir()
@@ -170,8 +171,9 @@ class OutputFolder:
             self._put_in_place(draft)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
-            for folder in reversed(made):
-                _remove_if_empty(folder)
+            with suppress(OSError):  # somebody else put something there
+                for folder in made:
+                    folder.rmdir()
             raise
         return [name for name in FILES if name in written]
 
@@ -218,16 +220,3 @@ class OutputFolder:
                 f"{self.given} also holds {foreign[0]}, which ctfa fit does not write, and is not "
                 "replaced: move that away, or name another folder."
             )
-
-
-def _made_parents(folder: Path) -> list[Path]:
-    """Make a folder with all above it; return those that were not there."""
-    missing = [p for p in (folder, *folder.parents) if not p.exists()][::-1]
-    for made in missing:
-        made.mkdir(exist_ok=True)
-    return missing
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):  # somebody else put something there
-        folder.rmdir()

@@ -11,8 +11,8 @@ from ctfa._commands._asked import DEFAULTS, RunFile, asked_for, read_data
 from ctfa._commands._contents import Contents, Roles, contents_of, guess_roles, make_dates
 from ctfa._commands._examination import Examination, examine
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding
-from ctfa._commands._running import guarded
 from ctfa._commands._terminal import (
+    guarded,
     path_text,
     print_json,
     print_styled,
@@ -28,11 +28,11 @@ MARKS = {STOPS: ("stops", "bold red"), HARMS: ("harms", "yellow"), NOTE: ("note 
 MOST_VARIABLES = 40
 
 
-@guarded("doctor")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     asked, _ = asked_for(options)
-    with watched("doctor", quiet=options.quiet or options.json) as steps:
+    with watched(options) as steps:
         data = read_data(asked.files["data"], steps)
         contents = contents_of(data)
         left_out: list[str] = []
@@ -81,18 +81,13 @@ def suggestion(asked: RunFile, roles: Roles, seen: Examination, *, shown: str) -
         return None
     features = [name for name in roles.features if name not in seen.useless]
     words = ["ctfa", "fit", shown, "-t", ",".join(roles.targets), "-f", ",".join(features)]
-    if roles.sample:
-        words += ["--sample", roles.sample]
-    if roles.task:
-        words += ["--task", ",".join(roles.task)]
+    way = asked.options["neighbours"] or seen.way
     if "neighbours" in asked.files:
-        words += ["--neighbours", path_text(asked.files["neighbours"])]
-    elif asked.options["neighbours"]:
-        words += ["--neighbours", asked.options["neighbours"]]
-    elif seen.way:
-        words += ["--neighbours", seen.way]
-    if seen.masks:
-        words += ["--masked", "leave"]
+        way = path_text(asked.files["neighbours"])
+    said = {"sample": roles.sample, "task": ",".join(roles.task), "neighbours": way}
+    said["masked"] = "leave" if seen.masks else None
+    for option, value in said.items():
+        words += [f"--{option}", value] if value else []
     for found in seen.to_take_off:
         words += found.option_words.split()
     words += _given(asked, {"masked"} if seen.masks else set())

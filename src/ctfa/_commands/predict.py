@@ -8,17 +8,16 @@ from typing import Any
 
 from ctfa._commands._asked import read_large
 from ctfa._commands._results import load_run, refuse_existing
-from ctfa._commands._running import guarded
-from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
+from ctfa._commands._terminal import Steps, guarded, path_text, print_json, print_styled, watched
 from ctfa._kinds import common_formats, either, format_of
 from ctfa.labelled import write
 
 
-@guarded("predict")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     refuse_existing(options.output, force=options.force)
-    with watched("predict", quiet=options.quiet or options.json) as steps:
+    with watched(options) as steps:
         fitted = load_run(options.fitted)
         predicted = _predict(fitted, options, steps)
         steps(f"writing {options.output}")

@@ -6,11 +6,10 @@ import argparse
 from typing import Any
 
 from ctfa._commands._results import load_run
-from ctfa._commands._running import guarded
-from ctfa._commands._terminal import print_json, say
+from ctfa._commands._terminal import guarded, print_json, say
 
 
-@guarded("why")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     fitted = load_run(options.fitted)
