@@ -192,19 +192,18 @@ def _seasons(seasons: Iterable[Untreated]) -> Iterator[Finding]:
 def _empty(values: Values, leaves: bool) -> Iterator[Finding]:
     nothing = values.empty
     for name, series in values.features.items():
-        if series.shape[1] == 1 and np.isnan(series).all():
+        lacking = np.isnan(series).all(axis=0)
+        if series.shape[1] > 1:  # a task's own, and none is asked for where it has no target
+            lacking &= ~nothing
+        if lacking.all():
             yield Finding(STOPS, f"{name} has no value at all", f"leave {name} out")
-        elif series.shape[1] == values.n_tasks:
-            lacking = np.isnan(series).all(axis=0) & ~nothing
-            if lacking.all():
-                yield Finding(STOPS, f"{name} has no value at all", f"leave {name} out")
-            elif lacking.any():
-                yield Finding(
-                    NOTE,
-                    f"{name} is missing altogether for {lacking.sum():,} of {values.n_tasks:,} "
-                    f"tasks, the first {values.tasks[int(np.argmax(lacking))]}",
-                    "these are fitted without it, apart from the others",
-                )
+        elif lacking.any():
+            yield Finding(
+                NOTE,
+                f"{name} is missing altogether for {lacking.sum():,} of {values.n_tasks:,} "
+                f"tasks, the first {values.tasks[int(np.argmax(lacking))]}",
+                "these are fitted without it, apart from the others",
+            )
     if nothing.all():
         yield Finding(
             STOPS, f"{values.target_name} has no value at all", "choose another target with -t"

@@ -94,16 +94,14 @@ def error_table(fitted: Any) -> Any:
 
 def document(fitted: Any) -> dict[str, Any]:
     """A fit in short, for JSON."""
-    plan = fitted.plan
+    plan, judged = fitted.plan, fitted.held_out
     held_out = None
-    if fitted.held_out is not None:
-        means = {name: fitted.held_out.mean(name) for name in fitted.held_out.errors}
-        skills = {name: fitted.held_out.mean_skill(name) for name in fitted.held_out.errors}
+    if judged is not None:
         held_out = {
-            "how": fitted.held_out.how,
-            "error": means,
-            "skill": skills,
-            "reference": fitted.held_out.reference,
+            "how": judged.how,
+            "error": {name: judged.mean(name) for name in judged.errors},
+            "skill": {name: judged.mean_skill(name) for name in judged.errors},
+            "reference": judged.reference,
         }
     return {
         "target": plan.target,

@@ -156,19 +156,15 @@ def show(
     say("")
     print_styled("What was found" if seen.findings else "Nothing wrong was found")
     for number, finding in enumerate(seen.findings):
+        mark, style = MARKS[finding.severity]
+        print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
         # The same advice for one thing after another is given once, under the last.
         following = seen.findings[number + 1 : number + 2]
-        _show_finding(finding, advise=[f.do for f in following] != [finding.do])
+        if finding.do and [f.do for f in following] != [finding.do]:
+            say(f"         {finding.do[0].upper()}{finding.do[1:]}.")
     say("")
     if seen.estimate is not None:
         say(f"A fit takes {seen.estimate.words}.")
     if command is not None:
         print_styled("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
         say(f"  {command}")
-
-
-def _show_finding(finding: Finding, *, advise: bool) -> None:
-    mark, style = MARKS[finding.severity]
-    print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
-    if finding.do and advise:
-        say(f"         {finding.do[0].upper()}{finding.do[1:]}.")
