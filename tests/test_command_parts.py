@@ -19,8 +19,7 @@ from ctfa._commands._contents import contents_of, guess_roles, period_of
 from ctfa._commands._examination import extrapolated, spoken, together
 from ctfa._commands._findings import HARMS, NOTE, STOPS, look_over
 from ctfa._commands._results import FILES, OutputFolder
-from ctfa._commands._running import in_words
-from ctfa._commands._terminal import plain, table_text
+from ctfa._commands._terminal import in_words, plain, table_text
 from ctfa._commands._values import values_of
 from ctfa.labelled._coordinates import Coordinates
 from ctfa.labelled._tasks import Tasks

@@ -455,7 +455,7 @@ def test_numpy_alone_can_read_the_arrays(tmp_path):
 
 
 def test_every_class_of_the_table_is_there():
-    from ctfa.persistence._classes import class_named, name_of
+    from ctfa.persistence._objects import class_named, name_of
 
     for name in classes():
         assert name_of(class_named(name)) == name

@@ -11,8 +11,16 @@ from typing import Any, NoReturn
 
 from ctfa import __version__
 from ctfa._commands import _options
-from ctfa._commands._running import PROBLEM, UNREAD
-from ctfa._commands._terminal import OutputLost, flush, lead_nowhere, note, open_streams, say
+from ctfa._commands._terminal import (
+    PROBLEM,
+    UNREAD,
+    OutputLost,
+    flush,
+    lead_nowhere,
+    note,
+    open_streams,
+    say,
+)
 from ctfa._names import visible
 
 #: Every command with its line of help, in the order in which help shows them.

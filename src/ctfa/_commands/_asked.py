@@ -174,17 +174,13 @@ def asked_for(options: argparse.Namespace) -> tuple[RunFile, RunFile | None]:
 def _run_file(options: argparse.Namespace) -> RunFile | None:
     given = getattr(options, "run_file", None)
     data = None if options.data is None else Path(options.data)
-    if given is None and data is not None:
-        if data.suffix.lower() == ".toml":
-            given = data
-        elif (data / NAME).is_file():
-            given = data / NAME
-    elif given is not None and data is not None:
+    if data is not None and given is not None:
         raise ValueError("give a data file or --from run.toml, not both.")
+    if data is not None:
+        given = data if data.suffix.lower() == ".toml" else data / NAME
+        return read_run_file(given, DEFAULTS) if given == data or given.is_file() else None
     if given is None:
-        if data is None:
-            raise ValueError("name a data file, such as basins.nc, or --from run.toml.")
-        return None
+        raise ValueError("name a data file, such as basins.nc, or --from run.toml.")
     return read_run_file(Path(given), DEFAULTS)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, IntArray
 from ctfa.labelled._gather import LAYERS
+from ctfa.labelled._words import several
 
 #: Names that rows go by, in the order of preference.
 SAMPLES = ("time", "date", "valid_time", "datetime", "timestamp", "sample", "year", "month", "day")
@@ -172,10 +173,10 @@ class Period:
     def steps(self, count: int) -> str:
         """So many steps, in words."""
         if self.step in ("", "irregular"):
-            return f"{count:,} row{'' if count == 1 else 's'}"
+            return several(count, "row")
         if self.step[0].isdigit():
-            return f"{count:,} step{'' if count == 1 else 's'} of {self.step}"
-        return f"{count:,} {self.step}{'' if count == 1 else 's'}"
+            return f"{several(count, 'step')} of {self.step}"
+        return several(count, self.step)
 
 
 def period_of(times: Any) -> Period | None:

@@ -15,8 +15,7 @@ from ctfa import labelled
 from ctfa._commands._asked import RunFile, arguments
 from ctfa._commands._contents import COUNTED, MIXED, Contents, Period, Roles
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding, look_over
-from ctfa._commands._running import in_words
-from ctfa._commands._terminal import Steps
+from ctfa._commands._terminal import Steps, in_words
 from ctfa._commands._values import Values, values_of
 from ctfa._names import nearest
 from ctfa.core.libraries import need
@@ -27,7 +26,7 @@ from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._gather import Gathered
 from ctfa.labelled._neighbours import components, islands, read_neighbours
-from ctfa.report._held_out import BLOCKS, MANY
+from ctfa.report._complete import BLOCKS, MANY
 
 #: Options that a fit of some of the tasks takes as that of all does.
 TIMED = (
@@ -378,19 +377,11 @@ def together(graph: Any, n_tasks: int, size: int) -> IntArray:
 
 
 def _stacked(gathered: Gathered, arrays: Arrays, chosen: IntArray) -> Any:
-    """Some of the tasks along one dimension, with everything of theirs."""
-    tasks, sample = arrays.tasks, gathered.plan.sample
-
-    def some(array: Any) -> Any:
-        dims = [dim for dim in tasks.dims if dim in array.dims]
-        values = array.transpose(sample, *dims).values
-        if not dims:
-            return ((sample,), values)
-        flat = values.reshape(values.shape[0], -1)
-        return ((sample, "task"), flat[:, tasks.kept[chosen]])
-
-    held = {gathered.plan.target: some(gathered.target)}
-    held |= {str(slot.name): some(slot) for slot in gathered.features}
-    xarray = need("xarray")
+    """Some of the tasks along one dimension, with everything of theirs but their labels."""
+    sample = gathered.plan.sample
+    held = {gathered.plan.target: gathered.target.variable}
+    held |= {str(slot.name): slot.variable for slot in gathered.features}
     samples = gathered.target.indexes.get(sample)
-    return xarray.Dataset(held, coords={} if samples is None else {sample: samples})
+    every = need("xarray").Dataset(held, {} if samples is None else {sample: samples})
+    stacked = every.stack(stacked=arrays.tasks.dims, create_index=False)
+    return stacked.isel(stacked=arrays.tasks.kept[chosen]).transpose(sample, ...)

@@ -22,6 +22,8 @@ from ctfa.labelled._doubts import (
     same_variables,
     spread_over,
 )
+from ctfa.labelled._words import several
+from ctfa.report._words import plural
 
 #: How much a finding matters: the fit is refused; it runs and is worse; good to know.
 STOPS, HARMS, NOTE = "stops", "harms", "note"
@@ -76,7 +78,7 @@ def _text(values: Values) -> Iterator[Finding]:
     for name, (count, first) in values.text.items():
         yield Finding(
             STOPS,
-            f"{name} holds text where numbers should be: {count:,} value{_s(count)}, the first "
+            f"{name} holds text where numbers should be: {several(count, 'value')}, the first "
             f"{first!r}",
             f"leave {name} out, or write its missing values as empty cells",
         )
@@ -89,7 +91,7 @@ def _infinite(values: Values) -> Iterator[Finding]:
         if count:
             yield Finding(
                 STOPS,
-                f"{name} has {count:,} infinite value{_s(count)}, {_where(infinite, values)}",
+                f"{name} has {several(count, 'infinite value')}, {_where(infinite, values)}",
                 "replace infinite values by missing ones (NaN)",
             )
 
@@ -101,7 +103,7 @@ def _times(values: Values, date_parts: list[str]) -> Iterator[Finding]:
     if values.n_twice:
         yield Finding(
             STOPS,
-            f"{values.n_twice:,} row{_s(values.n_twice)} come twice, the first {values.twice}",
+            f"{several(values.n_twice, 'row')} come twice, the first {values.twice}",
             "drop or average the copies: every task has one row a time"
             if not date_parts
             else f"make one column of dates of {', '.join(date_parts)} (pandas.to_datetime) and "
@@ -112,8 +114,7 @@ def _times(values: Values, date_parts: list[str]) -> Iterator[Finding]:
     if again.size:
         yield Finding(
             STOPS,
-            f"{again.size:,} time{_s(again.size)} more than once, the first "
-            f"{_short(samples[again[0]])}",
+            f"{several(again.size, 'time')} more than once, the first {_short(samples[again[0]])}",
             "drop or average the copies",
         )
     ordered = samples.dtype.kind in "fiuM"
@@ -175,7 +176,7 @@ def _labels(values: Values) -> Iterator[Finding]:
     if again.size:
         yield Finding(
             STOPS,
-            f"{again.size:,} task{_s(again.size)} come more than once, the first {again[0]}",
+            f"{several(again.size, 'task')} come more than once, the first {again[0]}",
             "give every task a label of its own",
         )
 
@@ -191,19 +192,18 @@ def _seasons(seasons: Iterable[Untreated]) -> Iterator[Finding]:
 def _empty(values: Values, leaves: bool) -> Iterator[Finding]:
     nothing = values.empty
     for name, series in values.features.items():
-        if series.shape[1] == 1 and np.isnan(series).all():
+        lacking = np.isnan(series).all(axis=0)
+        if series.shape[1] > 1:  # a task's own, and none is asked for where it has no target
+            lacking &= ~nothing
+        if lacking.all():
             yield Finding(STOPS, f"{name} has no value at all", f"leave {name} out")
-        elif series.shape[1] == values.n_tasks:
-            lacking = np.isnan(series).all(axis=0) & ~nothing
-            if lacking.all():
-                yield Finding(STOPS, f"{name} has no value at all", f"leave {name} out")
-            elif lacking.any():
-                yield Finding(
-                    NOTE,
-                    f"{name} is missing altogether for {lacking.sum():,} of {values.n_tasks:,} "
-                    f"tasks, the first {values.tasks[int(np.argmax(lacking))]}",
-                    "these are fitted without it, apart from the others",
-                )
+        elif lacking.any():
+            yield Finding(
+                NOTE,
+                f"{name} is missing altogether for {lacking.sum():,} of {values.n_tasks:,} "
+                f"tasks, the first {values.tasks[int(np.argmax(lacking))]}",
+                "these are fitted without it, apart from the others",
+            )
     if nothing.all():
         yield Finding(
             STOPS, f"{values.target_name} has no value at all", "choose another target with -t"
@@ -245,7 +245,7 @@ def _gaps(values: Values) -> Iterator[Finding]:
             continue
         share = float(gone.mean())
         length, task = _longest(gone, places)
-        long = f"{length:,} row{_s(length)}" if period is None else period.steps(length)
+        long = several(length, "row") if period is None else period.steps(length)
         whose = np.flatnonzero(here)[task]
         where = f" ({values.tasks[whose]})" if series.shape[1] > 1 else ""
         yield Finding(
@@ -281,7 +281,8 @@ def _rows(values: Values) -> Iterator[Finding]:
         yield Finding(
             HARMS,
             f"{few.size:,} of {counts.size:,} tasks have fewer than {least} complete rows for "
-            f"{n_features} feature{_s(n_features)}, the first {first} with {counts[few[0]]}",
+            f"{n_features} {plural('feature', n_features)}, the first {first} with "
+            f"{counts[few[0]]}",
             "take fewer features, or use --solver ridge; these tasks lean on their neighbours",
         )
     middle = float(np.median(counts))
@@ -377,7 +378,3 @@ def _percent(share: float) -> str:
 def _listed(names: list[str], at_most: int = 6) -> str:
     more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
     return ", ".join(names[:at_most]) + more
-
-
-def _s(count: int | float) -> str:
-    return "" if count == 1 else "s"

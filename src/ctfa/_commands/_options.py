@@ -26,41 +26,34 @@ class Command(NamedTuple):
 # ------------------------------------------------------------------------------ values of options
 
 
-def seed(text: str) -> int:
-    """A seed of a random generator."""
-    return _whole(text, 0, 2**32 - 1)
+def _number(kind: Any, fits: Callable[[Any], bool], words: str) -> Callable[[str], Any]:
+    """What reads a number of a kind, and refuses in words any that does not fit."""
+
+    def read(text: str) -> Any:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = math.nan
+        if not fits(value):
+            raise argparse.ArgumentTypeError(f"{text!r} is not {words}")
+        return value
+
+    return read
 
 
-def count(text: str) -> int:
-    """How many of something: one or more."""
-    return _whole(text, 1, 10**6)
+def _whole(low: int, high: int, bound: str = "") -> Callable[[str], Any]:
+    words = f"a whole number from {low} to {bound or high}"
+    return _number(int, lambda value: low <= value <= high, words)
 
 
-def zero_or_more(text: str) -> int:
-    """How many of something, or none."""
-    return _whole(text, 0, 10**9)
-
-
-def share(text: str) -> float:
-    """A number between 0 and 1."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0.0 < value < 1.0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number between 0 and 1")
-    return value
-
-
-def _whole(text: str, low: int, high: int) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = low - 1
-    if not low <= value <= high:
-        bound = "2**32 - 1" if high == 2**32 - 1 else str(high)
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low} to {bound}")
-    return value
+#: A seed of a random generator.
+seed = _whole(0, 2**32 - 1, "2**32 - 1")
+#: How many of something: one or more; or none.
+count, zero_or_more = _whole(1, 10**6), _whole(0, 10**9)
+#: A number of blocks of rows.
+blocks = _whole(2, 1000)
+share = _number(float, lambda value: 0.0 < value < 1.0, "a number between 0 and 1")
+_limit = _number(float, lambda value: not math.isnan(value), "a number, and not auto")
 
 
 def names(text: str) -> list[str]:
@@ -76,7 +69,7 @@ def neighbours(text: str) -> str | Path:
     name, _, number = text.partition(":")
     rule = NEIGHBOUR_RULES.get(name)
     if rule is not None and rule.takes_count:
-        _whole(number, 1, 10**6)
+        count(number)
         return text
     if rule is not None and name == text:
         return text
@@ -88,39 +81,19 @@ def neighbours(text: str) -> str | Path:
 
 def max_loss(text: str) -> str | float:
     """A limit, or "auto"."""
-    if text == "auto":
-        return text
-    try:
-        value = float(text)
-    except ValueError:
-        value = float("nan")
-    if math.isnan(value):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number, and not auto")
-    return value
+    return text if text == "auto" else _limit(text)
 
 
 def held_out(text: str) -> str | int:
     """A number of blocks, "auto" or "none"."""
-    return text if text in ("auto", "none") else _whole(text, 2, 1000)
-
-
-def blocks(text: str) -> int:
-    """A number of blocks of rows."""
-    return _whole(text, 2, 1000)
+    return text if text in ("auto", "none") else blocks(text)
 
 
 # ------------------------------------------------------- options that commands have in common
 
 
 def _add_fit(parser: argparse.ArgumentParser) -> None:
-    """Every option of a fit."""
-    _add_data(parser)
-    _add_treatment(parser)
-    _add_method(parser)
-
-
-def _add_data(parser: argparse.ArgumentParser) -> None:
-    """Options that say what is in the data."""
+    """Every option of a fit: what is in the data, what is done to it, how tasks are merged."""
     group = parser.add_argument_group("what is in the data")
     group.add_argument(
         "-t", "--target", action="append", type=names, metavar="NAME",
@@ -149,10 +122,6 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         help="polygons for the map, where --neighbours is not that file",
     )  # fmt: skip
     group.add_argument("--layer", metavar="NAME", help="the layer of a polygon file with several")
-
-
-def _add_treatment(parser: argparse.ArgumentParser) -> None:
-    """Options that say what is done to the data before anything is fitted."""
     group = parser.add_argument_group("what is done to it first")
     group.add_argument(
         "--anomalies", choices=["month", "season", "dayofyear", "hour"],
@@ -168,10 +137,6 @@ def _add_treatment(parser: argparse.ArgumentParser) -> None:
         "--masked", choices=["auto", "leave", "error"],
         help="tasks without a single value: left out, or an error (default: left out of grids)",
     )  # fmt: skip
-
-
-def _add_method(parser: argparse.ArgumentParser) -> None:
-    """Options that say how tasks are merged and regions fitted."""
     group = parser.add_argument_group("how tasks are merged and fitted")
     group.add_argument(
         "--max-loss", type=max_loss, metavar="NUMBER|auto",

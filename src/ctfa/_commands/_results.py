@@ -6,9 +6,8 @@ import os
 import secrets
 import shutil
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from ctfa import labelled
 from ctfa._commands._asked import NAME, RunFile
+from ctfa._commands._terminal import answering
 from ctfa._kinds import format_of
 from ctfa.core.libraries import need
 from ctfa.labelled._maps import label_columns
@@ -94,16 +94,14 @@ def error_table(fitted: Any) -> Any:
 
 def document(fitted: Any) -> dict[str, Any]:
     """A fit in short, for JSON."""
-    plan = fitted.plan
+    plan, judged = fitted.plan, fitted.held_out
     held_out = None
-    if fitted.held_out is not None:
-        means = {name: fitted.held_out.mean(name) for name in fitted.held_out.errors}
-        skills = {name: fitted.held_out.mean_skill(name) for name in fitted.held_out.errors}
+    if judged is not None:
         held_out = {
-            "how": fitted.held_out.how,
-            "error": means,
-            "skill": skills,
-            "reference": fitted.held_out.reference,
+            "how": judged.how,
+            "error": {name: judged.mean(name) for name in judged.errors},
+            "skill": {name: judged.mean_skill(name) for name in judged.errors},
+            "reference": judged.reference,
         }
     return {
         "target": plan.target,
@@ -160,7 +158,8 @@ class OutputFolder:
 
     def write(self, fill: Callable[[Path], None]) -> list[str]:
         """Fill a folder aside, then put it in place; return the names of its files, as listed."""
-        made = _made_parents(self.path.parent)
+        made = [folder for folder in self.path.parents if not folder.exists()]
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self._aside("part")
         try:
             draft.mkdir()
@@ -170,8 +169,9 @@ class OutputFolder:
             self._put_in_place(draft)
         except BaseException:
             shutil.rmtree(draft, ignore_errors=True)
-            for folder in reversed(made):
-                _remove_if_empty(folder)
+            with suppress(OSError):  # somebody else put something there
+                for folder in made:
+                    folder.rmdir()
             raise
         return [name for name in FILES if name in written]
 
@@ -180,7 +180,8 @@ class OutputFolder:
             draft.rename(self.path)
             return
         old = self._aside("old")
-        with undisturbed():
+        # Ctrl-C waits for a few renames: by then the work is done, and it has nothing to stop.
+        with answering(lambda *_: None, signal.SIGINT, signal.SIGTERM):
             self.path.rename(old)
             try:
                 draft.rename(self.path)
@@ -217,31 +218,3 @@ class OutputFolder:
                 f"{self.given} also holds {foreign[0]}, which ctfa fit does not write, and is not "
                 "replaced: move that away, or name another folder."
             )
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let Ctrl-C wait for a few renames: by then the work is done, and it has nothing to stop."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    before = {number: signal.signal(number, lambda *_: None) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _made_parents(folder: Path) -> list[Path]:
-    """Make a folder with all above it; return those that were not there."""
-    missing = [p for p in (folder, *folder.parents) if not p.exists()][::-1]
-    for made in missing:
-        made.mkdir(exist_ok=True)
-    return missing
-
-
-def _remove_if_empty(folder: Path) -> None:
-    with suppress(OSError):  # somebody else put something there
-        folder.rmdir()

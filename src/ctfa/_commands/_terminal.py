@@ -1,8 +1,10 @@
-"""What people see: tables and text, with rich in a terminal where it is installed; or JSON."""
+"""How a command speaks to a terminal, and how it ends: one sentence for what is wrong, a code."""
 
 from __future__ import annotations
 
+import argparse
 import datetime
+import functools
 import importlib
 import json
 import math
@@ -11,6 +13,8 @@ import re
 import signal
 import sys
 import threading
+import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
@@ -19,9 +23,24 @@ from typing import Any
 
 from ctfa._names import UNSEEN, visible
 from ctfa._progress import progress
+from ctfa.core.libraries import lacks_memory
+from ctfa.core.progress import SearchStopped
 
 #: Says what a command is at.
 Steps = Callable[[str], None]
+#: Exit codes: a problem with the data, Ctrl-C, being told to end, and nobody left to read.
+PROBLEM, INTERRUPTED, TERMINATED, UNREAD = 1, 130, 143, 141
+#: Errors whose text is written for people; any other is ours to mend.
+TOLD = (ValueError, TypeError, KeyError, LookupError, OSError, ImportError, MemoryError)
+#: An aggregator that Python's users are told to pass, for the sake of its options.
+AGGREGATOR = re.compile(r"(?:targets=)?TargetAggregator\(([^()]*)\)")
+#: Options as Python has them, in sentences that are raised for both.
+OPTION = re.compile(
+    r"\b(masked|sample|task|anomalies|weights|solver|aggregate|head|neighbours|max_loss|held_out)"
+    r"='?([\w:.+-]+)'?"
+)
+#: What a command does: its options to its exit code.
+Work = Callable[[argparse.Namespace], int]
 
 
 class OutputLost(Exception):
@@ -51,18 +70,16 @@ def note(*lines: str) -> None:
 def _output() -> Iterator[None]:
     try:
         yield
-        flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except OSError as error:
         raise OutputLost(str(error)) from error
 
 
 def flush() -> None:
     """Write out what is said so far."""
-    if sys.stdout is not None:
-        try:
-            sys.stdout.flush()
-        except OSError as error:
-            raise OutputLost(str(error)) from error
+    with _output():
+        pass
 
 
 def lead_nowhere(stream: Any) -> None:
@@ -117,10 +134,6 @@ def plain(value: Any) -> Any:
         return plain(value.astype(str).tolist() if value.dtype.kind == "M" else value.tolist())
     if isinstance(value, list | tuple | set):
         return [plain(item) for item in value]
-    return _one(value)
-
-
-def _one(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     if value is None or isinstance(value, str | int | float):
@@ -165,12 +178,7 @@ def table_text(
     return "\n".join(map(line, (columns, *rows)))
 
 
-def print_heading(text: str) -> None:
-    """Print a line that is a heading."""
-    print_styled(text, "bold")
-
-
-def print_styled(text: str, style: str, *, rest: str = "") -> None:
+def print_styled(text: str, style: str = "bold", *, rest: str = "") -> None:
     """Print a line whose first part stands out in a terminal."""
     console = _console()
     if console is None:
@@ -191,8 +199,9 @@ def number(value: float, digits: int = 4) -> str:
 
 
 @contextmanager
-def watched(name: str, *, quiet: bool) -> Iterator[Steps]:
+def watched(options: Any) -> Iterator[Steps]:
     """A bar for searches and a line for each step, on standard error where that is a terminal."""
+    quiet = options.quiet or options.json
     show = not quiet and sys.stderr is not None and sys.stderr.isatty()
     before = signal.getsignal(signal.SIGINT)
     with progress(show=show):
@@ -200,7 +209,7 @@ def watched(name: str, *, quiet: bool) -> Iterator[Steps]:
         # wants then; and a press that comes just as one ends would be lost.
         if callable(before) and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, before)
-        yield lambda step: note(f"ctfa {name}: {step}") if show else None
+        yield lambda step: note(f"ctfa {options.command}: {step}") if show else None
 
 
 def path_text(path: Path) -> str:
@@ -219,3 +228,107 @@ def _console() -> Any:
         return importlib.import_module("rich.console").Console()
     except ImportError:
         return None
+
+
+class Terminated(KeyboardInterrupt):
+    """The process was told to end (SIGTERM): treated as Ctrl-C, so that nothing is left behind."""
+
+
+def guarded(work: Work) -> Work:
+    """Let a command end in words: results on stdout, one sentence on stderr."""
+
+    @functools.wraps(work)
+    def run(options: argparse.Namespace) -> int:
+        name, show = options.command, not getattr(options, "quiet", False)
+        # A request to end unwinds the command as Ctrl-C does, so that it tidies up.
+        is_default = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        unanswered = [signal.SIGTERM] if is_default else []
+        try:
+            with _warnings_in_words(name, show=show), answering(_end, *unanswered):
+                return work(options)
+        except OutputLost:
+            raise  # cli.main knows how to end
+        except (Exception, KeyboardInterrupt) as error:
+            if options.debug or os.environ.get("CTFA_DEBUG", "") not in ("", "0"):
+                note(*traceback.format_exc().split("\n"))
+            if not isinstance(error, KeyboardInterrupt | SearchStopped):
+                complain(name, in_words(error))
+                return PROBLEM
+            complain(name, "stopped; nothing was written.")
+            return TERMINATED if isinstance(error, Terminated) else INTERRUPTED
+
+    return run
+
+
+def complain(name: str, sentence: str) -> None:
+    """Print one line on standard error, options as they are given here."""
+    said = AGGREGATOR.sub(r"\1", " ".join(sentence.split()))
+    said = OPTION.sub(_as_given_here, said)
+    note(f"ctfa {name}: {said}")
+
+
+def _as_given_here(found: re.Match[str]) -> str:
+    value = "none" if found[2] == "None" else found[2]
+    return f"--{found[1].replace('_', '-')} {value}"
+
+
+def in_words(error: BaseException) -> str:
+    """What an error says, in one line without the name of its class."""
+    if lacks_memory(error):
+        return _of_memory(error)
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename is not None else ""
+        return f"{where}{error.strerror}"
+    # str() of a KeyError is the repr of its text.
+    text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
+    if isinstance(error, TOLD) and text.strip():
+        return text
+    return (
+        f"something went wrong that ctfa did not expect ({type(error).__name__}: {text}); "
+        "--debug shows where."
+    )
+
+
+def _of_memory(error: BaseException) -> str:
+    """What there was not enough memory for, as far as the error says, and what to do."""
+    said = " ".join(str(error).split()).rstrip(".")
+    if said.startswith("there is not enough memory"):
+        return f"{said}."
+    what = f" ({said})" if said else ""
+    return f"there is not enough memory for this{what}; take fewer tasks or fewer samples."
+
+
+@contextmanager
+def _warnings_in_words(name: str, *, show: bool) -> Iterator[None]:
+    """Print each warning that is meant for users as one line; a stopped search is an end."""
+    told: set[str] = set()
+
+    def tell(message: Any, category: Any, *_: Any, **__: Any) -> None:
+        text = str(message)
+        if show and text not in told:
+            told.add(text)
+            complain(name, f"note: {text}")
+
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.simplefilter("error", SearchStopped)
+        warnings.showwarning = tell
+        yield
+
+
+def _end(*_: Any) -> None:
+    raise Terminated
+
+
+@contextmanager
+def answering(answer: Callable[..., None], *numbers: signal.Signals) -> Iterator[None]:
+    """Answer signals in this way for a while; none can be where another thread runs the command."""
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, answer) for number in numbers if main}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -93,13 +94,8 @@ def _of_arrays(data: Any, roles: Roles) -> Values:
 
     samples = data[roles.sample].values if roles.sample in data.coords else np.arange(n_samples)
     along = [data.indexes[dim] if dim in data.indexes else range(target.sizes[dim]) for dim in dims]
-    if len(along) == 1:
-        labels: list[Any] = list(along[0])
-        names = [str(label) for label in labels]
-    else:
-        labels = [(a, b) for a in along[0] for b in along[1]]
-        names = [",".join(f"{part:.10g}" if _is_float(part) else str(part) for part in pair)
-                 for pair in labels]  # fmt: skip
+    written = str if len(along) == 1 else _coordinate
+    names = [",".join(map(written, label)) for label in itertools.product(*along)]
     return Values(
         flat(target),
         {name: flat(data[name]) for name in roles.features},
@@ -184,5 +180,5 @@ def _numbers(values: AnyArray, name: str, text: dict[str, tuple[int, str]]) -> F
     return np.asarray(read, dtype=np.float64).reshape(values.shape)
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, float | np.floating)
+def _coordinate(value: Any) -> str:
+    return f"{value:.10g}" if isinstance(value, float | np.floating) else str(value)

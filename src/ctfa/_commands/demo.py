@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, RidgeCV
@@ -29,12 +28,8 @@ N_TRAIN = 60
 BASINS = (160, 96, 5)
 
 
-class Comparison(NamedTuple):
-    """Squared errors on rows that neither method saw, one a target."""
-
-    single: FloatArray
-    ridge: FloatArray
-    grouped: FloatArray
+#: Squared errors of each target on rows that no method saw, by method.
+Errors = Mapping[str, FloatArray]
 
 
 def run(options: argparse.Namespace) -> int:
@@ -52,15 +47,16 @@ def run_demo(output: Path, *, seed: int = 0) -> str:
     """Fit, compare with single-task regression, write the result, and return the summary."""
     gauges = make_gauges(n_years=N_TRAIN + 1000, random_state=seed)
     X, Y = gauges.data, gauges.target
-    model = CTFARegressor().fit(X[:N_TRAIN], Y[:N_TRAIN])
-    single = LinearRegression().fit(X[:N_TRAIN], Y[:N_TRAIN])
-    ridge = RidgeCV(np.logspace(-1, 3, 25), alpha_per_target=True).fit(X[:N_TRAIN], Y[:N_TRAIN])
-    errors = Comparison(
-        *(
-            np.mean((method.predict(X[N_TRAIN:]) - Y[N_TRAIN:]) ** 2, axis=0)
-            for method in (single, ridge, model)
-        )
-    )
+    model = CTFARegressor()
+    methods = {
+        "mse_single_task": LinearRegression(),
+        "mse_ridge": RidgeCV(np.logspace(-1, 3, 25), alpha_per_target=True),
+        "mse_grouped": model,
+    }
+    errors = {}
+    for name, method in methods.items():
+        predicted = method.fit(X[:N_TRAIN], Y[:N_TRAIN]).predict(X[N_TRAIN:])
+        errors[name] = np.mean((predicted - Y[N_TRAIN:]) ** 2, axis=0)
     _write(output, model, gauges, errors)
     return "\n".join(_summary(model, gauges, errors, output))
 
@@ -107,9 +103,7 @@ def _files(output: Path, basins: Bunch) -> str:
     )
 
 
-def _summary(
-    model: CTFARegressor, gauges: Bunch, errors: Comparison, output: Path
-) -> Iterable[str]:
+def _summary(model: CTFARegressor, gauges: Bunch, errors: Errors, output: Path) -> Iterable[str]:
     n_targets, n_features = len(gauges.target_names), len(gauges.feature_names)
     yield f"{n_targets} river gauges, {n_features} monthly features, {N_TRAIN} years to learn from"
     yield ""
@@ -126,8 +120,8 @@ def _summary(
         yield f"  group {group}, strongest effects in standard deviations of the flow:"
         yield from (f"    {term}" for term in terms)
     yield ""
-    single, ridge, grouped = (part.mean() for part in errors)
-    helped = int(np.count_nonzero(errors.grouped < errors.single))
+    single, ridge, grouped = (part.mean() for part in errors.values())
+    helped = int(np.count_nonzero(errors["mse_grouped"] < errors["mse_single_task"]))
     yield "Mean squared error on 1000 years not seen in training"
     yield f"  one regression a gauge         {single:7.3f}"
     yield f"  one ridge regression a gauge   {ridge:7.3f}   ({ridge / single - 1:+.1%})"
@@ -140,7 +134,7 @@ def _summary(
     yield f"Written to {output}: summary.json, targets.csv, features.csv, merges.csv"
 
 
-def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Comparison) -> None:
+def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Errors) -> None:
     """Write all files, each whole or not at all."""
     names, history = gauges.target_names, model.history_
     summary = {
@@ -148,16 +142,13 @@ def _write(output: Path, model: CTFARegressor, gauges: Bunch, errors: Comparison
         "n_groups": model.n_groups_,
         "n_features": len(gauges.feature_names),
         "n_feature_means": [aggregator.n_groups_ for aggregator in model.features_],
-        "mse_single_task": float(errors.single.mean()),
-        "mse_ridge": float(errors.ridge.mean()),
-        "mse_grouped": float(errors.grouped.mean()),
-    }
+    } | {name: float(error.mean()) for name, error in errors.items()}
     merges = zip(history.block, history.other, history.loss, history.size, strict=True)
     texts = {
         "summary.json": json.dumps(summary, indent=2) + "\n",
         "targets.csv": csv_text(
-            ("target", "group", "mse_single_task", "mse_ridge", "mse_grouped"),
-            zip(names, model.labels_, *errors, strict=True),
+            ("target", "group", *errors),
+            zip(names, model.labels_, *errors.values(), strict=True),
         ),
         "features.csv": csv_text(
             ("group", "feature_mean", "coefficient"),

@@ -11,10 +11,9 @@ from ctfa._commands._asked import DEFAULTS, RunFile, asked_for, read_data
 from ctfa._commands._contents import Contents, Roles, contents_of, guess_roles, make_dates
 from ctfa._commands._examination import Examination, examine
 from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding
-from ctfa._commands._running import guarded
 from ctfa._commands._terminal import (
+    guarded,
     path_text,
-    print_heading,
     print_json,
     print_styled,
     print_table,
@@ -29,11 +28,11 @@ MARKS = {STOPS: ("stops", "bold red"), HARMS: ("harms", "yellow"), NOTE: ("note 
 MOST_VARIABLES = 40
 
 
-@guarded("doctor")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     asked, _ = asked_for(options)
-    with watched("doctor", quiet=options.quiet or options.json) as steps:
+    with watched(options) as steps:
         data = read_data(asked.files["data"], steps)
         contents = contents_of(data)
         left_out: list[str] = []
@@ -82,18 +81,13 @@ def suggestion(asked: RunFile, roles: Roles, seen: Examination, *, shown: str) -
         return None
     features = [name for name in roles.features if name not in seen.useless]
     words = ["ctfa", "fit", shown, "-t", ",".join(roles.targets), "-f", ",".join(features)]
-    if roles.sample:
-        words += ["--sample", roles.sample]
-    if roles.task:
-        words += ["--task", ",".join(roles.task)]
+    way = asked.options["neighbours"] or seen.way
     if "neighbours" in asked.files:
-        words += ["--neighbours", path_text(asked.files["neighbours"])]
-    elif asked.options["neighbours"]:
-        words += ["--neighbours", asked.options["neighbours"]]
-    elif seen.way:
-        words += ["--neighbours", seen.way]
-    if seen.masks:
-        words += ["--masked", "leave"]
+        way = path_text(asked.files["neighbours"])
+    said = {"sample": roles.sample, "task": ",".join(roles.task), "neighbours": way}
+    said["masked"] = "leave" if seen.masks else None
+    for option, value in said.items():
+        words += [f"--{option}", value] if value else []
     for found in seen.to_take_off:
         words += found.option_words.split()
     words += _given(asked, {"masked"} if seen.masks else set())
@@ -138,7 +132,7 @@ def show(
 ) -> None:
     """Print it for people."""
     sizes = ", ".join(f"{size:,} {dim}" for dim, size in contents.sizes.items())
-    print_heading(f"{file}: {contents.form} of {sizes}")
+    print_styled(f"{file}: {contents.form} of {sizes}")
     if seen.period is not None:
         say(f"  {roles.sample}: {seen.period.words}")
     rows = [
@@ -150,7 +144,7 @@ def show(
     if len(contents.variables) > MOST_VARIABLES:
         say(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
     say("")
-    print_heading("What is what")
+    print_styled("What is what")
     for role, value in (
         ("target", ", ".join(roles.targets)),
         ("features", ", ".join(roles.features)),
@@ -160,21 +154,17 @@ def show(
         guessed = "  (guessed)" if role in roles.guessed else ""
         say(f"  {role:9s} {value or '-'}{guessed}")
     say("")
-    print_heading("What was found" if seen.findings else "Nothing wrong was found")
+    print_styled("What was found" if seen.findings else "Nothing wrong was found")
     for number, finding in enumerate(seen.findings):
+        mark, style = MARKS[finding.severity]
+        print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
         # The same advice for one thing after another is given once, under the last.
         following = seen.findings[number + 1 : number + 2]
-        _show_finding(finding, advise=[f.do for f in following] != [finding.do])
+        if finding.do and [f.do for f in following] != [finding.do]:
+            say(f"         {finding.do[0].upper()}{finding.do[1:]}.")
     say("")
     if seen.estimate is not None:
         say(f"A fit takes {seen.estimate.words}.")
     if command is not None:
-        print_heading("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
+        print_styled("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
         say(f"  {command}")
-
-
-def _show_finding(finding: Finding, *, advise: bool) -> None:
-    mark, style = MARKS[finding.severity]
-    print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
-    if finding.do and advise:
-        say(f"         {finding.do[0].upper()}{finding.do[1:]}.")

@@ -9,18 +9,25 @@ from typing import Any
 from ctfa import __version__
 from ctfa._commands._asked import RunFile, asked_for, fit_from
 from ctfa._commands._results import OutputFolder, document, write_results
-from ctfa._commands._running import complain, guarded
-from ctfa._commands._terminal import path_text, print_json, print_styled, say, watched
+from ctfa._commands._terminal import (
+    complain,
+    guarded,
+    path_text,
+    print_json,
+    print_styled,
+    say,
+    watched,
+)
 
 
-@guarded("fit")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     folder = OutputFolder(options.output, force=options.force)
     asked, before = asked_for(options)
     if before is not None:
         _same_as_before(before, options)
-    with watched("fit", quiet=options.quiet or options.json) as steps:
+    with watched(options) as steps:
         fitted = fit_from(asked, steps, n_jobs=options.jobs)
         made = resolved(asked, fitted)
         steps(f"writing {options.output}")
@@ -29,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         print_json(document(fitted) | {"output": str(options.output), "files": names})
     else:
         say(*fitted.summary().split("\n"), "")
-        print_styled(f"Written to {path_text(folder.path)}: ", "bold", rest=", ".join(names))
+        print_styled(f"Written to {path_text(folder.path)}: ", rest=", ".join(names))
     return 0
 
 

@@ -8,8 +8,15 @@ from typing import Any
 
 from ctfa._commands._asked import asked_for, fit_from
 from ctfa._commands._results import MODEL, load_run, refuse_existing
-from ctfa._commands._running import guarded
-from ctfa._commands._terminal import number, path_text, print_json, print_table, say, watched
+from ctfa._commands._terminal import (
+    guarded,
+    number,
+    path_text,
+    print_json,
+    print_table,
+    say,
+    watched,
+)
 from ctfa.labelled import write
 
 #: Columns of the table, and what they are called there.
@@ -23,12 +30,12 @@ COLUMNS = {
 MOST_ROWS = 40
 
 
-@guarded("path")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     if options.csv is not None:
         refuse_existing(options.csv, force=options.force)
-    with watched("path", quiet=options.quiet or options.json) as steps:
+    with watched(options) as steps:
         given = Path(options.data)
         if (given / MODEL).exists() or given.suffix == Path(MODEL).suffix:
             fitted = load_run(given)

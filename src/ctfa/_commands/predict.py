@@ -8,19 +8,23 @@ from typing import Any
 
 from ctfa._commands._asked import read_large
 from ctfa._commands._results import load_run, refuse_existing
-from ctfa._commands._running import guarded
-from ctfa._commands._terminal import Steps, path_text, print_json, print_styled, watched
+from ctfa._commands._terminal import guarded, path_text, print_json, print_styled, watched
 from ctfa._kinds import common_formats, either, format_of
 from ctfa.labelled import write
 
 
-@guarded("predict")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     refuse_existing(options.output, force=options.force)
-    with watched("predict", quiet=options.quiet or options.json) as steps:
+    with watched(options) as steps:
         fitted = load_run(options.fitted)
-        predicted = _predict(fitted, options, steps)
+        plan = fitted.plan
+        names = None if plan.feature_dim is not None else [slot.name for slot in plan.slots]
+        data = read_large(options.data, steps, names, options.layer)
+        _require_kind(fitted, data, options.data)
+        steps("predicting")
+        predicted = _for(options.output, fitted, data, fitted.predict(data))
         steps(f"writing {options.output}")
         write(predicted, options.output)
     sizes = dict(predicted.sizes) if hasattr(predicted, "sizes") else {"rows": len(predicted)}
@@ -28,17 +32,8 @@ def run(options: argparse.Namespace) -> int:
         print_json({"output": str(options.output), "target": fitted.plan.target, "sizes": sizes})
     else:
         shape = " x ".join(f"{size:,} {dim}" for dim, size in sizes.items())
-        print_styled(f"Written: {path_text(options.output)}", "bold", rest=f", {shape}")
+        print_styled(f"Written: {path_text(options.output)}", rest=f", {shape}")
     return 0
-
-
-def _predict(fitted: Any, options: argparse.Namespace, steps: Steps) -> Any:
-    plan = fitted.plan
-    names = None if plan.feature_dim is not None else [slot.name for slot in plan.slots]
-    data = read_large(options.data, steps, names, options.layer)
-    _require_kind(fitted, data, options.data)
-    steps("predicting")
-    return _for(options.output, fitted, data, fitted.predict(data))
 
 
 def _require_kind(fitted: Any, data: Any, path: Path) -> None:

@@ -6,11 +6,10 @@ import argparse
 import webbrowser
 
 from ctfa._commands._results import load_run, refuse_existing
-from ctfa._commands._running import guarded
-from ctfa._commands._terminal import path_text, print_json, print_styled, watched
+from ctfa._commands._terminal import guarded, path_text, print_json, print_styled, watched
 
 
-@guarded("report")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     page = options.output
@@ -21,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
         ) / "report.html"
     else:
         refuse_existing(page, force=options.force)
-    with watched("report", quiet=options.quiet or options.json) as steps:
+    with watched(options) as steps:
         fitted = load_run(options.fitted)
         steps(f"writing {page}")
         fitted.report(page)
@@ -29,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print_json({"output": str(page), "bytes": size})
     else:
-        print_styled(f"Written: {path_text(page)}", "bold", rest=f", {size / 1e6:.1f} MB")
+        print_styled(f"Written: {path_text(page)}", rest=f", {size / 1e6:.1f} MB")
     if options.open:
         webbrowser.open(page.absolute().as_uri())
     return 0

@@ -6,11 +6,10 @@ import argparse
 from typing import Any
 
 from ctfa._commands._results import load_run
-from ctfa._commands._running import guarded
-from ctfa._commands._terminal import print_json, say
+from ctfa._commands._terminal import guarded, print_json, say
 
 
-@guarded("why")
+@guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     fitted = load_run(options.fitted)
@@ -50,7 +49,5 @@ def _typed(text: str, like: Any) -> Any:
 
 
 def _document(name: str, answer: Any) -> dict[str, Any]:
-    fields = {key: value for key, value in vars(answer).items() if not key.startswith("_")}
-    return {"task": name, "words": str(answer)} | {
-        key: value for key, value in fields.items() if key != "terms"
-    }
+    told = {k: v for k, v in vars(answer).items() if not k.startswith("_") and k != "terms"}
+    return {"task": name, "words": str(answer)} | told

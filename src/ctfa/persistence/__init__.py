@@ -6,9 +6,9 @@ model with linear regressors as one table of coefficients, and ``to_onnx`` expor
 """
 
 from ctfa.estimators.collapsed import Collapsed, collapse
-from ctfa.persistence._classes import classes
 from ctfa.persistence._codec import PersistenceError
 from ctfa.persistence._file import load, save
+from ctfa.persistence._objects import classes
 from ctfa.persistence._onnx import to_onnx
 
 __all__ = ["Collapsed", "PersistenceError", "classes", "collapse", "load", "save", "to_onnx"]

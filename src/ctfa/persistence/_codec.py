@@ -110,29 +110,25 @@ class ShelfWriter:
     """
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
-        self._parts: list[list[bytes]] = []
-        self._sizes: list[int] = []
+        self._parts: dict[str, list[bytes]] = {}  # by type
+        self._sizes: dict[str, int] = {}
 
     def put(self, values: AnyArray, order: str) -> tuple[int, int]:
         """Append an array; return the number of the long one and where in it this one begins."""
-        number = self._numbers.setdefault(values.dtype.str, len(self._parts))
-        if number == len(self._parts):
-            self._parts.append([])
-            self._sizes.append(0)
-        start = self._sizes[number]
-        self._parts[number].append(values.tobytes(order))  # type: ignore[arg-type]
-        self._sizes[number] += values.size
-        return number, start
+        kind = values.dtype.str
+        start = self._sizes.get(kind, 0)
+        self._parts.setdefault(kind, []).append(values.tobytes(order))  # type: ignore[arg-type]
+        self._sizes[kind] = start + values.size
+        return list(self._parts).index(kind), start
 
     def files(self) -> list[bytes]:
         """The long arrays as files of numpy."""
         files = []
-        for dtype, number in self._numbers.items():
+        for kind, parts in self._parts.items():
             file = io.BytesIO()
-            header = {"descr": dtype, "fortran_order": False, "shape": (self._sizes[number],)}
+            header = {"descr": kind, "fortran_order": False, "shape": (self._sizes[kind],)}
             np.lib.format.write_array_header_1_0(file, header)
-            files.append(b"".join([file.getvalue(), *self._parts[number]]))
+            files.append(b"".join([file.getvalue(), *parts]))
         return files
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import sklearn
 
 from ctfa._whole_file import write_whole
-from ctfa.persistence._classes import name_of
 from ctfa.persistence._codec import (
     TOP,
     Kind,
@@ -28,7 +27,7 @@ from ctfa.persistence._codec import (
     described,
     shown,
 )
-from ctfa.persistence._objects import OBJECTS, SAVED_WITH
+from ctfa.persistence._objects import OBJECTS, SAVED_WITH, name_of
 from ctfa.persistence._trial import try_out
 from ctfa.persistence._values import KINDS
 

@@ -125,13 +125,16 @@ def rows_of_read(fitted: FittedGroups, sample: check.Sample, targets: check.Targ
         return _rows_of_own(fitted, found, n_levels)
     inputs, means = found
     stands_for = None if sample.counts is None else sample.weights
+    return lambda group: _averaged(inputs, means[:, group], n_levels, stands_for)
 
-    def of(group: int) -> GroupRows:
-        seen = np.flatnonzero(~np.isnan(means[:, group]))
-        weights = None if stands_for is None else stands_for[seen]
-        return GroupRows(inputs[seen], means[seen, group], seen, n_levels, weights)
 
-    return of
+def _averaged(
+    inputs: FloatArray, target: FloatArray, n_levels: int, stands_for: FloatArray | None
+) -> GroupRows:
+    """The rows of a group's means in which these are known."""
+    seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
+    weights = None if stands_for is None else stands_for[seen]
+    return GroupRows(inputs[seen], target[seen], seen, n_levels, weights)
 
 
 def _rows_of_tasks(fitted: FittedGroups, given: Given) -> Rows:
@@ -156,14 +159,9 @@ def _rows_of_own(fitted: FittedGroups, series: Series, n_levels: int) -> Rows:
     stands_for = None if series.counts is None else series.weights
     if fitted.shares == "mean inputs":
         means = mean_series(series, fitted.partition).values
-
-        def averaged(group: int) -> GroupRows:
-            inputs, target = means[group, fitted.columns(group)].T, means[group, -1]
-            seen = np.flatnonzero(~(np.isnan(inputs).any(axis=1) | np.isnan(target)))
-            weights = None if stands_for is None else stands_for[seen]
-            return GroupRows(inputs[seen], target[seen], seen, n_levels, weights)
-
-        return averaged
+        return lambda group: _averaged(
+            means[group, fitted.columns(group)].T, means[group, -1], n_levels, stands_for
+        )
     own = OwnRows.of(series)
 
     def stacked(group: int) -> GroupRows:

@@ -1,28 +1,56 @@
-"""What a fitted model can say of itself once it has the data of its fit, or rows in their place."""
+"""What a fitted model can say of itself once it has the data of its fit, or rows in their place.
+
+Merges beyond its limit, series of its groups, coefficients with standard errors, and errors on rows
+left out: of the model, of the same for each target by itself, and of a plain rival.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.linear_model import RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from ctfa import _validation as check
+from ctfa._collections import Wanted
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import SCANS
-from ctfa.core.types import FloatArray
+from ctfa.core.tasks.shared import Anomalies
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.held_out import Climatology, Split, held_out_errors
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of, rows_of, rows_of_read
-from ctfa.report._held_out import Judging, judged, judged_by_sums
-from ctfa.report._material import Given, GroupSeries, Material
+from ctfa.report._material import Given, GroupSeries, HeldOut, Material
 
 #: Shares of the members between which the spread of a group is drawn.
 SPREAD = (0.1, 0.9)
 #: Numbers of group means over the rows that are worked out at most.
 MOST_SERIES = 2_000_000
+#: Up to so many targets five blocks are held out, and a ridge regression of each target is a rival;
+#: above it the last block alone, and no rival that is fitted target by target.
+MANY = 2000
+#: Blocks that are held out in turn.
+BLOCKS = 5
+#: Penalties that the rival chooses from, in units of a standardised feature.
+PENALTIES = np.logspace(-2, 4, 13)
+#: What the model and those it is compared with are called.
+MODEL, ALONE, RIDGE = "ctfa", "single-task", "single-task ridge"
+#: What predicts without features.
+ZERO = "climatology"
+#: How rows were held out.
+IN_BLOCKS = "{} blocks of consecutive rows, each held out once"
+LAST_BLOCK = "the last fifth of the rows"
+#: What the folds that are held out are for.
+HELD_OUT = "held out"
 
 
 def complete(material: Material, data: Any) -> Material:
@@ -113,3 +141,207 @@ def _spread(fitted: FittedGroups, units: FloatArray) -> tuple[FloatArray, FloatA
             step = place - below
             bounds[bound, rows, group] = (1.0 - step) * own[rows, below] + step * own[rows, above]
     return bounds[0], bounds[1]
+
+
+class Judging(NamedTuple):
+    """Folds on which a result is judged, those its fits want inside them, and how that is said."""
+
+    folds: Wanted
+    inside: list[Wanted]
+    how: str
+
+    @classmethod
+    def of(cls, held_out: Any, wanted: list[Wanted], n_targets: int) -> Judging | None:
+        """Blocks of consecutive rows; None where others are asked for."""
+        is_auto = isinstance(held_out, str)
+        if is_auto and held_out != "auto":
+            raise ValueError(
+                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, or None."
+            )
+        is_number = isinstance(held_out, int) and not isinstance(held_out, bool)
+        if not (is_auto or is_number) or any(not isinstance(want.cv, int) for want in wanted):
+            return None
+        is_last = is_auto and n_targets > MANY
+        number = BLOCKS if is_auto else int(held_out)
+        folds = Wanted(HELD_OUT, number, is_last_alone=is_last)
+        how = LAST_BLOCK if is_last else IN_BLOCKS.format(number)
+        return cls(folds, [replace(want, within=folds) for want in wanted], how)
+
+    @property
+    def wanted(self) -> list[Wanted]:
+        """All of them."""
+        return [self.folds, *self.inside]
+
+    def training(self, sample: check.Sample, fold: int) -> check.Sample:
+        """Rows that a fold learns from, with the folds inside them."""
+        assert sample.folds is not None
+        train, _ = sample.folds[HELD_OUT][fold]
+        inner = {
+            want.purpose: [
+                (np.searchsorted(train, learn), np.searchsorted(train, test))
+                for learn, test in sample.folds[want.inside(fold)]
+            ]
+            for want in self.inside
+        }
+        return replace(sample.take(train), folds=inner)
+
+
+def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
+    """Mean squared error of each target by each method, in units of the target's variance.
+
+    Every model is fitted again to the training rows of each fold, with everything it chooses. None
+    where nothing is to be held out, or where, with a warning, folds leave a target too few rows.
+    """
+    if fitted.is_aggregator or given.held_out is None or given.held_out is False:
+        return None
+    if fitted.own_rows:
+        return _judged_rows(fitted, given)
+    sample, targets = fitted.read(given.X, given.Y, None, given.baseline)
+    splits, how = choose_splits(given.held_out, sample, targets.values)
+    try:
+        fitted.require_observed(sample, targets, splits)
+    except ValueError as error:
+        warnings.warn(f"Nothing was held out: {error}", UserWarning, stacklevel=2)
+        return None
+    methods = _methods(fitted, ridge=targets.values.shape[1] <= MANY)
+    weights, n_jobs = targets.weights, fitted.model.n_jobs
+    return _compared(methods, sample, targets, splits, how, target_weight=weights, n_jobs=n_jobs)
+
+
+def judged_by_sums(
+    fitted: FittedGroups, sample: check.Sample, targets: check.Targets, judging: Judging
+) -> HeldOut | None:
+    """The same from rows that stand in for others; a ridge regression has no such rows."""
+    assert sample.folds is not None
+    left = Anomalies.of(sample, targets.values[:, :0])
+    rank = len(fitted.features) if fitted.own_inputs else left.judged.design.rank
+    needed = rank + left.n_spent + 3
+    splits = sample.folds[HELD_OUT]
+    for fold, (train, _) in enumerate(splits):
+        n_samples = sample.take(train).n_samples
+        if n_samples < needed:
+            warnings.warn(
+                f"Nothing was held out: fold {fold} leaves {n_samples} rows to learn from and "
+                f"least squares needs {needed}.",
+                UserWarning,
+                stacklevel=2,
+            )
+            return None
+
+    @lru_cache(maxsize=1)  # factored once for all methods
+    def training(fold: int) -> check.Sample:
+        return judging.training(sample, fold)
+
+    def fit(model: Any, fold: int) -> Any:
+        part = targets._replace(values=targets.values[splits[fold][0]])
+        return model.__ctfa_fit__(training(fold), part)
+
+    methods = _methods(fitted, ridge=False)
+    return _compared(methods, sample, targets, splits, judging.how, fit=fit)
+
+
+def _compared(
+    methods: Mapping[str, Any],
+    sample: check.Sample,
+    targets: check.Targets,
+    splits: list[Split],
+    how: str,
+    **options: Any,
+) -> HeldOut:
+    """Errors of every method, and of predicting without features."""
+    *errors, zero = held_out_errors(
+        [*methods.values(), Climatology()], sample, targets.values, splits, **options
+    )
+    reference = "the mean of the training rows"
+    if sample.baseline is not None:
+        reference += " and what their baseline says"
+    named = dict(zip(methods, errors, strict=True))
+    return HeldOut(named, how, targets.weights, zero, reference)
+
+
+def choose_splits(
+    held_out: Any, sample: check.Sample, values: FloatArray
+) -> tuple[list[Split], str]:
+    """Rows to hold out, and how that is said."""
+    n_rows, n_targets = values.shape
+    if isinstance(held_out, str):
+        if held_out != "auto":
+            raise ValueError(
+                f"held_out={held_out!r} is not known: use 'auto', a number of blocks, a splitter "
+                "or None."
+            )
+        least = BLOCKS if n_targets > MANY else 2 * BLOCKS
+        if n_rows < least:
+            raise ValueError(
+                f"there are {n_rows} rows, too few to hold some of them out and judge the fit by "
+                f"them: {least} or more are needed, or none held out (held_out=None)."
+            )
+        if n_targets > MANY:
+            rows = np.arange(n_rows)
+            start = n_rows - n_rows // BLOCKS
+            return [(rows[:start], rows[start:])], LAST_BLOCK
+        held_out = BLOCKS
+    try:
+        splits = check.read_folds(held_out, sample, values)
+    except ValueError as error:
+        raise ValueError(str(error).replace("cv=", "held_out=", 1)) from error
+    if isinstance(held_out, int):
+        return splits, IN_BLOCKS.format(held_out)
+    return splits, f"{len(splits)} folds of {type(held_out).__name__}"
+
+
+def _methods(fitted: FittedGroups, *, ridge: bool) -> dict[str, Any]:
+    """The model and its rivals, not fitted, by name."""
+    if fitted.own_rows:
+        single = {"targets": "passthrough", "features": "passthrough", "head": "mean"}
+        model, alone = clone(fitted.model), clone(fitted.model).set_params(**single)
+    else:
+        model, alone = fitted.anew(), fitted.alone()
+    found = {MODEL: model, ALONE: alone}
+    if ridge:
+        chosen = make_pipeline(StandardScaler(), RidgeCV(PENALTIES))
+        found[RIDGE] = clone(alone).set_params(regressor=chosen)
+    return found
+
+
+def _judged_rows(fitted: FittedGroups, given: Given) -> HeldOut:
+    """The same for tasks with rows of their own: some rows of every task are held out."""
+    X, y = np.asarray(given.X, dtype=np.float64), np.asarray(given.Y, dtype=np.float64)
+    ids = np.asarray(given.tasks)
+    labels, position = np.unique(ids, return_inverse=True)
+    position = np.asarray(position).reshape(-1)
+    splitter, how = given.held_out, f"folds of {type(given.held_out).__name__}"
+    if isinstance(splitter, str | int):
+        n_folds = BLOCKS if isinstance(splitter, str) else splitter
+        enough = int(np.bincount(position).min()) >= n_folds
+        kind = StratifiedKFold if enough else KFold
+        splitter = kind(n_folds, shuffle=True, random_state=0)
+        how = f"{n_folds} folds of the rows of every task, dealt at random"
+    methods = _methods(fitted, ridge=labels.size <= MANY)
+    squares = {name: np.full(y.size, np.nan) for name in (*methods, ZERO)}
+    for train, test in splitter.split(X, position):
+        seen = test[np.isin(position[test], position[train])]
+        count = np.bincount(position[train], minlength=labels.size)
+        mean = np.bincount(position[train], y[train], labels.size) / np.maximum(count, 1)
+        squares[ZERO][seen] = (y[seen] - mean[position[seen]]) ** 2
+        for name, method in methods.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of short folds: what was said of fit is enough
+                own = clone(method).fit(X[train], y[train], tasks=ids[train])
+            squares[name][seen] = (y[seen] - own.predict(X[seen], tasks=ids[seen])) ** 2
+    errors = {name: _by_task(found, y, position) for name, found in squares.items()}
+    zero = errors.pop(ZERO)
+    return HeldOut(errors, how, None, zero, "the mean of the training rows of each task")
+
+
+def _by_task(squares: FloatArray, y: FloatArray, position: IntArray) -> FloatArray:
+    """Mean over the rows of each task, in units of the variance of its target."""
+    n_tasks = int(position.max()) + 1
+    known = np.isfinite(squares)
+    total = np.bincount(position[known], squares[known], n_tasks)
+    count = np.bincount(position[known], minlength=n_tasks)
+    n_rows = np.bincount(position, minlength=n_tasks)
+    mean = np.bincount(position, y, n_tasks) / n_rows
+    variance = np.bincount(position, (y - mean[position]) ** 2, n_tasks) / n_rows
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.asarray(total / count / variance)
