@@ -10,6 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
 from ctfa._collections import _collection
+from ctfa.estimators import shared
 
 
 def tall(seed, n_rows=2500, offset=0.0):
@@ -29,13 +30,13 @@ def from_rows(model, *data, **known):
 def rows_used(monkeypatch):
     """Numbers of rows that Phase I was posed on, filled as fits go."""
     seen = []
-    pose = TargetAggregator._fit_sample
+    find_groups = shared.find_groups
 
-    def watched(self, sample, *others):
-        seen.append(sample.inputs.shape[0])
-        return pose(self, sample, *others)
+    def watched(aggregator, tasks, *others):
+        seen.append(tasks.sample.inputs.shape[0])
+        return find_groups(aggregator, tasks, *others)
 
-    monkeypatch.setattr(TargetAggregator, "_fit_sample", watched)
+    monkeypatch.setattr(shared, "find_groups", watched)
     return seen
 
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import sys
 from functools import cache, partial
 from typing import Any
 
-from ctfa.core.backend import BACKENDS, Backend, Edges, Questions, named
+from ctfa.core.backend import BACKENDS, Backend, Questions, named
 from ctfa.core.criteria import Loss, criterion_of
-from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.spaces import (
     FeatureSpace,
     FoldedFeatureSpace,
@@ -28,19 +28,21 @@ from ctfa.core.spaces import (
     PairedSpace,
     TargetSpace,
 )
-from ctfa.core.types import IntArray
 from ctfa.kernels.array_rows import ArrayQuestions, PlainQuestions
 from ctfa.kernels.devices import NAMESPACES, Device, has_library
 
 __all__ = ["ask_device", "grow", "on_graph", "questions"]
 
-#: Numbers of variables for which a kernel pays. Fewer are done in a few milliseconds without, and
-#: numba takes 0.3 s to import; of more features, products of matrices beat updates one by one.
-TARGETS_THAT_PAY = range(50, 5_001)
-FEATURES_THAT_PAY = range(50, 401)
-TASKS_THAT_PAY = 100
-#: Turns on a graph take longest to compile; a few hundred tasks are done in less.
-WALKS_THAT_PAY = 500
+#: By what is asked and of which space: the module of the kernel, and numbers of variables for which
+#: it pays. Fewer are done in a few milliseconds without, and numba takes 0.3 s to import; of more
+#: features, products of matrices beat updates one by one. Turns on a graph take longest to compile.
+KERNELS: dict[tuple[str, type[MergeSpace]], tuple[str, range]] = {
+    ("grow", TargetSpace): ("targets", range(50, 5_001)),
+    ("grow", FeatureSpace): ("features", range(50, 401)),
+    ("grow", FoldedFeatureSpace): ("features", range(50, 401)),
+    ("questions", PairedSpace): ("paired", range(100, sys.maxsize)),
+    ("on_graph", PairedSpace): ("paired_scan", range(500, sys.maxsize)),
+}
 
 
 @cache
@@ -65,58 +67,25 @@ def kernel_of(module: str) -> Any:
         return error
 
 
-def grow(
-    space: MergeSpace, criterion: Loss, *, where_it_pays: bool, **given: Any
-) -> MergeHistory | None:
-    """Run a scan that grows one group after another; None for a space without a kernel."""
+def _ask(asked: str, space: MergeSpace, *given: Any, where_it_pays: bool, **options: Any) -> Any:
+    """Ask a kernel; None where there is none for the space.
+
+    Nor is there one that does not pay or cannot be had, unless it was asked for by name.
+    """
     # By exact type: a subclass may answer differently.
-    if type(space) is TargetSpace:
-        module, pays = "targets", space.n_variables in TARGETS_THAT_PAY
-    elif type(space) in (FeatureSpace, FoldedFeatureSpace):
-        module, pays = "features", space.n_variables in FEATURES_THAT_PAY
-    else:
-        return None
-    kernel = _loaded(module, pays, where_it_pays=where_it_pays)
-    return None if kernel is None else kernel.grow(space, criterion, **given)
-
-
-def questions(space: MergeSpace, criterion: Loss, *, where_it_pays: bool) -> Questions | None:
-    """Take over the questions of a scan; None for a space without a kernel."""
-    if type(space) is not PairedSpace:
-        return None
-    pays = space.n_variables >= TASKS_THAT_PAY
-    kernel = _loaded("paired", pays, where_it_pays=where_it_pays)
-    return None if kernel is None else kernel.questions(space, criterion)
-
-
-def on_graph(
-    space: MergeSpace,
-    criterion: Loss,
-    ledger: Ledger,
-    edges: Edges,
-    *,
-    where_it_pays: bool,
-    **given: Any,
-) -> tuple[IntArray, IntArray] | None:
-    """Run a scan on a graph, from its first keys on; None for a space without a kernel."""
-    if type(space) is not PairedSpace:
-        return None
-    pays = space.n_variables >= WALKS_THAT_PAY
-    kernel = _loaded("paired_scan", pays, where_it_pays=where_it_pays)
-    return None if kernel is None else kernel.on_graph(space, criterion, ledger, edges, **given)
-
-
-def _loaded(module: str, pays: bool, *, where_it_pays: bool) -> Any:
-    """Return a kernel; None if it does not pay or cannot be had, and was not asked for by name."""
-    if where_it_pays and not pays:
+    module, pays = KERNELS.get((asked, type(space)), ("", range(0)))
+    if not module or (where_it_pays and space.n_variables not in pays):
         return None
     kernel = kernel_of(module)
     if not isinstance(kernel, ImportError):
-        return kernel
+        return getattr(kernel, asked)(space, *given, **options)
     # An installed numba may be too old for the numpy beside it.
     if where_it_pays:
         return None
     raise kernel
+
+
+grow, questions, on_graph = (partial(_ask, asked) for asked in ("grow", "questions", "on_graph"))
 
 
 def ask_device(space: MergeSpace, criterion: Loss, **_: Any) -> Questions | None:

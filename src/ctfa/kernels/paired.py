@@ -75,15 +75,11 @@ class PairedQuestions:
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of merging a block with each of the others, or pair by pair."""
         others = others.astype(np.int64, copy=False)
-        if isinstance(block, np.ndarray):
-            blocks = block.astype(np.int64, copy=False)
-            losses, n_doubtful = _losses(self.blocks, blocks, others, self.rule)
-        else:
-            losses, n_doubtful = _row(self.blocks, block, others, self.rule)
+        first = np.full(others.shape, block, dtype=np.int64)
+        losses, n_doubtful = _losses(self.blocks, first, others, self.rule)
         if n_doubtful:
             doubtful = np.isnan(losses)
-            first = np.broadcast_to(block, others.shape)[doubtful]
-            losses[doubtful] = self.of_the_space(first, others[doubtful])
+            losses[doubtful] = self.of_the_space(first[doubtful], others[doubtful])
         return np.asarray(losses)
 
     def of_the_space(self, blocks: IntArray, others: IntArray) -> FloatArray:
@@ -117,18 +113,6 @@ def _losses(
     losses, n_doubtful = np.empty(second.size), 0
     for k in range(second.size):
         losses[k] = pair_loss(blocks, first[k], second[k], rows, gram, rule)
-        n_doubtful += np.isnan(losses[k])
-    return losses, n_doubtful
-
-
-@compiled
-def _row(blocks: Blocks, block: int, others: IntArray, rule: Rule) -> tuple[FloatArray, int]:
-    """The same for one block and others."""
-    n_rows, n_samples = blocks.sums.shape[1:]
-    rows, gram = np.empty((n_rows, n_samples)), np.empty((n_rows, n_rows))
-    losses, n_doubtful = np.empty(others.size), 0
-    for k in range(others.size):
-        losses[k] = pair_loss(blocks, block, others[k], rows, gram, rule)
         n_doubtful += np.isnan(losses[k])
     return losses, n_doubtful
 
