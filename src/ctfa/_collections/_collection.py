@@ -125,15 +125,10 @@ class Collection:
         """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
         chunks.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
         classes = self.classes(wanted, groups)
-        return self._summed(classes), classes
+        return self.sum_by(classes), classes
 
     def sum_by(self, classes: Classes, *, digested: bool = False) -> Sums:
-        """Sum up all rows by classes that are known; numbers that cannot be summed are refused."""
-        sums = self._summed(classes, digested=digested)
-        self.refuse(sums)
-        return sums
-
-    def _summed(self, classes: Classes, *, digested: bool = False) -> Sums:
+        """Sum up all rows by classes that are known; the sums say what troubles them."""
         ask = functools.partial(_sum_chunk, digested)
         return self.added(ask, (*self.tables, self.weights), classes)
 
@@ -374,7 +369,7 @@ def few_rows(
         return sample, targets
     learns = regressor is None or learns_from_sums(regressor)
     # Folds that cannot be are the fit's to refuse.
-    if not learns or not all(want.can_be(n_rows) for want in wanted):
+    if not learns or not all(want.n_folds(n_rows) for want in wanted):
         return sample, targets
     classes = Classes.of(wanted, n_rows, None, None)
     size = 8 * classes.n_classes * sum(widths) ** 2

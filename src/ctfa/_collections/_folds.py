@@ -40,11 +40,12 @@ class Wanted:
         """What the folds are for, of the rows that an outer fold learns from."""
         return f"{self.purpose}, fold {fold} of {self.within.purpose}" if self.within else ""
 
-    def can_be(self, n_rows: int) -> bool:
-        """Whether it is a number of folds that so many rows can be divided into."""
-        if not _is_number(self.cv) or n_rows < 4:
-            return False
-        return int(self.cv) >= 2 and (self.lowered or int(self.cv) <= n_rows // 2)
+    def n_folds(self, n_rows: int) -> int | None:
+        """Folds of so many rows; None where they cannot be divided into a number of them."""
+        if not _is_number(self.cv):
+            return None
+        number = min(int(self.cv), max(2, n_rows // 2)) if self.lowered else int(self.cv)
+        return number if 2 <= number <= n_rows // 2 else None
 
     @property
     def n_parts(self) -> int:
@@ -218,10 +219,8 @@ def _is_number(cv: Any) -> bool:
 
 def _number(want: Wanted, n_rows: int) -> int:
     """Folds, checked as those of rows in memory are."""
-    number = int(want.cv)
-    if want.lowered:
-        number = min(number, max(2, n_rows // 2))
-    if not 2 <= number <= n_rows // 2:
+    number = want.n_folds(n_rows)
+    if number is None:
         chunks.refuse_folds(want.cv, n_rows)
     return number
 
