@@ -8,14 +8,13 @@ to ``ROWS_LIMIT``.
 
 from ctfa._collections._answers import answers_lazily, r2_of_collection
 from ctfa._collections._collection import (
-    MANY,
     OF_SUMS,
     ROWS_LIMIT,
     SUMS_LIMIT,
     Collection,
     Read,
     Rows,
-    few_for_many,
+    few_rows,
     is_collection,
     learns_from_sums,
     stand_in,

@@ -125,20 +125,25 @@ class Collection:
         """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
         chunks.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
         classes = self.classes(wanted, groups)
-        return self._summed(classes), classes
+        return self.sum_by(classes), classes
 
     def sum_by(self, classes: Classes, *, digested: bool = False) -> Sums:
-        """Sum up all rows by classes that are known; numbers that cannot be summed are refused."""
-        sums = self._summed(classes, digested=digested)
-        self.refuse(sums)
-        return sums
+        """Sum up all rows by classes that are known; the sums say what troubles them."""
+        ask = functools.partial(_sum_chunk, digested)
+        return self.added(ask, (*self.tables, self.weights), classes)
 
-    def _summed(self, classes: Classes, *, digested: bool = False) -> Sums:
-        if not self.is_lazy:
+    def added(self, function: Callable[..., Sums], tables: Sequence[Any], classes: Classes) -> Sums:
+        """Sums that a function makes of every chunk, or of all rows where they are in memory.
+
+        It is called with the first row of the chunk and the classes of its rows, and its part of
+        each table.
+        """
+        if self.is_lazy:
+            told = _dask.classes_of_chunks(self.tables[1], classes)
+            sums: Sums = _dask.add_chunks(function, tables, told)
+        else:
             with one_thread(*(table.shape for table in self.tables if table is not None)):
-                parts = classes.parts(self.n_rows)
-                return sum_up(self.tables, self.weights, 0, parts, digested=digested)
-        sums = _dask.sum_chunks(self.tables, self.weights, classes, digested=digested)
+                sums = function((0, classes), *tables)
         chunks.require_all_rows(sums.n_rows, classes.n_rows)
         return sums
 
@@ -344,10 +349,17 @@ def stand_ins_of(
     return sample, np.ascontiguousarray(values), of_row
 
 
-def few_for_many(
-    sample: check.Sample, targets: check.Targets, sample_weight: Any, wanted: Sequence[Wanted]
+def few_rows(
+    sample: check.Sample,
+    targets: check.Targets,
+    sample_weight: Any,
+    wanted: Sequence[Wanted],
+    regressor: Any = None,
 ) -> tuple[check.Sample, check.Targets]:
-    """Rows of a fit in memory; where they are many, few that stand in for them and decide alike."""
+    """Rows of a fit in memory; where they are many, few that stand in for them and decide alike.
+
+    All of them for a regressor that does not learn from sums.
+    """
     n_rows, n_inputs = sample.inputs.shape
     n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
     widths = (n_baseline, n_inputs, targets.values.shape[1])
@@ -355,8 +367,9 @@ def few_for_many(
     n_folds = max((want.cv for want in wanted if isinstance(want.cv, int)), default=1)
     if n_rows < MANY * n_folds * (sum(widths) + 1):
         return sample, targets
+    learns = regressor is None or learns_from_sums(regressor)
     # Folds that cannot be are the fit's to refuse.
-    if not all(want.can_be(n_rows) for want in wanted):
+    if not learns or not all(want.n_folds(n_rows) for want in wanted):
         return sample, targets
     classes = Classes.of(wanted, n_rows, None, None)
     size = 8 * classes.n_classes * sum(widths) ** 2
@@ -384,10 +397,17 @@ def _sums_of_many(
     parts = []
     for start in range(0, len(sample.inputs), ROWS_AT_ONCE):
         here = slice(start, start + ROWS_AT_ONCE)
-        *rows, own = (None if table is None else table[here] for table in tables)
-        n_rows = len(sample.inputs[here])
-        parts.append(sum_up(rows, own, start, classes.of_rows(start, n_rows).parts(n_rows)))
+        rows = [None if table is None else table[here] for table in tables]
+        told = start, classes.of_rows(start, len(sample.inputs[here]))
+        parts.append(_sum_chunk(False, told, *rows))
     return functools.reduce(add, parts)
+
+
+def _sum_chunk(digested: bool, told: tuple[int | None, Classes], *tables: Any) -> Sums:
+    """Sums of a chunk: of baseline, inputs, targets and weights."""
+    start, classes = told
+    parts = classes.parts(int(tables[1].shape[0]))
+    return sum_up(tables[:-1], tables[-1], start, parts, digested=digested)
 
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +18,6 @@ import numpy as np
 
 from ctfa import _validation as check
 from ctfa._collections._folds import Classes
-from ctfa._collections._summing import Sums, sum_up
 from ctfa._validation import chunks
 from ctfa.core.types import AnyArray, FloatArray
 
@@ -179,34 +179,24 @@ def classes_of_chunks(array: Any, classes: Classes) -> list[tuple[int | None, Cl
     ]
 
 
-def sum_chunks(
-    tables: Sequence[Any], weights: Any, classes: Classes, *, digested: bool = False
-) -> Sums:
-    """Sum up all chunks in one pass, and add the sums in a tree."""
-    told = classes_of_chunks(tables[1], classes)
-    total: Sums = add_chunks(functools.partial(_sum_chunk, digested), (*tables, weights), told)
-    return total
-
-
-def _sum_chunk(digested: bool, told: tuple[int | None, Classes], *tables: Any) -> Sums:
-    start, classes = told
-    parts = classes.parts(int(tables[1].shape[0]))
-    return sum_up(tables[:-1], tables[-1], start, parts, digested=digested)
-
-
-def add_chunks(function: Callable[..., Any], tables: Sequence[Any], told: Sequence[Any]) -> Any:
+def add_chunks(
+    function: Callable[..., Any],
+    tables: Sequence[Any],
+    told: Sequence[Any],
+    add: Callable[[Any, Any], Any] = operator.add,
+) -> Any:
     """Sum of what a function makes of every chunk, anything that can be added, in a tree.
 
     It is called with what it is told of the chunk and the chunk's part of each table, None where
     there is no such table.
     """
     da = importlib.import_module("dask.array")
-    parts = _answers(function, tables, told)
+    added = functools.partial(_added, add)
     total = da.reduction(
-        parts,
+        _answers(function, tables, told),
         chunk=_as_it_is,
-        combine=_added,
-        aggregate=_added,
+        combine=added,
+        aggregate=added,
         axis=0,
         keepdims=False,
         concatenate=False,
@@ -280,11 +270,11 @@ def _as_it_is(block: Any, axis: Any, keepdims: Any) -> Any:
     return block
 
 
-def _added(parts: Any, axis: Any, keepdims: Any) -> Any:
+def _added(add: Callable[[Any, Any], Any], parts: Any, axis: Any, keepdims: Any) -> Any:
     """Add neighbours, then their sums: rounding grows with the logarithm of their number."""
     flat = [_unboxed(part) for part in (parts if isinstance(parts, list) else [parts])]
     while len(flat) > 1:
-        pairs = [a + b for a, b in zip(flat[::2], flat[1::2], strict=False)]
+        pairs = list(map(add, flat[::2], flat[1::2]))
         flat = pairs + flat[len(flat) - len(flat) % 2 :]
     return _boxed(flat[0])
 

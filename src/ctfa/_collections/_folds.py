@@ -40,11 +40,12 @@ class Wanted:
         """What the folds are for, of the rows that an outer fold learns from."""
         return f"{self.purpose}, fold {fold} of {self.within.purpose}" if self.within else ""
 
-    def can_be(self, n_rows: int) -> bool:
-        """Whether it is a number of folds that so many rows can be divided into."""
-        if not _is_number(self.cv) or n_rows < 4:
-            return False
-        return int(self.cv) >= 2 and (self.lowered or int(self.cv) <= n_rows // 2)
+    def n_folds(self, n_rows: int) -> int | None:
+        """Folds of so many rows; None where they cannot be divided into a number of them."""
+        if not _is_number(self.cv):
+            return None
+        number = min(int(self.cv), max(2, n_rows // 2)) if self.lowered else int(self.cv)
+        return number if 2 <= number <= n_rows // 2 else None
 
     @property
     def n_parts(self) -> int:
@@ -63,41 +64,33 @@ class Blocks:
     behind it as if it were not there.
     """
 
-    ends: IntArray  # first row of each block, among the rows that are divided, and their number
+    edges: IntArray  # first row of each block, and first row behind the last
     tested: IntArray  # blocks that are tested
-    left_out: tuple[int, int] = (0, 0)  # first row of the stretch, and first row behind it
+    left_out: tuple[int, int]  # first row of the stretch, and first row behind it
 
     @classmethod
-    def of(
-        cls, n_folds: int, n_rows: int, *, is_last_alone: bool, left_out: tuple[int, int] = (0, 0)
-    ) -> Blocks:
+    def of(cls, want: Wanted, n_rows: int, left_out: tuple[int, int] = (0, 0)) -> Blocks:
         """Divide rows into blocks that differ by a row at most."""
-        n_divided = n_rows - (left_out[1] - left_out[0])
+        first, behind = left_out
+        n_divided = n_rows - (behind - first)
+        n_folds = _number(want, n_divided)
         sizes = np.full(n_folds, n_divided // n_folds)
         sizes[: n_divided % n_folds] += 1
-        tested = np.arange(n_folds)[-1:] if is_last_alone else np.arange(n_folds)
-        return cls(np.concatenate(([0], np.cumsum(sizes))), tested, left_out)
-
-    @property
-    def stretches(self) -> list[tuple[int, int]]:
-        """First row of each tested block, and first row behind it."""
-        return [(int(self.ends[k]), int(self.ends[k + 1])) for k in self.tested]
+        edges = np.concatenate(([0], np.cumsum(sizes)))
+        edges = np.where(edges >= first, edges + (behind - first), edges)
+        tested = np.arange(n_folds)[-1:] if want.is_last_alone else np.arange(n_folds)
+        return cls(edges, tested, left_out)
 
     @property
     def starts(self) -> IntArray:
         """Rows at which the role of rows changes in some fold, sorted or not."""
-        first, behind = self.left_out
-        own = self.ends[:-1]
-        n_rows = int(self.ends[-1]) + behind - first
-        placed = np.where(own >= first, own + (behind - first), own)
-        cuts = np.concatenate((placed, [first, behind]))
-        return np.asarray(cuts[cuts < n_rows], dtype=np.intp)
+        cuts = np.concatenate((self.edges[:-1], self.left_out))
+        return np.asarray(cuts[cuts < self.edges[-1]])
 
     def roles(self, rows: IntArray) -> IntArray:
         """Role of some rows in each fold, ``(folds, rows)``; zero for those left out."""
         first, behind = self.left_out
-        place = np.where(rows >= behind, rows - (behind - first), rows)
-        block = np.searchsorted(self.ends, place, side="right") - 1
+        block = np.searchsorted(self.edges, rows, side="right") - 1
         role = np.where(block == self.tested[:, None], TEST, TRAIN)
         return np.asarray(np.where((rows >= first) & (rows < behind), 0, role))
 
@@ -226,10 +219,8 @@ def _is_number(cv: Any) -> bool:
 
 def _number(want: Wanted, n_rows: int) -> int:
     """Folds, checked as those of rows in memory are."""
-    number = int(want.cv)
-    if want.lowered:
-        number = min(number, max(2, n_rows // 2))
-    if not 2 <= number <= n_rows // 2:
+    number = want.n_folds(n_rows)
+    if number is None:
         chunks.refuse_folds(want.cv, n_rows)
     return number
 
@@ -237,15 +228,9 @@ def _number(want: Wanted, n_rows: int) -> int:
 def _blocks_of(want: Wanted, n_rows: int) -> dict[str, Blocks]:
     """Folds of consecutive rows by their purpose."""
     if want.within is None:
-        n_folds = _number(want, n_rows)
-        return {want.purpose: Blocks.of(n_folds, n_rows, is_last_alone=want.is_last_alone)}
+        return {want.purpose: Blocks.of(want, n_rows)}
     (outer,) = _blocks_of(want.within, n_rows).values()
+    judged = [(int(outer.edges[k]), int(outer.edges[k + 1])) for k in outer.tested]
     return {
-        want.inside(fold): Blocks.of(
-            _number(want, n_rows - (behind - first)),
-            n_rows,
-            is_last_alone=want.is_last_alone,
-            left_out=(first, behind),
-        )
-        for fold, (first, behind) in enumerate(outer.stretches)
+        want.inside(fold): Blocks.of(want, n_rows, stretch) for fold, stretch in enumerate(judged)
     }

@@ -18,7 +18,6 @@ from ctfa._collections._collection import SUMS_LIMIT, Collection, Rows, stand_in
 from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
 from ctfa._collections._summing import Sums, as_column, joined, sum_up
-from ctfa._threads import one_thread
 from ctfa._validation import chunks
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary
@@ -68,19 +67,11 @@ class TaskCollection:
             cv = wanted[0].cv
             n_dealt, wanted = check.read_fold_count(cv, int(cv)), ()
         classes = self.data.classes(wanted, groups)
-        sums = self._sum_by(classes, n_dealt, {})
+        sums = self.sums(n_dealt, classes=classes)
         chunks.require_some_rows(sums.n_samples)
         chunks.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
         weighed = self.data.weights is not None
         return stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
-
-    def sums(self, n_dealt: int, arrived: Arrived | None = None, *, digested: bool = False) -> Sums:
-        """Sum up all rows by task and the fold that they are dealt to; 0 for no folds.
-
-        ``arrived`` are rows that came before. Where there are folds, the tasks of the sums are in
-        the order in which they came.
-        """
-        return self._sum_by(self.data.classes(), n_dealt, arrived or {}, digested=digested)
 
     def gathered(self, why: str) -> tuple[Rows, Any]:
         """All rows in memory, and their ids."""
@@ -88,27 +79,30 @@ class TaskCollection:
         rows = self.data.gathered(why, instead)
         return rows, _dask.compute(self.ids)
 
-    def _sum_by(
-        self, classes: Classes, n_dealt: int, arrived: Arrived, *, digested: bool = False
+    def sums(
+        self,
+        n_dealt: int,
+        arrived: Arrived | None = None,
+        *,
+        classes: Classes | None = None,
+        digested: bool = False,
     ) -> Sums:
-        """Sum up all rows by task and class, or the fold dealt to; refuse numbers that are none."""
-        data, ask = self.data, functools.partial(_sum_chunk, n_dealt, digested)
-        if data.is_lazy:
+        """Sum up all rows by task and class, or the fold dealt to; refuse numbers that are none.
+
+        ``n_dealt`` is 0 for no folds, and ``arrived`` are rows that came before. Where there are
+        folds, the tasks of the sums are in the order in which they came.
+        """
+        data, before = self.data, arrived or {}
+        classes = data.classes() if classes is None else classes
+        came: Any = before if n_dealt else None
+        if data.is_lazy and n_dealt:
             told = _dask.classes_of_chunks(data.tables[1], classes)
-            before = None
-            if n_dealt:
-                whose = (self.ids, data.weights)
-                before = _dask.in_turn(_arrivals_of, whose, told, arrived, joined)
-            tables = (self.ids, *data.tables[1:], data.weights, before)
-            sums: Sums = _dask.add_chunks(ask, tables, told)
-        else:
-            _, inputs, target = data.tables
-            with one_thread(inputs.shape):
-                sums = ask((0, classes), self.ids, inputs, target, data.weights, arrived)
+            came = _dask.in_turn(_arrivals_of, (self.ids, data.weights), told, before, joined)
+        ask = functools.partial(_sum_chunk, n_dealt, digested)
+        sums = data.added(ask, (self.ids, *data.tables[1:], data.weights, came), classes)
         # Without classes of which no row counts.
         counted = {key: part for key, part in sums.classes.items() if part.n_samples}
         sums = replace(sums, classes=counted)
-        chunks.require_all_rows(sums.n_rows, classes.n_rows)
         trouble = sums.trouble[2]
         if trouble is not None:
             check.refuse_number(*trouble, "y", None)
@@ -205,18 +199,8 @@ def means_of_strangers(X: Any, ids: Any, known: frozenset[Any]) -> Mapping[Any, 
     """Mean inputs of every task that is not known, in one pass over the chunks."""
     array, ids, _ = _aligned(X, ids)
     ask = functools.partial(_strangers_of, known)
-    found: _Means = _dask.add_chunks(ask, (array, ids), [None] * array.numblocks[0])
-    return {task: total[1:] / total[0] for task, total in found.sums.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class _Means:
-    """Number of rows and sums of inputs, task by task; ``a + b`` has those of both."""
-
-    sums: dict[Any, FloatArray]
-
-    def __add__(self, other: _Means) -> _Means:
-        return _Means(joined(self.sums, other.sums))
+    found = _dask.add_chunks(ask, (array, ids), [None] * array.numblocks[0], joined)
+    return {task: total[1:] / total[0] for task, total in found.items()}
 
 
 def _sum_chunk(
@@ -386,7 +370,8 @@ def _predict_chunk(predict: Any, columns: Any, inputs: Any, ids: Any) -> FloatAr
     return np.asarray(predict(rows, np.asarray(to_numpy(ids))))
 
 
-def _strangers_of(known: frozenset[Any], told: Any, inputs: Any, ids: Any) -> _Means:
+def _strangers_of(known: frozenset[Any], told: Any, inputs: Any, ids: Any) -> dict[Any, FloatArray]:
+    """Number of rows and sums of inputs of each task that is not known."""
     rows = np.asarray(to_numpy(inputs), dtype=np.float64)
     names, code = read_codes(ids, len(rows))
     found = {}
@@ -394,4 +379,4 @@ def _strangers_of(known: frozenset[Any], told: Any, inputs: Any, ids: Any) -> _M
         if task not in known:
             at = code == number
             found[task] = np.append(np.count_nonzero(at), rows[at].sum(axis=0))
-    return _Means(found)
+    return found

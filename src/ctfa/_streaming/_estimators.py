@@ -192,6 +192,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
 
 
 def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> None:
+    data.refuse(sums)
     first = sums.trouble[1]
     if first is not None:
         name = column_name(first.column, data.input_names)
@@ -412,7 +413,7 @@ class StreamingTasks(Streaming):
         if known is None:
             known = TaskSums.begin(sum(data.data.widths), folds)
         chunks.require_same_folds(known.folds, folds)
-        sums = known.sums_of(data) if adding else known.sums_of_known(data)
+        sums = known.sums_of(data, adding=adding)
         chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
         self._sums = known.plus(sums) if adding else known.minus(sums)
 

@@ -128,19 +128,10 @@ def of_possible_rank(summary: Summary) -> Summary:
 
 def squares_of(parts: Iterable[Summary]) -> FloatArray:
     """Centred squares of every column over all parts; zero where they are rounding."""
-    total: tuple[float, FloatArray, FloatArray] | None = None
-    for summary in parts:
-        sums = summary.moments
-        own = np.maximum(np.diagonal(sums.cross), 0.0)
-        if total is None:
-            total = sums.weight, sums.mean, own
-            continue
-        weight, mean, squares = total
-        both = weight + sums.weight
-        gap = sums.mean - mean
-        squares = squares + own + (weight * sums.weight / both) * gap**2
-        total = both, mean + gap * (sums.weight / both), squares
-    assert total is not None
-    weight, mean, squares = total
-    floor = CONSTANT_CUTOFF * np.sqrt(weight) * np.abs(mean)
+    moments = [summary.moments for summary in parts]
+    weights, means = np.array([m.weight for m in moments]), np.array([m.mean for m in moments])
+    within = np.array([np.maximum(np.diagonal(m.cross), 0.0) for m in moments])
+    mean = np.average(means, axis=0, weights=weights)
+    squares = within.sum(axis=0) + weights @ (means - mean) ** 2
+    floor = CONSTANT_CUTOFF * np.sqrt(weights.sum()) * np.abs(mean)
     return np.where(squares > floor**2, squares, 0.0)

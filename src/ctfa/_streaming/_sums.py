@@ -234,13 +234,11 @@ class TaskSums:
         """How many folds, by what they are for."""
         return {"limit": self.n_dealt} if self.n_dealt else {}
 
-    def sums_of(self, data: TaskCollection) -> Sums:
-        """Sums of a piece, its rows dealt after those that came."""
-        return data.sums(self.n_dealt, self.arrived, digested=self.n_dealt > 0)
-
-    def sums_of_known(self, data: TaskCollection) -> Sums:
-        """Sums of a piece, its rows dealt as when it came last; without folds of any rows."""
-        sums = self.sums_of(data)
+    def sums_of(self, data: TaskCollection, *, adding: bool) -> Sums:
+        """Sums of a piece, its rows dealt after those that came, or as when it came last."""
+        sums = data.sums(self.n_dealt, self.arrived, digested=self.n_dealt > 0)
+        if adding:
+            return sums
         chunks.require_more_rows_than(sums.n_samples, self.n_rows)
         if not self.n_dealt:
             return sums

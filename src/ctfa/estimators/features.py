@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, answers_lazily
+from ctfa._collections import Wanted, answers_lazily, few_rows
 from ctfa._streaming import Piece, Streaming, going_on
 from ctfa._threads import one_thread
 from ctfa.core.criteria import FEATURE_CRITERIA
@@ -23,7 +23,7 @@ from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
 from ctfa.core.types import FloatArray
-from ctfa.estimators.given import asks_of, collection_of, few_rows, whole
+from ctfa.estimators.given import asks_of, collection_of, whole
 from ctfa.estimators.merging import (
     TIE,
     MergeProblem,

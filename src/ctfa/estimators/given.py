@@ -6,15 +6,11 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import numpy as np
-
 from ctfa import _validation as check
 from ctfa._collections import (
-    MANY,
     OF_SUMS,
     Collection,
     Wanted,
-    few_for_many,
     is_collection,
     is_foreign,
     learns_from_sums,
@@ -28,7 +24,7 @@ Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 def collection_of(*data: Any, gaps: bool = False) -> Collection | None:
     """Data that come in chunks or lie on a device, as one; None for rows in memory."""
-    if all(one is None or type(one) is np.ndarray for one in data) or not is_collection(*data):
+    if not is_collection(*data):
         return None
     return Collection.of(*data, gaps=gaps)
 
@@ -58,26 +54,6 @@ def asks_of(
         if phase is not None and callable(phase.connectivity):
             return wanted, f"connectivity that is a function of the {variables}"
     return wanted, None
-
-
-def few_rows(
-    sample: check.Sample,
-    targets: check.Targets,
-    sample_weight: Any,
-    wanted: list[Wanted],
-    regressor: Any = None,
-) -> tuple[check.Sample, check.Targets]:
-    """Rows of a fit in memory; where they are many, few that stand in for them and decide alike.
-
-    All of them for a regressor that does not learn from sums.
-    """
-    n_columns = sample.inputs.shape[1] + targets.values.shape[1]
-    n_folds = max([1, *(want.cv for want in wanted if isinstance(want.cv, int))])
-    if len(sample.inputs) < MANY * n_folds * n_columns:
-        return sample, targets
-    if regressor is not None and not learns_from_sums(regressor):
-        return sample, targets
-    return few_for_many(sample, targets, sample_weight, wanted)
 
 
 def require_streamable(regressor: Any, needs_rows: str | None) -> None:

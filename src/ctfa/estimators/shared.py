@@ -15,6 +15,7 @@ from ctfa._collections import (
     Collection,
     Wanted,
     answers_lazily,
+    few_rows,
     learns_from_sums,
 )
 from ctfa._streaming import StreamingTargets
@@ -24,7 +25,7 @@ from ctfa.core.gaps import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, collection_of, few_rows, whole
+from ctfa.estimators.given import asks_of, collection_of, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.models import (

@@ -12,7 +12,7 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, answers_lazily
+from ctfa._collections import Wanted, answers_lazily, few_rows
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.baseline import Lines
@@ -25,7 +25,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray
-from ctfa.estimators.given import asks_of, collection_of, few_rows, whole
+from ctfa.estimators.given import asks_of, collection_of, whole
 from ctfa.estimators.merge_evidence import MergeEvidence
 from ctfa.estimators.merging import MergeProblem, group_names, settle, settle_history
 from ctfa.estimators.rule import pose, rule_of_targets

@@ -25,6 +25,7 @@ import numpy as np
 
 from ctfa.core.backend import Questions
 from ctfa.core.criteria import Loss
+from ctfa.core.judge import LARGEST
 from ctfa.core.rows import Row
 from ctfa.core.spaces import PairedSpace
 from ctfa.core.spaces.paired import LEAST_NOISE, ROUNDING, TRUSTED_PIVOT
@@ -39,8 +40,6 @@ GONE, GONE_COMPILED = 0.1, 0.6
 MANY = 1024
 #: Parts of the table with which first rows are asked: each leaves out blocks that come later.
 PANELS = 16
-#: Stands for an infinite loss, as ``core.judge`` says it.
-LARGEST = float(np.finfo(np.float64).max)
 #: A pivot below this share of its two parts' squares is left to the space. Added rows are at most
 #: twice as long, so whatever the space would not trust is among them.
 FIRM = 2.0 * TRUSTED_PIVOT
@@ -303,13 +302,6 @@ class Shape(NamedTuple):
     full_rank: bool  # whether every block has the rank of all inputs
 
 
-class Answers(NamedTuple):
-    """Of each block asked about with every column."""
-
-    losses: Any  # not a number where the space has to be asked
-    correlation: Any
-
-
 def table_of(space: PairedSpace, clock: FloatArray, device: Device) -> Any:
     """All blocks of a space: sums by sample and row, Gram matrices, unit matrices, numbers."""
     xp = device.xp
@@ -341,8 +333,11 @@ def width_of(n_rows: int, n_blocks: int) -> int:
     return min(n_blocks, max(1, AT_ONCE // (n_rows * n_rows * n_blocks)))
 
 
-def answers(device: Device, shape: Shape, table: Any, places: Any) -> Answers:
-    """Losses and correlations of the blocks at some places with those at all."""
+def answers(device: Device, shape: Shape, table: Any, places: Any) -> tuple[Any, Any]:
+    """Losses and correlations of the blocks at some places with those at all.
+
+    A loss is not a number where the space has to be asked.
+    """
     xp = device.xp
     n_rows, n_asked, n_blocks = shape.n_rows, places.shape[0], table.shape[1]
     ends = [shape.length * n_rows + k * n_rows * n_rows for k in range(3)]
@@ -374,7 +369,7 @@ def answers(device: Device, shape: Shape, table: Any, places: Any) -> Answers:
     losses = _risk(xp, shape, (first, second), gap, pivots[-1, :, :], rank)
     scale = xp.sqrt(squares[0][-1, :, :] * squares[1][-1, :, :])
     correlation = xp.where(scale > 0.0, of_targets / xp.where(scale > 0.0, scale, 1.0), 0.0)
-    return Answers(xp.where(firm, losses, xp.nan), xp.round(correlation * DIGITS) / DIGITS)
+    return xp.where(firm, losses, xp.nan), xp.round(correlation * DIGITS) / DIGITS
 
 
 def _pivots(device: Device, half_grams: Any, *, full_rank: bool) -> Any:
