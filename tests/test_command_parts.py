@@ -22,8 +22,7 @@ from ctfa._commands._results import FILES, OutputFolder
 from ctfa._commands._running import in_words
 from ctfa._commands._terminal import plain, table_text
 from ctfa._commands._values import values_of
-from ctfa.labelled._coordinates import Coordinates
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import Coordinates, Tasks
 
 # ------------------------------------------------------------------------------- the folder
 
