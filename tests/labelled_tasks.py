@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from ctfa.labelled._coordinates import Coordinates
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import Coordinates, Tasks
 
 
 def tasks_along(dim, labels, kept=None, **coords):

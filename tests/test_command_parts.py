@@ -21,8 +21,7 @@ from ctfa._commands._findings import HARMS, NOTE, STOPS, look_over
 from ctfa._commands._results import FILES, OutputFolder
 from ctfa._commands._terminal import in_words, plain, table_text
 from ctfa._commands._values import values_of
-from ctfa.labelled._coordinates import Coordinates
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import Coordinates, Tasks
 
 # ------------------------------------------------------------------------------- the folder
 

@@ -11,8 +11,8 @@ import pytest
 
 import ctfa
 from ctfa.labelled._baseline import Seasons
-from ctfa.labelled._coordinates import find_labels
 from ctfa.labelled._matching import Template, known_places
+from ctfa.labelled._tasks import find_labels
 from ctfa.report._words import verdict
 
 xr = pytest.importorskip("xarray")

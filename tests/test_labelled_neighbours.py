@@ -91,8 +91,7 @@ def test_longitudes_close_only_where_they_go_round_the_globe():
 def test_a_dimension_is_longitude_by_its_name_or_by_what_is_said_of_it():
     import xarray as xr
 
-    from ctfa.labelled._coordinates import Coordinates
-    from ctfa.labelled._tasks import Tasks
+    from ctfa.labelled._tasks import Coordinates, Tasks
 
     for attrs, n_edges in (({}, 3), ({"units": "degrees_east"}, 4)):
         data = xr.Dataset(coords={"j": [0.0], "i": ("i", [0.0, 90.0, 180.0, 270.0], attrs)})

@@ -45,10 +45,9 @@ from ctfa import (
 from ctfa._streaming import TaskSums
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.labelled import LabelledFit
-from ctfa.labelled._coordinates import Coordinate, Coordinates
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._geometry import Geometry
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.persistence import PersistenceError, load, save
 from ctfa.persistence._file import from_stream, to_bytes
 from ctfa.report import HeldOut

@@ -18,7 +18,6 @@ from ctfa import _validation as check
 from ctfa._collections import compute, is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.labelled._coordinates import Coordinates
 from ctfa.labelled._doubts import (
     N_LOOKED_AT,
     copied_targets,
@@ -29,7 +28,7 @@ from ctfa.labelled._doubts import (
     spread_over,
 )
 from ctfa.labelled._gather import Gathered, Plan
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import Coordinates, Tasks
 from ctfa.labelled._words import listed, several, word
 
 MASKED = ("auto", "leave", "error")

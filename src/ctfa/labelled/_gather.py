@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ctfa.core.types import IntArray
-from ctfa.labelled._coordinates import DEGREES, EAST, NORTH, is_longitude
 from ctfa.labelled._matching import (
     Template,
     known_places,
@@ -17,6 +16,7 @@ from ctfa.labelled._matching import (
     require_once,
     same_rows,
 )
+from ctfa.labelled._tasks import DEGREES, EAST, NORTH, is_longitude
 from ctfa.labelled._units import in_units_of_fit, on_units_of, without_quantity
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 

@@ -1,4 +1,4 @@
-"""Polygons or points of tasks as plain arrays, and which of a map belongs to which task."""
+"""Where tasks lie: polygons or points as plain arrays, which belongs to which task, and maps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._matching import keys, keys_like, positions_of, some
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import Tasks, in_one_piece
+from ctfa.report import Places
 
 #: Metres: of the sphere that has the area of the Earth.
 EARTH_RADIUS = 6_371_007.2
@@ -335,3 +336,77 @@ def _polygonal(shapely: Any, shape: Any) -> Any:
         parts = shapely.get_parts(parts)
     parts = parts[shapely.get_type_id(parts) == _POLYGON]
     return parts[0] if len(parts) == 1 else shapely.multipolygons(parts)
+
+
+# -- What a map is drawn from
+
+
+#: Steps of a regular grid differ by no more than this share.
+REGULAR = 1e-3
+#: A map that leaves out so many degrees of longitude, a twelfth of the globe, ends there.
+OPEN = 30.0
+
+
+def places(tasks: Tasks, geometry: Geometry | None) -> Places | None:
+    """Where tasks lie: outlines, the cells of a regular grid, or positions; None if unknown."""
+    if geometry is not None:
+        return Places(geometry.centres(), geometry.rings(), geographic=bool(geometry.is_geographic))
+    positions = tasks.positions()
+    if positions is None or not np.isfinite(positions).all():
+        return None
+    if tasks.is_geographic:  # a window across Greenwich may be written 359.5, 0, 0.5
+        positions = np.column_stack([in_one_piece(positions[:, 0], OPEN), positions[:, 1]])
+    return Places(positions, cell=_cell(tasks, positions), geographic=tasks.is_geographic)
+
+
+def label_columns(tasks: Tasks) -> dict[str, Any]:
+    """Labels of the tasks, a column for each dimension or level."""
+    parts = tasks.parts
+    if len(parts) == 1:
+        return {tasks.dims[0]: tasks.labels}
+    return {name: [label[k] for label in tasks.labels] for k, name in enumerate(parts)}
+
+
+def shapes(tasks: Tasks, geometry: Geometry | None) -> Any:
+    """A GeoSeries of the tasks: outlines, cells or points; None where nothing is known."""
+    if geometry is not None:
+        return geometry.to_geoseries()
+    where = places(tasks, None)
+    if where is None:
+        return None
+    geopandas, shapely = need("geopandas"), need("shapely")
+    crs = "EPSG:4326" if where.geographic else None
+    if where.cell is None:
+        return geopandas.GeoSeries(shapely.points(where.positions), crs=crs)
+    half = np.array(where.cell) / 2.0
+    low, high = where.positions - half, where.positions + half
+    return geopandas.GeoSeries(shapely.box(*low.T, *high.T), crs=crs)
+
+
+def area_weights(tasks: Tasks, geometry: Geometry | None) -> FloatArray:
+    """Areas of the tasks: of their outlines, or of cells that shrink towards the poles."""
+    if geometry is not None:
+        return np.asarray(geometry.areas())
+    positions = tasks.positions()
+    if positions is None or not tasks.is_geographic:
+        raise ValueError(
+            "weights='area' needs outlines, or coordinates of latitude and longitude: give "
+            "polygons, or the weights themselves."
+        )
+    return np.asarray(np.cos(np.radians(positions[:, 1])))
+
+
+def _cell(tasks: Tasks, positions: FloatArray) -> tuple[float, float] | None:
+    """Width and height of a cell, where positions are those of a regular grid."""
+    if not (tasks.is_grid or tasks.dims[0] in tasks.coords.levels):
+        return None
+    sides = []
+    for side in positions.T:
+        steps = np.diff(np.unique(side))
+        if not steps.size:
+            return None
+        step = float(steps.min())
+        if np.abs(steps / step - np.round(steps / step)).max() > REGULAR * max(1, steps.size):
+            return None
+        sides.append(step)
+    return sides[0], sides[1]

@@ -12,8 +12,7 @@ import numpy as np
 
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._coordinates import NEAR, SINGLE, find_labels, longitudes
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import NEAR, SINGLE, Tasks, find_labels, longitudes
 from ctfa.labelled._units import on_units_of
 from ctfa.labelled._words import listed, word
 

@@ -14,10 +14,9 @@ from scipy.spatial import cKDTree
 from ctfa._kinds import NEIGHBOUR_RULES, rules_in_words
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._coordinates import LONGITUDES, in_one_piece, is_longitude
 from ctfa.labelled._geometry import Geometry, is_map, match_polygons
 from ctfa.labelled._matching import every_key, keys, keys_like, positions_of, some, task_keys
-from ctfa.labelled._tasks import Tasks
+from ctfa.labelled._tasks import LONGITUDES, Tasks, in_one_piece, is_longitude
 from ctfa.labelled._units import spelled
 
 #: Columns by which tables of edges name the two ends.
@@ -82,7 +81,7 @@ def read_neighbours(
     Examples
     --------
     >>> import numpy as np, xarray as xr
-    >>> from ctfa.labelled._coordinates import Coordinates
+    >>> from ctfa.labelled._tasks import Coordinates
     >>> grid = xr.Dataset(coords={"lat": [10.0, 0.0], "lon": [0.0, 90.0, 180.0, 270.0]})
     >>> cells = Tasks(("lat", "lon"), Coordinates.of(grid, ("lat", "lon")), np.arange(8))
     >>> read_neighbours("rook", cells).sum(axis=1)
