@@ -39,16 +39,8 @@ def test_shapes_come_back_as_they_were_with_their_reference_system():
     np.testing.assert_array_equal(held.centres()[1:], [[6.5, 0.5], [1, 2]])
 
 
-@given(st.permutations(range(5)))
-def test_taken_is_the_series_in_that_order(order):
-    series = squares(5, crs="EPSG:4326").geometry
-    held = Geometry.of(series).taken(np.array(order))
-    assert held.to_geoseries().geom_equals(series.iloc[order].reset_index(drop=True)).all()
-    assert held.is_geographic
-
-
-def test_no_shapes_may_be_taken():
-    held = Geometry.of(squares(2, crs="EPSG:4326").geometry).taken(np.array([], dtype=int))
+def test_there_may_be_no_shapes():
+    held = Geometry.of(squares(2, crs="EPSG:4326").geometry.iloc[:0])
     assert (len(held), held.rings(), held.areas().shape) == (0, [], (0,))
 
 

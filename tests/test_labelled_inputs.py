@@ -11,7 +11,7 @@ import pytest
 
 import ctfa
 from ctfa.labelled._baseline import Seasons
-from ctfa.labelled._matching import Template, known_places
+from ctfa.labelled._matching import known_places
 from ctfa.labelled._tasks import find_labels
 from ctfa.report._words import verdict
 
@@ -420,7 +420,7 @@ def test_features_of_other_places_each_are_refused_by_name():
     apart = xr.merge([grid.heat[:, :2], grid.rain[:, 2:]], join="outer", compat="no_conflicts")
     asked = {"heat": apart.heat[:, :2], "rain": apart.rain[:, 2:]}
     with pytest.raises(ValueError, match="no lat is in all features: rain has none of those"):
-        known_places(list(asked.values()), Template(found.tasks), ("lat", "lon"))
+        known_places(list(asked.values()), found.tasks.coords, ("lat", "lon"))
 
 
 def test_a_turn_is_only_for_longitudes():

@@ -31,6 +31,7 @@ import numpy as np
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray
 from ctfa.labelled._gather import SAMPLES
+from ctfa.labelled._words import is_cftime
 
 _MARK = "ctfa"
 #: Names of attributes that the conventions give a meaning to, and xarray therefore takes away.
@@ -143,7 +144,7 @@ def _encoded(data: Any, netcdf: bool) -> Any:
 def _encoded_variable(variable: Any, netcdf: bool, unit: str | None) -> Any:
     xarray = need("xarray")
     kind = variable.dtype.kind
-    of_cftime = _is_cftime(variable)
+    of_cftime = is_cftime(variable)
     mark: dict[str, Any] = {}
     encoding: dict[str, Any] = {}
     taken = (*_TAKEN, *_OF_TIME) if kind in "mM" or of_cftime else _TAKEN
@@ -189,19 +190,13 @@ def _units(variables: Any) -> dict[Any, str]:
     units = {
         name: _unit(np.asarray(v.values))
         for name, v in variables.items()
-        if v.dtype.kind in "mM" or _is_cftime(v)
+        if v.dtype.kind in "mM" or is_cftime(v)
     }
     for name, variable in variables.items():
         bounds = variable.attrs.get("bounds")
         if name in units and isinstance(bounds, str) and bounds in units:
             units[name] = units[bounds] = max(units[name], units[bounds], key=_UNITS.index)
     return units
-
-
-def _is_cftime(variable: Any) -> bool:
-    """Whether these are dates of a calendar that numpy does not have."""
-    is_object = variable.dtype.kind == "O" and variable.size > 0
-    return is_object and hasattr(variable.values.flat[0], "calendar")
 
 
 def _unit(times: AnyArray) -> str:
@@ -406,7 +401,7 @@ def _in_chunks(data: Any) -> Any:
     return data
 
 
-def _rows(array: Any, dim: Any) -> tuple[int, ...]:
+def _rows(array: Any, dim: Any) -> int:
     """Rows of each piece: as many as Dask would take, in whole chunks of the file."""
     dask: Any = need("dask.array", "Reading in pieces")
     axis = array.dims.index(dim)
@@ -414,6 +409,4 @@ def _rows(array: Any, dim: Any) -> tuple[int, ...]:
     height = int(dask.core.normalize_chunks(wanted, array.shape, dtype=array.dtype)[axis][0])
     # A chunk of the file that holds more rows than that is read more than once, a part each time.
     step = array.encoding.get("preferred_chunks", {}).get(dim, 1)
-    height = max(height // step * step or height, 1)
-    n_rows = array.shape[axis]
-    return tuple(min(height, n_rows - start) for start in range(0, n_rows, height)) or (0,)
+    return int(max(height // step * step or height, 1))

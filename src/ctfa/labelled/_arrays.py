@@ -67,7 +67,7 @@ class Facts:
     n_rows: int
     observed: IntArray  # values of the target that are there, by task
     constant: BoolArray  # whether they are two or more, and all the same
-    slots: list[IntArray]  # values by column of each feature; of all together where shared
+    slots: list[IntArray]  # values by column of each feature
     flat: list[BoolArray]  # the same of those that never change
     complete: BoolArray  # (n_rows,): rows with every feature
     meet: bool  # whether the target is ever there when its features are
@@ -88,8 +88,10 @@ class Facts:
         flat = [never_changes(values) for values in (Y, *slots)]
         complete, meet, *found = _in_memory([complete, meet, *counts, *infinite, *flat])
         n = 1 + len(slots)
-        (observed, *counts), infinite, (constant, *flat) = found[:n], found[n : 2 * n], found[-n:]
-        _refuse_infinite(infinite, plan)
+        parts = found[:n], found[n:-n], found[-n:]
+        counted, unbounded, never = (_by_name(part[0], part[1:], plan) for part in parts)
+        _refuse_infinite(unbounded)
+        (observed, *counts), (constant, *flat) = counted.values(), never.values()
         if not plan.is_shared:
             meet = meet or _meet_anywhere(there, known, counts)
         return cls(int(Y.shape[0]), observed, constant, counts, flat, complete, bool(meet))
@@ -264,11 +266,14 @@ def _some(
     return found
 
 
-def _by_name(Y: FloatArray, slots: list[FloatArray], plan: Plan) -> dict[str, FloatArray]:
-    """Target and features by name; those that all tasks share are columns of one table."""
-    tables = list(slots[0].T[:, :, None]) if plan.is_shared else slots
+def _by_name(target: Any, slots: Sequence[Any], plan: Plan) -> dict[str, Any]:
+    """What is known of target and features by name, columns last.
+
+    Features that all tasks share are columns of one table, and become one each.
+    """
+    parts = [slots[0][..., k : k + 1] for k in range(len(plan.slots))] if plan.is_shared else slots
     names = [slot.name for slot in plan.slots]
-    return {plan.target: Y, **dict(zip(names, tables, strict=True))}
+    return {plan.target: target, **dict(zip(names, parts, strict=True))}
 
 
 def _doubts(
@@ -300,10 +305,8 @@ def _meet_anywhere(there: Any, known: Sequence[Any], counts: Sequence[IntArray])
     return bool(_in_memory([together.any()])[0])
 
 
-def _refuse_infinite(counts: Sequence[Any], plan: Plan) -> None:
-    names = [plan.target, *(slot.name for slot in plan.slots)]
-    target, *slots = counts
-    for name, count in zip(names, [target, *(slots[0] if plan.is_shared else slots)], strict=True):
+def _refuse_infinite(counts: dict[str, IntArray]) -> None:
+    for name, count in counts.items():
         if np.any(count):
             raise ValueError(
                 f"{name} holds {several(int(np.sum(count)), 'infinite value')}: turn them into NaN "
@@ -358,7 +361,7 @@ def _complete_rows(facts: Facts, plan: Plan) -> tuple[BoolArray, list[str]]:
     used = facts.complete
     if used.all():
         return used, []
-    worst = plan.slots[int(np.argmin(facts.slots[0]))].name
+    worst = plan.slots[int(np.argmin([count.min() for count in facts.slots]))].name
     if not used.any():
         raise ValueError(
             f"no row has every feature: {worst} has most gaps. Leave it out, or fill them."
@@ -393,7 +396,7 @@ def _gaps_in_words(facts: Facts, plan: Plan, tasks: Tasks) -> list[str]:
     share = 1.0 - float(facts.observed[tasks.kept].mean()) / facts.n_rows
     if share:
         notes.append(f"{100 * share:.2g} % of {plan.target} missing")
-    for count, slot in zip(facts.slots, () if plan.is_shared else plan.slots, strict=False):
+    for count, slot in zip(facts.slots, plan.slots, strict=True):
         if slot.shared:
             continue
         own = count[tasks.kept]
@@ -408,8 +411,7 @@ def _gaps_in_words(facts: Facts, plan: Plan, tasks: Tasks) -> list[str]:
 
 def _flat_in_words(facts: Facts, plan: Plan, tasks: Tasks, where: str) -> Iterator[str]:
     """Features that never change, in all tasks that are kept or in some."""
-    columns = facts.flat[0][:, None] if plan.is_shared else facts.flat
-    for flat, slot in zip(columns, plan.slots, strict=True):
+    for flat, slot in zip(facts.flat, plan.slots, strict=True):
         own = flat if slot.shared else flat[tasks.kept]
         doubts = flat_feature(slot.name, own, lambda: tasks.names, tasks.what, where)
         yield from map(str, doubts)

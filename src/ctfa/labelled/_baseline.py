@@ -14,7 +14,7 @@ from ctfa.core.baseline import held_out_share
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._doubts import N_LOOKED_AT, spread_over
-from ctfa.labelled._words import row_labels
+from ctfa.labelled._words import is_cftime, row_labels
 
 #: Calendar parts that have a mean of their own each, and how many there are.
 PARTS = {"month": 12, "season": 4, "hour": 24, "dayofyear": 366}
@@ -335,7 +335,7 @@ def _part(samples: Any, part: str) -> FloatArray:
     name = part
     try:
         plain = isinstance(samples.dtype, np.dtype) and samples.dtype.kind == "M"
-        if plain or _of_cftime(samples):
+        if plain or is_cftime(samples):
             dates = samples.dt
         else:  # of pandas and of Python, with or without a zone
             dates, name = _index(samples), {"dayofyear": "day_of_year"}.get(part, part)
@@ -355,7 +355,7 @@ def _numbers(samples: Any) -> FloatArray:
     values = np.asarray(row_labels(samples))
     if values.dtype.kind in "iuf":
         return values.astype(np.float64)
-    if _of_cftime(samples):
+    if is_cftime(samples):
         start = {"year": 1970, "month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
         origin = values[0].replace(microsecond=0, **start)
         days = np.array([(value - origin).total_seconds() / 86400.0 for value in values])
@@ -371,15 +371,9 @@ def _numbers(samples: Any) -> FloatArray:
     return values.astype("datetime64[s]").astype(np.float64) / 86400.0
 
 
-def _of_cftime(samples: Any) -> bool:
-    """Whether these are dates of a calendar that numpy need not have."""
-    is_object = samples.dtype.kind == "O" and samples.size > 0
-    return is_object and hasattr(row_labels(samples)[0], "calendar")
-
-
 def _year(samples: Any) -> float:
     """Days of a year of their calendar."""
-    return YEARS.get(samples.dt.calendar, YEAR) if _of_cftime(samples) else YEAR
+    return YEARS.get(samples.dt.calendar, YEAR) if is_cftime(samples) else YEAR
 
 
 def _index(samples: Any) -> Any:

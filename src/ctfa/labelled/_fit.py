@@ -46,7 +46,7 @@ from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
 from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._neighbours import read_neighbours
-from ctfa.labelled._result import LabelledFit, coefficient_notes
+from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import kind_of, row_labels, several, word
@@ -210,21 +210,53 @@ def fit(
         by_area = isinstance(weights, str)
         notes.append("tasks count by their area" if by_area else "tasks have weights")
     times = row_labels(arrays.samples)
+    span = word(times[0]), word(times[-1]), len(times)
+    return _result(
+        known,
+        plan,
+        tasks,
+        form,
+        notes,
+        title,
+        span=span,
+        baseline=baseline,
+        geometry=outlines,
+        weights=weight,
+    )
+
+
+def _result(
+    known: Material,
+    plan: Plan,
+    tasks: Tasks,
+    form: DataForm,
+    notes: list[str],
+    title: str | None,
+    *,
+    span: tuple[str, str, int],
+    baseline: Seasons | None = None,
+    geometry: Geometry | None = None,
+    weights: FloatArray | None = None,
+) -> LabelledFit:
+    """What was fitted, with what is known of it."""
+    found = known.coefficients
+    if found is not None and found.no_error:  # why there are no standard errors
+        notes = [*notes, f"coefficients: {found.no_error}"]
     return LabelledFit(
-        estimator=model,
+        estimator=known.model,
         plan=plan,
         tasks=tasks,
         form=form,
         baseline=baseline,
         held_out=known.held_out,
         history=known.history,
-        coefficients=known.coefficients,
+        coefficients=found,
         series=known.series,
-        geometry=outlines,
-        weights=weight,
-        notes=(*notes, *coefficient_notes(known.coefficients)),
+        geometry=geometry,
+        weights=weights,
+        notes=tuple(notes),
         title=title or f"{plan.target_words}: {several(tasks.n_tasks, tasks.what)}",
-        span=(word(times[0]), word(times[-1]), len(times)),
+        span=span,
     )
 
 
@@ -341,22 +373,10 @@ def _fit_rows(
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)  # noted above
         model.fit(X, y, tasks=ids)
         known = complete(Material(model), Given(X, y, ids, held_out=held_out))
-    return LabelledFit(
-        estimator=model,
-        plan=Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names)),
-        tasks=tasks,
-        form=DataForm("rows", library_of(data)),
-        baseline=None,
-        held_out=known.held_out,
-        history=known.history,
-        coefficients=known.coefficients,
-        series=None,
-        geometry=None,
-        weights=None,
-        notes=(*notes, *coefficient_notes(known.coefficients)),
-        title=title or f"{target}: {several(labels.size, task)}",
-        span=("", "", len(y)),
-    )
+    plan = Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names))
+    form = DataForm("rows", library_of(data))
+    known, span = replace(known, series=None), ("", "", len(y))
+    return _result(known, plan, tasks, form, notes, title, span=span)
 
 
 def _refuse_for_rows(**options: Any) -> None:

@@ -343,7 +343,7 @@ def array(
         return need("xarray").DataArray(
             tasks.spread(values, fill), dims=tasks.dims, coords=coords, name=name, attrs=attrs
         )
-    return _by_task(form, tasks, {name: values})[name]
+    return dataset(form, tasks, {name: values}, {})[name]
 
 
 def dataset(
@@ -353,7 +353,11 @@ def dataset(
     if form.kind == "xarray":
         held = {n: (tasks.dims, tasks.spread(v, np.nan)) for n, v in columns.items()}
         return need("xarray").Dataset(held, coords=tasks.coords.to_xarray(), attrs=attrs)
-    return _by_task(form, tasks, columns)
+    pandas = need("pandas")
+    index = pandas.Index(tasks.labels, name=tasks.dims[0])
+    if len(tasks.dims) > 1:
+        index = pandas.MultiIndex.from_tuples(tasks.labels, names=tasks.dims)
+    return _native(form, pandas.DataFrame(dict(columns), index=index), with_index=True)
 
 
 def coefficients(fit: Any, found: Coefficients, values: FloatArray, name: str) -> Any:
@@ -518,15 +522,6 @@ def _refuse_repeated(labels: Any, cell: IntArray) -> None:
             f"{several(int(twice.sum()), 'row')} more than once for the same "
             f"{' and '.join(labels.columns)}: ({again}) after ({first}). Drop or average them."
         )
-
-
-def _by_task(form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray]) -> Any:
-    """A table by task."""
-    pandas = need("pandas")
-    index = pandas.Index(tasks.labels, name=tasks.dims[0])
-    if len(tasks.dims) > 1:
-        index = pandas.MultiIndex.from_tuples(tasks.labels, names=tasks.dims)
-    return _native(form, pandas.DataFrame(dict(columns), index=index), with_index=True)
 
 
 def _column_back(form: DataForm, values: FloatArray, name: str, frame: Any) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from ctfa.core.types import IntArray
 from ctfa.labelled._matching import (
-    Template,
     known_places,
     on_tasks,
     require_apart,
@@ -103,7 +102,6 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     slots, feature_dim, whole = _find_features(data, features, found, sample_dim, task_dims, notes)
     for array in (found, *slots):
         require_some(array)
-        _require_names(array, sample_dim)
     found, slots = same_rows(found, [*slots, *whole], sample_dim, notes)
     slots, whole = (slots[:-1], slots[-1:]) if whole else (slots, [])
     slots = [on_tasks(slot, found, task_dims) for slot in slots]
@@ -188,7 +186,7 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> tuple[list[Any], Any, 
         given = [split[name] for name in names]
     else:
         given = _named(_as_dataset(data), names)
-    template, known = Template(tasks), (plan.sample, *task_dims)
+    fitted, known = tasks.coords, (plan.sample, *task_dims)
     sides = {dim: tasks.coords.index(dim) for dim in task_dims}
     for number, slot in enumerate(plan.slots):
         wanted = known[:1] if slot.shared else known
@@ -210,16 +208,16 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> tuple[list[Any], Any, 
             )
         require_numbers(array)
         for dim in task_dims:
-            array = on_units_of(array, template, dim)
+            array = on_units_of(array, fitted, dim)
         given[number] = array
     own = [array for array, slot in zip(given, plan.slots, strict=True) if not slot.shared]
-    there, chosen = tasks.at(known_places(own, template, task_dims))
+    there, chosen = tasks.at(known_places(own, fitted, task_dims))
     if not chosen.size:
         raise ValueError(
             f"every {tasks.what} in the data to predict from was without data in fit: there is no "
             "model for any."
         )
-    given = [on_tasks(array, Template(there), task_dims) for array in given]
+    given = [on_tasks(array, there.coords, task_dims) for array in given]
     return in_units_of_fit(given, plan.slots), there, chosen
 
 
@@ -267,7 +265,9 @@ def require_some(array: Any) -> None:
 def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
     """Refuse labels that are missing or come twice, and times that run backwards."""
     for dim in (sample, *tasks):
-        _require_names(array, dim)
+        if dim in array.indexes:
+            require_known(array.indexes[dim], dim)
+            require_once(array.indexes[dim], dim)
     for dim in tasks:
         if dim in array.indexes:
             require_apart(array.indexes[dim], is_longitude(dim, array.coords[dim].attrs))
@@ -289,14 +289,6 @@ def require_labels(array: Any, sample: str, tasks: Sequence[str]) -> None:
             f"{sample} is not sorted: {word(index[where + 1])} comes after {word(index[where])}. "
             f"Blocks of rows are held out, so order matters: use ds.sortby({sample!r})."
         )
-
-
-def _require_names(array: Any, dim: str) -> None:
-    """Refuse labels of a dimension, where it has any, that are missing or come twice."""
-    index = array.indexes.get(dim)
-    if index is not None:
-        require_known(index, dim)
-        require_once(index, dim)
 
 
 def require_known(index: Any, dim: str) -> None:

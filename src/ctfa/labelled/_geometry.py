@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +16,7 @@ from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._matching import keys, keys_like, positions_of, some
 from ctfa.labelled._tasks import Tasks, in_one_piece
+from ctfa.labelled._words import is_counted
 from ctfa.report import Places
 
 #: Metres: of the sphere that has the area of the Earth.
@@ -81,17 +82,6 @@ class Geometry:
             series.index.name = self.column
         return series
 
-    def taken(self, order: IntArray) -> Geometry:
-        """Some of the shapes, in this order."""
-        order = np.asarray(order, dtype=np.intp)
-        parts = [self.wkb[self.offsets[i] : self.offsets[i + 1]] for i in order]
-        lengths = np.diff(self.offsets)[order]
-        return replace(
-            self,
-            wkb=np.concatenate(parts) if parts else np.zeros(0, np.uint8),
-            offsets=np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]),
-        )
-
     @cached_property
     def is_geographic(self) -> bool:
         """Whether positions are degrees of longitude and latitude."""
@@ -133,13 +123,10 @@ class Geometry:
         if not self.is_geographic:
             return np.asarray(shapely.get_coordinates(shapely.centroid(self.shapes)))
         parts, owner = shapely.get_parts(self.shapes, return_index=True)
-        middle = np.radians(shapely.get_coordinates(shapely.centroid(parts)))
-        weight = np.cos(middle[:, 1]) * _extent(shapely, parts, owner, len(self))
-        east, north = middle.T
-        vectors = np.column_stack(
-            [np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)]
-        )
-        x, y, z = (np.bincount(owner, weight * v, minlength=len(self)) for v in vectors.T)
+        middle = shapely.get_coordinates(shapely.centroid(parts))
+        extent = _extent(shapely, parts, owner, len(self))
+        weight = np.cos(np.radians(middle[:, 1])) * extent
+        x, y, z = (np.bincount(owner, weight * v, minlength=len(self)) for v in on_sphere(middle).T)
         mean = np.degrees(np.column_stack([np.arctan2(y, x), np.arctan2(z, np.hypot(x, y))]))
         # One part needs no sphere: its centre is kept to the last digit, east of 180 too.
         single = np.bincount(owner, minlength=len(self)) == 1
@@ -162,6 +149,13 @@ class Geometry:
 
 
 _POLYGON = 3  # shapely's number for the type
+
+
+def on_sphere(degrees: FloatArray) -> FloatArray:
+    """Vectors of length one to places by longitude and latitude, ``(n_places, 3)``."""
+    east, north = np.radians(degrees).T
+    across = np.cos(north)
+    return np.column_stack([across * np.cos(east), across * np.sin(east), np.sin(north)])
 
 
 def _extent(shapely: Any, parts: Any, owner: IntArray, n_tasks: int) -> FloatArray:
@@ -227,7 +221,7 @@ def _rows(frame: Any, tasks: Tasks) -> tuple[str, IntArray]:
         matched = {named: matched[named]}
     whole = {name: rows for name, rows in matched.items() if (rows >= 0).all()}
     in_order = list(range(len(frame)))
-    if not whole and wanted == in_order and _has_default_index(frame):
+    if not whole and wanted == in_order and is_counted(frame.index):
         return "", np.arange(len(wanted))
     if not whole:
         raise ValueError(_no_polygon(frame, tasks, matched))
@@ -261,16 +255,10 @@ def _candidates(frame: Any, tasks: Tasks) -> dict[str, list[Hashable]]:
     for column in columns:
         if str(frame[column].dtype) != "geometry" and len(parts) == 1:
             found[str(column)] = keys_like(frame[column], tasks)
-    if not _has_default_index(frame):
+    if not is_counted(frame.index):
         name = ", ".join(map(str, frame.index.names)) if frame.index.nlevels > 1 else None
         found.setdefault(str(name or frame.index.name or "index"), keys_like(frame.index, tasks))
     return found
-
-
-def _has_default_index(frame: Any) -> bool:
-    index = frame.index
-    plain = index.nlevels == 1 and index.name is None and index.dtype.kind in "iu"
-    return bool(plain and np.array_equal(index.to_numpy(), np.arange(len(index))))
 
 
 def _repeated(wanted: Sequence[Hashable], held: Sequence[Hashable]) -> list[Hashable]:

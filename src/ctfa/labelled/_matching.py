@@ -12,7 +12,7 @@ import numpy as np
 
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._tasks import NEAR, SINGLE, Tasks, find_labels, longitudes
+from ctfa.labelled._tasks import NEAR, SINGLE, Coordinates, Tasks, find_labels, longitudes
 from ctfa.labelled._units import on_units_of
 from ctfa.labelled._words import listed, word
 
@@ -106,11 +106,6 @@ def some(labels: Iterable[Any], how_many: int = 3) -> str:
     return ", ".join(words[:how_many]) + (", ..." if len(words) > how_many else "")
 
 
-def same_tasks(array: Any, tasks: Any) -> Any:
-    """An array on tasks that were fitted, in their order; they are found by their labels."""
-    return on_tasks(array, Template(tasks), tasks.dims)
-
-
 def tasks_first(values: Any, tasks: Any, what: str) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Numbers with tasks along the first axis, found by their labels, and the other dimensions.
 
@@ -122,7 +117,7 @@ def tasks_first(values: Any, tasks: Any, what: str) -> tuple[FloatArray, tuple[s
     if missing:
         raise ValueError(f"{what} has no dimension {missing[0]!r}, on which the tasks lie.")
     others = tuple(dim for dim in values.dims if dim not in tasks.dims)
-    ordered = same_tasks(values.rename(values.name or what), tasks)
+    ordered = on_tasks(values.rename(values.name or what), tasks.coords, tasks.dims)
     array = np.asarray(ordered.transpose(*tasks.dims, *others).values, dtype=np.float64)
     return tasks.gather(array), others
 
@@ -144,16 +139,6 @@ def in_order(values: Any, tasks: Any, what: str) -> Any:
             f"label each by its task, or pass an array in the order of the tasks."
         )
     return values.iloc[places]
-
-
-class Template:
-    """The tasks of fit, for other data to be put in their order."""
-
-    def __init__(self, tasks: Any) -> None:
-        known = {*tasks.coords.variables, *tasks.coords.levels}
-        self.sizes = dict(zip(tasks.dims, tasks.shape, strict=True))
-        self.indexes = {dim: tasks.coords.index(dim) for dim in tasks.dims if dim in known}
-        self.coords = tasks.coords.variables
 
 
 def same_rows(
@@ -251,7 +236,7 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
 
 
 def known_places(
-    slots: Sequence[Any], target: Template, tasks: Sequence[str]
+    slots: Sequence[Any], target: Coordinates, tasks: Sequence[str]
 ) -> dict[str, IntArray]:
     """Positions along each dimension of the tasks that every feature has; none is an error.
 

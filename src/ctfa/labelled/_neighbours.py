@@ -14,7 +14,7 @@ from scipy.spatial import cKDTree
 from ctfa._kinds import NEIGHBOUR_RULES, rules_in_words
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._geometry import Geometry, is_map, match_polygons
+from ctfa.labelled._geometry import Geometry, is_map, match_polygons, on_sphere
 from ctfa.labelled._matching import every_key, keys, keys_like, positions_of, some, task_keys
 from ctfa.labelled._tasks import LONGITUDES, Tasks, in_one_piece, is_longitude
 from ctfa.labelled._units import spelled
@@ -87,13 +87,10 @@ def read_neighbours(
     >>> read_neighbours("rook", cells).sum(axis=1)
     array([3., 3., 3., 3., 3., 3., 3., 3.])
     """
-    if callable(neighbours) and not _is_labelled_graph(neighbours):
+    is_graph = any(hasattr(neighbours, name) for name in ("unique_ids", "id_order", "nodes"))
+    if callable(neighbours) and not is_graph:
         neighbours = neighbours(tasks)
     return None if neighbours is None else _read(neighbours, tasks, geometry)
-
-
-def _is_labelled_graph(given: Any) -> bool:
-    return any(hasattr(given, name) for name in ("unique_ids", "id_order", "nodes"))
 
 
 def _read(neighbours: Any, tasks: Tasks, geometry: Geometry | None) -> sparse.csr_array:
@@ -157,8 +154,7 @@ def _ways() -> str:
 
 def _by_ids(matrix: Any, ids: Sequence[Any], tasks: Tasks) -> sparse.csr_array:
     """A matrix whose rows have labels, in an order of its own and with others among them."""
-    rows = positions_of(keys(tasks.labels), keys_like(ids, tasks))
-    _all_there(rows, tasks, f"among the {len(ids):,} labels of the graph", ids)
+    rows = _all_of(tasks, ids, "labels")
     whole = sparse.csr_array(matrix)
     if whole.shape != (len(ids), len(ids)):
         raise ValueError(
@@ -168,45 +164,40 @@ def _by_ids(matrix: Any, ids: Sequence[Any], tasks: Tasks) -> sparse.csr_array:
     return _symmetric(whole[rows][:, rows])
 
 
-def _all_there(rows: IntArray, tasks: Tasks, where: str, known: Iterable[Any]) -> None:
+def _all_of(tasks: Tasks, known: Sequence[Any], what: str) -> IntArray:
+    """Where a graph has each task; refused where it lacks one."""
+    rows = positions_of(keys(tasks.labels), keys_like(known, tasks))
     missing = np.flatnonzero(rows < 0)
     if missing.size:
         raise ValueError(
             f"{missing.size:,} of the {tasks.n_tasks:,} tasks (e.g. "
-            f"{some(tasks.names[i] for i in missing[:4])}) are not {where} "
-            f"({some(known)}): build it with the labels of {', '.join(tasks.dims)}."
+            f"{some(tasks.names[i] for i in missing[:4])}) are not among the {len(known):,} {what} "
+            f"of the graph ({some(known)}): build it with the labels of {', '.join(tasks.dims)}."
         )
+    return rows
 
 
 def _by_graph(graph: Any, tasks: Tasks) -> sparse.csr_array:
     """A networkx graph; nodes that are no tasks are left out."""
     nodes = list(graph.nodes() if callable(graph.nodes) else graph.nodes)
     edges = list(graph.edges() if callable(graph.edges) else graph.edges)
-    _all_there(
-        positions_of(keys(tasks.labels), keys_like(nodes, tasks)),
-        tasks,
-        f"among the {len(nodes):,} nodes of the graph",
-        nodes,
-    )
+    _all_of(tasks, nodes, "nodes")
     return _between(keys_like((end for edge in edges for end in edge[:2]), tasks), tasks)
 
 
 def _by_table(table: Any, tasks: Tasks) -> sparse.csr_array:
     """A table of two columns, an edge a row; or a square one with labels on both sides."""
     names = [str(name) for name in table.columns]
-    for ends in _ENDS:
-        if set(ends) <= set(names):
-            columns = [list(table.columns)[names.index(end)] for end in ends]
-            return _by_pairs(zip(*(table[c] for c in columns), strict=True), tasks)
-    if len(names) == 2 and len(table) != 2:
-        return _by_pairs(zip(*(table[c] for c in table.columns), strict=True), tasks)
-    if hasattr(table, "index") and keys(table.index) == keys(table.columns):
+    ends = next((ends for ends in _ENDS if set(ends) <= set(names)), ())
+    is_square = hasattr(table, "index") and len(table) == len(names)
+    if is_square and not ends and keys(table.index) == keys(table.columns):
         values = np.asarray(table, dtype=np.float64)
         if set(task_keys(tasks)) <= set(keys_like(table.index, tasks)):
             return _by_ids(values, list(table.index), tasks)
         return _by_matrix(values, tasks)
-    if len(names) == 2:
-        return _by_pairs(zip(*(table[c] for c in table.columns), strict=True), tasks)
+    if ends or len(names) == 2:
+        columns = [list(table.columns)[names.index(end)] for end in ends or names]
+        return _by_pairs(zip(*(table[c] for c in columns), strict=True), tasks)
     raise ValueError(
         f"a table of neighbours has the columns {some(names, 8)}: give two, the labels of the "
         f"tasks at both ends, or 'source' and 'target' among them."
@@ -225,25 +216,19 @@ def _by_array(given: Any, tasks: Tasks) -> sparse.csr_array:
         return _by_matrix(given, tasks)
     if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
         raise ValueError(f"neighbours are given as {type(given).__name__}: give {_ways()}.")
-    held = given if isinstance(given, np.ndarray) else None
-    if held is None and hasattr(given, "__array__"):
-        held = np.asarray(given)
+    held = np.asanyarray(given) if hasattr(given, "__array__") else None
     pairs = list(given) if held is None else held
     lengths = {len(pair) if hasattr(pair, "__len__") else 0 for pair in pairs}
     if len(lengths) == 1 and lengths == {len(pairs)} and _is_square(pairs, tasks):
         return _by_matrix(np.asarray(pairs, dtype=np.float64), tasks)
     if not lengths <= {2} or any(isinstance(pair, str) for pair in pairs):
-        shape = getattr(held, "shape", None) or f"{len(pairs):,} rows"
+        shape = f"{len(pairs):,} rows" if held is None else f"shape {held.shape}"
         raise ValueError(
-            f"neighbours are given as {type(given).__name__} of {_shape(shape)}, and there are "
+            f"neighbours are given as {type(given).__name__} of {shape}, and there are "
             f"{tasks.n_tasks:,} tasks: give pairs of labels, or a square matrix with a row and a "
             f"column for each task."
         )
     return _by_pairs((tuple(pair) for pair in pairs), tasks)
-
-
-def _shape(shape: Any) -> str:
-    return shape if isinstance(shape, str) else f"shape {tuple(shape)}"
 
 
 def _is_square(rows: Any, tasks: Tasks) -> bool:
@@ -392,9 +377,8 @@ def _axes(tasks: Tasks) -> tuple[_Axis, _Axis] | None:
 
 
 def _is_longitude(tasks: Tasks, name: str) -> bool:
-    coordinate = tasks.coords.variables.get(name)
-    attrs = {} if coordinate is None else coordinate.attrs
-    return is_longitude(name, attrs) or (name.lower() in LONGITUDES and tasks.is_angle(name))
+    by_name = name.lower() in LONGITUDES and tasks.is_angle(name)
+    return by_name or is_longitude(name, tasks.attrs(name))
 
 
 def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> _Axis:
@@ -413,9 +397,7 @@ def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> _Axis:
 
 
 def _ranks(values: FloatArray) -> IntArray:
-    ranks = np.empty(values.size, dtype=np.intp)
-    ranks[np.argsort(values, kind="stable")] = np.arange(values.size)
-    return ranks
+    return np.argsort(np.argsort(values, kind="stable"))
 
 
 def _listed_axis(values: AnyArray, goes_round: bool) -> _Axis:
@@ -599,11 +581,8 @@ def nearest_edges(given: Any, count: Any, tasks: Tasks, geometry: Geometry | Non
             f"out."
         )
     if geographic:
-        east, north = np.radians(positions).T
         # Chords are in the order of great circles, and a tree knows chords.
-        positions = np.column_stack(
-            [np.cos(north) * np.cos(east), np.cos(north) * np.sin(east), np.sin(north)]
-        )
+        positions = on_sphere(positions)
     near = np.asarray(cKDTree(positions).query(positions, k=k + 1)[1], dtype=np.intp)
     own = np.arange(tasks.n_tasks)
     # Itself is among them unless others lie on the same spot; then the last gives way.

@@ -406,10 +406,8 @@ class LabelledFit:
                 f"{which} is of linear models, and these are {kind}: look at "
                 "fit.estimator.regressors_, one a region."
             )
-        values = found.value
-        if which == "coef_error":
-            empty = np.full_like(found.value, np.nan)
-            values = empty if found.standard_error is None else found.standard_error
+        values = found.value if which == "coef" else found.standard_error
+        values = np.full_like(found.value, np.nan) if values is None else values
         return _form.coefficients(self, found, values, which)
 
     @property
@@ -422,11 +420,6 @@ class LabelledFit:
         if self.held_out is None:
             raise ValueError("no rows were held out: fit with held_out=5, say, for errors.")
         return self.held_out
-
-
-def coefficient_notes(found: Coefficients | None) -> list[str]:
-    """Why coefficients have no standard errors, where they have none."""
-    return [] if found is None or not found.no_error else [f"coefficients: {found.no_error}"]
 
 
 # -- What a fit came to, in words
@@ -472,7 +465,8 @@ def _errors(fit: Any) -> Iterator[str]:
     for name in errors:
         if name != "ctfa":
             theirs = fit.held_out.mean(name)
-            against.append(f"{theirs:.3f} {_rival(name)} ({_compared(mine, theirs)})")
+            rival = "single-task models" if name == "single-task" else name
+            against.append(f"{theirs:.3f} by {rival} ({_compared(mine, theirs)})")
     yield f"  held-out error {mine:.3f} of {fit.variance}, against {' and '.join(against)}"
     yield from (f"  {said}" for said in skill_words(fit.held_out))
     gain = fit.held_out.gain
@@ -496,10 +490,6 @@ def _compared(mine: float, theirs: float) -> str:
     if abs(change) < EVEN:
         return "even"
     return f"{100 * abs(change):.0f} % {'better' if change < 0 else 'worse'}"
-
-
-def _rival(name: str) -> str:
-    return "by single-task models" if name == "single-task" else f"by {name}"
 
 
 def _served(fit: Any) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 
 from ctfa._names import cell, from_cell
 from ctfa.core.libraries import need
+from ctfa.labelled._words import is_counted
 
 #: A date of ISO 8601, with or without a time of day and an offset.
 _ISO = re.compile(
@@ -110,7 +111,7 @@ def write_csv(table: Any, path: Path) -> None:
     """
     pandas = need("pandas", "A table")
     index = table.index
-    labelled = index.nlevels > 1 or index.name is not None or not _is_counted(index)
+    labelled = not (is_counted(index) or (not len(index) and index.names == [None]))
     names = [cell(name) for name in _labels(index)] if labelled else None
     table = _as_cells(pandas, table)
     # Python 3.11 leaves a carriage return unquoted, and readers take it for the end of a row.
@@ -164,12 +165,6 @@ def _holds(table: Any, mark: str) -> bool:
         for i in range(axis.nlevels)
     ]
     return any(isinstance(v, str) and mark in v for values in (*texts, *labels) for v in values)
-
-
-def _is_counted(index: Any) -> bool:
-    return not len(index) or (
-        index.dtype.kind in "iu" and bool((index.to_numpy() == np.arange(len(index))).all())
-    )
 
 
 def _labels(index: Any) -> list[str]:

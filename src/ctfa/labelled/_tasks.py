@@ -95,6 +95,17 @@ class Coordinates:
             self, variables=variables, sizes={dim: int(places[dim].size) for dim in self.sizes}
         )
 
+    @property
+    def coords(self) -> dict[str, Coordinate]:
+        """The same under xarray's name: data are put in the order of either."""
+        return self.variables
+
+    @cached_property
+    def indexes(self) -> dict[str, Any]:
+        """Labels along each dimension that has some."""
+        named = (dim for dim in self.sizes if dim in self.variables or dim in self.levels)
+        return {dim: self.index(dim) for dim in named}
+
     def to_xarray(self) -> Any:
         """The same as an object that a DataArray takes for its ``coords``."""
         xarray = need("xarray")
@@ -275,28 +286,22 @@ class Tasks:
     @cached_property
     def labels(self) -> list[Any]:
         """What each task is called in the data: a value, or a tuple of values for a grid."""
-        along = [
-            self.coords.index(dim)[place] for dim, place in zip(self.dims, self.places, strict=True)
-        ]
-        if len(along) == 1:
-            return list(along[0])
-        return list(zip(*along, strict=True))
+        return list(self.index)
 
     @property
     def index(self) -> Any:
         """The labels as a pandas index, of several levels for a grid."""
-        pandas = need("pandas")
-        if not self.is_grid:
-            return self.coords.index(self.dims[0])[self.kept]
         sides = [self.coords.index(d)[p] for d, p in zip(self.dims, self.places, strict=True)]
-        return pandas.MultiIndex.from_arrays(sides, names=self.dims)
+        if len(sides) == 1:
+            return sides[0]
+        return need("pandas").MultiIndex.from_arrays(sides, names=self.dims)
 
     @cached_property
     def names(self) -> list[str]:
         """The same as words, one each."""
-        sides = self.index
-        sides = [sides.get_level_values(k) for k in range(sides.nlevels)]
-        words = [[word(label) for label in side.to_numpy()] for side in sides]
+        index = self.index
+        sides = [index.get_level_values(k).to_numpy() for k in range(index.nlevels)]
+        words = [list(map(word, side)) for side in sides]
         if len(words) == 1:
             return words[0]
         parts = self.parts
@@ -360,16 +365,18 @@ class Tasks:
 
     def is_angle(self, name: str) -> bool:
         """Whether a coordinate holds degrees or radians on the globe, by its units or its name."""
-        coordinate = self.coords.variables.get(name)
-        said = "" if coordinate is None else str(coordinate.attrs.get("units", ""))
-        if said.lower().startswith(ON_GLOBE):
+        if str(self.attrs(name).get("units", "")).lower().startswith(ON_GLOBE):
             return True
         return name.lower() in DEGREES and self.units(name) in ("", "degree", "radian")
 
     def units(self, name: str) -> str:
         """Units of a coordinate in one spelling; empty where nothing is said of them."""
+        return str(spelled(str(self.attrs(name).get("units", ""))))
+
+    def attrs(self, name: str) -> dict[str, Any]:
+        """What is said of a coordinate; nothing where there is none of that name."""
         coordinate = self.coords.variables.get(name)
-        return "" if coordinate is None else str(spelled(str(coordinate.attrs.get("units", ""))))
+        return {} if coordinate is None else coordinate.attrs
 
     def numbers(self, name: str) -> FloatArray:
         """Values of a coordinate; radians in degrees."""

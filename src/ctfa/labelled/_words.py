@@ -33,6 +33,18 @@ def row_labels(samples: Any) -> Any:
     return samples.values if is_plain else samples.to_index().to_numpy()
 
 
+def is_cftime(times: Any) -> bool:
+    """Whether these are dates of a calendar that numpy need not have."""
+    is_object = times.dtype.kind == "O" and times.size > 0
+    return is_object and hasattr(times.values.flat[0], "calendar")
+
+
+def is_counted(index: Any) -> bool:
+    """Whether labels say nothing: they have no name, and are 0, 1, 2, ..."""
+    plain = index.nlevels == 1 and index.name is None and index.dtype.kind in "iu"
+    return bool(plain and np.array_equal(index.to_numpy(), np.arange(len(index))))
+
+
 def listed(things: Iterable[Any], at_most: int = 8) -> str:
     """The first of some things, and how many more there are."""
     words = [visible(word(thing)) for thing in things]
