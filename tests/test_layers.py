@@ -161,6 +161,18 @@ def test_nothing_is_loaded_that_is_not_used(code, allowed):
     assert HEAVY & set(done.stdout.splitlines()[-1].split()) <= allowed
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from ctfa.core.backend import BACKENDS, using\nwith using('numpy'): assert BACKENDS",
+        "import ctfa; ctfa.core; ctfa.kernels; ctfa.estimators",
+    ],
+)
+def test_what_was_not_imported_is_found_when_it_is_asked_for(code):
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def test_public_names_are_found_listed_and_loaded_once():
     assert set(ctfa.__all__) <= set(dir(ctfa))
     for name in ctfa.__all__:

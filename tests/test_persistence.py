@@ -257,6 +257,19 @@ def test_every_attribute_that_a_fit_sets_has_a_field_in_files():
         assert set(vars(one)) <= known
 
 
+def test_an_attribute_that_a_user_added_is_kept(tmp_path):
+    model = CTFARegressor().fit(X, Y)
+    model.note = {"run": 7}
+    assert again(model, tmp_path).note == {"run": 7}
+
+
+def test_an_added_attribute_that_cannot_be_kept_is_named(tmp_path):
+    model = CTFARegressor().fit(X, Y)
+    model.note = lambda: 0
+    with pytest.raises(PersistenceError, match="note"):
+        again(model, tmp_path)
+
+
 def test_what_a_transformer_hands_out_is_kept(tmp_path):
     features = FeatureAggregator().set_output(transform="pandas").fit(X, Y[:, 0])
     assert type(again(features, tmp_path).transform(X)) is pd.DataFrame

@@ -71,6 +71,8 @@ _HOMES = {
     "progress": "_progress",
     "target_path": "estimators.path",
 }
+#: Packages of our own that are found as attributes, too, without being offered.
+_INSIDE = ("core", "estimators", "kernels")
 #: Packages that have left for the study.
 _OF_THE_STUDY = ("baselines", "comparison", "reproduction")
 
@@ -80,7 +82,7 @@ def __getattr__(name: str) -> Any:
         found = getattr(importlib.import_module(f"ctfa.{_HOMES[name]}"), name)
         globals()[name] = found
         return found
-    if name in __all__:
+    if name in __all__ or name in _INSIDE:
         return importlib.import_module(f"ctfa.{name}")
     if name in _OF_THE_STUDY:
         raise AttributeError(f"ctfa.{name} is ctfa_study.{name} now: from ctfa_study import {name}")

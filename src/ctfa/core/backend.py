@@ -13,6 +13,7 @@ used is named by the environment variable ``CTFA_BACKEND`` or, within a block of
 
 from __future__ import annotations
 
+import importlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -80,7 +81,8 @@ class Backend(NamedTuple):
     is_automatic: bool = True  # whether "auto" means it too
 
 
-#: Filled by ``ctfa.kernels``: the core knows of no compiler.
+#: Filled by ``ctfa.kernels``, which is loaded when a backend is first asked for: the core knows of
+#: no compiler.
 BACKENDS: dict[str, Backend] = {}
 
 _named: ContextVar[str | None] = ContextVar("ctfa_backend", default=None)
@@ -144,6 +146,7 @@ def _first(ask: Callable[..., Found | None]) -> Found | None:
     name = named()
     if name == "numpy":
         return None
+    _load()
     if name != "auto":
         _require(name, VARIABLE)
         chosen = BACKENDS[library_of(name)]
@@ -162,6 +165,7 @@ def library_of(name: str) -> str:
 
 def _require(name: str, asked_by: str) -> None:
     """Refuse a name that is unknown, or whose package is not installed."""
+    _load()
     known = ["auto", "numpy", *BACKENDS]
     library = library_of(name)
     has_device = library != name
@@ -173,6 +177,11 @@ def _require(name: str, asked_by: str) -> None:
             f"{asked_by} names the backend {name!r}, which is not installed: "
             f"pip install {BACKENDS[library].extra}, or choose 'auto' or 'numpy'."
         )
+
+
+def _load() -> None:
+    """Let the kernels register themselves."""
+    importlib.import_module("ctfa.kernels")
 
 
 def _has_devices(library: str) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-import ctfa.kernels  # noqa: F401  # lets the scans know of them
 from ctfa._threads import one_thread
 from ctfa.core.criteria import Criterion, unit_power
 from ctfa.core.fit import Evidence

@@ -21,8 +21,8 @@ OF_GROUPS = fields(
 class Saved:
     """An estimator whose state in files is its parameters and a fixed list of fields.
 
-    The names of fields stay when private attributes are called something else. What is not in the
-    list is not kept: it follows from the rest.
+    The names of fields stay when private attributes are called something else. Private attributes
+    that are not in the list are not kept: they follow from the rest. What users add is.
     """
 
     _saved: ClassVar[dict[str, str]] = fields(
@@ -40,17 +40,27 @@ class Saved:
         return dict(sorted(known.items()))
 
     def __ctfa_fields__(self) -> dict[str, Any]:
-        """Parameters and fields by name, as far as they are known."""
-        known = vars(self)
-        return {name: known[at] for name, at in self._attributes().items() if at in known}
+        """Parameters and fields by name, as far as they are known, and what users added."""
+        known, ours = vars(self), self._attributes()
+        added = {name for name in known if name not in ours and self._may_add(name)}
+        return {
+            name: known[ours.get(name, name)]
+            for name in sorted(added | {name for name, at in ours.items() if at in known})
+        }
+
+    @classmethod
+    def _may_add(cls, name: str) -> bool:
+        """Whether an attribute is a user's own: not private, and nothing that the class has."""
+        return name.isidentifier() and not name.startswith("_") and not hasattr(cls, name)
 
     @classmethod
     def __ctfa_restored__(cls, state: Mapping[str, Any]) -> Self:
         """An estimator with these parameters and fields; its constructor is not called."""
         attributes = cls._attributes()
-        wrong = next((name for name in state if name not in attributes), None)
+        added = [name for name in state if name not in attributes]
+        wrong = next((name for name in added if not cls._may_add(name)), None)
         if wrong is not None:
             raise AttributeError(f"{cls.__name__} has no attribute {wrong!r}")
         made = object.__new__(cls)
-        vars(made).update({attributes[name]: value for name, value in state.items()})
+        vars(made).update({attributes.get(name, name): value for name, value in state.items()})
         return made
