@@ -92,29 +92,6 @@ def test_stand_ins_have_the_moments_of_those_they_stand_for(seed, width, n_rows,
     np.testing.assert_allclose(again.cross, moments.cross, rtol=1e-6, atol=1e-9)
 
 
-@given(st.integers(0, 50), st.lists(st.integers(0, 29), max_size=4), st.floats(0.0, 1e8))
-@settings(max_examples=60, deadline=None)
-def test_subtracting_moments_undoes_adding_them(seed, cuts, offset):
-    rng = np.random.default_rng(seed)
-    rows = rng.normal(size=(30, 3)) + offset
-    parts = [Moments.of(part) for part in np.split(rows, sorted(cuts)) if len(part)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    left = total - parts[-1]
-    rest = rows[: 30 - parts[-1].n_samples]
-    assert left.n_samples == len(rest)
-    if len(rest):
-        np.testing.assert_allclose(left.mean, rest.mean(axis=0), rtol=1e-12)
-        np.testing.assert_allclose(left.cross, Moments.of(rest).cross, rtol=1e-5, atol=1e-5)
-
-
-def test_more_rows_than_there_are_cannot_be_subtracted():
-    rows = np.arange(12.0).reshape(6, 2)
-    with pytest.raises(ValueError, match="6 rows cannot be subtracted from 4"):
-        Moments.of(rows[:4]) - Moments.of(rows)
-
-
 def test_few_rows_are_kept_as_they_are():
     rows = np.random.default_rng(0).normal(size=(4, 3))
     summary = Summary.of(rows[:2]) + Summary.of(rows[2:])

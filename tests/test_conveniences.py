@@ -52,7 +52,7 @@ def test_targets_are_taken_by_keyword():
         with pytest.raises(TypeError, match="missing 1 required positional argument: 'X'"):
             model.predict()
     for model in (CTFARegressor(), MultiInputCTFARegressor(layout), TargetAggregator()):
-        model.partial_fit(X=X, y=Y).partial_fit([{"X": X, "y": Y}]).forget(X=X, y=Y)
+        model.partial_fit(X=X, y=Y).partial_fit([{"X": X, "y": Y}])
         assert model.labels_.shape == (3,)
     aggregator = TargetAggregator().fit(X=X, y=Y)
     assert aggregator.inverse_transform(Z=aggregator.transform(Y=Y)).shape == Y.shape

@@ -852,7 +852,7 @@ def hostile():
     files["a range without end"] = file(with_parameter({"range": [0, 2**60, 1]}))
     nothing = {"sparse": ["csr", True, [10**9, 2], [ONE, ONE, ONE]]}
     files["a matrix of nothing"] = file(with_parameter(nothing), npz(np.zeros(9)))
-    sums = {"next_fold": {"tuple": []}, "pieces": {"dict": []}, "largest": None, "targets": None}
+    sums = {"next_fold": {"tuple": []}, "targets": None}
     files["folds without end"] = file(
         with_parameter(
             {

@@ -70,16 +70,6 @@ def test_pieces_can_be_gone_through_again(folder):
     assert "500 rows" in repr(pieces)
 
 
-def test_a_model_of_years_forgets_one_of_them(folder):
-    model = CTFARegressor().partial_fit(of_parquet(folder, FEATURES, TARGETS, rows=60))
-    model.forget(of_parquet(folder / "1981.parquet", FEATURES, TARGETS, rows=60))
-    later = of_parquet(folder / "198[234].parquet", FEATURES, TARGETS, rows=60)
-    expected = CTFARegressor().partial_fit(later)
-    assert model.partition_ == expected.partition_
-    np.testing.assert_allclose(model.predict(TABLE[FEATURES]), expected.predict(TABLE[FEATURES]))
-    assert list(model.feature_names_in_) == FEATURES
-
-
 def test_folders_may_name_a_column(tmp_path):
     for year in (1981, 1982):
         place = tmp_path / f"year={year}"

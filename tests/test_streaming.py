@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
 from ctfa._collections import _collection
-from ctfa._streaming import RunningSums, _sums
+from ctfa._streaming import RunningSums
 from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
 from ctfa.datasets import make_paper_synthetic
@@ -201,7 +201,6 @@ def test_pieces_may_be_of_dask_and_of_other_libraries():
     model = CTFARegressor().partial_fit([lazy, foreign, (X[400:], Y[400:])])
     expected = CTFARegressor().partial_fit(pieces(parts, X, Y))
     same_models(model, expected)
-    same_models(model.forget(*lazy), expected.forget(X[:200], Y[:200]))
 
 
 @pytest.mark.parametrize("kind", ["bfloat16", "float16"])
@@ -271,7 +270,6 @@ def refused_after_fit(model, *data):
     """Whatever it was fitted to, with one sentence that says what to do, and no change."""
     what = rf"this {type(model).__name__} was made by fit.*Start with partial_fit in a new"
     refused(model, what, *data, verb="partial_fit")
-    refused(model, what, *data)
     refused(model, what, iter([data]), verb="partial_fit")
 
 
@@ -340,55 +338,12 @@ def test_a_fit_starts_anew_and_a_clone_has_no_sums():
     same_models(anew, CTFARegressor().partial_fit(X[300:], Y[300:]))
 
 
-# -- Forgetting ------------------------------------------------------------------------------------
-
-
-@given(cuttings, st.integers(0, 100))
+@given(st.lists(st.integers(1, 30), max_size=12))
 @settings(max_examples=15, deadline=None)
-def test_forgetting_a_piece_gives_back_the_model_before(cuts, which):
-    parts = cut(300, cuts)
-    model = CTFARegressor().partial_fit(X[300:], Y[300:])
-    before = CTFARegressor().partial_fit(X[300:], Y[300:])
-    model.partial_fit(pieces(parts, X, Y))
-    gone = pieces(parts, X, Y)
-    gone = gone[which % len(gone) :] + gone[: which % len(gone)]
-    model.forget(gone)
-    same_models(model, before)
-    assert model._sums.pieces == before._sums.pieces
-
-
-def test_short_pieces_are_taken_from_the_folds_they_were_dealt_to():
-    parts = [slice(i, i + 7) for i in range(0, 350, 7)]
-    model = CTFARegressor(features=FOLDED).partial_fit(pieces(parts, X, Y))
-    model.forget(pieces(parts[3:30:5], X, Y))
-    left = [
-        row for i, part in enumerate(parts) if i not in range(3, 30, 5) for row in range(350)[part]
-    ]
-    limit = PredefinedSplit(folds_of(parts, 10).test_fold[left])
-    judges = PredefinedSplit(folds_of(parts, 4).test_fold[left])
-    expected = CTFARegressor(
-        targets=TargetAggregator(cv=limit), features=clone(FOLDED).set_params(cv=judges)
-    )
-    same_models(model, expected.fit(X[left], Y[left]))
-
-
-@given(st.lists(st.integers(0, 599), min_size=1, max_size=400, unique=True))
-@settings(max_examples=15, deadline=None)
-def test_without_folds_any_rows_can_be_forgotten(rows):
-    model = CTFARegressor(targets=FIXED).partial_fit(X, Y, WEIGHTS)
-    model.forget(X[rows], Y[rows], WEIGHTS[rows])
-    left = np.setdiff1d(np.arange(600), rows)
-    expected = CTFARegressor(targets=FIXED).partial_fit(X[left], Y[left], WEIGHTS[left])
-    same_models(model, expected)
-
-
-@given(st.lists(st.tuples(st.integers(1, 30), st.integers(-1, 5)), max_size=12))
-@settings(max_examples=15, deadline=None)
-def test_whatever_came_and_went_the_folds_are_those_of_what_is_left(steps):
-    """Pieces of so many rows come, and after each perhaps one of those that are there goes."""
+def test_pieces_of_any_size_are_dealt_to_the_folds_they_should(steps):
     n_folds, at, following, there = 4, 200, 0, []
     model = TargetAggregator(cv=n_folds).partial_fit(X[:200], Y[:200], WEIGHTS[:200])
-    for n_rows, goes in steps:
+    for n_rows in steps:
         rows = np.arange(at, at + n_rows)
         fold = (following + np.arange(n_rows)) % n_folds
         if n_rows >= 2 * n_folds:
@@ -398,9 +353,6 @@ def test_whatever_came_and_went_the_folds_are_those_of_what_is_left(steps):
         at += n_rows
         there.append((rows, fold))
         model.partial_fit(X[rows], Y[rows], WEIGHTS[rows])
-        if 0 <= goes < len(there):
-            gone, _ = there.pop(goes)
-            model.forget(X[gone], Y[gone], WEIGHTS[gone])
     start = np.sort(np.arange(200) % n_folds)
     rows = np.concatenate([np.arange(200), *(rows for rows, _ in there)])
     splits = PredefinedSplit(np.concatenate([start, *(fold for _, fold in there)]))
@@ -409,149 +361,11 @@ def test_whatever_came_and_went_the_folds_are_those_of_what_is_left(steps):
     np.testing.assert_allclose(model.offsets_, expected.offsets_)
 
 
-@pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_years_may_come_and_go_for_long(offset):
-    """Rounding adds up slowly: forty windows on, the model is that of its window."""
-    far = X + offset
-    model = CTFARegressor(targets=FIXED).partial_fit(far[:200], Y[:200])
-    for start in range(0, 400, 10):
-        model.partial_fit(far[start + 200 : start + 210], Y[start + 200 : start + 210])
-        model.forget(far[start : start + 10], Y[start : start + 10])
-    expected = CTFARegressor(targets=FIXED).fit(far[400:], Y[400:])
-    same_histories(model, expected)
-    np.testing.assert_allclose(model.predict(far), expected.predict(far), rtol=1e-5, atol=1e-5)
-
-
-def test_a_piece_that_came_twice_goes_once():
-    model = CTFARegressor().partial_fit([(X, Y), (X[:5], Y[:5]), (X[:5], Y[:5])])
-    model.forget(X[:5], Y[:5])
-    same_models(model, CTFARegressor().partial_fit([(X, Y), (X[:5], Y[:5])]))
-    model.forget(X[:5], Y[:5])
-    with pytest.raises(ValueError, match="not added as one piece"):
-        model.forget(X[:5], Y[:5])
-
-
-def test_without_folds_no_piece_goes_twice(tmp_path):
-    model = CTFARegressor(targets=FIXED).partial_fit(pieces(cut(600, [100, 200]), X, Y))
-    model.forget(X[:101], Y[:101])
-    refused(model, "forgotten already", X[:101], Y[:101])
-    order = np.random.default_rng(0).permutation(101)
-    refused(model, "forgotten already", X[order], Y[order])
-    model.forget(X[101:150], Y[101:150])  # no piece
-    refused(model, "forgotten already", X[101:150], Y[101:150])
-    model.partial_fit(X[101:170], Y[101:170])  # they are in it
-    model.forget(X[101:150], Y[101:150])
-    refused(model, "forgotten already", X[:101], Y[:101])
-    model.partial_fit(X[:101], Y[:101]).partial_fit(X[:101], Y[:101])
-    model.forget(X[:101], Y[:101]).forget(X[:101], Y[:101])
-    refused(model, "forgotten already", X[:101], Y[:101])
-    refused(through_a_file(model, tmp_path), "forgotten already", X[:101], Y[:101])
-
-
-def test_the_oldest_pieces_are_let_go(monkeypatch):
-    monkeypatch.setattr(_sums, "MOST_KNOWN", 3)
-    model = CTFARegressor(targets=FIXED).partial_fit(pieces(cut(600, range(0, 500, 100)), X, Y))
-    assert len(model._sums.pieces) == 3
-    model.forget(X[501:], Y[501:])
-    refused(model, "forgotten already", X[501:], Y[501:])
-
-
-def test_features_forget_too():
-    model = FeatureAggregator().partial_fit(X, Y[:, 0]).forget(X[:100], Y[:100, 0])
-    same_histories(model, FeatureAggregator().fit(X[100:], Y[100:, 0]))
-
-
-def refused(model, match, *data, verb="forget", **known):
+def refused(model, match, *data, verb="partial_fit", **known):
     before = pickle.dumps(model)
     with pytest.raises(ValueError, match=match):
         getattr(model, verb)(*data, **known)
     assert pickle.dumps(model) == before
-
-
-def test_what_cannot_be_forgotten_is_refused():
-    model = CTFARegressor(targets=FIXED).partial_fit(X[:300], Y[:300])
-    refused(model, "600 rows were given to forget and there are 300", X, Y)
-    refused(model, "nothing would be left", X[:300], Y[:300])
-    refused(model, "not among those", 5 * X[:200], Y[:200])
-    refused(model, "not among those", X[:200], Y[200:400] + 9.0)
-    refused(CTFARegressor(), "has no rows yet to forget", X, Y)
-    model = CTFARegressor().partial_fit(X[:300], Y[:300])
-    refused(model, "not added as one piece", X[:100], Y[:100])
-    few = TargetAggregator(max_loss=1.0).partial_fit(X[:8, :2], Y[:8])  # its rows are held
-    refused(few, "not among those", X[20:21, :2], Y[20:21])
-
-
-def test_what_would_leave_only_rounding_is_refused():
-    wild = X[:100].copy()
-    wild[:, 4] *= 1e9
-    model = CTFARegressor(targets=FIXED).partial_fit([(X, Y), (wild, Y[:100])])
-    refused(model, "column 4 of X has .* no digits to trust", wild, Y[:100])
-    # In steps, each of which leaves enough, as well.
-    steps = []
-    for power in (3, 6, 9):
-        step = X[:100].copy()
-        step[:, 4] *= 10.0**power
-        steps.append((step, Y[:100]))
-    model = CTFARegressor(targets=FIXED).partial_fit([(X, Y), *steps])
-    model.forget(*steps[2])
-    refused(model, "no digits to trust", *steps[1])
-
-
-def nearly_dependent(times, share):
-    """A model of rows after larger ones came and went, and how far it is from theirs alone."""
-    rng = np.random.default_rng(0)
-    inputs = rng.normal(size=(400, 3))
-    apart = inputs[:, 1].copy()
-    inputs[:, 1] = inputs[:, 0] + share * apart
-    targets = np.column_stack((apart, inputs[:, 0], inputs[:, 0], apart))
-    targets += 0.5 * rng.normal(size=targets.shape)
-    first, second = (inputs[:200], targets[:200]), (times * inputs[200:], targets[200:])
-    new = CTFARegressor(targets=TargetAggregator(max_loss=1.0), features="passthrough")
-    model = clone(new).partial_fit([first, second]).forget(*second)
-    return np.abs(model.predict(first[0]) - new.fit(*first).predict(first[0])).max()
-
-
-@pytest.mark.parametrize(("times", "share"), [(1e2, 1e-4), (1e3, 1e-4), (3e3, 1e-4), (3e3, 1e-3)])
-def test_what_would_leave_no_digits_of_a_difference_is_refused(times, share):
-    with pytest.raises(ValueError, match=r"column [01] of X and column [01] of X nearly"):
-        nearly_dependent(times, share)
-
-
-def test_few_digits_of_a_difference_are_warned_of():
-    with pytest.warns(RuntimeWarning, match="few digits are left of the difference") as caught:
-        assert nearly_dependent(10.0, 1e-4) < 1e-4
-    assert caught[0].filename == __file__
-
-
-@pytest.mark.parametrize(("times", "share"), [(1.0, 1e-4), (1e2, 1e-2), (1e3, 0.1), (3e3, 1.0)])
-def test_what_has_digits_enough_is_forgotten(times, share):
-    assert nearly_dependent(times, share) < 2e-6
-
-
-@pytest.mark.filterwarnings("ignore:columns of X .and of the baseline. depend:RuntimeWarning")
-def test_columns_that_depend_on_each_other_do_not_stop_forgetting():
-    doubled = np.column_stack((X, X[:, 0] + X[:, 1]))
-    exact = np.column_stack((X[:, 0], X[:, 0], X[:, 2] - X[:, 3]))
-    model = TargetAggregator(max_loss=1.2).partial_fit(doubled, exact)
-    model.forget(doubled[:570], exact[:570])
-    same_histories(model, TargetAggregator(max_loss=1.2).fit(doubled[570:], exact[570:]))
-
-
-def test_a_constant_column_does_not_stop_forgetting():
-    flat = X.copy()
-    flat[:, 3] = 0.1
-    model = CTFARegressor(targets=FIXED).partial_fit(flat, Y)
-    model.forget(flat[:250], Y[:250])
-    same_models(model, CTFARegressor(targets=FIXED).fit(flat[250:], Y[250:]))
-
-
-def test_rows_that_are_held_are_taken_out_one_by_one():
-    rows = np.arange(12.0).reshape(4, 3)
-    held = Summary.of(rows, np.array([1.0, 2.0, 1.0, 1.0]))
-    left = held - Summary.of(rows[1:2], np.array([2.0]))
-    np.testing.assert_array_equal(left.rows, rows[[0, 2, 3]])
-    with pytest.raises(ValueError, match="not among"):
-        held - Summary.of(rows[1:2])  # of another weight
 
 
 # -- Nothing is lost on bad input ------------------------------------------------------------------
@@ -614,11 +428,10 @@ def test_an_iterator_that_fails_changes_nothing():
 
     model = CTFARegressor().partial_fit([(X[:100], Y[:100]), (X[100:], Y[100:])])
     before = pickle.dumps(model)
-    for verb in (model.partial_fit, model.forget):
-        with pytest.raises(OSError, match="the disk is gone") as caught:
-            verb(broken())
-        assert "Piece 1 could not be had" in caught.value.__notes__[0]
-        assert pickle.dumps(model) == before
+    with pytest.raises(OSError, match="the disk is gone") as caught:
+        model.partial_fit(broken())
+    assert "Piece 1 could not be had" in caught.value.__notes__[0]
+    assert pickle.dumps(model) == before
 
 
 def test_a_chunk_that_cannot_be_read_is_told_by_its_piece():
@@ -684,9 +497,9 @@ def test_what_is_no_piece_is_said():
 def test_folds_cannot_be_changed_on_the_way():
     model = TargetAggregator(cv=5).partial_fit(X[:300], Y[:300])
     refused(model.set_params(cv=4), "begun with 5 folds", X, Y, verb="partial_fit")
-    model.set_params(cv=5).partial_fit(X[300:], Y[300:])
+    model.set_params(cv=5).partial_fit(X[300:591], Y[300:591])
     limited = model.set_params(max_loss=1.2)  # needs none
-    same_histories(limited.partial_fit(X[:9], Y[:9]).forget(X[:9], Y[:9]), clone(FIXED).fit(X, Y))
+    same_histories(limited.partial_fit(X[591:], Y[591:]), clone(FIXED).fit(X, Y))
     begun = TargetAggregator(max_loss=1.2).partial_fit(X, Y).set_params(max_loss="auto")
     refused(begun, "begun with no folds", X, Y, verb="partial_fit")
 
@@ -694,7 +507,7 @@ def test_folds_cannot_be_changed_on_the_way():
 def test_a_search_takes_no_pieces():
     assert not hasattr(CTFARegressorCV(), "partial_fit")
     with pytest.raises(AttributeError, match="folds of its search hold the rows"):
-        CTFARegressorCV().forget(X, Y)
+        CTFARegressorCV().partial_fit(X, Y)
 
 
 # -- Persistence -----------------------------------------------------------------------------------
@@ -728,7 +541,7 @@ def test_a_saved_model_goes_on(model, targets, again, tmp_path):
     started = clone(model).partial_fit([(X[:300], targets[:300]), (X[300:305], targets[300:305])])
     loaded = again(started, tmp_path)
     for one in (started, loaded):
-        one.partial_fit(X[305:], targets[305:]).forget(X[300:305], targets[300:305])
+        one.partial_fit(X[305:], targets[305:])
     same_histories(started, loaded)
     np.testing.assert_array_equal(started.history_.loss, loaded.history_.loss)
 
@@ -755,7 +568,6 @@ def test_no_saved_fit_is_gone_on_with(again, tmp_path):
         {"widths": (0, 11, 7)},
         {"folds": {"limit": 3}},
         {"folds": {"limit": 0}},
-        {"largest": np.zeros(3)},
         {"classes": {99: Summary.of(np.ones((2, 18)))}},
         {"classes": {0: Summary.of(np.ones((2, 5)))}},
         {"next_fold": ()},
@@ -777,6 +589,6 @@ def test_sums_do_not_change_once_they_are_made():
     kept = model._sums
     assert isinstance(kept, RunningSums)
     before = pickle.dumps(kept)
-    model.partial_fit(X[300:], Y[300:]).forget(X[300:], Y[300:])
+    model.partial_fit(X[300:], Y[300:])
     assert pickle.dumps(kept) == before
     assert LinearRegression in {type(one) for one in model.regressors_}

@@ -126,7 +126,6 @@ def test_pieces_may_be_of_dask_and_of_other_libraries():
     model = own().partial_fit([lazy, foreign, (X[400:], Y[400:])])
     expected = own().partial_fit(pieces(parts, X, Y))
     assert_alike(expected, model, X)
-    assert_alike(expected.forget(X[:200], Y[:200]), model.forget(*lazy), X)
 
 
 # -- Going on --------------------------------------------------------------------------------------
@@ -179,39 +178,6 @@ def test_a_fit_starts_anew():
     model = own(targets=FIXED).partial_fit(X, Y).fit(X[:200], Y[:200])
     assert_alike(own(targets=FIXED).fit(X[:200], Y[:200]), model, X)
     refused_after_fit(model, X[200:], Y[200:])
-
-
-# -- Forgetting ------------------------------------------------------------------------------------
-
-
-@given(cuttings.filter(bool), st.integers(0, 100), st.booleans())
-@settings(max_examples=12, deadline=None)
-def test_what_is_forgotten_never_was(cuts, which, folded):
-    parts = cut(400, cuts)
-    gone = parts[which % len(parts)]
-    model = own(targets=TargetAggregator(cv=5) if folded else FIXED, aggregate="pool")
-    start = X[400:], Y[400:], WEIGHTS[400:]
-    before = clone(model).partial_fit(*start)
-    model.partial_fit([start, *pieces(parts, X, Y, WEIGHTS)])
-    model.forget(X[gone], Y[gone], WEIGHTS[gone])
-    if not folded:
-        left = np.ones(len(X), dtype=bool)
-        left[gone] = False
-        expected = own(targets=FIXED, aggregate="pool").fit(X[left], Y[left], WEIGHTS[left])
-        assert_alike(expected, model, X)
-    others = [part for part in parts if part is not gone]
-    if others:
-        model.forget(pieces(others, X, Y, WEIGHTS))
-    assert_alike(before, model, X)
-
-
-def test_what_cannot_be_forgotten_is_refused():
-    model = own(targets=FIXED).partial_fit(X[:300], Y[:300])
-    refused(model, "500 rows were given to forget and there are 300", X, Y)
-    refused(model, "nothing would be left", X[:300], Y[:300])
-    refused(model, "not among those", 5 * X[:200], Y[:200])
-    refused(own(), "has no rows yet to forget", X, Y)
-    refused(own().partial_fit(X, Y), "not added as one piece", X[:100], Y[:100])
 
 
 # -- Nothing is lost on bad input ------------------------------------------------------------------
@@ -290,7 +256,7 @@ def test_a_saved_model_goes_on(model, again, tmp_path):
     started = clone(model).partial_fit([(X[:300], Y[:300]), (X[300:305], Y[300:305])])
     loaded = again(started, tmp_path)
     for one in (started, loaded):
-        one.partial_fit(X[305:], Y[305:]).forget(X[300:305], Y[300:305])
+        one.partial_fit(X[305:], Y[305:])
     np.testing.assert_array_equal(started.history_.loss, loaded.history_.loss)
     assert_alike(started, loaded, X)
 

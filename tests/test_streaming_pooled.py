@@ -1,4 +1,4 @@
-"""Tasks with rows of their own, whose rows come piece by piece and go again."""
+"""Tasks with rows of their own, whose rows come piece by piece."""
 
 import pickle
 from dataclasses import replace
@@ -9,14 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.model_selection import GroupKFold, KFold, PredefinedSplit
+from sklearn.model_selection import GroupKFold, KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator, persistence
-from ctfa._collections import deal_tasks
 from ctfa._streaming import TaskSums
-from ctfa._streaming._remainders import of_possible_rank
-from ctfa.core.moments import Moments
 from ctfa.core.stand_ins import Summary
 from test_stand_ins_pooled import assert_alike, problem
 from test_streaming import cut, cuttings, pieces, refused_after_fit
@@ -28,7 +25,7 @@ WEIGHTS = np.random.default_rng(1).uniform(0.5, 2.0, len(Y))
 FIXED = TargetAggregator(max_loss=1.2)
 
 
-def refused(model, match, *data, verb="forget", **known):
+def refused(model, match, *data, verb="partial_fit", **known):
     before = pickle.dumps(model)
     with pytest.raises((TypeError, ValueError), match=match):
         getattr(model, verb)(*data, **known)
@@ -73,9 +70,6 @@ def test_pieces_are_dealt_as_chunks_are():
     rest = [table[half:] for table in lazy]
     model = PooledCTFARegressor().partial_fit([(X[:half], Y[:half], TASKS[:half]), tuple(rest)])
     assert_alike(expected, model, X, TASKS)
-    start = slice(0, half)
-    expected = PooledCTFARegressor().fit(X[start], Y[start], TASKS[start])
-    assert_alike(expected, model.forget(*rest), X[start], TASKS[start])
 
 
 @pytest.mark.parametrize("library", ["array_api_strict", "torch"])
@@ -192,161 +186,6 @@ def test_a_fit_starts_anew_and_a_clone_has_no_sums():
     assert clone(model).partial_fit(X, Y, TASKS)._sums.n_rows == len(Y)
 
 
-# -- Forgetting ------------------------------------------------------------------------------------
-
-
-@given(st.data(), st.booleans())
-@settings(max_examples=15, deadline=None)
-def test_any_rows_can_be_forgotten_without_folds(data, weighted):
-    gone = np.unique(data.draw(st.lists(st.integers(0, len(Y) - 1), min_size=1, max_size=250)))
-    left = np.setdiff1d(np.arange(len(Y)), gone)
-    tables = (X, Y, TASKS, WEIGHTS) if weighted else (X, Y, TASKS)
-    model = PooledCTFARegressor(targets=FIXED).partial_fit(*tables)
-    model.forget(*(table[gone] for table in tables))
-    expected = PooledCTFARegressor(targets=FIXED).fit(*(table[left] for table in tables))
-    assert_alike(expected, model, X[left], TASKS[left])
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("number", [0, 1, 2])
-def test_with_folds_any_piece_goes_as_it_came(number, weighted):
-    weights = np.where(np.arange(len(Y)) % 5, WEIGHTS, 0.0)
-    tables = (X, Y, TASKS, weights) if weighted else (X, Y, TASKS)
-    bounds = [slice(0, 100), slice(100, 180), slice(180, len(Y))]
-    came = list(pieces(bounds, *tables))
-    model = PooledCTFARegressor().partial_fit([*came, came[0]]).forget(*came[0])
-    model.forget(*came[number])
-    left = np.delete(np.arange(len(Y)), np.r_[bounds[number]])
-    used = weights > 0.0 if weighted else np.ones(len(Y), dtype=bool)
-    fold = np.full(len(Y), -1)
-    fold[used] = deal_tasks(TASKS[used], 10)
-    targets = TargetAggregator(cv=PredefinedSplit(fold[left]))
-    expected = PooledCTFARegressor(targets=targets).fit(*(table[left] for table in tables))
-    assert_alike(expected, model, X[left], TASKS[left])
-    refused(model, "not added as one piece", *(table[5:40] for table in tables))
-
-
-@given(cuttings)
-@settings(max_examples=8, deadline=None)
-def test_forgetting_what_came_gives_back_the_model_before(cuts):
-    start = slice(0, 200)
-    before = PooledCTFARegressor().partial_fit(X[start], Y[start], TASKS[start])
-    model = PooledCTFARegressor().partial_fit(X[start], Y[start], TASKS[start])
-    more = [(X[200:][part], Y[200:][part], TASKS[200:][part]) for part in cut(len(Y) - 200, cuts)]
-    model.partial_fit(more).forget(more[::-1])
-    assert_alike(before, model, X[start], TASKS[start])
-
-
-def test_a_task_without_rows_is_gone():
-    gone = TASKS == 2
-    others = X[~gone], Y[~gone], TASKS[~gone]
-    model = PooledCTFARegressor().partial_fit(*others).partial_fit(X[gone], Y[gone], TASKS[gone])
-    assert model.tasks_.tolist() == [0, 1, 2, 3, 4, 5]
-    model.forget(X[gone], Y[gone], TASKS[gone])
-    assert model.tasks_.tolist() == [0, 1, 3, 4, 5]
-    assert {task for task, _ in model._sums.classes} == {0, 1, 3, 4, 5}
-    assert_alike(PooledCTFARegressor().fit(*others), model, X[~gone], TASKS[~gone])
-
-
-@pytest.mark.parametrize("n_left", [1, 2, 3])
-def test_a_task_of_few_rows_left_has_no_slopes_of_rounding(n_left):
-    """Of one row sums of squares are zero, and of two there is one direction."""
-    away = np.flatnonzero(TASKS == 0)[n_left:]
-    left = np.setdiff1d(np.arange(len(Y)), away)
-    model = PooledCTFARegressor(targets=FIXED).partial_fit(X, Y, TASKS)
-    model.forget(X[away], Y[away], TASKS[away])
-    expected = PooledCTFARegressor(targets=FIXED).fit(X[left], Y[left], TASKS[left])
-    assert_alike(expected, model, X[left], TASKS[left])
-
-
-def test_a_task_of_fewer_rows_than_slopes_joins_for_nothing():
-    """Eight slopes fit three rows exactly: rounding must not be taken for a direction more."""
-    rng = np.random.default_rng(0)
-    ids = np.repeat([0, 1, 2, 3], [500, 60, 60, 60])
-    wide = rng.normal(size=(ids.size, 8)) + 1e3
-    target = wide @ rng.normal(size=8) + rng.normal(size=ids.size)
-    away, left = np.arange(3, 500), np.r_[:3, 500 : ids.size]
-    model = PooledCTFARegressor(targets=FIXED).partial_fit(wide, target, ids)
-    model.forget(wide[away], target[away], ids[away])
-    expected = PooledCTFARegressor(targets=FIXED).fit(wide[left], target[left], ids[left])
-    assert 0 in (expected.history_.block[0], expected.history_.other[0])
-    assert abs(model.history_.loss[0] - expected.history_.loss[0]) < 1e-12
-    assert_alike(expected, model, wide[left], ids[left])
-
-
-def test_sums_of_few_rows_have_few_directions():
-    rows = np.random.default_rng(2).normal(size=(50, 6)) + 100.0
-    left = Moments.of(rows) - Moments.of(rows[3:])
-    exact = Moments.of(rows[:3])
-    cleaned = of_possible_rank(Summary.of_moments(left)).moments
-    values = np.linalg.eigvalsh(cleaned.cross)
-    assert (np.abs(values[:-2]) < 1e-14 * values[-1]).all()
-    np.testing.assert_allclose(cleaned.cross, exact.cross, rtol=1e-9, atol=1e-9)
-
-
-def test_an_indicator_that_is_constant_among_what_is_left_is_constant():
-    flags = (np.arange(len(Y)) % 5 == 0).astype(float)
-    table = np.column_stack([X, flags])
-    away = np.flatnonzero((TASKS == 0) & (flags == 1.0))
-    left = np.setdiff1d(np.arange(len(Y)), away)
-    model = PooledCTFARegressor(targets=FIXED).partial_fit(table, Y, TASKS)
-    model.forget(table[away], Y[away], TASKS[away])
-    expected = PooledCTFARegressor(targets=FIXED).fit(table[left], Y[left], TASKS[left])
-    assert_alike(expected, model, table[left], TASKS[left])
-
-
-def test_years_may_come_and_go_for_long():
-    model = PooledCTFARegressor(targets=FIXED).partial_fit(X[:250], Y[:250], TASKS[:250])
-    for start in range(0, 150, 10):
-        new, old = slice(start + 250, start + 260), slice(start, start + 10)
-        model.partial_fit(X[new], Y[new], TASKS[new]).forget(X[old], Y[old], TASKS[old])
-    here = slice(150, 400)
-    expected = PooledCTFARegressor(targets=FIXED).fit(X[here], Y[here], TASKS[here])
-    assert_alike(expected, model, X[here], TASKS[here])
-
-
-@pytest.mark.parametrize("offset", [1e4, 1e6, 1e8])
-def test_rows_far_from_zero_are_forgotten_too(offset):
-    """Means are rounded by more than squares are, and rows that were there are still known."""
-    far, half = X + offset, len(Y) // 2
-    model = PooledCTFARegressor(targets=FIXED)
-    model.partial_fit([(far[:half], Y[:half], TASKS[:half]), (far[half:], Y[half:], TASKS[half:])])
-    model.forget(far[:200], Y[:200], TASKS[:200])
-    expected = PooledCTFARegressor(targets=FIXED).fit(far[200:], Y[200:], TASKS[200:])
-    np.testing.assert_array_equal(model.labels_, expected.labels_)
-    np.testing.assert_allclose(model.history_.loss, expected.history_.loss, rtol=1e-5, atol=1e-6)
-    answer = expected.predict(far, TASKS)
-    np.testing.assert_allclose(model.predict(far, TASKS), answer, rtol=1e-5, atol=1e-5)
-    refused(model, "not among those", 2 * far[200:250], Y[200:250], TASKS[200:250])
-
-
-def test_what_cannot_be_forgotten_is_refused():
-    half = len(Y) // 2
-    start = X[:half], Y[:half], TASKS[:half]
-    model = PooledCTFARegressor(targets=FIXED).partial_fit(*start)
-    refused(model, f"{len(Y)} rows were given to forget and there are {half}", X, Y, TASKS)
-    refused(model, "nothing would be left", *start)
-    refused(model, "not among those", 5 * X[:50], Y[:50], TASKS[:50])
-    refused(model, "not among those", X[:50], Y[:50], TASKS[:50] + 50)
-    refused(PooledCTFARegressor(), "has no rows yet to forget", *start)
-    rest = start[2] != 0
-    refused(model, "single id", *(table[rest] for table in start))
-
-
-def test_what_would_leave_only_rounding_is_refused():
-    wild = X[:50].copy()
-    wild[:, 1] *= 1e9
-    model = PooledCTFARegressor(targets=FIXED)
-    model.partial_fit([(X, Y, TASKS), (wild, Y[:50], TASKS[:50])])
-    refused(model, "column 1 of X.* no digits to trust", wild, Y[:50], TASKS[:50])
-    # Of a single task, too.
-    wild[:, 1] /= 1e3
-    model = PooledCTFARegressor(targets=FIXED)
-    model.partial_fit([(X, Y, TASKS), (wild[:1], Y[:1], TASKS[:1])])
-    match = f"column 1 of X, task {TASKS[0]}, has .* no digits to trust"
-    refused(model, match, wild[:1], Y[:1], TASKS[:1])
-
-
 # -- Nothing is lost on bad input ------------------------------------------------------------------
 
 HOLED, GAPPY = X[:40].copy(), Y[:40].copy()
@@ -401,11 +240,11 @@ def test_what_sums_cannot_answer_is_refused(model, match):
 
 
 def test_folds_cannot_be_changed_on_the_way():
-    model = PooledCTFARegressor(targets=TargetAggregator(cv=5)).partial_fit(X, Y, TASKS)
-    model.set_params(targets__cv=4)
+    model = PooledCTFARegressor(targets=TargetAggregator(cv=5))
+    model.partial_fit(X[9:], Y[9:], TASKS[9:]).set_params(targets__cv=4)
     refused(model, "begun with 5 folds", X, Y, TASKS, verb="partial_fit")
     model.set_params(targets=FIXED)  # needs none
-    model.partial_fit(X[:9], Y[:9], TASKS[:9]).forget(X[:9], Y[:9], TASKS[:9])
+    model.partial_fit(X[:9], Y[:9], TASKS[:9])
     assert_alike(PooledCTFARegressor(targets=FIXED).fit(X, Y, TASKS), model, X, TASKS)
     begun = PooledCTFARegressor(targets=FIXED).partial_fit(X, Y, TASKS).set_params(targets=None)
     refused(begun, "begun with no folds", X, Y, TASKS, verb="partial_fit")
@@ -429,7 +268,6 @@ def test_a_saved_model_goes_on(targets, again, tmp_path):
     two = again(one, tmp_path)
     for model in (one, two):
         model.partial_fit(inputs[540:], target[540:], schools[540:])
-        model.forget(inputs[520:540], target[520:540], schools[520:540])
     np.testing.assert_array_equal(one.history_.loss, two.history_.loss)
     np.testing.assert_array_equal(one.predict(inputs, schools), two.predict(inputs, schools))
     refused_after_fit(again(clone(one).fit(X, Y, TASKS), tmp_path), X, Y, TASKS)
@@ -441,8 +279,6 @@ def test_a_saved_model_goes_on(targets, again, tmp_path):
         {"n_columns": 5},
         {"n_dealt": 2},
         {"n_dealt": -1},
-        {"largest": np.zeros(3)},
-        {"most": {}},
         {"classes": {(0, 99): Summary.of(np.ones((2, 4)))}},
         {"classes": {0: Summary.of(np.ones((2, 4)))}},
     ],
@@ -454,25 +290,3 @@ def test_sums_in_a_file_must_fit_together(change, tmp_path):
     persistence.save(model, tmp_path / "model.ctfa")
     with pytest.raises(persistence.PersistenceError):
         persistence.load(tmp_path / "model.ctfa")
-
-
-def test_no_rows_of_tasks_go_twice():
-    rows = (X, Y, TASKS)
-    first, second = (tuple(table[part] for table in rows) for part in (slice(90), slice(90, None)))
-    some = tuple(table[100:110] for table in rows)
-    model = PooledCTFARegressor(targets=FIXED)
-    model.partial_fit([first, second, first]).forget(*first).forget(*some)
-    refused(model, "forgotten already", *some)
-    model.partial_fit(*some).forget(*some)
-    refused(model, "forgotten already", *some)
-    again = pickle.loads(pickle.dumps(model)).forget(*first)
-    refused(again, "forgotten already", *first)
-    model = PooledCTFARegressor().partial_fit([first, second, first]).forget([first, first])
-    refused(model, "not added as one piece", *first)
-
-
-def test_no_digits_of_a_difference_between_columns_are_refused():
-    close = np.column_stack((X[:, 0], X[:, 0] + 1e-4 * X[:, 1], X[:, 2]))
-    model = PooledCTFARegressor(targets=FIXED).partial_fit(close, Y, TASKS)
-    model.partial_fit(1e3 * close, Y, TASKS)
-    refused(model, "no digits are left of the difference", 1e3 * close, Y, TASKS)

@@ -1,7 +1,7 @@
 """Pieces of rows for ``partial_fit``, read from Parquet and Zarr one at a time.
 
 A file is never read whole: only one piece is held. What is returned can be gone through any number
-of times, and gives the same pieces each time, so what was added can be forgotten.
+of times, and gives the same pieces each time.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def of_parquet(
 ) -> Pieces:
     """Rows of Parquet files as data frames, a piece at a time.
 
-    No piece has rows of two files, so a file that was added with others can be forgotten alone.
-    Each file is read with its own types of numbers, which may differ.
+    No piece has rows of two files. Each file is read with its own types of numbers, which may
+    differ.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def of_parquet(
     Returns
     -------
     iterable
-        Of ``(X, y)``, or ``(X, y, sample_weight)``, for ``partial_fit`` and ``forget``.
+        Of ``(X, y)``, or ``(X, y, sample_weight)``, for ``partial_fit``.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def of_zarr(
     Returns
     -------
     iterable
-        Of ``(X, y)``, for ``partial_fit`` and ``forget``.
+        Of ``(X, y)``, for ``partial_fit``.
 
     Examples
     --------

@@ -127,10 +127,9 @@ class Collection:
         classes = self.classes(wanted, groups)
         return self.sum_by(classes), classes
 
-    def sum_by(self, classes: Classes, *, digested: bool = False) -> Sums:
+    def sum_by(self, classes: Classes) -> Sums:
         """Sum up all rows by classes that are known; the sums say what troubles them."""
-        ask = functools.partial(_sum_chunk, digested)
-        return self.added(ask, (*self.tables, self.weights), classes)
+        return self.added(_sum_chunk, (*self.tables, self.weights), classes)
 
     def added(self, function: Callable[..., Sums], tables: Sequence[Any], classes: Classes) -> Sums:
         """Sums that a function makes of every chunk, or of all rows where they are in memory.
@@ -399,15 +398,15 @@ def _sums_of_many(
         here = slice(start, start + ROWS_AT_ONCE)
         rows = [None if table is None else table[here] for table in tables]
         told = start, classes.of_rows(start, len(sample.inputs[here]))
-        parts.append(_sum_chunk(False, told, *rows))
+        parts.append(_sum_chunk(told, *rows))
     return functools.reduce(add, parts)
 
 
-def _sum_chunk(digested: bool, told: tuple[int | None, Classes], *tables: Any) -> Sums:
+def _sum_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
     """Sums of a chunk: of baseline, inputs, targets and weights."""
     start, classes = told
     parts = classes.parts(int(tables[1].shape[0]))
-    return sum_up(tables[:-1], tables[-1], start, parts, digested=digested)
+    return sum_up(tables[:-1], tables[-1], start, parts)
 
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:

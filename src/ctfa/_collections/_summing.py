@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -46,7 +45,6 @@ class Sums:
     #: Per table (baseline, inputs, targets): what was found first that is no finite number.
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
-    digests: tuple[bytes, ...] = ()  # of each chunk's bytes, where they were wanted
 
     @property
     def n_samples(self) -> int:
@@ -70,8 +68,7 @@ class Sums:
         )
         gaps = self.has_gaps or other.has_gaps
         classes = joined(self.classes, other.classes)
-        digests = self.digests + other.digests
-        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps, digests)
+        return Sums(self.n_rows + other.n_rows, classes, trouble, gaps)
 
 
 def joined(classes: Mapping[Any, Any], more: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -87,8 +84,6 @@ def sum_up(
     weights: Any,
     start: int | None,
     parts: Iterable[tuple[Any, slice | IntArray]],
-    *,
-    digested: bool = False,
 ) -> Sums:
     """Sums of a chunk: baseline (or None), inputs and targets, and weights or None.
 
@@ -115,8 +110,7 @@ def sum_up(
     gaps = False
     if not all(map(_is_finite, found.values())):
         trouble, gaps = _trouble(tables, start)
-    digests = (_digest(rows, each),) if digested else ()
-    return Sums(heights["X"], found, trouble, gaps, digests)
+    return Sums(heights["X"], found, trouble, gaps)
 
 
 def as_column(table: Any) -> Any:
@@ -126,14 +120,6 @@ def as_column(table: Any) -> Any:
     shape = (int(table.shape[0]), 1)
     # Arrays of the standard have no method for it.
     return namespace(table).reshape(table, shape) if is_foreign(table) else table.reshape(shape)
-
-
-def _digest(rows: Any, weights: FloatArray | None) -> bytes:
-    """What a chunk is known by: its bytes, in short."""
-    digest = hashlib.blake2b(np.ascontiguousarray(to_numpy(rows)).data, digest_size=16)
-    if weights is not None:
-        digest.update(np.ascontiguousarray(weights).data)
-    return digest.digest()
 
 
 def _side_by_side(columns: Sequence[Any]) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -85,7 +84,6 @@ class TaskCollection:
         arrived: Arrived | None = None,
         *,
         classes: Classes | None = None,
-        digested: bool = False,
     ) -> Sums:
         """Sum up all rows by task and class, or the fold dealt to; refuse numbers that are none.
 
@@ -98,7 +96,7 @@ class TaskCollection:
         if data.is_lazy and n_dealt:
             told = _dask.classes_of_chunks(data.tables[1], classes)
             came = _dask.in_turn(_arrivals_of, (self.ids, data.weights), told, before, joined)
-        ask = functools.partial(_sum_chunk, n_dealt, digested)
+        ask = functools.partial(_sum_chunk, n_dealt)
         sums = data.added(ask, (self.ids, *data.tables[1:], data.weights, came), classes)
         # Without classes of which no row counts.
         counted = {key: part for key, part in sums.classes.items() if part.n_samples}
@@ -205,7 +203,6 @@ def means_of_strangers(X: Any, ids: Any, known: frozenset[Any]) -> Mapping[Any, 
 
 def _sum_chunk(
     n_dealt: int,
-    digested: bool,
     told: tuple[int | None, Classes],
     ids: Any,
     inputs: Any,
@@ -232,12 +229,7 @@ def _sum_chunk(
     width = inputs.shape[1] + 1
     n_summed = sum(rows.size > width + 1 for _, rows in parts)
     chunks.require_room_for_sums(width, n_summed, SUMS_LIMIT)
-    sums = sum_up((None, inputs, target), weights, start, parts, digested=digested)
-    if not digested:
-        return sums
-    digest = hashlib.blake2b(sums.digests[0] + repr(names).encode(), digest_size=16)
-    digest.update(code.tobytes())
-    return replace(sums, digests=(digest.digest(),))
+    return sum_up((None, inputs, target), weights, start, parts)
 
 
 def _in_order(names: list[Any], code: IntArray, weights: Any) -> tuple[list[Any], IntArray]:

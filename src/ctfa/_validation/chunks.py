@@ -1,4 +1,4 @@
-"""What is refused, and said, of data in chunks, on a device, or in pieces that come and go."""
+"""What is refused, and said, of data in chunks, on a device, or in pieces."""
 
 from __future__ import annotations
 
@@ -19,27 +19,8 @@ from ctfa._validation.own import is_column
 from ctfa.core.moments import DOUBTFUL_SQUARE
 from ctfa.core.types import FloatArray
 
-#: Squares of a column that remain, as a share of the most there have been, to be trusted.
-TRUSTED_SHARE = 1e-8
-#: What columns have beside each other, in units of its rounding: below, it is refused or doubted.
-TRUSTED_DIRECTION = 1e4
-DOUBTED_DIRECTION = 1e6
-NOT_ADDED = (
-    "the rows to forget are not among those that were added: without them sums of squares would "
-    "be those of no data. Give rows as they were added, with the same weights and baseline."
-)
 NO_PIECES = "the iterable of pieces gave none: an iterator can be used once; make it anew."
 NO_ROWS = "it has no rows that count: leave it out."
-NOT_ONE_PIECE = (
-    "these rows were not added as one piece, so it is not known which fold each of them is in: "
-    "forget pieces as they came (the same rows in the same order, with the same weights and "
-    "baseline; a Dask collection in the same chunks), or use a number for max_loss (no folds) from "
-    "the start."
-)
-GONE_ALREADY = (
-    "these rows were forgotten already and not added again since. If they came again in other "
-    "pieces, forget them in those."
-)
 NO_WEIGHT = (
     "sample_weight is zero for every row, so nothing is left to judge: give the rows that count a "
     "positive weight."
@@ -233,8 +214,8 @@ def refuse_to_go_on(kind: str) -> NoReturn:
     """
     raise NotFittedError(
         f"this {kind} was made by fit, which keeps no sums of its rows: partial_fit would leave "
-        "them out, and forget has nothing to subtract from. Start with partial_fit in a new "
-        "estimator (clone(model)), or use fit on all rows."
+        "them out. Start with partial_fit in a new estimator (clone(model)), or use fit on all "
+        "rows."
     )
 
 
@@ -244,12 +225,6 @@ def refuse_pieces_in_search(kind: str) -> NoReturn:
         f"{kind} takes no pieces: the folds of its search hold the rows themselves. Use "
         "CTFARegressor, whose max_loss='auto' is chosen on the folds of a stream."
     )
-
-
-def require_rows_to_forget(kind: str, sums: Any) -> None:
-    """Refuse to forget before anything was added."""
-    if sums is None:
-        raise ValueError(f"this {kind} has no rows yet to forget: start it with partial_fit.")
 
 
 def refuse_streaming(why: str | None) -> None:
@@ -383,53 +358,3 @@ def read_piece_names(piece: Any, names: Sequence[str]) -> dict[str, Any]:
 
 def _pieces_like(names: Sequence[str]) -> str:
     return PIECES_OF_TASKS if "tasks" in names else PIECES
-
-
-def require_more_rows_than(n_rows: int, n_held: int) -> None:
-    """Refuse to forget all rows there are, or more."""
-    if n_rows > n_held:
-        raise ValueError(
-            f"{n_rows} rows were given to forget and there are {n_held}: give rows that were added "
-            "before."
-        )
-    if n_rows == n_held:
-        raise ValueError(
-            f"all {n_rows} rows were given to forget, and nothing would be left: use clone() to "
-            "start anew."
-        )
-
-
-def require_digits_left(left: FloatArray, most: FloatArray, names: Sequence[str]) -> None:
-    """Refuse what is left of a column when that is the rounding of what was there."""
-    few = np.flatnonzero((most > 0.0) & (left < TRUSTED_SHARE * most))
-    if few.size:
-        column = int(few[0])
-        raise ValueError(
-            f"what remains of {names[column]} has {left[column] / most[column]:.0e} of the squares "
-            "that were there, and no digits to trust: sums cannot forget that much. Start anew "
-            "with partial_fit on the rows that remain."
-        )
-
-
-def require_digits_of_direction(digits: float, names: Sequence[str]) -> None:
-    """Refuse what columns have beside each other when that is rounding; warn where it is near.
-
-    ``digits`` is the share of squares that the weakest direction has, in units of its rounding.
-    """
-    if digits >= DOUBTED_DIRECTION:
-        return
-    what = (
-        f"{' and '.join(names)} nearly depend on each other or on others, and the squares that "
-        "were there have been so much larger than those that remain that"
-    )
-    anew = "start anew with partial_fit on the rows that remain"
-    if digits < TRUSTED_DIRECTION:
-        raise ValueError(
-            f"{what} no digits are left of the difference: sums cannot forget that much. "
-            f"{anew[0].upper()}{anew[1:]}."
-        )
-    warnings.warn(
-        f"{what} few digits are left of the difference, and merges may differ: {anew} to be sure.",
-        RuntimeWarning,
-        stacklevel=7,
-    )

@@ -25,10 +25,9 @@ TALLER = 4
 class Moments:
     """Weight, mean and centred cross-products of the columns of ``[X, Y]``.
 
-    ``a + b`` are the moments of the stacked rows, ``a - b`` those of the rows of ``a`` without the
-    ones of ``b``. Chunks are merged about their own means (Chan, Golub and LeVeque), never as raw
-    sums of products: with an offset of 1e8 raw sums lose every digit of the variance, centred ones
-    lose none.
+    ``a + b`` are the moments of the stacked rows. Chunks are merged about their own means (Chan,
+    Golub and LeVeque), never as raw sums of products: with an offset of 1e8 raw sums lose every
+    digit of the variance, centred ones lose none.
     """
 
     n_samples: int
@@ -71,7 +70,11 @@ class Moments:
         return cls(n_rows, total, mean + shift, centred.T @ centred)
 
     def __add__(self, other: Moments) -> Moments:
-        self._require_same_columns(other, "added")
+        if self.mean.shape != other.mean.shape:
+            raise ValueError(
+                f"moments of {self.mean.size} and {other.mean.size} columns cannot be added: take "
+                "both over the same columns."
+            )
         if other.n_samples == 0 or self.n_samples == 0:
             return other if self.n_samples == 0 else self
         weight = self.weight + other.weight
@@ -82,30 +85,6 @@ class Moments:
             self.mean + gap * (other.weight / weight),
             self.cross + other.cross + (self.weight * other.weight / weight) * np.outer(gap, gap),
         )
-
-    def __sub__(self, other: Moments) -> Moments:
-        self._require_same_columns(other, "subtracted")
-        if other.n_samples >= self.n_samples:
-            if other.n_samples > self.n_samples:
-                raise ValueError(
-                    f"{other.n_samples} rows cannot be subtracted from {self.n_samples}: give rows "
-                    "that were added before."
-                )
-            return Moments.none(self.mean.size)
-        weight = self.weight - other.weight
-        mean = self.mean + (self.mean - other.mean) * (other.weight / weight)
-        gap = other.mean - mean
-        cross = (
-            self.cross - other.cross - (weight * other.weight / self.weight) * np.outer(gap, gap)
-        )
-        return Moments(self.n_samples - other.n_samples, weight, mean, cross)
-
-    def _require_same_columns(self, other: Moments, what: str) -> None:
-        if self.mean.shape != other.mean.shape:
-            raise ValueError(
-                f"moments of {self.mean.size} and {other.mean.size} columns cannot be {what}: take "
-                "both over the same columns."
-            )
 
     def compact(self) -> FloatArray:
         """As many rows as columns, already centred, with the same cross-products.

@@ -85,22 +85,6 @@ class Summary:
             weights = np.concatenate((self._each(), other._each()))
         return Summary.of(np.concatenate((self.rows, other.rows)), weights)
 
-    def __sub__(self, other: Summary) -> Summary:
-        """Rows of this one without those of the other, which must be among them.
-
-        Rows that are held are taken out one by one; of others only the sums are subtracted.
-        """
-        if self.rows is None or other.rows is None:
-            return Summary.of_moments(self.moments - other.moments)
-        mine = np.column_stack((self.rows, self._each()))
-        left = np.ones(self.n_samples, dtype=bool)
-        for row in np.column_stack((other.rows, other._each())):
-            same = np.flatnonzero(left & (mine == row).all(axis=1))
-            if not same.size:
-                raise ValueError("a row to be subtracted is not among those that were added.")
-            left[same[0]] = False
-        return Summary.of(self.rows[left], None if self.weights is None else self.weights[left])
-
     def stand_ins(self) -> StandIns:
         """Rows to work with."""
         if self.rows is None:

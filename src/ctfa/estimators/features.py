@@ -200,35 +200,7 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         >>> FeatureAggregator().partial_fit(pieces).get_feature_names_out()
         array(['mean(x0, x1, x2)', 'x3'], dtype=object)
         """
-        return self._stream(Piece(X, y, sample_weight), adding=True)
-
-    @going_on
-    def forget(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Subtract rows that were added before, and find the groups again.
-
-        Where there are folds, pieces are forgotten as they were added; elsewhere any rows can be.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in ``partial_fit``.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ctfa import FeatureAggregator
-        >>> rng = np.random.default_rng(0)
-        >>> X = rng.normal(size=(80, 3))
-        >>> y = X.sum(axis=1) + rng.normal(size=80)
-        >>> model = FeatureAggregator().partial_fit(X, y).forget(X[:20], y[:20])
-        >>> round(float(np.exp(model.max_loss_)))  # "auto" is the logarithm of the rows
-        60
-        """
-        return self._stream(Piece(X, y, sample_weight), adding=False)
+        return self._stream(Piece(X, y, sample_weight))
 
     @answers_lazily
     def transform(self, X: Any) -> FloatArray:

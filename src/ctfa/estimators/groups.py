@@ -111,7 +111,7 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
             raise AttributeError(
                 f"{kind}.{name} is computed on request: call stability(X, y) first."
             )
-        if name in ("partial_fit", "forget"):
+        if name == "partial_fit":
             self._require_stream()  # once more: the error that it had raised is lost here
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
 

@@ -39,8 +39,8 @@ OURS = {
     "MergeEvidence": "ctfa.estimators.merge_evidence:MergeEvidence",
     "MergeSummary": "ctfa.estimators.merge_evidence:MergeSummary",
     "Terms": "ctfa.estimators.merge_evidence:Terms",
-    "RunningSums": "ctfa._streaming._sums:RunningSums",
-    "TaskSums": "ctfa._streaming._sums:TaskSums",
+    "RunningSums": "ctfa._streaming:RunningSums",
+    "TaskSums": "ctfa._streaming:TaskSums",
     "Targets": "ctfa._validation.data:Targets",
     "Summary": "ctfa.core.stand_ins:Summary",
     "Moments": "ctfa.core.moments:Moments",
@@ -183,6 +183,8 @@ SCHEMA_1 = {
     "_sums": "sums",
     "_units": "units",
 }
+#: Fields of files made while sums could be subtracted from, which went by them.
+GONE = {"RunningSums": ("largest", "pieces"), "TaskSums": ("most", "largest", "pieces")}
 
 
 def state_of(value: Any) -> dict[str, Any]:
@@ -219,6 +221,8 @@ def _read_object(reader: Reader, node: Any, where: Place) -> Any:
     if defaults is None:
         return _with_attributes(node["class"], kind, state)
     fields, optional = defaults
+    for name in GONE.get(node["class"], ()):
+        state.pop(name, None)
     wrong = set(state) - set(fields) or set(fields) - set(optional) - set(state)
     if wrong:
         raise damaged(f"{kind.__name__} has too much or too little: {', '.join(sorted(wrong))}")

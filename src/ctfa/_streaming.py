@@ -1,31 +1,43 @@
-"""Estimators that take their rows piece by piece."""
+"""Rows that come piece by piece: all that is kept of them are sums, solved again with each call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
 from types import MethodType
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from ctfa import _validation as check
 from ctfa._collections import (
     SUMS_LIMIT,
+    TEST,
+    TRAIN,
+    Classes,
     Collection,
     Rows,
     Sums,
     TaskCollection,
+    TaskSample,
     Wanted,
     apart,
     is_collection,
     is_lazy,
+    joined,
+    stand_in,
+    stand_in_tasks,
     to_numpy,
 )
-from ctfa._streaming._sums import RunningSums, TaskSums, name_of
 from ctfa._threads import one_thread
 from ctfa._validation import chunks
 from ctfa._validation.numbers import column_name
+from ctfa.core.stand_ins import Summary
 from ctfa.core.types import IntArray
 
+#: Where the rows of a piece lie in blocks, one a fold, and were not dealt one by one.
+IN_BLOCKS = -1
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
 
 
@@ -38,6 +50,173 @@ class Piece(NamedTuple):
     baseline: Any = None
     target_weight: Any = None
     tasks: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class RunningSums:
+    """Summaries of all rows that came, of those in the same folds together.
+
+    Every piece of rows is divided like the rows of a fit: fold ``i`` is the ``i``-th block of all
+    pieces. A row's class is numbered by its folds for all purposes, the last purpose fastest.
+    """
+
+    widths: tuple[int, int, int]  # columns of the baseline, of the inputs, of the targets
+    targets: check.Targets  # names, container and weights; no values
+    folds: Mapping[str, int]  # how many, for each purpose
+    classes: Mapping[int, Summary]
+    next_fold: tuple[int, ...]  # where the next row of a short piece is dealt to, by purpose
+
+    @classmethod
+    def begin(
+        cls, widths: tuple[int, int, int], targets: check.Targets, wanted: Sequence[Wanted]
+    ) -> RunningSums:
+        """No rows yet."""
+        for want in wanted:
+            chunks.require_fold_number(want.cv, want.purpose)
+        folds = {want.purpose: int(want.cv) for want in wanted}
+        n_classes = 1 + sum(number - 1 for number in folds.values())
+        chunks.require_room_for_sums(sum(widths), n_classes, SUMS_LIMIT)
+        targets = targets._replace(values=np.empty((0, widths[2])))
+        return cls(widths, targets, folds, {}, (0,) * len(folds))
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return sum(summary.n_samples for summary in self.classes.values())
+
+    def plus(self, data: Collection, targets: check.Targets) -> RunningSums:
+        """With the rows of one more piece."""
+        classes, keys, next_fold = self._deal(data)
+        sums = data.sum_by(classes)
+        data.refuse(sums)
+        _, of_inputs, of_targets = sums.trouble
+        if of_inputs is not None:
+            name = column_name(of_inputs.column, data.input_names)
+            chunks.refuse_streamed_gaps("X", of_inputs.row, f"column {name}")
+        if of_targets is not None:
+            name = repr(targets.names[of_targets.column])
+            chunks.refuse_streamed_gaps("y", of_targets.row, f"target {name}")
+        chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
+        more = {int(keys[at]): part for at, part in sums.classes.items() if part.n_samples}
+        return replace(self, classes=joined(self.classes, more), next_fold=next_fold)
+
+    def _deal(self, data: Collection) -> tuple[Classes, IntArray, tuple[int, ...]]:
+        """Classes of the rows of a piece, what they are called here, and the next folds."""
+        if not self.folds:
+            return data.classes(), np.zeros(1, dtype=np.intp), ()
+        n_given, used = data.n_rows, data.used()
+        n_rows = n_given if used is None else int(used.sum())
+        pairs = list(zip(self.folds.values(), self.next_fold, strict=True))
+        starts = [IN_BLOCKS if n_rows >= 2 * number else at for number, at in pairs]
+        keys = np.zeros(n_rows, dtype=np.intp)
+        for (number, at), start in zip(pairs, starts, strict=True):
+            fold = (at + np.arange(n_rows)) % number
+            if start == IN_BLOCKS:
+                blocks = np.array_split(np.arange(n_rows), number)
+                fold = np.repeat(np.arange(number), [block.size for block in blocks])
+            keys = keys * number + fold
+        following = tuple(
+            at if start == IN_BLOCKS else (at + n_rows) % number
+            for (number, at), start in zip(pairs, starts, strict=True)
+        )
+        if used is None and set(starts) == {IN_BLOCKS}:
+            first = np.flatnonzero(np.diff(keys, prepend=-1))
+            return Classes(n_rows, first, None, {}), keys[first], following
+        ids = np.full(n_given, -1, dtype=np.intp)
+        ids[slice(None) if used is None else used] = keys
+        n_keys = int(np.prod(list(self.folds.values())))
+        return Classes(n_given, None, ids, {}), np.arange(n_keys), following
+
+    def stand_in(
+        self, together: Sequence[IntArray] | None = None
+    ) -> tuple[check.Sample, check.Targets]:
+        """Rows that stand in for all that came, with their folds.
+
+        ``together`` are the inputs of each fit, where these are not all.
+        """
+        chunks.require_some_rows(self.n_rows)
+        classes = Classes(None, None, None, self._roles())
+        sums = Sums(self.n_rows, dict(self.classes), ())
+        return stand_in(sums, classes, self.widths, self.targets, weighed=True, together=together)
+
+    def _roles(self) -> dict[str, IntArray]:
+        """Role of every class in every fold; folds of less than two rows are joined."""
+        n_keys = int(np.prod([1, *self.folds.values()]))
+        held = np.zeros(n_keys, dtype=np.intp)
+        for key, summary in self.classes.items():
+            held[key] = summary.n_samples
+        roles, slower = {}, n_keys
+        for purpose, number in self.folds.items():
+            slower //= number
+            fold = np.arange(n_keys) // slower % number
+            together = _joined(np.bincount(fold, weights=held, minlength=number))
+            n_folds = int(together.max()) + 1
+            # Folds that choose a limit may be joined, as long as there are two.
+            if n_folds < 2 or (purpose != "limit" and n_folds < number):
+                chunks.refuse_folds(number, self.n_rows)
+            roles[purpose] = np.where(together[fold] == np.arange(n_folds)[:, None], TEST, TRAIN)
+        return roles
+
+
+def _joined(held: Any) -> IntArray:
+    """Number of each fold when those of less than two rows go together with the next ones."""
+    numbers, number, rows = np.zeros(held.size, dtype=np.intp), 0, 0.0
+    for fold, more in enumerate(held):
+        if rows >= 2.0 and held[fold:].sum() >= 2.0:
+            number, rows = number + 1, 0.0
+        numbers[fold] = number
+        rows += more
+    return numbers
+
+
+@dataclass(frozen=True, eq=False)
+class TaskSums:
+    """Summaries of all rows that came, of those of one task and fold together.
+
+    The rows of each task are dealt to folds as they come (``deal_rows``), whatever pieces they come
+    in.
+    """
+
+    n_columns: int  # inputs and target
+    n_dealt: int  # folds; 0 for none
+    classes: Mapping[tuple[Any, int], Summary]  # by task and fold
+    #: Rows of each task that have come where there are folds, in the order of the tasks.
+    arrived: Mapping[Any, int] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, n_columns: int, folds: Mapping[str, Any]) -> TaskSums:
+        """No rows yet."""
+        for purpose, cv in folds.items():
+            chunks.require_fold_number(cv, purpose)
+        return cls(n_columns, int(folds.get("limit", 0)), {})
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that count."""
+        return sum(summary.n_samples for summary in self.classes.values())
+
+    @property
+    def folds(self) -> dict[str, int]:
+        """How many folds, by what they are for."""
+        return {"limit": self.n_dealt} if self.n_dealt else {}
+
+    def plus(self, data: TaskCollection) -> TaskSums:
+        """With the rows of one more piece."""
+        sums = data.sums(self.n_dealt, self.arrived)
+        chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
+        classes = joined(self.classes, sums.classes)
+        n_summed = sum(summary.rows is None for summary in classes.values())
+        chunks.require_room_for_sums(self.n_columns, n_summed, SUMS_LIMIT)
+        arrived = dict(self.arrived)
+        if self.n_dealt:
+            for (task, _), summary in sums.classes.items():
+                arrived[task] = arrived.get(task, 0) + summary.n_samples
+        return replace(self, classes=classes, arrived=arrived)
+
+    def stand_in(self) -> TaskSample:
+        """Rows that stand in for all that came, with their tasks and folds."""
+        chunks.require_some_rows(self.n_rows)
+        return stand_in_tasks(self.classes, Classes.one(), self.n_dealt, weighed=True)
 
 
 class going_on:  # a decorator
@@ -56,7 +235,7 @@ class going_on:  # a decorator
 
 
 class Streaming:
-    """Sums of rows that are added and subtracted, and a solution found from all of them.
+    """Sums of rows that are added, and a solution found from all of them.
 
     An estimator says what it asks of its rows (``_asks_of_stream``) and how it is fitted to rows
     that stand in for them (``_fit_stand_ins``).
@@ -83,40 +262,31 @@ class Streaming:
         if hasattr(self, "partition_") and getattr(self, "_sums", None) is None:
             chunks.refuse_to_go_on(type(self).__name__)
 
-    def _stream(self, given: Piece, *, adding: bool) -> Self:
-        """Add or subtract pieces, then solve; whatever fails leaves everything as it was."""
-        if not adding:
-            chunks.require_rows_to_forget(type(self).__name__, getattr(self, "_sums", None))
+    def _stream(self, given: Piece) -> Self:
+        """Add pieces, then solve; whatever fails leaves everything as it was."""
         trial = object.__new__(type(self))
         vars(trial).update(vars(self))
         n_pieces = 0
         for name, piece in _pieces_of(given, self._arguments):
             n_pieces += 1
             try:
-                trial._take(piece, adding=adding)
+                trial._take(piece)
             except (TypeError, ValueError) as error:
                 if not name:
                     raise
-                done = "added" if adding else "forgotten"
                 text = str(error).rstrip(".")
-                raise ValueError(f"{name}: {text}. Nothing of this call was {done}.") from error
+                raise ValueError(f"{name}: {text}. Nothing of this call was added.") from error
             except Exception as error:  # of those who read it: a disk, a worker
                 error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
                 raise
         chunks.refuse_unless(n_pieces, chunks.NO_PIECES)
         try:
-            if not adding:
-                trial._require_known()
             trial._solve()
         except ValueError as error:
             error.add_note("Nothing of this call was kept; an iterable adds many pieces at once.")
             raise
         self.__dict__ = trial.__dict__  # at once, whatever interrupts
         return self
-
-    def _require_known(self) -> None:
-        """Refuse sums that have forgotten too much to be solved."""
-        self._sums.require_known(self._fitted_together(self._sums.widths))
 
     def _solve(self) -> None:
         """Fit to rows that stand in for all that came."""
@@ -126,30 +296,18 @@ class Streaming:
             rows = self._sums.stand_in(together)
         self._fit_stand_ins(*rows)
 
-    def _take(self, piece: Piece, *, adding: bool) -> None:
-        """Add the rows of a piece to the sums, or subtract them."""
+    def _take(self, piece: Piece) -> None:
+        """Add the rows of a piece to the sums."""
         known: RunningSums | None = getattr(self, "_sums", None)
         data, targets = self._read_piece(piece, reset=known is None)
         wanted = self._asks_of_stream(data.widths[2])
         if known is None:
             targets = check.read_target_weight(piece.target_weight, targets)
             known = RunningSums.begin(data.widths, targets, wanted)
-            n_classes = 1 + sum(number - 1 for number in known.folds.values())
-            chunks.require_room_for_sums(sum(data.widths), n_classes, SUMS_LIMIT)
         chunks.require_same_piece(targets, data.widths[0], known.targets, known.widths[0])
         chunks.require_same_target_weight(piece.target_weight, known.targets)
         chunks.require_same_folds(known.folds, {want.purpose: want.cv for want in wanted})
-        used = data.used()
-        dealt = known.deal(data, used)
-        sums = data.sum_by(dealt.classes, digested=bool(known.folds))
-        _require_complete(sums, data, targets)
-        if known.folds and not adding:
-            added = known.pieces.get(name_of(sums), ())
-            chunks.refuse_unless(added, chunks.NOT_ONE_PIECE)
-            if dealt.starts not in added:
-                dealt = known.deal(data, used, added[-1])
-                sums = data.sum_by(dealt.classes, digested=True)
-        self._sums = known.plus(sums, dealt) if adding else known.minus(sums, dealt)
+        self._sums = known.plus(data, targets)
 
     def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
         """Tables of a piece with the same features as all others, and what its targets are."""
@@ -189,18 +347,6 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
         except ValueError as error:
             raise ValueError(f"piece {number}: {error}") from error
         yield f"piece {number}", Piece(**{**common, **known})
-
-
-def _require_complete(sums: Sums, data: Collection, targets: check.Targets) -> None:
-    data.refuse(sums)
-    first = sums.trouble[1]
-    if first is not None:
-        name = column_name(first.column, data.input_names)
-        chunks.refuse_streamed_gaps("X", first.row, f"column {name}")
-    first = sums.trouble[-1]
-    if first is not None:
-        chunks.refuse_streamed_gaps("y", first.row, f"target {targets.names[first.column]!r}")
-    chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
 
 
 class StreamingTargets(Streaming):
@@ -262,50 +408,11 @@ class StreamingTargets(Streaming):
         2
         """
         piece = Piece(X, y, sample_weight, baseline, target_weight)
-        return self._stream(piece, adding=True)
-
-    @going_on
-    def forget(
-        self,
-        X: Any,
-        y: Any = None,
-        sample_weight: Any = None,
-        *,
-        baseline: Any = None,
-        target_weight: Any = None,
-    ) -> Self:
-        """Subtract rows that were added before, and solve again: as if they had never come.
-
-        Parameters are those of ``partial_fit``. Where there are folds, pieces are forgotten as
-        they were added; elsewhere any rows can be. Rows that cannot have been among those added
-        are refused, and so is what would leave nothing but the rounding of sums.
-
-        Parameters
-        ----------
-        X, y, sample_weight, baseline, target_weight
-            As in ``partial_fit``.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> from ctfa import CTFARegressor
-        >>> from ctfa.datasets import make_paper_synthetic
-        >>> X, Y = make_paper_synthetic(n_samples=300, n_features=12, n_targets=6, random_state=0)
-        >>> years = [(X[i : i + 100], Y[i : i + 100]) for i in (0, 100, 200)]
-        >>> model = CTFARegressor().partial_fit(years).forget(*years[0])
-        >>> again = CTFARegressor().partial_fit(years[1:])
-        >>> bool((model.labels_ == again.labels_).all())
-        True
-        """
-        piece = Piece(X, y, sample_weight, baseline, target_weight)
-        return self._stream(piece, adding=False)
+        return self._stream(piece)
 
 
 class StreamingTasks(Streaming):
-    """Sums by task of rows that are added and subtracted, and a solution found from all of them.
+    """Sums by task of rows that are added, and a solution found from all of them.
 
     An estimator says what it asks of its rows (``_asks_of_stream``) and how it is fitted to rows
     that stand in for them (``_fit_read``).
@@ -363,59 +470,21 @@ class StreamingTasks(Streaming):
         >>> model.partial_fit(X[100:], y[100:], school[100:]).labels_
         array([0, 0, 1])
         """
-        return self._stream(Piece(X, y, sample_weight, tasks=tasks), adding=True)
-
-    @going_on
-    def forget(self, X: Any, y: Any = None, tasks: Any = None, sample_weight: Any = None) -> Self:
-        """Subtract rows that were added before, and solve again: as if they had never come.
-
-        Where there are folds, pieces are forgotten as they were added, and the rows that stay keep
-        their folds; elsewhere any rows can be, in any pieces. A task of which all rows are
-        forgotten is none any more. Rows that cannot have been among those added are refused, and so
-        is what would leave nothing but the rounding of sums.
-
-        Parameters
-        ----------
-        X, y, tasks, sample_weight
-            As in ``partial_fit``.
-
-        Returns
-        -------
-        self
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from ctfa import PooledCTFARegressor
-        >>> rng = np.random.default_rng(0)
-        >>> school = np.repeat(["a", "b", "c"], [60, 40, 80])
-        >>> X, y = rng.normal(size=(180, 2)), rng.normal(size=180)
-        >>> model = PooledCTFARegressor().partial_fit(X[:100], y[:100], school[:100])
-        >>> model.partial_fit(X[100:], y[100:], school[100:]).tasks_.tolist()
-        ['a', 'b', 'c']
-        >>> model.forget(X[100:], y[100:], school[100:]).tasks_.tolist()
-        ['a', 'b']
-        """
-        return self._stream(Piece(X, y, sample_weight, tasks=tasks), adding=False)
-
-    def _require_known(self) -> None:
-        self._sums.require_known()
+        return self._stream(Piece(X, y, sample_weight, tasks=tasks))
 
     def _solve(self) -> None:
         with one_thread():
             sample, target, known = self._sums.stand_in()
         self._fit_read(sample, target, known, None)
 
-    def _take(self, piece: Piece, *, adding: bool) -> None:
+    def _take(self, piece: Piece) -> None:
         known: TaskSums | None = getattr(self, "_sums", None)
         data = self._read_rows(piece, reset=known is None)
         folds = {want.purpose: want.cv for want in self._asks_of_stream()}
         if known is None:
             known = TaskSums.begin(sum(data.data.widths), folds)
         chunks.require_same_folds(known.folds, folds)
-        sums = known.sums_of(data, adding=adding)
-        chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
-        self._sums = known.plus(sums) if adding else known.minus(sums)
+        self._sums = known.plus(data)
 
     def _read_rows(self, piece: Piece, *, reset: bool) -> TaskCollection:
         """Rows of a piece with the same features as all others, and whose they are."""
