@@ -24,7 +24,7 @@ PERHAPS = tuple(sorted({
       for decimals in range(3) for whole in range(2, 7 - decimals)),
 }))  # fmt: skip
 #: No fill is nearer to zero.
-SMALLEST = min(map(abs, PERHAPS))
+SMALLEST_FILL = min(map(abs, PERHAPS))
 #: How often, and which share of the values, such a number comes at least.
 OFTEN, OFTEN_SHARE = 3, 0.0005
 #: It lies beyond the others by so many times their range.
@@ -32,7 +32,7 @@ FAR_BEYOND = 2.0
 #: A fill is far out: this many times the usual distance from the middle.
 FAR_OUT = 20.0
 #: Single precision rounds a fill by less than this share.
-ROUNDED = 1e-6
+FILL_ROUNDING = 1e-6
 #: Modules whose lines are not the user's.
 INSIDE = ("ctfa.", "sklearn.", "joblib.")
 #: What the sentence of ``warn_of_fills`` holds.
@@ -61,9 +61,9 @@ def fills_in(values: FloatArray) -> Iterator[Fill]:
         return
     low, high = np.fmin.reduce(values, axis=None), np.fmax.reduce(values, axis=None)
     # Few data reach as far as any of them: nothing is searched there.
-    if max(abs(low), abs(high)) < SMALLEST * (1.0 - ROUNDED):
+    if max(abs(low), abs(high)) < SMALLEST_FILL * (1.0 - FILL_ROUNDING):
         return
-    near = [f for f in FILLS if low - abs(f) * ROUNDED <= f <= high + abs(f) * ROUNDED]
+    near = [f for f in FILLS if low - abs(f) * FILL_ROUNDING <= f <= high + abs(f) * FILL_ROUNDING]
     found = [fill for fill in (_fill(values, f) for f in near) if fill.where.any()]
     if not found and _perhaps(low) is None and _perhaps(high) is None:
         return
@@ -105,11 +105,11 @@ def _perhaps(number: float) -> float | None:
     """The number that may be a fill, as it is written; None for any other."""
     at = int(np.searchsorted(PERHAPS, number))
     near = min(PERHAPS[max(at - 1, 0) : at + 1], key=lambda fill: abs(number - fill))
-    return near if abs(number - near) <= abs(near) * ROUNDED else None
+    return near if abs(number - near) <= abs(near) * FILL_ROUNDING else None
 
 
 def _fill(values: FloatArray, number: float) -> Fill:
-    return Fill(number, np.isclose(values, number, rtol=ROUNDED, atol=0.0))
+    return Fill(number, np.isclose(values, number, rtol=FILL_ROUNDING, atol=0.0))
 
 
 def _any(fills: list[Fill], values: FloatArray) -> BoolArray:
