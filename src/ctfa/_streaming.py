@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from numbers import Integral
 from types import MethodType
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
 
 from ctfa import _validation as check
 from ctfa._collections import (
-    SUMS_LIMIT,
     TEST,
     TRAIN,
     Classes,
@@ -26,19 +29,29 @@ from ctfa._collections import (
     is_collection,
     is_lazy,
     joined,
+    refuse_folds,
+    require_room_for_sums,
+    require_some_rows,
     stand_in,
     stand_in_tasks,
     to_numpy,
 )
 from ctfa._threads import one_thread
-from ctfa._validation import chunks
-from ctfa._validation.numbers import column_name
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import IntArray
 
 #: Where the rows of a piece lie in blocks, one a fold, and were not dealt one by one.
 IN_BLOCKS = -1
+NO_ROWS = "it has no rows that count: leave it out."
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
+#: What a piece may be.
+PIECES = (
+    "(X, y), (X, y, sample_weight), or a dictionary of these and of what else partial_fit takes"
+)
+PIECES_OF_TASKS = (
+    "(X, y, tasks), (X, y, tasks, sample_weight), or a dictionary of these (X with a column of "
+    "tasks: (X, y) and tasks= beside the iterable)"
+)
 
 
 class Piece(NamedTuple):
@@ -68,14 +81,11 @@ class RunningSums:
 
     @classmethod
     def begin(
-        cls, widths: tuple[int, int, int], targets: check.Targets, wanted: Sequence[Wanted]
+        cls, widths: tuple[int, int, int], targets: check.Targets, folds: Mapping[str, int]
     ) -> RunningSums:
         """No rows yet."""
-        for want in wanted:
-            chunks.require_fold_number(want.cv, want.purpose)
-        folds = {want.purpose: int(want.cv) for want in wanted}
         n_classes = 1 + sum(number - 1 for number in folds.values())
-        chunks.require_room_for_sums(sum(widths), n_classes, SUMS_LIMIT)
+        require_room_for_sums(sum(widths), n_classes)
         targets = targets._replace(values=np.empty((0, widths[2])))
         return cls(widths, targets, folds, {}, (0,) * len(folds))
 
@@ -89,14 +99,20 @@ class RunningSums:
         classes, keys, next_fold = self._deal(data)
         sums = data.sum_by(classes)
         data.refuse(sums)
-        _, of_inputs, of_targets = sums.trouble
-        if of_inputs is not None:
-            name = column_name(of_inputs.column, data.input_names)
-            chunks.refuse_streamed_gaps("X", of_inputs.row, f"column {name}")
-        if of_targets is not None:
-            name = repr(targets.names[of_targets.column])
-            chunks.refuse_streamed_gaps("y", of_targets.row, f"target {name}")
-        chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
+        inputs = data.input_names
+        for what, kind, names, first in (
+            ("X", "column", inputs, sums.trouble[1]),
+            ("y", "target", targets.names, sums.trouble[2]),
+        ):
+            if first is not None:
+                raise ValueError(
+                    f"{what} contains missing values (first at row {first.row}, {kind} "
+                    f"{check.column_name(first.column, names)}), and sums over the rows of one "
+                    "target say nothing of another's: fill the gaps, drop those rows, or use fit "
+                    "on all rows."
+                )
+        if not sums.n_samples:
+            raise ValueError(NO_ROWS)
         more = {int(keys[at]): part for at, part in sums.classes.items() if part.n_samples}
         return replace(self, classes=joined(self.classes, more), next_fold=next_fold)
 
@@ -134,7 +150,7 @@ class RunningSums:
 
         ``together`` are the inputs of each fit, where these are not all.
         """
-        chunks.require_some_rows(self.n_rows)
+        require_some_rows(self.n_rows)
         classes = Classes(None, None, None, self._roles())
         sums = Sums(self.n_rows, dict(self.classes), ())
         return stand_in(sums, classes, self.widths, self.targets, weighed=True, together=together)
@@ -153,7 +169,7 @@ class RunningSums:
             n_folds = int(together.max()) + 1
             # Folds that choose a limit may be joined, as long as there are two.
             if n_folds < 2 or (purpose != "limit" and n_folds < number):
-                chunks.refuse_folds(number, self.n_rows)
+                refuse_folds(number, self.n_rows)
             roles[purpose] = np.where(together[fold] == np.arange(n_folds)[:, None], TEST, TRAIN)
         return roles
 
@@ -183,13 +199,6 @@ class TaskSums:
     #: Rows of each task that have come where there are folds, in the order of the tasks.
     arrived: Mapping[Any, int] = field(default_factory=dict)
 
-    @classmethod
-    def begin(cls, n_columns: int, folds: Mapping[str, Any]) -> TaskSums:
-        """No rows yet."""
-        for purpose, cv in folds.items():
-            chunks.require_fold_number(cv, purpose)
-        return cls(n_columns, int(folds.get("limit", 0)), {})
-
     @property
     def n_rows(self) -> int:
         """Rows that count."""
@@ -203,10 +212,11 @@ class TaskSums:
     def plus(self, data: TaskCollection) -> TaskSums:
         """With the rows of one more piece."""
         sums = data.sums(self.n_dealt, self.arrived)
-        chunks.refuse_unless(sums.n_samples, chunks.NO_ROWS)
+        if not sums.n_samples:
+            raise ValueError(NO_ROWS)
         classes = joined(self.classes, sums.classes)
         n_summed = sum(summary.rows is None for summary in classes.values())
-        chunks.require_room_for_sums(self.n_columns, n_summed, SUMS_LIMIT)
+        require_room_for_sums(self.n_columns, n_summed)
         arrived = dict(self.arrived)
         if self.n_dealt:
             for (task, _), summary in sums.classes.items():
@@ -215,7 +225,7 @@ class TaskSums:
 
     def stand_in(self) -> TaskSample:
         """Rows that stand in for all that came, with their tasks and folds."""
-        chunks.require_some_rows(self.n_rows)
+        require_some_rows(self.n_rows)
         return stand_in_tasks(self.classes, Classes.one(), self.n_dealt, weighed=True)
 
 
@@ -258,9 +268,17 @@ class Streaming:
         return None
 
     def _require_stream(self) -> None:
-        """Refuse to go on from a model that was made by ``fit``."""
+        """Refuse to go on from a model that was made by ``fit``; a new one may be begun.
+
+        As scikit-learn's own error of this kind it is an ``AttributeError`` too: to those who ask,
+        such as its checks, a model made by ``fit`` has no ``partial_fit``.
+        """
         if hasattr(self, "partition_") and getattr(self, "_sums", None) is None:
-            chunks.refuse_to_go_on(type(self).__name__)
+            raise NotFittedError(
+                f"this {type(self).__name__} was made by fit, which keeps no sums of its rows: "
+                "partial_fit would leave them out. Start with partial_fit in a new estimator "
+                "(clone(model)), or use fit on all rows."
+            )
 
     def _stream(self, given: Piece) -> Self:
         """Add pieces, then solve; whatever fails leaves everything as it was."""
@@ -279,7 +297,10 @@ class Streaming:
             except Exception as error:  # of those who read it: a disk, a worker
                 error.add_note(f"This was {name or 'the piece'}; {NOTHING_CHANGED}")
                 raise
-        chunks.refuse_unless(n_pieces, chunks.NO_PIECES)
+        if not n_pieces:
+            raise ValueError(
+                "the iterable of pieces gave none: an iterator can be used once; make it anew."
+            )
         try:
             trial._solve()
         except ValueError as error:
@@ -300,13 +321,12 @@ class Streaming:
         """Add the rows of a piece to the sums."""
         known: RunningSums | None = getattr(self, "_sums", None)
         data, targets = self._read_piece(piece, reset=known is None)
-        wanted = self._asks_of_stream(data.widths[2])
+        folds = _folds_of(self._asks_of_stream(data.widths[2]))
         if known is None:
             targets = check.read_target_weight(piece.target_weight, targets)
-            known = RunningSums.begin(data.widths, targets, wanted)
-        chunks.require_same_piece(targets, data.widths[0], known.targets, known.widths[0])
-        chunks.require_same_target_weight(piece.target_weight, known.targets)
-        chunks.require_same_folds(known.folds, {want.purpose: want.cv for want in wanted})
+            known = RunningSums.begin(data.widths, targets, folds)
+        _require_same_piece(data, targets, piece.target_weight, known)
+        _require_same_folds(known.folds, folds)
         self._sums = known.plus(data, targets)
 
     def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
@@ -315,7 +335,7 @@ class Streaming:
         check.require_given(y, "y")
         if is_collection(X, y, sample_weight, baseline):
             data = Collection.of(X, y, sample_weight, baseline, gaps=self._input_gaps)
-            chunks.read_columns(self, data.widths[1], data.input_names, reset=reset)
+            _read_columns(self, data, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
@@ -331,7 +351,19 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
     if piece.y is not None:
         yield "", piece
         return
-    chunks.require_pieces(piece, names)
+    like = PIECES_OF_TASKS if "tasks" in names else PIECES
+    X = piece.X
+    is_table = hasattr(X, "shape") or hasattr(X, "columns") or isinstance(X, (str, bytes, Mapping))
+    if is_table or not hasattr(X, "__iter__"):
+        raise ValueError(
+            f"this estimator requires y to be passed, but the target y is None (X is a "
+            f"{type(X).__name__}): pass one row of targets for each row of X, or, for many pieces, "
+            f"an iterable of {like}."
+        )
+    for name in ("sample_weight", "baseline", "tasks"):
+        value = getattr(piece, name)
+        if value is not None and not (name == "tasks" and check.is_column(value)):
+            raise ValueError(f"{name} was given beside an iterable of pieces: put it into each.")
     common = {"target_weight": piece.target_weight, "tasks": piece.tasks}
     following = iter(piece.X)
     for number in count():
@@ -343,10 +375,85 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
             error.add_note(f"Piece {number} could not be had; {NOTHING_CHANGED}")
             raise
         try:
-            known = chunks.read_piece_names(one, names)
+            known = _read_piece_names(one, names, like)
         except ValueError as error:
             raise ValueError(f"piece {number}: {error}") from error
         yield f"piece {number}", Piece(**{**common, **known})
+
+
+def _read_piece_names(piece: Any, names: Sequence[str], like: str) -> dict[str, Any]:
+    """Arguments of one piece, by name; tuples have two of them, or go on up to the weights."""
+    if isinstance(piece, Mapping):
+        unknown = [name for name in piece if name not in names]
+        if unknown or any(piece.get(name) is None for name in names[:2]):
+            raise ValueError(
+                f"a dictionary with {', '.join(map(repr, piece)) or 'nothing'} was given: it needs "
+                f"{names[0]!r} and {names[1]!r}, and may have {', '.join(map(repr, names[2:]))}."
+            )
+        return dict(piece)
+    if isinstance(piece, tuple) and 2 <= len(piece) <= names.index("sample_weight") + 1:
+        return dict(zip(names, piece, strict=False))
+    size = f" of {len(piece)}" if isinstance(piece, (tuple, list)) else ""
+    raise ValueError(f"a {type(piece).__name__}{size} was given: a piece is {like}.")
+
+
+def _read_columns(estimator: Any, data: Collection, *, reset: bool) -> None:
+    """Compare the features of a collection with those seen before, or remember them on reset."""
+    rows: Any = np.empty((0, data.widths[1]))
+    if data.input_names is not None:
+        # A collection with labels holds frames of pandas.
+        frame = importlib.import_module("pandas").DataFrame
+        rows = frame(rows, columns=list(data.input_names))
+    validate_data(estimator, rows, reset=reset, skip_check_array=True)
+
+
+def _require_same_piece(
+    data: Collection, targets: check.Targets, target_weight: Any, known: RunningSums
+) -> None:
+    """Refuse other targets, weights of these, or another baseline than those of the first rows."""
+    seen = known.targets
+    check.require_same_targets(targets, seen.names, named=seen.labels is not None)
+    if data.widths[0] != known.widths[0]:
+        raise ValueError(
+            f"baseline has {data.widths[0] or 'no'} columns and the first rows had "
+            f"{known.widths[0] or 'none'}: pass the same columns in the same order every time."
+        )
+    if target_weight is None:
+        return
+    weights = check.read_target_weight(target_weight, seen._replace(weights=None)).weights
+    first, again = (1.0 if one is None else one for one in (seen.weights, weights))
+    if not np.allclose(first, again):
+        raise ValueError(
+            "target_weight differs from that of the first call, which holds for all: leave it out, "
+            "or start anew."
+        )
+
+
+def _folds_of(wanted: Sequence[Wanted]) -> dict[str, int]:
+    """How many folds, for each purpose; a splitter cannot know rows that are still to come."""
+    for want in wanted:
+        cv, kind = want.cv, "FeatureAggregator"
+        if want.purpose == "limit":
+            kind = "max_loss='auto' of TargetAggregator"
+        if isinstance(cv, bool) or not isinstance(cv, Integral):
+            raise ValueError(
+                f"cv={cv!r} of {kind} cannot divide rows that are still to come: use a number of "
+                "folds in partial_fit, or give a number for max_loss (no folds)."
+            )
+        if int(cv) < 2:
+            raise ValueError(f"cv={cv!r} of {kind} gives no folds: use two or more.")
+    return {want.purpose: int(want.cv) for want in wanted}
+
+
+def _require_same_folds(folds: Mapping[str, int], wanted: Mapping[str, int]) -> None:
+    """Refuse other folds than the sums were begun with."""
+    for purpose, number in wanted.items():
+        if folds.get(purpose) != number:
+            was = f"{folds[purpose]} folds" if purpose in folds else "no folds"
+            raise ValueError(
+                f"cv={number} is wanted now, and the sums were begun with {was}: rows that are "
+                "gone cannot be divided anew. Set the options back, or start anew on all rows."
+            )
 
 
 class StreamingTargets(Streaming):
@@ -480,10 +587,10 @@ class StreamingTasks(Streaming):
     def _take(self, piece: Piece) -> None:
         known: TaskSums | None = getattr(self, "_sums", None)
         data = self._read_rows(piece, reset=known is None)
-        folds = {want.purpose: want.cv for want in self._asks_of_stream()}
+        folds = _folds_of(self._asks_of_stream())
         if known is None:
-            known = TaskSums.begin(sum(data.data.widths), folds)
-        chunks.require_same_folds(known.folds, folds)
+            known = TaskSums(sum(data.data.widths), folds.get("limit", 0), {})
+        _require_same_folds(known.folds, folds)
         self._sums = known.plus(data)
 
     def _read_rows(self, piece: Piece, *, reset: bool) -> TaskCollection:
@@ -500,7 +607,7 @@ class StreamingTasks(Streaming):
             check.require_not_one_id(features, tasks, self.n_features_in_)
         if is_lazy(features, y, ids, sample_weight):
             data = TaskCollection.of(features, y, ids, sample_weight)
-            chunks.read_columns(self, data.data.widths[1], data.data.input_names, reset=reset)
+            _read_columns(self, data.data, reset=reset)
             return data
         features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
         inputs = check.read_inputs(self, features, reset=reset, n_least=1)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import add
 from typing import Any, NamedTuple
@@ -15,9 +16,14 @@ from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted
-from ctfa._collections._summing import Digits, Sums, magnitude, sum_up
+from ctfa._collections._summing import (
+    Digits,
+    Sums,
+    magnitude,
+    sum_up,
+    warn_if_sums_are_doubtful,
+)
 from ctfa._threads import one_thread
-from ctfa._validation import chunks
 from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -105,12 +111,14 @@ class Collection:
         named = (baseline, X, Y)
         names = ("baseline", "X", "y")
         tables = tuple(map(read_table, named, names))
-        chunks.require_two_dimensions(tables[1], "X")
-        for position in (1, 2, 0):
-            if tables[position] is not None and tables[position].ndim == 2:
-                chunks.require_some_columns(int(tables[position].shape[1]), names[position])
+        _require_columns(dict(zip(names, tables, strict=True)))
         for data, name in zip(named, names, strict=True):
-            chunks.require_unique_labels(_names(data), name)
+            for label, count in Counter(_names(data)).items():
+                if count > 1:
+                    raise ValueError(
+                        f"Expected unique column names, and {label!r} is that of {count} columns "
+                        f"of {name}: rename or drop all but one."
+                    )
         if not any(map(_dask.is_dask, (*named, sample_weight))):
             n_rows = tables[1].shape[0]
             for table, name in zip(tables, names, strict=True):
@@ -123,7 +131,7 @@ class Collection:
 
     def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
         """Sum up all rows by their classes, in one pass; the sums say what troubles them."""
-        chunks.require_room_for_sums(sum(self.widths), _n_classes(wanted), SUMS_LIMIT)
+        require_room_for_sums(sum(self.widths), _n_classes(wanted))
         classes = self.classes(wanted, groups)
         return self.sum_by(classes), classes
 
@@ -143,7 +151,12 @@ class Collection:
         else:
             with one_thread(*(table.shape for table in self.tables if table is not None)):
                 sums = function((0, classes), *tables)
-        chunks.require_all_rows(sums.n_rows, classes.n_rows)
+        if classes.n_rows is not None and sums.n_rows != classes.n_rows:
+            raise RuntimeError(
+                f"X has {classes.n_rows} rows and {sums.n_rows} were read: a chunk did not hold "
+                "what the collection says, or changed meanwhile. Nothing was fitted; mend the "
+                "chunks' sizes."
+            )
         return sums
 
     def read_or_gather(
@@ -166,14 +179,14 @@ class Collection:
         if needs_rows is None:
             sums, classes = self.look(wanted, groups)
             self.refuse(sums)
-            chunks.require_some_rows(sums.n_samples)
+            require_some_rows(sums.n_samples)
             if self._has_gaps(sums):
                 needs_rows = f"a {'table' if self.gaps else 'target'} with missing values"
             elif self._is_better_by_rows(sums, together):
                 needs_rows = "a table of columns that nearly depend on each other"
             else:
                 found = self.stand_in(sums, classes, together)
-                chunks.tell_input_names(estimator, self.widths[1], self.input_names)
+                check.tell_input_names(estimator, self.widths[1], self.input_names)
                 return Read(found, None)
         return Read(None, self.gathered(needs_rows, "Use fewer rows"))
 
@@ -240,7 +253,7 @@ class Collection:
 
     def has_room_for_sums(self, wanted: Sequence[Wanted]) -> bool:
         """Whether the sums in these folds stay small."""
-        return chunks.size_of_sums(sum(self.widths), _n_classes(wanted)) <= SUMS_LIMIT
+        return size_of_sums(sum(self.widths), _n_classes(wanted)) <= SUMS_LIMIT
 
     def weights_in_memory(self) -> FloatArray | None:
         """Weights of all rows."""
@@ -271,7 +284,7 @@ class Collection:
             n_rows = int(self.tables[1].shape[0]) if _dask.is_counted(self.tables[1]) else None
         if n_rows is None or not wanted:
             return Classes.one(n_rows)
-        chunks.require_some_rows(n_rows)
+        require_some_rows(n_rows)
         return Classes.of(wanted, n_rows, self.used(), _labels(groups))
 
     def refuse(self, sums: Sums) -> None:
@@ -286,7 +299,13 @@ class Collection:
             return
         size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
         for part, what, labels in zip(size, whats, names, strict=True):
-            chunks.require_moderate(part, what, labels)
+            bad = np.flatnonzero(~check.are_moderate(part))
+            if bad.size:
+                raise ValueError(
+                    f"Input {what} has numbers of about {part[bad[0]]:.0e} in column "
+                    f"{check.column_name(int(bad[0]), labels)}: their squares cannot be computed "
+                    "with; use other units."
+                )
 
     def _has_gaps(self, sums: Sums) -> bool:
         return sums.has_gaps or (self.gaps and sums.trouble[1] is not None)
@@ -301,7 +320,58 @@ class Collection:
         )
 
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
-        chunks.require_room_for_rows(self.n_rows, n_columns, ROWS_LIMIT, why, instead)
+        needed = 8 * self.n_rows * n_columns
+        if needed > ROWS_LIMIT:
+            raise ValueError(
+                f"{why} needs the rows themselves and not only their sums: {self.n_rows} rows of "
+                f"{n_columns} columns take {needed / 2**30:.1f} GiB, more than the "
+                f"{ROWS_LIMIT / 2**30:.0f} GiB that are gathered without being asked. {instead}, "
+                "or pass the rows where they fit in memory: fit(X.compute(), y.compute())."
+            )
+
+
+def require_some_rows(n_rows: int) -> None:
+    """Refuse data without rows to learn from."""
+    if n_rows < 2:
+        raise ValueError(
+            f"X has {n_rows} rows that count, and two or more are needed: pass more rows, or "
+            "positive weights."
+        )
+
+
+def size_of_sums(n_columns: int, n_classes: int) -> int:
+    """Bytes that sums of products take while they are added up."""
+    return 2 * 8 * n_columns**2 * n_classes
+
+
+def require_room_for_sums(n_columns: int, n_classes: int) -> None:
+    """Refuse tables so wide that sums of products of their columns would not fit in memory."""
+    needed = size_of_sums(n_columns, n_classes)
+    if needed > SUMS_LIMIT:
+        raise ValueError(
+            f"X and y have {n_columns} columns, and their sums of products in {n_classes} parts "
+            f"take {needed / 2**30:.1f} GiB, more than the {SUMS_LIMIT / 2**30:.0f} GiB "
+            "allowed: give a number for max_loss (no folds), fewer columns, or the rows themselves "
+            "(fit(X.compute(), y.compute())) where these fit in memory."
+        )
+
+
+def _require_columns(tables: Mapping[str, Any]) -> None:
+    """Refuse inputs that are no table, and tables without columns."""
+    X = tables["X"]
+    if X is None:
+        raise ValueError("X is None: pass an array or data frame of numbers.")
+    if X.ndim != 2:
+        # The first words are scikit-learn's, which its users may look for.
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead: X has one dimension. {check.reshape('X')}"
+        )
+    for name in ("X", "y"):
+        if tables[name].ndim == 2 and not tables[name].shape[1]:
+            raise ValueError(f"{name} has 0 columns (0 feature(s)): pass at least one column.")
+    baseline = tables["baseline"]
+    if baseline is not None and baseline.ndim == 2 and not baseline.shape[1]:
+        raise ValueError("baseline has no columns: leave it out.")
 
 
 def stand_in(
@@ -320,7 +390,7 @@ def stand_in(
     if sums.are_moments:
         digits = Digits.of(sums.total, widths, together)
         if digits.are_doubtful:
-            chunks.warn_if_sums_are_doubtful(digits.inputs, digits.targets, digits.offset)
+            warn_if_sums_are_doubtful(digits.inputs, digits.targets, digits.offset)
     numbers = np.array(sorted(sums.classes), dtype=np.intp)
     parts = [sums.classes[number] for number in numbers.tolist()]
     sample, values, of_row = stand_ins_of(parts, widths, weighed=weighed)
@@ -443,16 +513,7 @@ def read_table(data: Any, what: str) -> Any:
         return None
     if _dask.is_dask(data):
         return _dask.as_array(data, what)
-    if is_foreign(data):
-        chunks.refuse_kind(data.dtype, what)
-        if "int64" in str(data.dtype):
-            check.refuse_rounded(to_numpy(data), what)
-        table = data
-    else:
-        check.require_plain_numbers(data, what)
-        check.refuse_mask(data, what)
-        chunks.refuse_kind(getattr(data, "dtype", None), what)
-        table = check.read_numbers(data, what)
+    table = _dask.read_block(data, what)
     if table.ndim not in (1, 2):
         raise ValueError(
             f"expected a table of rows and columns, got an array of shape {tuple(table.shape)} as "
@@ -471,5 +532,9 @@ def _lazy_weights(sample_weight: Any) -> Any:
         weights = np.asarray(check.read_weights(to_numpy(sample_weight), None))
         if weights.ndim == 0:
             return None
-    chunks.require_one_weight_each(weights.shape)
+    if weights.ndim != 1:
+        raise ValueError(
+            f"sample_weight has shape {tuple(weights.shape)}: pass one weight for each row of X, "
+            "in one dimension."
+        )
     return weights

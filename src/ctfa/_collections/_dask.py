@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes
-from ctfa._validation import chunks
 from ctfa.core.types import AnyArray, FloatArray
 
 #: Sums that are added by one task.
@@ -99,24 +99,31 @@ def _guarded(array: Any, what: str) -> Any:
 
     What an array says of itself is refused at once; what a chunk is instead, when it is there.
     """
-    chunks.refuse_kind(array.dtype, what)
+    check.refuse_kind(array.dtype, what)
     meta = importlib.import_module("dask.array.utils").meta_from_array(array)
     kind = np.dtype(np.float64) if array.dtype.kind in "OSU" else array.dtype
     if isinstance(meta, np.ndarray):  # a mask is refused, and not handed on
         meta = np.empty((0,) * array.ndim, dtype=kind)
-    return array.map_blocks(_read_block, what, dtype=kind, meta=meta)
+    return array.map_blocks(_guarded_block, what, dtype=kind, meta=meta)
 
 
-def _read_block(block: Any, what: str) -> Any:
-    """A chunk of a table as numbers where it lies; masks, dates and text are refused."""
+def _guarded_block(block: Any, what: str) -> Any:
     with refusals():
-        check.refuse_mask(block, what)
-        chunks.refuse_kind(getattr(block, "dtype", None), what)
-        if not isinstance(block, np.ndarray):
-            return block  # of another library, perhaps on a device
-        values = np.asarray(block)
-        check.refuse_rounded(values, what)
-        return check.read_numbers(values, what) if values.dtype.kind in "OSU" else values
+        return read_block(block, what)
+
+
+def read_block(data: Any, what: str) -> Any:
+    """A table of numbers where it lies; masks, dates, complex numbers and text are refused."""
+    check.refuse_mask(data, what)
+    check.refuse_kind(getattr(data, "dtype", None), what)
+    if is_foreign(data):
+        if "int64" in str(data.dtype):
+            check.refuse_rounded(to_numpy(data), what)
+        return data
+    check.require_plain_numbers(data, what)
+    if isinstance(data, np.ndarray) and data.dtype.kind not in "OSU":
+        return np.asarray(data)
+    return check.read_numbers(data, what)
 
 
 def count_rows(array: Any) -> Any:

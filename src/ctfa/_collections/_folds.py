@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._validation import chunks
 from ctfa.core.types import BoolArray, IntArray
 
 Split = tuple[IntArray, IntArray]
@@ -221,8 +220,16 @@ def _number(want: Wanted, n_rows: int) -> int:
     """Folds, checked as those of rows in memory are."""
     number = want.n_folds(n_rows)
     if number is None:
-        chunks.refuse_folds(want.cv, n_rows)
+        refuse_folds(want.cv, n_rows)
     return number
+
+
+def refuse_folds(cv: Any, n_rows: int) -> NoReturn:
+    """Refuse folds of less than two rows."""
+    raise ValueError(
+        f"cv={cv!r} cannot split {n_rows} rows: two folds or more are needed, of two rows or more "
+        "each."
+    )
 
 
 def _blocks_of(want: Wanted, n_rows: int) -> dict[str, Blocks]:

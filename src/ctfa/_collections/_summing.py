@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,7 +17,6 @@ from ctfa._collections._devices import (
     namespace,
     to_numpy,
 )
-from ctfa._validation import chunks
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -92,7 +92,12 @@ def sum_up(
     """
     named = zip(("baseline", "X", "y", "sample_weight"), (*tables, weights), strict=True)
     heights = {name: int(table.shape[0]) for name, table in named if table is not None}
-    chunks.require_same_heights(heights)
+    for name, n_rows in heights.items():
+        if n_rows != heights["X"]:
+            raise ValueError(
+                f"a chunk of {name} has {n_rows} rows where that of X has {heights['X']}: pass "
+                "the same samples in all, in chunks of the same rows."
+            )
     rows = _side_by_side([as_column(table) for table in tables if table is not None])
     each = None if weights is None else np.asarray(to_numpy(weights), dtype=np.float64)
     if each is not None:
@@ -222,4 +227,34 @@ def _weakest(total: Moments, sets: Iterable[IntArray]) -> float:
             if total.n_samples > at.size + 1
         ),
         default=1.0,
+    )
+
+
+def warn_if_sums_are_doubtful(inputs: float, targets: float, offset: float = 0.0) -> None:
+    """Say when sums of squares have lost digits that rows would have kept.
+
+    Of inputs, and of targets with them, the smallest eigenvalues of cross-products at unit length;
+    of all columns the largest mean in units of its spread.
+    """
+    if inputs < DOUBTFUL_SQUARE:
+        what, instead = "columns of X (and of the baseline) depend on each other", "columns"
+    elif targets < DOUBTFUL_SQUARE:
+        what, instead = "targets depend on each other, or on columns of X,", "targets"
+    else:
+        warnings.warn(
+            f"a column has a mean of {offset:.0e} times its spread: rows that stand in for others "
+            f"have {max(16 - round(np.log10(offset)), 0)} digits of its spread left, and merges "
+            "may differ from those of the rows. Subtract a number near its mean first.",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+        return
+    share = np.sqrt(max(min(inputs, targets), 0.0))
+    warnings.warn(
+        f"{what} up to {max(share, 1e-8):.0e} of their spread: sums of squares see a part below "
+        "1e-5 with few digits and below 1e-7 not at all, where rows in memory would, and merges "
+        f"may differ. Where {instead} depend on each other by construction (indicators of all "
+        "months) nothing is wrong; drop one to be told no more.",
+        RuntimeWarning,
+        stacklevel=5,
     )

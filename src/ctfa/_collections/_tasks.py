@@ -13,11 +13,22 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._answers import r2_of_chunks
-from ctfa._collections._collection import SUMS_LIMIT, Collection, Rows, stand_ins_of
+from ctfa._collections._collection import (
+    Collection,
+    Rows,
+    require_room_for_sums,
+    require_some_rows,
+    stand_ins_of,
+)
 from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
-from ctfa._collections._summing import Sums, as_column, joined, sum_up
-from ctfa._validation import chunks
+from ctfa._collections._summing import (
+    Sums,
+    as_column,
+    joined,
+    sum_up,
+    warn_if_sums_are_doubtful,
+)
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import AnyArray, FloatArray, IntArray
@@ -43,7 +54,7 @@ class TaskCollection:
     def of(cls, X: Any, y: Any, ids: Any, sample_weight: Any = None) -> TaskCollection:
         """Put tables and ids in the same chunks."""
         data = Collection.of(X, y, sample_weight)
-        chunks.require_one_target(data.widths[2])
+        check.require_one_target(data.widths[2])
         return cls(data, _with_ids(data.tables[1], ids)[1])
 
     @classmethod
@@ -67,8 +78,8 @@ class TaskCollection:
             n_dealt, wanted = check.read_fold_count(cv, int(cv)), ()
         classes = self.data.classes(wanted, groups)
         sums = self.sums(n_dealt, classes=classes)
-        chunks.require_some_rows(sums.n_samples)
-        chunks.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
+        require_some_rows(sums.n_samples)
+        check.tell_input_names(estimator, self.data.widths[1], self.data.input_names)
         weighed = self.data.weights is not None
         return stand_in_tasks(sums.classes, classes, n_dealt, weighed=weighed)
 
@@ -106,7 +117,7 @@ class TaskCollection:
             check.refuse_number(*trouble, "y", None)
         data.refuse(sums)
         n_summed = sum(part.sums is not None for part in sums.classes.values())
-        chunks.require_room_for_sums(sum(data.widths), n_summed, SUMS_LIMIT)
+        require_room_for_sums(sum(data.widths), n_summed)
         return sums
 
 
@@ -143,7 +154,7 @@ def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
         moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
         weakest = moments.weakest(n_inputs)
         if weakest < DOUBTFUL_SQUARE:
-            chunks.warn_if_sums_are_doubtful(weakest, 1.0)
+            warn_if_sums_are_doubtful(weakest, 1.0)
 
 
 def apart(X: Any, tasks: Any) -> tuple[Any, Any]:
@@ -228,7 +239,7 @@ def _sum_chunk(
     ]
     width = inputs.shape[1] + 1
     n_summed = sum(rows.size > width + 1 for _, rows in parts)
-    chunks.require_room_for_sums(width, n_summed, SUMS_LIMIT)
+    require_room_for_sums(width, n_summed)
     return sum_up((None, inputs, target), weights, start, parts)
 
 

@@ -1,7 +1,6 @@
 """User input into what the core accepts. All error text about data and options lives here."""
 
 from ctfa._validation.baseline import *
-from ctfa._validation.chunks import *
 from ctfa._validation.containers import *
 from ctfa._validation.data import *
 from ctfa._validation.fills import *

@@ -172,6 +172,15 @@ def read_inputs(
     return values
 
 
+def tell_input_names(estimator: Any, n_features: int, labels: Any) -> None:
+    """Let an estimator know its features, as scikit-learn would from the same columns in memory."""
+    estimator.n_features_in_ = n_features
+    if labels is not None and all(isinstance(label, str) for label in labels):
+        estimator.feature_names_in_ = np.asarray(labels, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
 def copy_input_names(source: Any, estimator: Any) -> None:
     """Let an estimator know the features that another one has seen."""
     estimator.n_features_in_ = source.n_features_in_
@@ -260,6 +269,15 @@ def read_vector(y: Any, sample: Sample) -> FloatArray:
     refuse_gaps(vector.reshape(-1, 1), "y", ["y"])
     warn_of_fills(vector.reshape(-1, 1), "y", ["y"])
     return vector if sample.used is None else vector[sample.used]
+
+
+def require_one_target(n_targets: int) -> None:
+    """Refuse several targets where one is meant."""
+    if n_targets != 1:
+        raise ValueError(
+            f"y has {n_targets} columns and should be a 1d array: pass one target, or use "
+            "CTFARegressor for several."
+        )
 
 
 def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None:

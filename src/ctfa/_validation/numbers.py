@@ -184,6 +184,17 @@ def require_plain_numbers(
     refuse_rounded(data, what, rounded)
 
 
+def refuse_kind(kind: Any, what: str) -> None:
+    """Refuse an array of dates, or of numbers of two parts, by its dtype."""
+    if getattr(kind, "kind", "") in ("m", "M"):
+        require_plain_numbers(np.empty(0, dtype=kind), what)
+    if "complex" in str(kind):
+        raise ValueError(
+            f"{what} holds numbers of {kind}. Complex data not supported: pass the real and the "
+            "imaginary parts as columns of their own."
+        )
+
+
 def refuse_rounded(data: Any, what: str, advice: str = ROUNDED) -> None:
     """Refuse whole numbers of data in memory that float64 would round."""
     for values in _whole_numbers(data):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import Signature
 from numbers import Integral, Real
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from scipy import sparse
@@ -368,3 +368,29 @@ def require_weighable(regressor: Any) -> None:
             "another regressor (of a pipeline, its last step, with the others in front of this "
             "estimator) or leave the weights out."
         )
+
+
+def refuse_streaming(why: str | None) -> None:
+    """Refuse options that need the rows themselves."""
+    if why is not None:
+        raise ValueError(
+            f"{why} needs the rows themselves, and partial_fit keeps only their sums: use fit on "
+            "all rows, or an option that sums can answer (solver='ols', connectivity as a matrix)."
+        )
+
+
+def refuse_streamed_regressor(regressor: Any, known: Sequence[type]) -> None:
+    """Refuse a regressor that learns from rows."""
+    names = ", ".join(f"{kind.__name__}()" for kind in known)
+    raise ValueError(
+        f"regressor={type(regressor).__name__}() learns from the rows themselves, and partial_fit "
+        f"keeps only their sums: use one of {names}, or fit on all rows."
+    )
+
+
+def refuse_pieces_in_search(kind: str) -> NoReturn:
+    """Refuse to stream rows through a search over limits of both phases."""
+    raise AttributeError(
+        f"{kind} takes no pieces: the folds of its search hold the rows themselves. Use "
+        "CTFARegressor, whose max_loss='auto' is chosen on the folds of a stream."
+    )
