@@ -321,12 +321,11 @@ class Streaming:
         """Add the rows of a piece to the sums."""
         known: RunningSums | None = getattr(self, "_sums", None)
         data, targets = self._read_piece(piece, reset=known is None)
-        folds = _folds_of(self._asks_of_stream(data.widths[2]))
+        folds = _folds_of(self._asks_of_stream(data.widths[2]), known)
         if known is None:
             targets = check.read_target_weight(piece.target_weight, targets)
             known = RunningSums.begin(data.widths, targets, folds)
         _require_same_piece(data, targets, piece.target_weight, known)
-        _require_same_folds(known.folds, folds)
         self._sums = known.plus(data, targets)
 
     def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
@@ -429,8 +428,11 @@ def _require_same_piece(
         )
 
 
-def _folds_of(wanted: Sequence[Wanted]) -> dict[str, int]:
-    """How many folds, for each purpose; a splitter cannot know rows that are still to come."""
+def _folds_of(wanted: Sequence[Wanted], known: RunningSums | TaskSums | None) -> dict[str, int]:
+    """How many folds, for each purpose: those that the sums were begun with.
+
+    A splitter cannot know rows that are still to come.
+    """
     for want in wanted:
         cv, kind = want.cv, "FeatureAggregator"
         if want.purpose == "limit":
@@ -442,18 +444,13 @@ def _folds_of(wanted: Sequence[Wanted]) -> dict[str, int]:
             )
         if int(cv) < 2:
             raise ValueError(f"cv={cv!r} of {kind} gives no folds: use two or more.")
-    return {want.purpose: int(want.cv) for want in wanted}
-
-
-def _require_same_folds(folds: Mapping[str, int], wanted: Mapping[str, int]) -> None:
-    """Refuse other folds than the sums were begun with."""
-    for purpose, number in wanted.items():
-        if folds.get(purpose) != number:
-            was = f"{folds[purpose]} folds" if purpose in folds else "no folds"
+        begun = int(cv) if known is None else known.folds.get(want.purpose, "no")
+        if begun != int(cv):
             raise ValueError(
-                f"cv={number} is wanted now, and the sums were begun with {was}: rows that are "
-                "gone cannot be divided anew. Set the options back, or start anew on all rows."
+                f"cv={cv!r} is wanted now, and the sums were begun with {begun} folds: rows that "
+                "are gone cannot be divided anew. Set the options back, or start anew on all rows."
             )
+    return {want.purpose: int(want.cv) for want in wanted}
 
 
 class StreamingTargets(Streaming):
@@ -587,10 +584,9 @@ class StreamingTasks(Streaming):
     def _take(self, piece: Piece) -> None:
         known: TaskSums | None = getattr(self, "_sums", None)
         data = self._read_rows(piece, reset=known is None)
-        folds = _folds_of(self._asks_of_stream())
+        folds = _folds_of(self._asks_of_stream(), known)
         if known is None:
             known = TaskSums(sum(data.data.widths), folds.get("limit", 0), {})
-        _require_same_folds(known.folds, folds)
         self._sums = known.plus(data)
 
     def _read_rows(self, piece: Piece, *, reset: bool) -> TaskCollection:

@@ -197,21 +197,12 @@ def add_chunks(
     It is called with what it is told of the chunk and the chunk's part of each table, None where
     there is no such table.
     """
-    da = importlib.import_module("dask.array")
-    added = functools.partial(_added, add)
-    total = da.reduction(
-        _answers(function, tables, told),
-        chunk=_as_it_is,
-        combine=added,
-        aggregate=added,
-        axis=0,
-        keepdims=False,
-        concatenate=False,
-        dtype=object,
-        meta=np.empty((), dtype=object),
-        split_every=SPLIT_EVERY,
-    )
-    return _unboxed(compute(total))
+    parts = list(_answers(function, tables, told).to_delayed())
+    add_some = importlib.import_module("dask").delayed(_added, pure=False)
+    while len(parts) > 1:
+        heads = range(0, len(parts), SPLIT_EVERY)
+        parts = [add_some(add, parts[head : head + SPLIT_EVERY]) for head in heads]
+    return _unboxed(compute(parts[0]))
 
 
 def in_turn(
@@ -228,17 +219,14 @@ def in_turn(
     be counted, and is not read again.
     """
     da, dask = importlib.import_module("dask.array"), importlib.import_module("dask")
-    follow, boxed = dask.delayed(_following, pure=False), dask.delayed(_boxed, pure=False)
+    unboxed, boxed = (dask.delayed(one, pure=False) for one in (_unboxed, _boxed))
+    follow = dask.delayed(after, pure=False)
     now = dask.delayed(before, pure=False, traverse=False)
     boxes = []
     for answer in _answers(function, tables, told).to_delayed(optimize_graph=False):
         boxes.append(da.from_delayed(boxed(now), (1,), meta=np.empty(0, dtype=object)))
-        now = follow(after, now, answer)
+        now = follow(now, unboxed(answer))
     return da.concatenate(boxes)
-
-
-def _following(after: Callable[[Any, Any], Any], before: Any, answer: Any) -> Any:
-    return after(before, _unboxed(answer))
 
 
 def _answers(function: Callable[..., Any], tables: Sequence[Any], told: Sequence[Any]) -> Any:
@@ -273,13 +261,9 @@ def _unboxed(box: Any) -> Any:
     return box
 
 
-def _as_it_is(block: Any, axis: Any, keepdims: Any) -> Any:
-    return block
-
-
-def _added(add: Callable[[Any, Any], Any], parts: Any, axis: Any, keepdims: Any) -> Any:
+def _added(add: Callable[[Any, Any], Any], parts: Sequence[Any]) -> Any:
     """Add neighbours, then their sums: rounding grows with the logarithm of their number."""
-    flat = [_unboxed(part) for part in (parts if isinstance(parts, list) else [parts])]
+    flat = [_unboxed(part) for part in parts]
     while len(flat) > 1:
         pairs = list(map(add, flat[::2], flat[1::2]))
         flat = pairs + flat[len(flat) - len(flat) % 2 :]

@@ -89,21 +89,14 @@ def moments_on_device(rows: Any, where: Any, weights: FloatArray | None) -> Summ
 
 
 def _piece(space: Any, rows: Any, weights: FloatArray | None, device: Any) -> Moments:
+    """Moments of rows on a device, as those of rows in memory are taken."""
     n_rows = int(rows.shape[0])
-    each = None if weights is None else space.asarray(weights, device=device)[None, :]
-    total = float(n_rows if weights is None else weights.sum())
-
-    def mean_of(table: Any) -> Any:
-        if each is None:
-            return space.mean(table, axis=0)
-        return space.squeeze(space.matmul(each, table), axis=0) / total
-
-    mean = mean_of(rows)
+    each = space.asarray(np.ones(n_rows) if weights is None else weights, device=device)
+    total = float(space.sum(each))
+    mean = space.matmul(each, rows) / total
     centred = rows - mean[None, :]
-    shift = mean_of(centred)  # the mean's own rounding
-    centred = centred - shift[None, :]
-    if each is not None:
-        centred = centred * space.sqrt(each).T
+    shift = space.matmul(each, centred) / total  # the mean's own rounding
+    centred = (centred - shift[None, :]) * space.sqrt(each)[:, None]
     sums = (mean + shift, space.matmul(centred.T, centred))
     return Moments(n_rows, total, *(np.asarray(to_numpy(s), dtype=np.float64) for s in sums))
 

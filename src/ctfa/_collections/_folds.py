@@ -18,6 +18,7 @@ from ctfa import _validation as check
 from ctfa.core.types import BoolArray, IntArray
 
 Split = tuple[IntArray, IntArray]
+Stretch = tuple[int, int]  # first row, and first row behind
 
 #: A row is none of a fold's, one it learns from, or one it is judged by.
 TRAIN, TEST = 1, 2
@@ -56,45 +57,6 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
-    """Blocks of consecutive rows, each tested in turn; perhaps of the rows outside one stretch.
-
-    That stretch is what another fold is judged by: its own folds know nothing of it, and go on
-    behind it as if it were not there.
-    """
-
-    edges: IntArray  # first row of each block, and first row behind the last
-    tested: IntArray  # blocks that are tested
-    left_out: tuple[int, int]  # first row of the stretch, and first row behind it
-
-    @classmethod
-    def of(cls, want: Wanted, n_rows: int, left_out: tuple[int, int] = (0, 0)) -> Blocks:
-        """Divide rows into blocks that differ by a row at most."""
-        first, behind = left_out
-        n_divided = n_rows - (behind - first)
-        n_folds = _number(want, n_divided)
-        sizes = np.full(n_folds, n_divided // n_folds)
-        sizes[: n_divided % n_folds] += 1
-        edges = np.concatenate(([0], np.cumsum(sizes)))
-        edges = np.where(edges >= first, edges + (behind - first), edges)
-        tested = np.arange(n_folds)[-1:] if want.is_last_alone else np.arange(n_folds)
-        return cls(edges, tested, left_out)
-
-    @property
-    def starts(self) -> IntArray:
-        """Rows at which the role of rows changes in some fold, sorted or not."""
-        cuts = np.concatenate((self.edges[:-1], self.left_out))
-        return np.asarray(cuts[cuts < self.edges[-1]])
-
-    def roles(self, rows: IntArray) -> IntArray:
-        """Role of some rows in each fold, ``(folds, rows)``; zero for those left out."""
-        first, behind = self.left_out
-        block = np.searchsorted(self.edges, rows, side="right") - 1
-        role = np.where(block == self.tested[:, None], TEST, TRAIN)
-        return np.asarray(np.where((rows >= first) & (rows < behind), 0, role))
-
-
-@dataclass(frozen=True, eq=False)
 class Classes:
     """Classes of the rows of a data set, and the role of each class in every fold."""
 
@@ -123,12 +85,28 @@ class Classes:
 
     @classmethod
     def _contiguous(cls, wanted: Sequence[Wanted], n_rows: int) -> Classes:
-        blocks: dict[str, Blocks] = {}
+        """Of blocks of consecutive rows, each tested in turn; perhaps outside one stretch.
+
+        That stretch is what another fold is judged by: its own folds know nothing of it, and go on
+        behind it as if it were not there.
+        """
+        blocks: dict[str, tuple[IntArray, IntArray, Stretch]] = {}
         for want in wanted:
-            blocks |= _blocks_of(want, n_rows)
-        rows = np.concatenate([[0], *(found.starts for found in blocks.values())])
-        starts = np.unique(rows.astype(np.intp))
-        return cls(n_rows, starts, None, {key: b.roles(starts) for key, b in blocks.items()})
+            if want.within is None:
+                blocks[want.purpose] = *_blocks(want, n_rows), (0, 0)
+                continue
+            edges, tested = _blocks(want.within, n_rows)
+            for fold, block in enumerate(tested):
+                outer = int(edges[block]), int(edges[block + 1])
+                blocks[want.inside(fold)] = *_blocks(want, n_rows, outer), outer
+        cuts = np.concatenate([(*edges, *outer) for edges, _, outer in blocks.values()])
+        starts = np.unique(cuts[cuts < n_rows]).astype(np.intp)
+        roles = {}
+        for purpose, (edges, tested, (first, behind)) in blocks.items():
+            block = np.searchsorted(edges, starts, side="right") - 1
+            role = np.where(block == tested[:, None], TEST, TRAIN)
+            roles[purpose] = np.where((starts >= first) & (starts < behind), 0, role)
+        return cls(n_rows, starts, None, roles)
 
     @classmethod
     def _scattered(
@@ -138,11 +116,11 @@ class Classes:
         nobody = np.broadcast_to(0.0, (n_used, 1))
         sample = check.Sample(nobody, None, used)
         ids = np.zeros(n_used, dtype=np.intp)
-        splits = {}
+        found: dict[str, list[IntArray]] = {}
         for want in wanted:
             cv = _number(want, n_used) if _is_number(want.cv) else want.cv
-            splits[want.purpose] = check.read_folds(cv, sample, nobody, groups)
-            for train, test in splits[want.purpose]:
+            found[want.purpose] = []
+            for train, test in check.read_folds(cv, sample, nobody, groups):
                 if np.unique(train).size < train.size:
                     raise ValueError(
                         f"cv={want.cv!r} draws rows several times, which sums of rows cannot "
@@ -151,6 +129,7 @@ class Classes:
                 role = np.zeros(n_used, dtype=np.intp)
                 role[train] = TRAIN
                 role[test] += TEST
+                found[want.purpose].append(role)
                 ids = np.unique(ids * (TRAIN + TEST + 1) + role, return_inverse=True)[1]
                 if ids.max() >= MOST_CLASSES:
                     raise ValueError(
@@ -160,13 +139,7 @@ class Classes:
                     )
         first = np.unique(ids, return_index=True)[1]
         roles = {
-            purpose: np.array(
-                [
-                    np.isin(first, train) * TRAIN + np.isin(first, test) * TEST
-                    for train, test in folds
-                ]
-            )
-            for purpose, folds in splits.items()
+            purpose: np.array([role[first] for role in each]) for purpose, each in found.items()
         }
         if used is not None:
             every = np.full(n_rows, -1, dtype=np.intp)
@@ -232,12 +205,13 @@ def refuse_folds(cv: Any, n_rows: int) -> NoReturn:
     )
 
 
-def _blocks_of(want: Wanted, n_rows: int) -> dict[str, Blocks]:
-    """Folds of consecutive rows by their purpose."""
-    if want.within is None:
-        return {want.purpose: Blocks.of(want, n_rows)}
-    (outer,) = _blocks_of(want.within, n_rows).values()
-    judged = [(int(outer.edges[k]), int(outer.edges[k + 1])) for k in outer.tested]
-    return {
-        want.inside(fold): Blocks.of(want, n_rows, stretch) for fold, stretch in enumerate(judged)
-    }
+def _blocks(want: Wanted, n_rows: int, left_out: Stretch = (0, 0)) -> tuple[IntArray, IntArray]:
+    """Edges of blocks of the rows outside a stretch, and which are tested; they differ by a row."""
+    first, behind = left_out
+    n_divided = n_rows - (behind - first)
+    n_folds = _number(want, n_divided)
+    sizes = np.full(n_folds, n_divided // n_folds)
+    sizes[: n_divided % n_folds] += 1
+    edges = np.concatenate(([0], np.cumsum(sizes)))
+    edges = np.where(edges >= first, edges + (behind - first), edges)
+    return edges, np.arange(n_folds)[-1:] if want.is_last_alone else np.arange(n_folds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -241,20 +240,16 @@ def warn_if_sums_are_doubtful(inputs: float, targets: float, offset: float = 0.0
     elif targets < DOUBTFUL_SQUARE:
         what, instead = "targets depend on each other, or on columns of X,", "targets"
     else:
-        warnings.warn(
+        check.warn(
             f"a column has a mean of {offset:.0e} times its spread: rows that stand in for others "
             f"have {max(16 - round(np.log10(offset)), 0)} digits of its spread left, and merges "
-            "may differ from those of the rows. Subtract a number near its mean first.",
-            RuntimeWarning,
-            stacklevel=5,
+            "may differ from those of the rows. Subtract a number near its mean first."
         )
         return
     share = np.sqrt(max(min(inputs, targets), 0.0))
-    warnings.warn(
+    check.warn(
         f"{what} up to {max(share, 1e-8):.0e} of their spread: sums of squares see a part below "
         "1e-5 with few digits and below 1e-7 not at all, where rows in memory would, and merges "
         f"may differ. Where {instead} depend on each other by construction (indicators of all "
-        "months) nothing is wrong; drop one to be told no more.",
-        RuntimeWarning,
-        stacklevel=5,
+        "months) nothing is wrong; drop one to be told no more."
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from ctfa._validation.numbers import (
     refuse_gaps,
     refuse_mask,
     require_plain_numbers,
+    warn,
 )
 from ctfa._validation.sufficiency import SPARE, warn_if_doubtful
 from ctfa.core.design import Design, is_single
@@ -80,12 +80,10 @@ class Sample:
         design = self.design
         if design.n_samples > design.rank + SPARE:
             return False
-        warnings.warn(
+        warn(
             f"X has {design.n_samples} rows to learn from and {design.n_inputs} features: least "
             "squares leaves too few degrees of freedom for the noise. Ridge regression is used in "
-            "its place, with penalties by generalised cross-validation.",
-            RuntimeWarning,
-            stacklevel=5,
+            "its place, with penalties by generalised cross-validation."
         )
         return True
 

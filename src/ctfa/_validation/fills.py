@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import warnings
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from ctfa._validation.numbers import column_name, warn
 from ctfa.core.types import BoolArray, FloatArray
 
 #: Numbers that files write for a missing value, the defaults of NetCDF and GRIB among them.
@@ -33,8 +32,6 @@ FAR_BEYOND = 2.0
 FAR_OUT = 20.0
 #: Single precision rounds a fill by less than this share.
 FILL_ROUNDING = 1e-6
-#: Modules whose lines are not the user's.
-INSIDE = ("ctfa.", "sklearn.", "joblib.")
 #: What the sentence of ``warn_of_fills`` holds.
 LOOKS_MISSING = ".*stands for a missing value in many files"
 
@@ -114,10 +111,8 @@ def _fill(values: FloatArray, number: float) -> Fill:
 
 def _any(fills: list[Fill], values: FloatArray) -> BoolArray:
     """Where one of them is."""
-    somewhere = np.zeros(values.shape, dtype=bool)
-    for fill in fills:
-        somewhere |= fill.where
-    return somewhere
+    nowhere = np.zeros(values.shape, dtype=bool)
+    return np.asarray(np.logical_or.reduce([nowhere, *(fill.where for fill in fills)]))
 
 
 def without_fills(values: FloatArray) -> FloatArray:
@@ -126,14 +121,6 @@ def without_fills(values: FloatArray) -> FloatArray:
     for fill in fills_in(values):
         known = np.where(fill.where, np.nan, known)
     return known
-
-
-def _level_of_caller() -> int:
-    """How far up the first line is that is not ours, seen from whoever asks: X and y come deep."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
-        frame, level = frame.f_back, level + 1
-    return level
 
 
 def warn_of_fills(values: FloatArray, what: str, names: Sequence[str] | None) -> None:
@@ -145,11 +132,10 @@ def warn_of_fills(values: FloatArray, what: str, names: Sequence[str] | None) ->
         if fill.times < 2:
             continue
         column = int(np.argmax(fill.where.any(axis=0)))
-        first = str(column) if names is None else repr(str(names[column]))
-        warnings.warn(
-            f"{what} holds {fill.number:g} again and again, first in column {first} and far from "
-            "all other values: it stands for a missing value in many files and is taken for a "
-            "number here. Turn it into NaN, or drop those rows.",
+        warn(
+            f"{what} holds {fill.number:g} again and again, first in column "
+            f"{column_name(column, names)} and far from all other values: it stands for a missing "
+            "value in many files and is taken for a number here. Turn it into NaN, or drop those "
+            "rows.",
             UserWarning,
-            stacklevel=_level_of_caller(),
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -12,6 +11,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GroupKFold, PredefinedSplit, check_cv
 
 from ctfa._validation.data import Sample
+from ctfa._validation.numbers import warn
 from ctfa._validation.options import either
 from ctfa.core.criteria import FEATURE_CRITERIA, criterion_of
 from ctfa.core.types import FloatArray, IntArray
@@ -88,11 +88,9 @@ def read_cut_folds(
     None, after a warning, where not even two folds would.
     """
     if isinstance(cv, Integral) and int(cv) > 1 and sample.n_samples < FEWEST_TO_FOLD:
-        warnings.warn(
+        warn(
             f"max_loss='auto' cannot be chosen on {sample.n_samples} rows: two folds of two rows "
-            "each are the least. The usual limit is used; give max_loss, or more rows.",
-            RuntimeWarning,
-            stacklevel=5,
+            "each are the least. The usual limit is used; give max_loss, or more rows."
         )
         return None
     if isinstance(cv, Integral):
@@ -112,12 +110,10 @@ def warn_if_folds_are_short(
     """Whether the training rows of some fold leave no degrees of freedom; sizes: rows and rank."""
     for number, (n_rows, rank) in enumerate(sizes):
         if n_rows <= rank + 2:
-            warnings.warn(
+            warn(
                 f"max_loss='auto' cannot be chosen: fold {number} has {n_rows} training rows and "
                 f"least squares on these features needs {full_rank + 3}. max_loss={fallback:g} is "
-                "used, which suits most data; give it, or use longer folds or fewer features.",
-                RuntimeWarning,
-                stacklevel=5,
+                "used, which suits most data; give it, or use longer folds or fewer features."
             )
             return True
     return False
@@ -160,11 +156,10 @@ def require_enough_fits(
     lines = "\n".join(
         f"fold {fold} of cv, {_limits(at, params)}: {why}" for fold, why, at in reasons
     )
-    warnings.warn(
+    warn(
         f"{n_failed} of {n_fits} fits of the search failed and have the score {error_score!r} "
         f"(error_score='raise' would end the search):\n{lines}",
         FitFailedWarning,
-        stacklevel=5,
     )
 
 

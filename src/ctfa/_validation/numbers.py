@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from typing import Any
@@ -37,6 +39,16 @@ ADVICE = {
 }
 #: What it says of too few rows: how many there are, and how many are needed.
 TOO_FEW = re.compile(r"Found array with (\d+) sample\(s\).* minimum of (\d+) is required")
+#: Modules whose lines are not the user's.
+INSIDE = ("ctfa.", "sklearn.", "joblib.")
+
+
+def warn(text: str, category: type[Warning] = RuntimeWarning) -> None:
+    """Warn at the user's own line, which may be far up: data are read deep inside."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(INSIDE):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 def explained(

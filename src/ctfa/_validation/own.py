@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Hashable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any, NamedTuple
@@ -10,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa._validation.data import Sample, read_sample
-from ctfa._validation.numbers import first_of
+from ctfa._validation.numbers import first_of, warn
 from ctfa._validation.options import either
 from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion
@@ -199,11 +198,9 @@ def warn_if_unpredictable(predicted: FloatArray, names: Sequence[str]) -> None:
     if not gaps.any():
         return
     first = int(np.flatnonzero(gaps.any(axis=0))[0])
-    warnings.warn(
+    warn(
         f"{int(gaps.sum())} of {gaps.size} predictions are NaN because inputs are missing in those "
-        f"rows (first for target {names[first]!r}).",
-        RuntimeWarning,
-        stacklevel=3,
+        f"rows (first for target {names[first]!r})."
     )
 
 
@@ -212,23 +209,19 @@ def warn_if_series_are_short(series: Series, names: Sequence[str], fewest: int) 
     rows, needed = _rows_of(series, fewest)
     short = np.flatnonzero(rows < needed)
     task, n_inputs = int(short[0]), int(series.has[short[0]].sum())
-    warnings.warn(
+    warn(
         f"target {first_of(short, names)} has {rows[task]} rows in which it and its {n_inputs} "
         "inputs are all observed: least squares leaves too few degrees of freedom for the noise. "
-        "Ridge regression is used in its place, with penalties by generalised cross-validation.",
-        RuntimeWarning,
-        stacklevel=4,
+        "Ridge regression is used in its place, with penalties by generalised cross-validation."
     )
 
 
 def warn_if_own_folds_are_short(fold: int, chosen: dict[str, str]) -> None:
     """Say that nothing can be chosen on folds, and what is used: option by option, in words."""
-    warnings.warn(
+    warn(
         f"{' and '.join(chosen)} cannot be chosen: the training rows of fold {fold} are too few "
         f"for some target. {' and '.join(chosen.values())} is used; give it, or use longer folds, "
-        "fewer inputs or solver='ridge'.",
-        RuntimeWarning,
-        stacklevel=4,
+        "fewer inputs or solver='ridge'."
     )
 
 
@@ -382,7 +375,11 @@ def read_tasks(tasks: Any, n_rows: int, used: BoolArray | None, *, least: int = 
 
 def order_ids(ids: Iterable[Any], *, least: int = 2) -> list[Any]:
     """Ids of tasks in order; refused where they are too few to merge."""
-    known = _sorted(ids)
+    listed = list(ids)
+    try:
+        known = sorted(listed)
+    except TypeError:  # of several kinds, which have no order of their own
+        known = sorted(listed, key=lambda task: (type(task).__name__, repr(task)))
     if len(known) < least:
         raise ValueError(
             f"tasks holds a single id ({known[0]!r}), and there is nothing to merge: pass the ids "
@@ -473,12 +470,3 @@ def require_judged(n_judged: int, cv: Any) -> None:
             "divide the rows of each task, such as an integer, and not ones that leave out whole "
             "tasks; or give max_loss as a number."
         )
-
-
-def _sorted(ids: Iterable[Any]) -> list[Any]:
-    """In their own order, where they have one."""
-    listed = list(ids)
-    try:
-        return sorted(listed)
-    except TypeError:
-        return sorted(listed, key=lambda task: (type(task).__name__, repr(task)))

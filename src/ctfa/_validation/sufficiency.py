@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ctfa._validation.numbers import first_of
+from ctfa._validation.numbers import first_of, warn
 from ctfa.core.design import Design
 from ctfa.core.spaces.paired import pivots
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -61,11 +60,9 @@ def keep_apart(n_rows: int, n_features: int, rank: int, n_tasks: int, *, chosen:
             f"{fault} Use fewer features or more rows, or targets='passthrough' with a regressor "
             "such as RidgeCV() to keep every task by itself."
         )
-    warnings.warn(
+    warn(
         f"{fault} max_loss='auto' keeps every task by itself, and the default regressor is ridge "
-        "regression.",
-        RuntimeWarning,
-        stacklevel=5,
+        "regression."
     )
 
 
@@ -159,11 +156,9 @@ def warn_if_doubtful(designs: Sequence[Design], what: str = "X") -> None:
     """Say when rounding of the inputs could decide."""
     if any(design.is_doubtful for design in designs):
         worst = min(design.rcond for design in designs if design.rank)
-        warnings.warn(
+        warn(
             f"{what} has a condition number of about {1.0 / worst:.0e}: above 1e9 rounding may "
-            "decide merges. Drop or average features that are copies up to noise.",
-            RuntimeWarning,
-            stacklevel=5,
+            "decide merges. Drop or average features that are copies up to noise."
         )
 
 
