@@ -602,12 +602,14 @@ class StreamingTasks(Streaming):
         if not reset:
             check.require_not_one_id(features, tasks, self.n_features_in_)
         if is_lazy(features, y, ids, sample_weight):
-            data = TaskCollection.of(features, y, ids, sample_weight)
-            _read_columns(self, data.data, reset=reset)
-            return data
+            lazy = TaskCollection.of(features, y, ids, sample_weight)
+            _read_columns(self, lazy.data, reset=reset)
+            return lazy
         features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
         inputs = check.read_inputs(self, features, reset=reset, n_least=1)
         target = check.read_vector(y, check.Sample(inputs, None, None))
         weights = check.read_weights(sample_weight, inputs.shape[0])
         listed = check.as_ids(check.read_ids(ids, inputs.shape[0]))
-        return TaskCollection.of_rows(inputs, target, listed, weights)
+        given = Rows(features, y, sample_weight, None)
+        data = Collection((None, inputs, target), weights, given, is_lazy=False)
+        return TaskCollection(data, listed)

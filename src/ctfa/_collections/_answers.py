@@ -170,18 +170,14 @@ def r2_of_collection(
     require_same(data.targets_like)
     columns = X.columns if hasattr(X, "columns") else None
     names = data.targets_like.names
-    ask = functools.partial(_with_baseline, predict)
-    return r2_of_chunks(ask, data, data.tables[0], columns, names, gaps=True)
-
-
-def _with_baseline(predict: Callable[..., Any], rows: Any, baseline: Any) -> Any:
-    return predict(rows) if baseline is None else predict(rows, baseline=baseline)
+    beside = "baseline", data.tables[0]
+    return r2_of_chunks(predict, data, beside, columns, names, gaps=True)
 
 
 def r2_of_chunks(
     predict: Callable[..., Any],
     data: Collection,
-    beside: Any,
+    beside: tuple[str, Any],
     columns: Any,
     names: Any,
     *,
@@ -191,8 +187,8 @@ def r2_of_chunks(
 
     ``columns`` are the names of inputs that a frame has, ``names`` those of the targets.
     """
-    judge = functools.partial(_judge, predict, columns, names, gaps)
-    tables = (*data.tables[1:], beside, data.weights)
+    judge = functools.partial(_judge, predict, beside[0], columns, names, gaps)
+    tables = (*data.tables[1:], beside[1], data.weights)
     if data.is_lazy:
         found: Errors = _dask.add_chunks(judge, tables, _dask.starts_of(data.tables[1]))
     else:
@@ -208,6 +204,7 @@ def r2_of_chunks(
 
 def _judge(
     predict: Callable[..., Any],
+    what: str,
     columns: Any,
     names: Any,
     gaps: bool,
@@ -225,7 +222,7 @@ def _judge(
         check.refuse_number(*trouble, "y", names, gaps=gaps)
     predicted = np.empty(true.shape)
     if len(rows):  # a chunk may be empty, and no model is asked about nothing
-        beside = None if beside is None else np.asarray(to_numpy(beside))
-        answer = np.asarray(predict(_dask.as_frame(rows, columns), beside))
+        known = {} if beside is None else {what: np.asarray(to_numpy(beside))}
+        answer = np.asarray(predict(_dask.as_frame(rows, columns), **known))
         predicted[:] = answer.reshape(true.shape)
     return Errors.of(true, predicted, weights)

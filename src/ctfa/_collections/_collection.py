@@ -16,13 +16,7 @@ from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted
-from ctfa._collections._summing import (
-    Digits,
-    Sums,
-    magnitude,
-    sum_up,
-    warn_if_sums_are_doubtful,
-)
+from ctfa._collections._summing import Digits, Sums, magnitude, sum_up
 from ctfa._threads import one_thread
 from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -126,7 +120,18 @@ class Collection:
                     check.require_same_rows(table.shape[0], n_rows, name)
             weights = check.read_weights(to_numpy(sample_weight), n_rows)
             return cls(tables, weights, given, is_lazy=False, gaps=gaps)
-        placed, weights = _dask.aligned(tables, _lazy_weights(sample_weight), names)
+        weights = to_numpy(sample_weight)
+        if _dask.is_dask(weights):
+            weights = _dask.as_array(weights, "sample_weight")
+        elif weights is not None:
+            weights = np.asarray(check.read_weights(weights, None))
+        if weights is not None and weights.ndim > 1:
+            raise ValueError(
+                f"sample_weight has shape {tuple(weights.shape)}: pass one weight for each row of "
+                "X, in one dimension."
+            )
+        each = None if weights is None or weights.ndim == 0 else weights  # one is that of all
+        placed, weights = _dask.aligned(tables, each, names)
         return cls(tuple(placed), weights, given, is_lazy=True, gaps=gaps)
 
     def look(self, wanted: Sequence[Wanted] = (), groups: Any = None) -> tuple[Sums, Classes]:
@@ -174,7 +179,13 @@ class Collection:
         ``together`` are the inputs of each fit, where these are not all. The estimator is told the
         names of its features.
         """
-        if needs_rows is None and self._is_wide(wanted):
+        n_columns = sum(self.widths)
+        if (
+            needs_rows is None
+            and not self.has_room_for_sums(wanted)
+            and self.n_rows <= n_columns
+            and self.has_room_for(n_columns)
+        ):
             needs_rows = "a table of more columns than rows"
         if needs_rows is None:
             sums, classes = self.look(wanted, groups)
@@ -310,15 +321,6 @@ class Collection:
     def _has_gaps(self, sums: Sums) -> bool:
         return sums.has_gaps or (self.gaps and sums.trouble[1] is not None)
 
-    def _is_wide(self, wanted: Sequence[Wanted]) -> bool:
-        """Whether sums do not fit where the rows do."""
-        n_columns = sum(self.widths)
-        return (
-            not self.has_room_for_sums(wanted)
-            and self.n_rows <= n_columns
-            and self.has_room_for(n_columns)
-        )
-
     def _require_room(self, n_columns: int, why: str, instead: str) -> None:
         needed = 8 * self.n_rows * n_columns
         if needed > ROWS_LIMIT:
@@ -388,9 +390,7 @@ def stand_in(
     That is asked of all inputs, or of those that are in fits ``together``.
     """
     if sums.are_moments:
-        digits = Digits.of(sums.total, widths, together)
-        if digits.are_doubtful:
-            warn_if_sums_are_doubtful(digits.inputs, digits.targets, digits.offset)
+        Digits.of(sums.total, widths, together).warn_if_doubtful()
     numbers = np.array(sorted(sums.classes), dtype=np.intp)
     parts = [sums.classes[number] for number in numbers.tolist()]
     sample, values, of_row = stand_ins_of(parts, widths, weighed=weighed)
@@ -520,21 +520,3 @@ def read_table(data: Any, what: str) -> Any:
             f"{what}: reshape it to two dimensions."
         )
     return table
-
-
-def _lazy_weights(sample_weight: Any) -> Any:
-    """Weights that go with rows in chunks; None where all are equal."""
-    if sample_weight is None:
-        return None
-    if _dask.is_dask(sample_weight):
-        weights = _dask.as_array(sample_weight, "sample_weight")
-    else:
-        weights = np.asarray(check.read_weights(to_numpy(sample_weight), None))
-        if weights.ndim == 0:
-            return None
-    if weights.ndim != 1:
-        raise ValueError(
-            f"sample_weight has shape {tuple(weights.shape)}: pass one weight for each row of X, "
-            "in one dimension."
-        )
-    return weights

@@ -104,17 +104,12 @@ def _guarded(array: Any, what: str) -> Any:
     kind = np.dtype(np.float64) if array.dtype.kind in "OSU" else array.dtype
     if isinstance(meta, np.ndarray):  # a mask is refused, and not handed on
         meta = np.empty((0,) * array.ndim, dtype=kind)
-    return array.map_blocks(_guarded_block, what, dtype=kind, meta=meta)
-
-
-def _guarded_block(block: Any, what: str) -> Any:
-    with refusals():
-        return read_block(block, what)
+    read = functools.partial(refusing, read_block)
+    return array.map_blocks(read, what, dtype=kind, meta=meta)
 
 
 def read_block(data: Any, what: str) -> Any:
     """A table of numbers where it lies; masks, dates, complex numbers and text are refused."""
-    check.refuse_mask(data, what)
     check.refuse_kind(getattr(data, "dtype", None), what)
     if is_foreign(data):
         if "int64" in str(data.dtype):
@@ -197,12 +192,21 @@ def add_chunks(
     It is called with what it is told of the chunk and the chunk's part of each table, None where
     there is no such table.
     """
-    parts = list(_answers(function, tables, told).to_delayed())
-    add_some = importlib.import_module("dask").delayed(_added, pure=False)
-    while len(parts) > 1:
-        heads = range(0, len(parts), SPLIT_EVERY)
-        parts = [add_some(add, parts[head : head + SPLIT_EVERY]) for head in heads]
-    return _unboxed(compute(parts[0]))
+    da = importlib.import_module("dask.array")
+    added = functools.partial(_added, add)
+    total = da.reduction(
+        _answers(function, tables, told),
+        chunk=_as_it_is,
+        combine=added,
+        aggregate=added,
+        axis=0,
+        keepdims=False,
+        concatenate=False,
+        dtype=object,
+        meta=np.empty((), dtype=object),
+        split_every=SPLIT_EVERY,
+    )
+    return _unboxed(compute(total))
 
 
 def in_turn(
@@ -261,9 +265,13 @@ def _unboxed(box: Any) -> Any:
     return box
 
 
-def _added(add: Callable[[Any, Any], Any], parts: Sequence[Any]) -> Any:
+def _as_it_is(block: Any, axis: Any, keepdims: Any) -> Any:
+    return block
+
+
+def _added(add: Callable[[Any, Any], Any], parts: Any, axis: Any, keepdims: Any) -> Any:
     """Add neighbours, then their sums: rounding grows with the logarithm of their number."""
-    flat = [_unboxed(part) for part in parts]
+    flat = [_unboxed(part) for part in (parts if isinstance(parts, list) else [parts])]
     while len(flat) > 1:
         pairs = list(map(add, flat[::2], flat[1::2]))
         flat = pairs + flat[len(flat) - len(flat) % 2 :]

@@ -215,6 +215,30 @@ class Digits(NamedTuple):
         """Whether rows could decide otherwise."""
         return min(self.inputs, self.targets) < DOUBTFUL_SQUARE or self.offset > FAR
 
+    def warn_if_doubtful(self) -> None:
+        """Say when sums of squares have lost digits that rows would have kept."""
+        if not self.are_doubtful:
+            return
+        if self.inputs < DOUBTFUL_SQUARE:
+            what, instead = "columns of X (and of the baseline) depend on each other", "columns"
+        elif self.targets < DOUBTFUL_SQUARE:
+            what, instead = "targets depend on each other, or on columns of X,", "targets"
+        else:
+            digits = max(16 - round(np.log10(self.offset)), 0)
+            check.warn(
+                f"a column has a mean of {self.offset:.0e} times its spread: rows that stand in "
+                f"for others have {digits} digits of its spread left, and merges may differ from "
+                "those of the rows. Subtract a number near its mean first."
+            )
+            return
+        share = np.sqrt(max(min(self.inputs, self.targets), 0.0))
+        check.warn(
+            f"{what} up to {max(share, 1e-8):.0e} of their spread: sums of squares see a part "
+            "below 1e-5 with few digits and below 1e-7 not at all, where rows in memory would, and "
+            f"merges may differ. Where {instead} depend on each other by construction (indicators "
+            "of all months) nothing is wrong; drop one to be told no more."
+        )
+
 
 def _weakest(total: Moments, sets: Iterable[IntArray]) -> float:
     return min(
@@ -226,30 +250,4 @@ def _weakest(total: Moments, sets: Iterable[IntArray]) -> float:
             if total.n_samples > at.size + 1
         ),
         default=1.0,
-    )
-
-
-def warn_if_sums_are_doubtful(inputs: float, targets: float, offset: float = 0.0) -> None:
-    """Say when sums of squares have lost digits that rows would have kept.
-
-    Of inputs, and of targets with them, the smallest eigenvalues of cross-products at unit length;
-    of all columns the largest mean in units of its spread.
-    """
-    if inputs < DOUBTFUL_SQUARE:
-        what, instead = "columns of X (and of the baseline) depend on each other", "columns"
-    elif targets < DOUBTFUL_SQUARE:
-        what, instead = "targets depend on each other, or on columns of X,", "targets"
-    else:
-        check.warn(
-            f"a column has a mean of {offset:.0e} times its spread: rows that stand in for others "
-            f"have {max(16 - round(np.log10(offset)), 0)} digits of its spread left, and merges "
-            "may differ from those of the rows. Subtract a number near its mean first."
-        )
-        return
-    share = np.sqrt(max(min(inputs, targets), 0.0))
-    check.warn(
-        f"{what} up to {max(share, 1e-8):.0e} of their spread: sums of squares see a part below "
-        "1e-5 with few digits and below 1e-7 not at all, where rows in memory would, and merges "
-        f"may differ. Where {instead} depend on each other by construction (indicators of all "
-        "months) nothing is wrong; drop one to be told no more."
     )

@@ -22,14 +22,8 @@ from ctfa._collections._collection import (
 )
 from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
-from ctfa._collections._summing import (
-    Sums,
-    as_column,
-    joined,
-    sum_up,
-    warn_if_sums_are_doubtful,
-)
-from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
+from ctfa._collections._summing import Digits, Sums, as_column, joined, sum_up
+from ctfa.core.moments import Moments, add_up
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 
@@ -56,15 +50,6 @@ class TaskCollection:
         data = Collection.of(X, y, sample_weight)
         check.require_one_target(data.widths[2])
         return cls(data, _with_ids(data.tables[1], ids)[1])
-
-    @classmethod
-    def of_rows(
-        cls, inputs: FloatArray, target: FloatArray, ids: Any, weights: FloatArray | None
-    ) -> TaskCollection:
-        """Rows in memory that have been checked."""
-        tables = (None, inputs, target)
-        given = Rows(inputs, target, weights, None)
-        return cls(Collection(tables, weights, given, is_lazy=False), ids)
 
     def read(self, estimator: Any, wanted: Sequence[Wanted], groups: Any) -> TaskSample:
         """Rows that stand in for those of each task in each fold that is wanted.
@@ -152,9 +137,7 @@ def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
     within = sum(task.cross for task in tasks.values())
     if whole.n_samples > n_inputs + 1 + len(tasks):
         moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
-        weakest = moments.weakest(n_inputs)
-        if weakest < DOUBTFUL_SQUARE:
-            warn_if_sums_are_doubtful(weakest, 1.0)
+        Digits(moments.weakest(n_inputs), 1.0, 0.0).warn_if_doubtful()
 
 
 def apart(X: Any, tasks: Any) -> tuple[Any, Any]:
@@ -201,7 +184,8 @@ def r2_of_tasks(
     """R2 over all rows, in one pass over the chunks."""
     tasks = TaskCollection.of(X, y, ids, sample_weight)
     columns = tasks.data.input_names
-    return float(r2_of_chunks(predict, tasks.data, tasks.ids, columns, None, gaps=False)[0])
+    beside = "tasks", tasks.ids
+    return float(r2_of_chunks(predict, tasks.data, beside, columns, None, gaps=False)[0])
 
 
 def means_of_strangers(X: Any, ids: Any, known: frozenset[Any]) -> Mapping[Any, FloatArray]:

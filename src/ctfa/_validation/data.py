@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from ctfa._validation.numbers import (
     explained,
     read_numbers,
     refuse_gaps,
-    refuse_mask,
     require_plain_numbers,
     warn,
 )
@@ -44,15 +43,13 @@ class Sample:
     folds: Mapping[str, list[tuple[IntArray, IntArray]]] | None = None
     single: bool | None = None  # whether inputs were made of single precision; None: as they look
 
-    @property
-    def n_samples(self) -> int:
-        """Rows that count."""
-        return len(self.inputs) if self.counts is None else round(float(self.counts.sum()))
+    n_samples: int = field(init=False)  # rows that count
+    n_given: int = field(init=False)  # rows that were given, also those of weight zero
 
-    @property
-    def n_given(self) -> int:
-        """Rows that were given, also those of weight zero."""
-        return self.n_samples if self.used is None else int(self.used.size)
+    def __post_init__(self) -> None:
+        rows = len(self.inputs) if self.counts is None else round(float(self.counts.sum()))
+        object.__setattr__(self, "n_samples", rows)
+        object.__setattr__(self, "n_given", rows if self.used is None else int(self.used.size))
 
     def take(self, rows: IntArray) -> Sample:
         """Some of the rows, as a sample of their own."""
@@ -66,7 +63,8 @@ class Sample:
         """Centred and factored inputs; warns, once, where rounding could decide."""
         with one_thread(self.inputs.shape):
             design = Design.of(self.inputs, self.weights, self.n_samples, self.is_single)
-        warn_if_doubtful([design])
+        if design.is_doubtful:
+            warn_if_doubtful([design])
         return design
 
     @cached_property
@@ -144,7 +142,6 @@ def read_inputs(
     """
     is_plain = type(X) is np.ndarray and X.dtype == np.float64
     if not is_plain:
-        refuse_mask(X, "X")
         require_plain_numbers(X, "X")
     if reset and is_plain and X.ndim == 2 and min(X.shape) > 1:
         # What scikit-learn would conclude, without its search for the kind of container.
@@ -220,7 +217,6 @@ def read_targets(
     is_plain = type(Y) is np.ndarray and Y.dtype == np.float64
     if not is_plain:
         require_given(Y, what)
-        refuse_mask(Y, what)
         require_plain_numbers(Y, what)
         library, labels = container_of(Y)
     if is_plain and Y.size and Y.ndim in (1, 2):
@@ -257,7 +253,6 @@ def name_targets(
 def read_vector(y: Any, sample: Sample) -> FloatArray:
     """One target as a float64 vector of finite numbers, of the rows used."""
     require_given(y, "y")
-    refuse_mask(y, "y")
     require_plain_numbers(y, "y")
     try:
         vector = np.asarray(column_or_1d(y, dtype=np.float64, warn=True))
@@ -282,7 +277,6 @@ def read_weights(sample_weight: Any, n_samples: int | None) -> FloatArray | None
     """Weights of the rows as they were given, or None where there are none."""
     if sample_weight is None:
         return None
-    refuse_mask(sample_weight, "sample_weight")
     require_plain_numbers(sample_weight, "sample_weight")
     weights = read_numbers(sample_weight, "sample_weight", "pass one number for each row of X")
     if weights.ndim == 0 and n_samples is not None:

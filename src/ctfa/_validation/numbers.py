@@ -186,9 +186,10 @@ def require_plain_numbers(
 ) -> None:
     """Refuse what would silently become other numbers, with advice on each.
 
-    Dates would be taken for the numbers that encode them, in whatever unit they have; whole numbers
-    beyond 2^53 for the nearest ones that float64 knows.
+    What a mask hides would count; dates would be taken for the numbers that encode them, in
+    whatever unit they have; whole numbers beyond 2^53 for the nearest ones that float64 knows.
     """
+    refuse_mask(data, what)
     if holds_dates(data):
         raise ValueError(
             f"{what} contains dates or durations: turn them into numbers first, {dates}."

@@ -194,15 +194,6 @@ def read_limit(phase: Any, registry: Mapping[str, Criterion]) -> float | None:
     return None
 
 
-def read_correlation(value: Any, what: str) -> float:
-    """A number from -1 to 1."""
-    hint = " from -1 to 1"
-    number = read_number(value, what, hint)
-    if not -1.0 <= number <= 1.0:
-        raise ValueError(f"{what}={value!r} is not a correlation: pass a number{hint}.")
-    return number
-
-
 def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:
     """The aggregator of one phase, the default one for None; None for "passthrough"."""
     if option is None:

@@ -243,7 +243,12 @@ def factor(
     penalised = template.solver == "ridge"
     if penalised:
         check.require_fact(template.criterion, FEATURE_CRITERIA, "ridge_loss", "solver='ridge'")
-    lowest = check.read_correlation(template.min_correlation, "min_correlation")
+    lowest = check.read_number(template.min_correlation, "min_correlation", " from -1 to 1")
+    if not -1.0 <= lowest <= 1.0:
+        raise ValueError(
+            f"min_correlation={template.min_correlation!r} is not a correlation: pass a number "
+            "from -1 to 1."
+        )
     ordered = isinstance(template.order, str) and template.order == "correlation"
     correlated = SCANS[template.scan].by_correlation or ordered or lowest > -1.0
     splits = None
@@ -252,13 +257,14 @@ def factor(
         splits = check.read_folds(template.cv, sample, target, purpose="features")
     folds, ridge = None, None
     with one_thread(sample.inputs.shape):
-        if not penalised and splits is None and criterion.ridge_loss is not None:
-            penalised = sample.is_short
+        if not penalised and splits is None:
+            if criterion.ridge_loss is None:
+                check.require_freedom(sample.design, RIDGE)
+            else:
+                penalised = sample.is_short
         if penalised:
             ridge = Ridge.factor(sample.inputs, sample.weights)
-        elif splits is None:
-            check.require_freedom(sample.design, RIDGE)
-        else:
+        elif splits is not None:
             folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])
         gram = column_gram(sample.design, sample.inputs).matrices if correlated else None

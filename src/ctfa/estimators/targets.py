@@ -443,14 +443,15 @@ def pose_targets(
         something = (np.nan_to_num(values) != 0.0).any(axis=0)
         check.require_more_than_baseline(something, targets.names)
     with one_thread(sample.inputs.shape, values.shape):
-        plain = rule.solver == "ols" and rule.criterion.ridge_loss is not None
-        if plain and values.shape[1] > 1 and not has_gaps and sample.is_short:
-            rule = replace(rule, solver="ridge")
-        if rule.solver == "ols" and values.shape[1] > 1:
+        is_asked = rule.solver == "ols" and values.shape[1] > 1
+        if is_asked and rule.criterion.ridge_loss is not None and not has_gaps:
+            if sample.is_short:
+                rule = replace(rule, solver="ridge")
+        elif is_asked:
             risk = "criterion='risk' for Phase I, which ridge regression can judge"
             check.require_freedom(sample.design, risk, left.n_spent)
-            if rule.criterion.counts_columns:
-                check.require_columns_freedom(sample.design)
+        if is_asked and rule.solver == "ols" and rule.criterion.counts_columns:
+            check.require_columns_freedom(sample.design)
         fits = tasks.fits(rule)
         return rule, fits, pose(rule, fits.space())
 
