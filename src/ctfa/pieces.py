@@ -243,18 +243,13 @@ def _dims(array: Any) -> Any:
 def _of_rows(pyarrow: Any, batches: Iterable[Any], rows: int) -> Iterator[Any]:
     """Frames of so many rows each, of batches as they come."""
     held: list[Any] = []
-    n_held = 0
     for batch in batches:
-        at = 0
-        while n_held + batch.num_rows - at >= rows:
-            held.append(batch.slice(at, rows - n_held))
-            at += rows - n_held
-            yield pyarrow.Table.from_batches(held).to_pandas()
-            held, n_held = [], 0
-        if at < batch.num_rows:
-            held.append(batch.slice(at))
-            n_held += batch.num_rows - at
-    if n_held:
+        held.append(batch)
+        while sum(part.num_rows for part in held) >= rows:
+            table = pyarrow.Table.from_batches(held)
+            yield table.slice(0, rows).to_pandas()
+            held = table.slice(rows).to_batches()
+    if any(part.num_rows for part in held):
         yield pyarrow.Table.from_batches(held).to_pandas()
 
 

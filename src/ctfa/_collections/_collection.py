@@ -16,7 +16,7 @@ from ctfa import _validation as check
 from ctfa._collections import _dask
 from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted
-from ctfa._collections._summing import Digits, Sums, magnitude, sum_up
+from ctfa._collections._summing import Digits, Sums, sum_up
 from ctfa._threads import one_thread
 from ctfa.core.stand_ins import Summary, stacked
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -306,9 +306,9 @@ class Collection:
             may_lack = what == "y" or (what == "X" and self.gaps)
             if trouble is not None and not (may_lack and np.isnan(trouble.value)):
                 check.refuse_number(*trouble, what, labels, gaps=what == "y")
-        if self._has_gaps(sums) or not sums.classes:
+        if self._has_gaps(sums) or not sums.n_samples:
             return
-        size = np.split(magnitude(list(sums.classes.values())), np.cumsum(self.widths)[:-1])
+        size = np.split(sums.magnitude, np.cumsum(self.widths)[:-1])
         for part, what, labels in zip(size, whats, names, strict=True):
             bad = np.flatnonzero(~check.are_moderate(part))
             if bad.size:

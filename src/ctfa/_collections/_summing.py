@@ -60,6 +60,13 @@ class Sums:
         """Moments of all rows."""
         return add_up(summary.moments for summary in self.classes.values())
 
+    @property
+    def magnitude(self) -> FloatArray:
+        """Root mean square of each column."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            total = self.total
+            return np.sqrt(np.diagonal(total.cross) / total.weight + total.mean**2)
+
     def __add__(self, other: Sums) -> Sums:
         trouble = tuple(
             min(filter(None, found), default=None)
@@ -169,17 +176,6 @@ def first_of(bad: BoolArray, values: FloatArray, start: int | None) -> Trouble |
     return Trouble((start or 0) + row, column, float(values[row, column]), start is None)
 
 
-def magnitude(classes: Sequence[Summary]) -> FloatArray:
-    """Root mean square of each column."""
-    total: Any = 0.0
-    weight = 0.0
-    for summary in classes:
-        sums = summary.moments
-        total = total + np.diagonal(sums.cross) + sums.weight * sums.mean**2
-        weight += sums.weight
-    return np.asarray(np.sqrt(total / max(weight, np.finfo(float).tiny)))
-
-
 class Digits(NamedTuple):
     """Smallest eigenvalues of cross-products at unit length, of which rounding is about 1e-16."""
 
@@ -194,7 +190,7 @@ class Digits(NamedTuple):
         """Of the sums of all rows; ``together`` are the inputs of each fit, where not all are."""
         n_baseline, n_inputs, n_targets = widths
         # Indicators of all months are one together, which is known of them: inputs are asked alone.
-        is_dependent = n_baseline > 0 and total.weakest(n_baseline) < DEPENDENT
+        is_dependent = n_baseline > 0 and total.weakest(np.arange(n_baseline)) < DEPENDENT
         known = np.arange(0 if is_dependent else n_baseline)
         inputs = n_baseline + np.arange(n_inputs)
         targets = n_baseline + n_inputs + np.arange(n_targets)
@@ -241,13 +237,5 @@ class Digits(NamedTuple):
 
 
 def _weakest(total: Moments, sets: Iterable[IntArray]) -> float:
-    return min(
-        (
-            Moments(
-                total.n_samples, total.weight, total.mean[at], total.cross[np.ix_(at, at)]
-            ).weakest(at.size)
-            for at in sets
-            if total.n_samples > at.size + 1
-        ),
-        default=1.0,
-    )
+    known = (total.weakest(at) for at in sets if total.n_samples > at.size + 1)
+    return min(known, default=1.0)

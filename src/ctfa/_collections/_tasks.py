@@ -137,7 +137,7 @@ def _warn_if_doubtful(parts: Mapping[Any, Summary]) -> None:
     within = sum(task.cross for task in tasks.values())
     if whole.n_samples > n_inputs + 1 + len(tasks):
         moments = Moments(whole.n_samples, whole.weight, whole.mean, np.asarray(within))
-        Digits(moments.weakest(n_inputs), 1.0, 0.0).warn_if_doubtful()
+        Digits(moments.weakest(np.arange(n_inputs)), 1.0, 0.0).warn_if_doubtful()
 
 
 def apart(X: Any, tasks: Any) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Eigenvalues of cross-products of unit columns below this (per column) are rounding.
 SQUARED_CUTOFF = 1e-14
@@ -96,13 +96,13 @@ class Moments:
         values = np.where(values > SQUARED_CUTOFF * values.size, values, 0.0)
         return np.asarray(np.sqrt(values)[:, None] * vectors.T * np.where(varies, length, 0.0))
 
-    def weakest(self, width: int) -> float:
-        """Smallest eigenvalue of the cross-products of the first columns, at unit length.
+    def weakest(self, columns: IntArray) -> float:
+        """Smallest eigenvalue of the cross-products of some columns, at unit length.
 
         Rounding, to which it may be lost, is of the order of 1e-16.
         """
         _, varies, values, _ = Moments(
-            self.n_samples, self.weight, self.mean[:width], self.cross[:width, :width]
+            self.n_samples, self.weight, self.mean[columns], self.cross[np.ix_(columns, columns)]
         )._directions()
         constant = int(np.count_nonzero(~varies))
         return float(np.sort(values)[constant]) if constant < values.size else 1.0
