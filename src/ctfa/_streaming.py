@@ -40,8 +40,6 @@ from ctfa._threads import one_thread
 from ctfa.core.stand_ins import Summary
 from ctfa.core.types import IntArray
 
-#: Where the rows of a piece lie in blocks, one a fold, and were not dealt one by one.
-IN_BLOCKS = -1
 NO_ROWS = "it has no rows that count: leave it out."
 NOTHING_CHANGED = "nothing of this call was kept, and the model is as it was."
 #: What a piece may be.
@@ -99,9 +97,8 @@ class RunningSums:
         classes, keys, next_fold = self._deal(data)
         sums = data.sum_by(classes)
         data.refuse(sums)
-        inputs = data.input_names
         for what, kind, names, first in (
-            ("X", "column", inputs, sums.trouble[1]),
+            ("X", "column", data.input_names, sums.trouble[1]),
             ("y", "target", targets.names, sums.trouble[2]),
         ):
             if first is not None:
@@ -122,26 +119,25 @@ class RunningSums:
             return data.classes(), np.zeros(1, dtype=np.intp), ()
         n_given, used = data.n_rows, data.used()
         n_rows = n_given if used is None else int(used.sum())
-        pairs = list(zip(self.folds.values(), self.next_fold, strict=True))
-        starts = [IN_BLOCKS if n_rows >= 2 * number else at for number, at in pairs]
         keys = np.zeros(n_rows, dtype=np.intp)
-        for (number, at), start in zip(pairs, starts, strict=True):
+        following, are_runs = [], used is None
+        for number, at in zip(self.folds.values(), self.next_fold, strict=True):
             fold = (at + np.arange(n_rows)) % number
-            if start == IN_BLOCKS:
-                blocks = np.array_split(np.arange(n_rows), number)
-                fold = np.repeat(np.arange(number), [block.size for block in blocks])
+            if n_rows >= 2 * number:
+                sizes = [block.size for block in np.array_split(fold, number)]
+                fold = np.repeat(np.arange(number), sizes)
+                following.append(at)
+            else:
+                following.append((at + n_rows) % number)
+                are_runs = False
             keys = keys * number + fold
-        following = tuple(
-            at if start == IN_BLOCKS else (at + n_rows) % number
-            for (number, at), start in zip(pairs, starts, strict=True)
-        )
-        if used is None and set(starts) == {IN_BLOCKS}:
+        if are_runs:
             first = np.flatnonzero(np.diff(keys, prepend=-1))
-            return Classes(n_rows, first, None, {}), keys[first], following
+            return Classes(n_rows, first, None, {}), keys[first], tuple(following)
         ids = np.full(n_given, -1, dtype=np.intp)
         ids[slice(None) if used is None else used] = keys
         n_keys = int(np.prod(list(self.folds.values())))
-        return Classes(n_given, None, ids, {}), np.arange(n_keys), following
+        return Classes(n_given, None, ids, {}), np.arange(n_keys), tuple(following)
 
     def stand_in(
         self, together: Sequence[IntArray] | None = None

@@ -58,12 +58,9 @@ def _lazily(
     known: dict[str, Any],
     what: str,
 ) -> Any:
-    known = {name: value for name, value in known.items() if value is not None}
-    if others and any(other is not None for other in others):
-        names = list(inspect.signature(method).parameters)[1:]
-        known |= {
-            name: value for name, value in zip(names, others, strict=False) if value is not None
-        }
+    names = list(inspect.signature(method).parameters)[1:]
+    given = known | dict(zip(names, others, strict=False))
+    known = {name: value for name, value in given.items() if value is not None}
     if _dask.is_frame(data) and not known:
         # What is made up has marks of missing values in columns that may hold any.
         utils = importlib.import_module("dask.dataframe.utils")
@@ -74,9 +71,7 @@ def _lazily(
     columns = getattr(data, "columns", None)
     array = read_table(data, what)
     extra = {name: read_table(value, name) for name, value in known.items()}
-    row = _dask.as_frame(
-        np.ones((1,) * array.ndim if array.ndim == 1 else (1, array.shape[1])), columns
-    )
+    row = _dask.as_frame(np.ones((1, *array.shape[1:])), columns)
     made_up = {name: np.ones((1, *value.shape[1:])) for name, value in extra.items()}
     trial = np.asarray(_try(method, row, made_up))
     tables, _ = _dask.aligned((array, *extra.values()), None, (what, *extra))

@@ -66,19 +66,6 @@ class Rows(NamedTuple):
     baseline: Any
 
 
-class Read(NamedTuple):
-    """A fit's data: rows that stand in for them, or themselves where sums were not enough."""
-
-    stand_ins: tuple[check.Sample, check.Targets] | None
-    rows: Rows | None
-
-    @property
-    def found(self) -> tuple[check.Sample, check.Targets]:
-        """The rows that stand in."""
-        assert self.stand_ins is not None
-        return self.stand_ins
-
-
 @dataclass(frozen=True, eq=False)
 class Collection:
     """Tables of a fit in chunks of the same rows, or on a device."""
@@ -171,7 +158,7 @@ class Collection:
         groups: Any,
         needs_rows: str | None,
         together: Sequence[IntArray] | None = None,
-    ) -> Read:
+    ) -> tuple[check.Sample, check.Targets] | Rows:
         """Rows that stand in for all; all of them where options or the data need them.
 
         Data do where values are missing, where sums would be larger than the rows (short tables of
@@ -196,10 +183,9 @@ class Collection:
             elif self._is_better_by_rows(sums, together):
                 needs_rows = "a table of columns that nearly depend on each other"
             else:
-                found = self.stand_in(sums, classes, together)
                 check.tell_input_names(estimator, self.widths[1], self.input_names)
-                return Read(found, None)
-        return Read(None, self.gathered(needs_rows, "Use fewer rows"))
+                return self.stand_in(sums, classes, together)
+        return self.gathered(needs_rows, "Use fewer rows")
 
     def _is_better_by_rows(self, sums: Sums, together: Sequence[IntArray] | None) -> bool:
         """Whether rows can decide what sums have lost the digits of."""
@@ -211,14 +197,8 @@ class Collection:
         self, sums: Sums, classes: Classes, together: Sequence[IntArray] | None = None
     ) -> tuple[check.Sample, check.Targets]:
         """Rows that stand in for those summed up."""
-        return stand_in(
-            sums,
-            classes,
-            self.widths,
-            self.targets_like,
-            weighed=self.weights is not None,
-            together=together,
-        )
+        like, weighed = self.targets_like, self.weights is not None
+        return stand_in(sums, classes, self.widths, like, weighed=weighed, together=together)
 
     @property
     def widths(self) -> tuple[int, int, int]:

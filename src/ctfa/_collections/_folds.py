@@ -175,11 +175,8 @@ class Classes:
         """Folds of the rows that stand in, from the class of each."""
         return {
             purpose: [
-                (
-                    np.flatnonzero((role[of_row] & TRAIN) > 0),
-                    np.flatnonzero((role[of_row] & TEST) > 0),
-                )
-                for role in roles
+                (np.flatnonzero(role & TRAIN), np.flatnonzero(role & TEST))
+                for role in roles[:, of_row]
             ]
             for purpose, roles in self.roles.items()
         }

@@ -147,11 +147,8 @@ def apart(X: Any, tasks: Any) -> tuple[Any, Any]:
     if not _dask.is_dask(X) or hasattr(X, "columns") or not isinstance(tasks, Integral):
         return check.take_column(to_numpy(X), tasks)
     array = _dask.as_array(X, "X")
-    width = int(array.shape[1])
-    if not -width <= int(tasks) < width:
-        check.take_column(np.empty((1, width)), tasks)  # says what is wrong
-    column = int(tasks) % width
-    return array[:, [k for k in range(width) if k != column]], array[:, column]
+    others, column = check.take_column(np.arange(array.shape[1])[None], tasks)
+    return array[:, others[0]], array[:, int(column[0])]
 
 
 def is_lazy(*data: Any) -> bool:

@@ -346,23 +346,17 @@ def require_same_targets(
         )
 
 
-def require_finite_prediction(values: FloatArray, regressors: Sequence[Any]) -> None:
-    """Refuse to hand on what a group's regressor could not predict."""
-    if not np.isfinite(values).all():
-        group = int(np.flatnonzero(~np.isfinite(values).all(axis=0))[0])
+def require_finite_prediction(values: FloatArray, models: Sequence[Any]) -> None:
+    """Refuse to hand on what regressors of groups, or a named target's own, could not predict."""
+    bad = np.flatnonzero(~np.isfinite(values).all(axis=0))
+    if bad.size:
+        model, instead = models[bad[0]], ""
+        whose = f"the {type(model).__name__} of group {bad[0]}"
+        if isinstance(model, str):
+            whose, instead = f"the model of target {model!r} by itself", "use head='mean', "
         raise ValueError(
-            f"the {type(regressors[group]).__name__} of group {group} predicted NaN or infinity: "
-            "its fit has failed; scale the features or use another regressor."
-        )
-
-
-def require_finite_own(values: FloatArray, names: Sequence[str]) -> None:
-    """Refuse to hand on what a target's own model could not predict."""
-    if not np.isfinite(values).all():
-        target = int(np.flatnonzero(~np.isfinite(values).all(axis=0))[0])
-        raise ValueError(
-            f"the model of target {names[target]!r} by itself predicted NaN or infinity: its fit "
-            "has failed; use head='mean', scale the features or use another regressor."
+            f"{whose} predicted NaN or infinity: its fit has failed; {instead}scale the features "
+            "or use another regressor."
         )
 
 

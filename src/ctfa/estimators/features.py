@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, answers_lazily, few_rows
+from ctfa._collections import Rows, Wanted, answers_lazily, few_rows
 from ctfa._streaming import Piece, Streaming, going_on
 from ctfa._threads import one_thread
 from ctfa.core.criteria import FEATURE_CRITERIA
@@ -150,9 +150,9 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         if data is not None:
             check.require_one_target(data.widths[2])
             read = data.read_or_gather(self, wanted, None, needs_rows)
-            if read.rows is not None:
-                return self.fit(*read.rows[:3])
-            sample, targets = read.found
+            if isinstance(read, Rows):
+                return self.fit(*read[:3])
+            sample, targets = read
         else:
             sample = check.read_sample(self, X, sample_weight)
             target = check.read_vector(y, sample)

@@ -13,7 +13,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, is_collection, r2_of_collection
+from ctfa._collections import Collection, Rows, Wanted, is_collection, r2_of_collection
 from ctfa._streaming import Streaming
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
@@ -196,7 +196,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         check.tell_input_names(self, data.widths[1], data.input_names)
         together = self._fitted_together(data.widths)
         read = data.read_or_gather(self, wanted, groups, needs_rows, together)
-        return read.found if read.rows is None else self._read(*read.rows)
+        return self._read(*read) if isinstance(read, Rows) else read
 
     def _fit_read(
         self,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ctfa import _validation as check
+from ctfa._collections import Rows
 from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.own_inputs import AGGREGATES
 from ctfa.core.tasks.shared import SharedInputs
@@ -70,10 +71,10 @@ def target_path(
     data = collection_of(X, Y, sample_weight, baseline)
     if data is not None:
         read = data.read_or_gather(aggregator, [], None, asks_of(aggregator, None)[1])
-        if read.rows is not None:
-            rows = read.rows._asdict() | {"target_weight": target_weight}
+        if isinstance(read, Rows):
+            rows = read._asdict() | {"target_weight": target_weight}
             return target_path(max_losses=max_losses, **rows, **options)
-        sample, targets = read.found
+        sample, targets = read
     else:
         sample = check.read_sample(aggregator, X, sample_weight, baseline=baseline)
         targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
@@ -109,10 +110,10 @@ def feature_path(
         check.require_one_target(data.widths[2])
         wanted, needs_rows = asks_of(None, aggregator)
         read = data.read_or_gather(aggregator, wanted, None, needs_rows)
-        if read.rows is not None:
-            X, y, sample_weight, _ = read.rows
+        if isinstance(read, Rows):
+            X, y, sample_weight, _ = read
             return feature_path(X, y, max_losses, sample_weight=sample_weight, **options)
-        sample, targets = read.found
+        sample, targets = read
         target = targets.values[:, 0]
     else:
         sample = check.read_sample(aggregator, X, sample_weight)

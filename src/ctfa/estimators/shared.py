@@ -212,7 +212,7 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         units = np.asarray(fitted.partition_.spread(means)) * fitted.signs_
         if self._singles is not None:
             units = self._singles.mix(units, self.trust_, inputs)
-            check.require_finite_own(units, names_of(fitted))
+            check.require_finite_prediction(units, names_of(fitted))
         return check.hand_back(
             units_of(fitted).back(units, columns),
             labels_of(fitted),

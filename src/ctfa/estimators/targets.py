@@ -12,7 +12,7 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, answers_lazily, few_rows
+from ctfa._collections import Rows, Wanted, answers_lazily, few_rows
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.baseline import Lines
@@ -212,10 +212,10 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
         if data is not None:
             wanted, needs_rows = asks_of(self, None, data.widths[2])
             read = data.read_or_gather(self, wanted, groups, needs_rows)
-            if read.rows is not None:
+            if isinstance(read, Rows):
                 extra = {"groups": groups, "target_weight": target_weight}
-                return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
-            sample, targets = read.found
+                return self.fit(*read[:3], baseline=read.baseline, **extra)
+            sample, targets = read
         else:
             sample = check.read_sample(self, X, sample_weight, baseline=baseline)
             targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
