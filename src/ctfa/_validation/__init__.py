@@ -1,4 +1,4 @@
-"""User input into what the core accepts. All error text about data and options lives here."""
+"""User input into what the core accepts, and the words for what it does not."""
 
 from ctfa._validation.baseline import *
 from ctfa._validation.containers import *
