@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
@@ -22,16 +21,10 @@ from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
+from ctfa.core.tasks.base import Rule
 from ctfa.core.types import FloatArray
 from ctfa.estimators.given import asks_of, collection_of, whole
-from ctfa.estimators.merging import (
-    TIE,
-    MergeProblem,
-    group_names,
-    loss_unit,
-    settle,
-    settle_history,
-)
+from ctfa.estimators.merging import MergeProblem, group_names, pose, settle, settle_history
 from ctfa.estimators.saved import OF_GROUPS, Saved
 
 #: The way out of too few rows.
@@ -313,16 +306,16 @@ def pose_features(
             else:
                 ridge = factored.ridge.chosen_for(centred)
                 space = FeatureSpace.penalised(ridge, centred[:, 0], gram)
-        order = check.read_order(template.order, space, check_random_state(template.random_state))
-    return MergeProblem(
-        space,
-        criterion,
-        template.scan,
-        order,
-        check.read_graph(template.connectivity, sample.inputs, "features"),
-        min_correlation=float(template.min_correlation),
-        tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1)), n_before=1),
-    )
+        rule = Rule(
+            criterion,
+            template.scan,
+            scale="none",
+            graph=check.read_graph(template.connectivity, sample.inputs, "features"),
+            order=template.order,
+            random_state=template.random_state,
+        )
+        variance, lowest = float(np.var(target, ddof=1)), float(template.min_correlation)
+        return pose(rule, space, variance, min_correlation=lowest, n_before=1)
 
 
 def merge_features(

@@ -1,4 +1,4 @@
-"""A checked problem of either phase, its solutions, and what both aggregators make of them."""
+"""Options of a phase, checked; the problem they pose, its solutions, and what is made of them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_random_state
 
+from ctfa import _validation as check
 from ctfa._threads import one_thread
-from ctfa.core.criteria import Criterion, unit_power
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion, unit_power
 from ctfa.core.fit import Evidence
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.tasks.base import PathPoint
+from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.types import FloatArray, IntArray
 
 #: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
@@ -85,6 +87,49 @@ class MergeProblem:
         return replace(self, space=copy.deepcopy(self.space))
 
 
+def read_rule(aggregator: Any, **known: Any) -> Rule:
+    """Check what a TargetAggregator says for any tasks."""
+    criterion = check.read_criterion(aggregator.criterion, TARGET_CRITERIA)
+    check.require(aggregator.scan, SCANS, "scan")
+    check.require(aggregator.scale, ["standard", "center", "none"], "scale")
+    check.require(aggregator.solver, ["ols", "ridge"], "solver")
+    return Rule(
+        criterion,
+        aggregator.scan,
+        aggregator.scale,
+        aggregator.solver,
+        order=aggregator.order,
+        random_state=aggregator.random_state,
+        **known,
+    )
+
+
+def pose(
+    rule: Rule,
+    space: Any,
+    variance: float | None = None,
+    order: IntArray | None = None,
+    *,
+    min_correlation: float = -1.0,
+    n_before: int = 2,
+) -> MergeProblem:
+    """A space, ready to be scanned; ``variance`` is the unit of its losses, if it has none.
+
+    ``n_before`` is the number of fits that a criterion is told of as they stand: those of two
+    targets, or the one of all features.
+    """
+    if order is None:
+        order = check.read_order(rule.order, space, check_random_state(rule.random_state))
+    if variance is None:
+        # Spaces of shared coefficients are asked for risks alone, which have no unit.
+        variance = getattr(space, "total_variance", 1.0)
+    # The risk of the solver; other criteria are those of least squares.
+    criterion = rule.criterion.by_ridge() if rule.solver == "ridge" else rule.criterion
+    power = unit_power(criterion, n_before) if criterion.unit is None else criterion.unit
+    tolerance = TIE * float(variance**power)
+    return MergeProblem(space, criterion, rule.scan, order, rule.graph, min_correlation, tolerance)
+
+
 def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]:
     """Solve for several limits, with as few scans as decide them all."""
     if not max_losses:
@@ -120,16 +165,6 @@ def _holds(point: PathPoint, reach: float) -> bool:
     """Whether a limit would have decided every question of this point's scan alike."""
     low, high = point.loss_interval
     return low <= reach < high or reach == high == np.inf
-
-
-def loss_unit(criterion: Criterion, target_variance: float, n_before: int = 2) -> float:
-    """Scale of the losses of a criterion, in which ties are judged.
-
-    ``n_before`` is the number of fits that the criterion is told of as they stand: those of two
-    targets, or the one of all features.
-    """
-    unit = unit_power(criterion, n_before) if criterion.unit is None else criterion.unit
-    return float(target_variance**unit)
 
 
 def settle(

@@ -23,12 +23,12 @@ from ctfa._collections import (
 )
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
-from ctfa.core.criteria import TARGET_CRITERIA
+from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
 from ctfa.core.series import NO_COLUMN, Series
 from ctfa.core.tasks.base import Rule
-from ctfa.core.tasks.own_inputs import AGGREGATES, OwnFits, OwnInputs, mean_series
+from ctfa.core.tasks.own_inputs import AGGREGATES, TEMPERS, OwnFits, OwnInputs, mean_series
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators import search
 from ctfa.estimators.features import FeatureAggregator
@@ -36,21 +36,14 @@ from ctfa.estimators.given import asks_of, collection_of, searched_where_data_li
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
 from ctfa.estimators.merge_evidence import MergeEvidence, own_evidence
-from ctfa.estimators.merging import MergeProblem, settle
+from ctfa.estimators.merging import MergeProblem, pose, read_rule, settle
 from ctfa.estimators.models import (
     OwnModels,
     fit_groups,
     fit_steps,
     fit_to_rows,
+    is_least_squares,
     slot_names,
-)
-from ctfa.estimators.rule import (
-    SPARE_ROWS,
-    fewest_rows,
-    group_rows,
-    pose,
-    rule_of_own_inputs,
-    suited_to,
 )
 from ctfa.estimators.saved import fields
 from ctfa.estimators.targets import (
@@ -62,6 +55,9 @@ from ctfa.estimators.targets import (
     units_of,
 )
 from ctfa.estimators.view import FittedGroups
+
+#: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
+SPARE_ROWS = 3
 
 
 class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
@@ -266,8 +262,8 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
         series = self._series(sample, targets)
         if template is not None:
-            template = suited_to(template, series, targets.names)
-        check.require_series(series, targets.names, fewest=fewest_rows(template, series))
+            template = _suited_to(template, series, targets.names)
+        check.require_series(series, targets.names, fewest=_fewest_rows(template, series))
         check.require_varying(targets.values, targets.names)
         check.warn_if_own_inputs_are_doubtful(series, targets.names)
         scaled, temper = self._fit_targets(template, sample, targets, series, groups)
@@ -445,7 +441,7 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         series = self._series(sample, targets)
         return list(
             Parallel(n_jobs=self.n_jobs)(
-                delayed(group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
+                delayed(_group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
                 for rows, _ in splits
             )
         )
@@ -455,7 +451,7 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = self._series(sample, targets)
-        fewest = fewest_rows(check.read_phase(self.targets, TargetAggregator, "targets"), series)
+        fewest = _fewest_rows(check.read_phase(self.targets, TargetAggregator, "targets"), series)
         for fold, (train, _) in enumerate(splits):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
@@ -561,9 +557,13 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
     def _rule(self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool) -> Rule:
         """Check the options of Phase I."""
         shrinks = self.head == "shrink" and not passthrough
-        return rule_of_own_inputs(
-            aggregator, values, self.aggregate, self._template, shrinks=shrinks
+        rule = read_rule(
+            aggregator,
+            penalised=aggregator.solver == "ridge" or not is_least_squares(self._template),
+            tempers=TEMPERS if shrinks else (0.0,),
         )
+        check.refuse_for_own_inputs(aggregator, self.aggregate, rule.criterion)
+        return replace(rule, graph=check.read_graph(aggregator.connectivity, values, "targets"))
 
     def _keep_apart(
         self,
@@ -611,8 +611,8 @@ def pose_own_inputs(
     model.layout_ = model._read_layout(sample.inputs.shape[1], targets.values.shape[1])
     with one_thread():
         series = model._series(sample, targets)
-        aggregator = suited_to(model.targets, series, targets.names)
-        check.require_series(series, targets.names, fewest=fewest_rows(aggregator, series))
+        aggregator = _suited_to(model.targets, series, targets.names)
+        check.require_series(series, targets.names, fewest=_fewest_rows(aggregator, series))
         check.require_varying(targets.values, targets.names)
         rule = model._rule(aggregator, targets.values, passthrough=False)
         check.require_levels(sample.baseline, rule.scale)
@@ -620,6 +620,37 @@ def pose_own_inputs(
             check.refuse_for_target_weight(targets, aggregator, model.aggregate)
         scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
         return pose(rule, OwnFits(rule, scaled, model.aggregate).space(overwrite=True))
+
+
+def _suited_to(template: Any, series: Series, names: Sequence[str]) -> Any:
+    """The same by ridge regression, where some target's rows do not carry least squares."""
+    criterion = criterion_of(template.criterion, TARGET_CRITERIA)
+    plain = template.solver == "ols" and criterion.ridge_loss is not None
+    if not plain or series.counts is not None or check.enough_rows(series, SPARE_ROWS):
+        return template
+    if not check.enough_rows(series, None):
+        return template
+    check.warn_if_series_are_short(series, names, SPARE_ROWS)
+    return clone(template).set_params(solver="ridge")
+
+
+def _fewest_rows(template: Any, series: Series) -> int | None:
+    """Rows that a target needs beyond its inputs; None where no least squares is judged."""
+    if template is None or template.solver == "ridge":
+        return None
+    # With gaps the paper's rule is asked only of pairs that have the rows for it.
+    all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
+    return None if all_columns and not series.is_complete else SPARE_ROWS
+
+
+@one_thread()
+def _group_rows(
+    rule: Rule, series: Series, rows: IntArray, aggregate: str, max_loss: float
+) -> Partition:
+    """Groups that some of the rows give."""
+    scaled = series.take(rows).standardised(rule.scale, overwrite=True)[0].free_rows()
+    problem = pose(rule, OwnFits(rule, scaled, aggregate).space(overwrite=True))
+    return problem.solve(max_loss).partition()
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:

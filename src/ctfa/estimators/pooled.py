@@ -44,7 +44,7 @@ from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.merge_evidence import MergeEvidence, PooledEvidence
-from ctfa.estimators.merging import settle, settle_history
+from ctfa.estimators.merging import pose, read_rule, settle, settle_history
 from ctfa.estimators.models import (
     Nearest,
     fit_pooled_group,
@@ -52,7 +52,6 @@ from ctfa.estimators.models import (
     named,
     reduced,
 )
-from ctfa.estimators.rule import pose, rule_of_own_rows
 from ctfa.estimators.saved import fields
 from ctfa.estimators.search import choose
 from ctfa.estimators.targets import TargetAggregator
@@ -364,7 +363,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         targets, features = self._phases()
         wanted = []
         if targets is not None:
-            rule_of_own_rows(targets)
+            _read_rule(targets)
             limit = check.read_limit(targets, TARGET_CRITERIA)
             wanted = [Wanted("limit", targets.cv)] if limit is None else []
         if not learns_from_sums(self._template):
@@ -408,7 +407,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         short: bool,
     ) -> TargetAggregator:
         aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
-        rule = rule_of_own_rows(aggregator, shrinks=self.head == "shrink")
+        rule = _read_rule(aggregator, shrinks=self.head == "shrink")
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         check.copy_input_names(self, aggregator)
         graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
@@ -505,6 +504,38 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         means = np.asarray(regressor.predict(columns)).reshape(-1, 1)
         check.require_finite_prediction(means, [regressor])
         return means[:, 0]
+
+
+def _read_rule(aggregator: Any, *, shrinks: bool = False) -> Rule:
+    """The rule for tasks with rows of their own; refuses what means nothing without pairs of rows.
+
+    Without the graph, which may be a function of the tasks.
+    """
+    if check.read_criterion(aggregator.criterion, TARGET_CRITERIA).for_means:
+        check.refuse_option(
+            "criterion",
+            aggregator.criterion,
+            "averages targets over common rows, which tasks with rows of their own do not have,",
+            "use criterion='risk'",
+        )
+    rule = read_rule(aggregator, tempers=(float(shrinks),))
+    check.require_flag(aggregator.flip, "flip")
+    if aggregator.scale == "none":
+        check.refuse_option(
+            "scale",
+            "none",
+            "would give a group one intercept, and tasks keep an offset of their own",
+            "use 'standard' or 'center'",
+        )
+    missing = "is not available"
+    if aggregator.flip:
+        check.refuse_option("flip", True, missing, "turn those targets round yourself")
+    if aggregator.guard is not None:
+        check.refuse_option("guard", aggregator.guard, missing, "use guard=None, and head='shrink'")
+    if aggregator.solver != "ols":
+        alone = "use solver='ols': tasks without degrees of freedom of their own may merge"
+        check.refuse_option("solver", aggregator.solver, missing, alone)
+    return rule
 
 
 def _are_short(tasks: TaskRows, *, chosen: bool) -> bool:

@@ -18,8 +18,7 @@ from ctfa.core import backend, progress
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, without_rounding
 from ctfa.core.tasks.base import Rule, Tasks
 from ctfa.core.types import FloatArray
-from ctfa.estimators.merging import solve_path
-from ctfa.estimators.rule import pose
+from ctfa.estimators.merging import pose, solve_path
 
 Judged = TypeVar("Judged")
 #: From a curve with its smallest error chosen to the curve with the limit to be used.

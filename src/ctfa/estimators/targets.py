@@ -27,8 +27,14 @@ from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray
 from ctfa.estimators.given import asks_of, collection_of, whole
 from ctfa.estimators.merge_evidence import MergeEvidence
-from ctfa.estimators.merging import MergeProblem, group_names, settle, settle_history
-from ctfa.estimators.rule import pose, rule_of_targets
+from ctfa.estimators.merging import (
+    MergeProblem,
+    group_names,
+    pose,
+    read_rule,
+    settle,
+    settle_history,
+)
 from ctfa.estimators.saved import OF_GROUPS, Saved, fields
 from ctfa.estimators.search import choose, nearest_to_theory
 from ctfa.estimators.view import FittedGroups
@@ -430,7 +436,7 @@ def pose_targets(
     in_fold: bool = False,
 ) -> tuple[Rule, TargetFits, MergeProblem]:
     """Check everything and factor the inputs once; targets may be constant in a fold."""
-    rule = rule_of_targets(aggregator, targets)
+    rule = _read_rule(aggregator, targets)
     left = tasks.left
     sample, values = left.judged, left.judged_values
     has_gaps = bool(np.isnan(targets.values).any())
@@ -453,6 +459,20 @@ def pose_targets(
                 check.require_columns_freedom(sample.design)
         fits = tasks.fits(rule)
         return rule, fits, pose(rule, fits.space())
+
+
+def _read_rule(aggregator: TargetAggregator, targets: check.Targets) -> Rule:
+    """The rule for targets that share their inputs."""
+    rule = read_rule(aggregator, flip=bool(aggregator.flip), guarded=aggregator.guard is not None)
+    check.require_flag(aggregator.flip, "flip")
+    if aggregator.guard is not None:
+        check.require(aggregator.guard, ["member"], "guard")
+        check.require_matrix_size(targets.values.shape[1], "guard='member'")
+    if aggregator.solver == "ridge":
+        check.require_fact(aggregator.criterion, TARGET_CRITERIA, "ridge_loss", "solver='ridge'")
+    if targets.weights is not None:
+        check.refuse_for_target_weight(targets, aggregator)
+    return replace(rule, graph=check.read_graph(aggregator.connectivity, targets.values, "targets"))
 
 
 def _require_complete_enough(
