@@ -13,7 +13,7 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, learns_from_sums
+from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
@@ -21,7 +21,7 @@ from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, pose_features
-from ctfa.estimators.given import collection_of, whole
+from ctfa.estimators.given import whole
 from ctfa.estimators.merging import solve_path
 from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
 from ctfa.estimators.saved import fields
@@ -139,13 +139,7 @@ class CTFARegressorCV(CTFARegressor):
         """
         check.refuse_in_search("baseline", baseline)
         check.refuse_in_search("target_weight", target_weight)
-        data = collection_of(X, y, sample_weight)
-        if data is not None:
-            wanted = [Wanted("search", self.cv)]
-            needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
-            sample, targets = self.__ctfa_read__(data, wanted, needs_rows, groups)
-        else:
-            sample, targets = self._read(X, y, sample_weight)
+        sample, targets, data = self.__ctfa_read__(X, y, sample_weight, groups=groups)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)
         check.require_error_score(self.error_score)
@@ -169,24 +163,25 @@ class CTFARegressorCV(CTFARegressor):
             if phases.features is None
             else _limited(phases.features, best["features__max_loss"]),
         )
-        return self._fit_read(sample, targets, None, data, chosen)
+        return self._fit_read(sample, targets, data, phases=chosen)
 
     def _require_stream(self) -> None:
         """Refuse to take pieces at all."""
         check.refuse_pieces_in_search(type(self).__name__)
 
-    def _search_needs_rows(self, *, weighed: bool) -> str | None:
-        """What in a search cannot be had from sums."""
+    def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
+        """Folds of the search, and what in it cannot be had from sums."""
+        _, needs_rows = super()._asks_of(data)
+        features = _Phases.of(self, 2).features
         if not learns_from_sums(self._template):
-            return f"a search with {type(self._template).__name__}()"
-        if weighed:
-            return "a search whose scores are not weighted as its rows are"
-        if self.scoring not in OF_SUMS:
-            return f"scoring={self.scoring!r}"
-        phases = _Phases.of(self, 2)
-        if phases.features is not None and phases.features.cv is not None:
-            return "a search with folds inside its folds"
-        return self.__ctfa_asks__(1)[1]
+            needs_rows = f"a search with {type(self._template).__name__}()"
+        elif data.weights is not None:
+            needs_rows = "a search whose scores are not weighted as its rows are"
+        elif self.scoring not in OF_SUMS:
+            needs_rows = f"scoring={self.scoring!r}"
+        elif features is not None and features.cv is not None:
+            needs_rows = "a search with folds inside its folds"
+        return [Wanted("search", self.cv)], needs_rows
 
     def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""

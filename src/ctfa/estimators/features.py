@@ -10,8 +10,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, answers_lazily, few_rows
-from ctfa._streaming import Piece, Streaming, going_on
+from ctfa._collections import Wanted, answers_lazily
+from ctfa._streaming import Piece, going_on
 from ctfa._threads import one_thread
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
@@ -23,7 +23,7 @@ from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
 from ctfa.core.tasks.base import Rule
 from ctfa.core.types import FloatArray
-from ctfa.estimators.given import asks_of, collection_of, whole
+from ctfa.estimators.given import ReadsTables, asks_of, whole
 from ctfa.estimators.merging import MergeProblem, group_names, pose, settle, settle_history
 from ctfa.estimators.saved import OF_GROUPS, Saved
 
@@ -31,7 +31,7 @@ from ctfa.estimators.saved import OF_GROUPS, Saved
 RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
 
 
-class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Average groups of features whose coefficients need not differ (Phase II).
 
     Columns are averaged in the units they come in: put a ``StandardScaler`` in front where units
@@ -138,22 +138,8 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         self
         """
         self._sums = None
-        data = collection_of(X, y, sample_weight)
-        wanted, needs_rows = asks_of(None, self)
-        if data is not None:
-            check.require_one_target(data.widths[2])
-            read = data.read_or_gather(self, wanted, None, needs_rows)
-            if read.rows is not None:
-                return self.fit(*read.rows[:3])
-            sample, targets = read.found
-        else:
-            sample = check.read_sample(self, X, sample_weight)
-            target = check.read_vector(y, sample)
-            targets = check.name_targets(target[:, None], None, None, is_vector=True)
-        with one_thread(sample.inputs.shape):
-            if data is None and needs_rows is None:
-                sample, targets = few_rows(sample, targets, sample_weight, wanted)
-            self._fit_stand_ins(sample, targets)
+        sample, targets, _ = self.__ctfa_read__(X, y, sample_weight, few=True)
+        self._fit_stand_ins(sample, targets)
         return self
 
     @going_on
@@ -243,15 +229,22 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         names = check.read_feature_names(self, input_features)
         return np.array(group_names(self.partition_, names), dtype=object)
 
-    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         check.require_one_target(n_targets)
-        wanted, needs_rows = asks_of(None, self)
-        check.refuse_streaming(needs_rows)
-        return wanted
+        return asks_of(None, self)
+
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        sample = check.read_sample(self, X, sample_weight)
+        target = check.read_vector(y, sample)
+        return sample, check.name_targets(target[:, None], None, None, is_vector=True)
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         target = targets.values[:, 0]
-        merge_features(self, factor(self, sample, target), target)
+        with one_thread(sample.inputs.shape):
+            merge_features(self, factor(self, sample, target), target)
 
 
 def factor(

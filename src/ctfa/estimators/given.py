@@ -8,13 +8,13 @@ from typing import Any, TypeVar
 
 from ctfa import _validation as check
 from ctfa._collections import (
-    OF_SUMS,
     Collection,
     Wanted,
+    few_rows,
     is_collection,
     is_foreign,
-    learns_from_sums,
 )
+from ctfa._streaming import Streaming
 from ctfa.core import backend
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.scans import SCANS
@@ -22,11 +22,61 @@ from ctfa.core.scans import SCANS
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-def collection_of(*data: Any, gaps: bool = False) -> Collection | None:
-    """Data that come in chunks or lie on a device, as one; None for rows in memory."""
-    if not is_collection(*data):
-        return None
-    return Collection.of(*data, gaps=gaps)
+class ReadsTables(Streaming):
+    """An estimator of tables with the same rows: in memory, in chunks or on a device."""
+
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        raise NotImplementedError
+
+    def __ctfa_read__(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        baseline: Any = None,
+        target_weight: Any = None,
+        *,
+        groups: Any = None,
+        few: bool = False,
+    ) -> tuple[check.Sample, check.Targets, Collection | None]:
+        """Rows of a fit, or rows that stand in for them; and the data that were read as sums.
+
+        ``few``: whether rows in memory, where they are many, may be stood in for, too.
+        """
+        given, data = (X, y, sample_weight, baseline), None
+        if is_collection(*given):
+            data = Collection.of(*given, gaps=self._input_gaps)
+            wanted, needs_rows = self._asks_of(data)
+            check.tell_input_names(self, data.widths[1], data.input_names)
+            together = self._fitted_together(data.widths)
+            read = data.read_or_gather(self, wanted, groups, needs_rows, together)
+            sample, targets = read.found if read.rows is None else self._read_rows(*read.rows)
+        else:
+            sample, targets = self._read_rows(*given)
+        targets = check.read_target_weight(target_weight, targets)
+        if few and data is None and groups is None:
+            wanted, needs_rows = self.__ctfa_asks__(targets.values.shape[1])
+            if needs_rows is None:
+                regressor = getattr(self, "regressor", None)
+                sample, targets = few_rows(sample, targets, sample_weight, wanted, regressor)
+        return sample, targets, data
+
+    def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
+        """The same of data that are known; refuses options that are not."""
+        return self.__ctfa_asks__(data.widths[2])
+
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+        wanted, needs_rows = self.__ctfa_asks__(n_targets)
+        check.refuse_streaming(needs_rows)
+        return wanted
+
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check rows in memory."""
+        sample = check.read_sample(self, X, sample_weight, baseline=baseline)
+        return sample, check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
 
 
 def asks_of(
@@ -54,13 +104,6 @@ def asks_of(
         if phase is not None and callable(phase.connectivity):
             return wanted, f"connectivity that is a function of the {variables}"
     return wanted, None
-
-
-def require_streamable(regressor: Any, needs_rows: str | None) -> None:
-    """Refuse to go on from sums with a regressor, or an option, that needs rows."""
-    if not learns_from_sums(regressor):
-        check.refuse_streamed_regressor(regressor, OF_SUMS)
-    check.refuse_streaming(needs_rows)
 
 
 def whole(fit: Fit) -> Fit:

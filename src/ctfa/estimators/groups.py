@@ -13,14 +13,21 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, is_collection, r2_of_collection
-from ctfa._streaming import Streaming
+from ctfa._collections import (
+    OF_SUMS,
+    Collection,
+    Wanted,
+    is_collection,
+    learns_from_sums,
+    r2_of_collection,
+)
+from ctfa._streaming import Streaming, StreamingTargets
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray
 from ctfa.estimators.explanation import Explanation, explain
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import require_streamable
+from ctfa.estimators.given import ReadsTables
 from ctfa.estimators.held_out import (
     Split,
     align,
@@ -40,6 +47,12 @@ from ctfa.estimators.targets import (
     units_of,
 )
 from ctfa.estimators.view import FittedGroups
+
+#: What to do about missing features that only the regressor takes.
+FOR_THE_REGRESSOR = (
+    "the regressor takes missing features and what judges merges does not; fill the gaps first, or "
+    "hand them on without merging, with targets='passthrough', features='passthrough', head='mean'"
+)
 
 
 def _of_targets(name: str, text: str) -> property:
@@ -161,11 +174,13 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
     def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         self._check_options()
         wanted, needs_rows = self.__ctfa_asks__(n_targets)
-        require_streamable(self._template, needs_rows)
+        if not learns_from_sums(self._template):
+            check.refuse_streamed_regressor(self._template, OF_SUMS)
+        check.refuse_streaming(needs_rows)
         return wanted
 
 
-class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
+class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, ReadsTables):  # type: ignore[misc]
     """One whose targets are columns of one table, and are judged on the same rows."""
 
     _singles: Any
@@ -180,30 +195,40 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
 
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options and data."""
-        raise NotImplementedError
-
-    def __ctfa_read__(
-        self, data: Collection, wanted: Sequence[Wanted], needs_rows: str | None, groups: Any
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options, and read data as rows that stand in for theirs, or all of them."""
+    def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
+        asked = super()._asks_of(data)
         self._check_options()
         if data.weights is not None:
             check.require_weighable(self._template)
-        check.tell_input_names(self, data.widths[1], data.input_names)
-        together = self._fitted_together(data.widths)
-        read = data.read_or_gather(self, wanted, groups, needs_rows, together)
-        return read.found if read.rows is None else self._read(*read.rows)
+        return asked
+
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options and data."""
+        self._check_options()
+        takes_gaps = check.takes_gaps(self._template)
+        # Whether rows are the regressor's business alone.
+        judges_nothing = self.targets == self.features == "passthrough" and self.head == "mean"
+        sample = check.read_sample(
+            self,
+            X,
+            sample_weight,
+            gaps=self._input_gaps or (takes_gaps and judges_nothing and baseline is None),
+            baseline=baseline,
+            advice=FOR_THE_REGRESSOR if takes_gaps else check.FILL,
+        )
+        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        return sample, targets
 
     def _fit_read(
         self,
         sample: check.Sample,
         targets: check.Targets,
-        groups: Any = None,
         data: Collection | None = None,
+        groups: Any = None,
         phases: tuple[Any, Any] | None = None,
     ) -> Self:
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
@@ -245,7 +270,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         check.tell_input_names(self, sample.inputs.shape[1], names)
         self._check_options()
         self._sums = None
-        return self._fit_read(sample, targets, None, data)
+        return self._fit_read(sample, targets, data)
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""

@@ -21,7 +21,6 @@ from ctfa._collections import (
     answers_lazily,
     learns_from_sums,
 )
-from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
@@ -32,7 +31,7 @@ from ctfa.core.tasks.own_inputs import AGGREGATES, TEMPERS, OwnFits, OwnInputs, 
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators import search
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, collection_of, searched_where_data_lie, whole
+from ctfa.estimators.given import asks_of, searched_where_data_lie, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
 from ctfa.estimators.merge_evidence import MergeEvidence, own_evidence
@@ -60,7 +59,7 @@ from ctfa.estimators.view import FittedGroups
 SPARE_ROWS = 3
 
 
-class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
+class MultiInputCTFARegressor(TargetsRegressor):
     """Group targets that have inputs of their own, then fit one regressor a group.
 
     Each target has its own columns of ``X``, the same kinds for all: the rain, the temperature, the
@@ -241,14 +240,8 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         self
         """
         self._sums = None
-        data = collection_of(X, y, sample_weight, baseline, gaps=True)
-        if data is not None:
-            asked = self.__ctfa_asks__(data.widths[2])
-            sample, targets = self.__ctfa_read__(data, *asked, groups)
-        else:
-            sample, targets = self._read(X, y, sample_weight, baseline)
-        targets = check.read_target_weight(target_weight, targets)
-        return self._fit_read(sample, targets, groups, data)
+        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups=groups)
+        return self._fit_read(*read, groups)
 
     def _fit_phases(
         self,
@@ -324,17 +317,6 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         each = zip(grouped, self._models.slots, self.features_, strict=True)
         tables = [features.partition_.mean(own[:-1][slots].T) for own, slots, features in each]
         return grouped[:, -1], tables
-
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options and data."""
-        self._check_options()
-        sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
-        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
-        if sample.weights is not None:
-            check.require_weighable(self._template)
-        return sample, targets
 
     def _read_layout(self, n_columns: int, n_targets: int) -> IntArray:
         names = getattr(self, "feature_names_in_", None)
@@ -601,13 +583,7 @@ def pose_own_inputs(
     target_weight: Any,
 ) -> MergeProblem:
     """Check everything, as a fit of the model would, and make the problem of Phase I."""
-    data = collection_of(X, y, sample_weight, baseline, gaps=True)
-    if data is not None:
-        needs_rows = model.__ctfa_asks__(data.widths[2])[1]
-        sample, targets = model.__ctfa_read__(data, (), needs_rows, None)
-    else:
-        sample, targets = model._read(X, y, sample_weight, baseline)
-    targets = check.read_target_weight(target_weight, targets)
+    sample, targets, _ = model.__ctfa_read__(X, y, sample_weight, baseline, target_weight)
     model.layout_ = model._read_layout(sample.inputs.shape[1], targets.values.shape[1])
     with one_thread():
         series = model._series(sample, targets)

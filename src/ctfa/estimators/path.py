@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from ctfa import _validation as check
 from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.own_inputs import AGGREGATES
@@ -14,7 +16,6 @@ from ctfa.estimators.features import (
     factor,
     pose_features,
 )
-from ctfa.estimators.given import asks_of, collection_of
 from ctfa.estimators.merging import solve_path
 from ctfa.estimators.multi_input import MultiInputCTFARegressor, pose_own_inputs
 from ctfa.estimators.targets import TargetAggregator, pose_targets
@@ -61,23 +62,13 @@ def target_path(
     [6, 2, 1]
     """
     check.require_no_limit(options)
-    aggregator = TargetAggregator(**options)
+    aggregator = TargetAggregator(**options, max_loss=np.inf)  # no limit is chosen
     if layout is not None:
         check.require(aggregate, AGGREGATES, "aggregate")
         model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
         problem = pose_own_inputs(model, X, Y, sample_weight, baseline, target_weight)
         return solve_path(problem, check.read_losses(max_losses))
-    data = collection_of(X, Y, sample_weight, baseline)
-    if data is not None:
-        read = data.read_or_gather(aggregator, [], None, asks_of(aggregator, None)[1])
-        if read.rows is not None:
-            rows = read.rows._asdict() | {"target_weight": target_weight}
-            return target_path(max_losses=max_losses, **rows, **options)
-        sample, targets = read.found
-    else:
-        sample = check.read_sample(aggregator, X, sample_weight, baseline=baseline)
-        targets = check.read_targets(Y, sample.n_given, used=sample.used, gaps=True)
-    targets = check.read_target_weight(target_weight, targets)
+    sample, targets, _ = aggregator.__ctfa_read__(X, Y, sample_weight, baseline, target_weight)
     tasks = SharedInputs(sample, targets.values, targets.weights)
     problem = pose_targets(aggregator, tasks, targets)[2]
     return solve_path(problem, check.read_losses(max_losses))
@@ -104,18 +95,7 @@ def feature_path(
     """
     check.require_no_limit(options)
     aggregator = FeatureAggregator(**options)
-    data = collection_of(X, y, sample_weight)
-    if data is not None:
-        check.require_one_target(data.widths[2])
-        wanted, needs_rows = asks_of(None, aggregator)
-        read = data.read_or_gather(aggregator, wanted, None, needs_rows)
-        if read.rows is not None:
-            X, y, sample_weight, _ = read.rows
-            return feature_path(X, y, max_losses, sample_weight=sample_weight, **options)
-        sample, targets = read.found
-        target = targets.values[:, 0]
-    else:
-        sample = check.read_sample(aggregator, X, sample_weight)
-        target = check.read_vector(y, sample)
+    sample, targets, _ = aggregator.__ctfa_read__(X, y, sample_weight)
+    target = targets.values[:, 0]
     problem = pose_features(aggregator, factor(aggregator, sample, target), target, "y")
     return solve_path(problem, check.read_losses(max_losses))

@@ -15,17 +15,15 @@ from ctfa._collections import (
     Collection,
     Wanted,
     answers_lazily,
-    few_rows,
     learns_from_sums,
 )
-from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, collection_of, whole
+from ctfa.estimators.given import asks_of, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.models import (
@@ -47,14 +45,8 @@ from ctfa.estimators.targets import (
 )
 from ctfa.estimators.view import FittedGroups
 
-#: What to do about missing features that only the regressor takes.
-FOR_THE_REGRESSOR = (
-    "the regressor takes missing features and what judges merges does not; fill the gaps first, or "
-    "hand them on without merging, with targets='passthrough', features='passthrough', head='mean'"
-)
 
-
-class CTFARegressor(StreamingTargets, TargetsRegressor):
+class CTFARegressor(TargetsRegressor):
     """Aggregate targets, then features for each group, then fit one regressor a group.
 
     Every original target is predicted by its group's regressor.
@@ -177,17 +169,10 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         self
         """
         self._sums = None
-        data = collection_of(X, y, sample_weight, baseline)
-        if data is not None:
-            asked = self.__ctfa_asks__(data.widths[2])
-            sample, targets = self.__ctfa_read__(data, *asked, groups)
-        else:
-            sample, targets = self._read(X, y, sample_weight, baseline)
-        targets = check.read_target_weight(target_weight, targets)
-        wanted, needs_rows = self.__ctfa_asks__(targets.values.shape[1])
-        if data is None and groups is None and needs_rows is None:
-            sample, targets = few_rows(sample, targets, sample_weight, wanted, self._template)
-        return self._fit_read(sample, targets, groups, data)
+        read = self.__ctfa_read__(
+            X, y, sample_weight, baseline, target_weight, groups=groups, few=True
+        )
+        return self._fit_read(*read, groups)
 
     @answers_lazily
     def predict(self, X: Any, *, baseline: Any = None) -> Any:
@@ -247,27 +232,6 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         if columns is None or self._input_lines is None:
             return inputs
         return inputs - self._input_lines.at(columns)
-
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options and data."""
-        self._check_options()
-        takes_gaps = check.takes_gaps(self._template)
-        # Whether rows are the regressor's business alone.
-        judges_nothing = self.targets == self.features == "passthrough" and self.head == "mean"
-        sample = check.read_sample(
-            self,
-            X,
-            sample_weight,
-            gaps=takes_gaps and baseline is None and judges_nothing,
-            baseline=baseline,
-            advice=FOR_THE_REGRESSOR if takes_gaps else check.FILL,
-        )
-        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
-        if sample.weights is not None:
-            check.require_weighable(self._template)
-        return sample, targets
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""

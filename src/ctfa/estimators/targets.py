@@ -12,7 +12,7 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, answers_lazily, few_rows
+from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.baseline import Lines
@@ -25,7 +25,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray
-from ctfa.estimators.given import asks_of, collection_of, whole
+from ctfa.estimators.given import ReadsTables, asks_of, whole
 from ctfa.estimators.merge_evidence import MergeEvidence
 from ctfa.estimators.merging import (
     MergeProblem,
@@ -43,7 +43,7 @@ from ctfa.estimators.view import FittedGroups
 PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
 
 
-class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[misc]
+class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters
@@ -214,25 +214,10 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
         self
         """
         self._sums = None
-        data = collection_of(X, y, sample_weight, baseline)
-        if data is not None:
-            wanted, needs_rows = asks_of(self, None, data.widths[2])
-            read = data.read_or_gather(self, wanted, groups, needs_rows)
-            if read.rows is not None:
-                extra = {"groups": groups, "target_weight": target_weight}
-                return self.fit(*read.rows[:3], baseline=read.rows.baseline, **extra)
-            sample, targets = read.found
-        else:
-            sample = check.read_sample(self, X, sample_weight, baseline=baseline)
-            targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
-        targets = check.read_target_weight(target_weight, targets)
-        with one_thread(sample.inputs.shape, targets.values.shape):
-            wanted, needs_rows = asks_of(self, None, targets.values.shape[1])
-            if data is None and groups is None and needs_rows is None:
-                sample, targets = few_rows(sample, targets, sample_weight, wanted)
-            find_groups(
-                self, SharedInputs(sample, targets.values, targets.weights), targets, groups
-            )
+        sample, targets, _ = self.__ctfa_read__(
+            X, y, sample_weight, baseline, target_weight, groups=groups, few=True
+        )
+        self._fit_stand_ins(sample, targets, groups)
         return self
 
     @answers_lazily
@@ -282,13 +267,14 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
         values, units = read_again(self, y).values, units_of(self)
         return units.of(values, baseline), units.mean(values, baseline)
 
-    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
-        wanted, needs_rows = asks_of(self, None, n_targets)
-        check.refuse_streaming(needs_rows)
-        return wanted
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        return asks_of(self, None, n_targets)
 
-    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
-        find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets)
+    def _fit_stand_ins(
+        self, sample: check.Sample, targets: check.Targets, groups: Any = None
+    ) -> None:
+        find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets, groups)
 
 
 @dataclass(frozen=True, eq=False)
