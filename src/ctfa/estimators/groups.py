@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -17,6 +19,7 @@ from ctfa._collections import (
     OF_SUMS,
     Collection,
     Wanted,
+    answers_lazily,
     is_collection,
     learns_from_sums,
     r2_of_collection,
@@ -24,16 +27,16 @@ from ctfa._collections import (
 from ctfa._streaming import Streaming, StreamingTargets
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.explanation import Explanation, explain
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import ReadsTables
 from ctfa.estimators.held_out import (
     Split,
     align,
+    group_rows,
     held_out_errors,
     r2_of_each,
-    regroup,
     together,
 )
 from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
@@ -41,10 +44,11 @@ from ctfa.estimators.models import HEADS
 from ctfa.estimators.saved import Saved, fields
 from ctfa.estimators.targets import (
     TargetAggregator,
+    in_own_units,
+    in_units,
     labels_of,
     names_of,
     read_again,
-    units_of,
 )
 from ctfa.estimators.view import FittedGroups
 
@@ -229,7 +233,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         targets: check.Targets,
         data: Collection | None = None,
         groups: Any = None,
-        phases: tuple[Any, Any] | None = None,
+        phases: Sequence[Any] | None = None,
     ) -> Self:
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
         template, features = self._phases() if phases is None else phases
@@ -280,11 +284,11 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         """The same regressor for each target by itself, not fitted."""
         raise NotImplementedError
 
-    def _regroup(
-        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
-    ) -> list[Partition]:
-        """Groups found on the training rows of each split, with the limit that was used."""
-        return regroup(self.targets_, sample, targets, splits, self.n_jobs)
+    def _grouping(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> Callable[[IntArray], Partition]:
+        """What finds the groups that some of the rows give, with the limit that was used."""
+        return partial(group_rows, self.targets_, sample, targets)
 
     def _require_observed(
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
@@ -303,11 +307,38 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             lambda: self._evidence,
             self._shares,
             template=self._template,
+            predict_values=self._predict_values,
             read=self._read_again,
             require_observed=self._require_observed,
             anew=self._anew,
             alone=self._single_task,
         )
+
+    @answers_lazily
+    def predict(self, X: Any, *, baseline: Any = None) -> Any:
+        """Predict every target, in the kind of container the targets of fit came in.
+
+        ``baseline`` holds the columns of ``fit`` for these rows, where it had any. Where targets
+        have inputs of their own, NaN, with a warning, where one that is needed is missing.
+        """
+        values = self._predict_values(X, baseline)
+        check.warn_if_unpredictable(values, names_of(self.targets_))
+        labels = labels_of(self.targets_)
+        return check.hand_back(values, labels, self._library, X, is_vector=self._is_vector)
+
+    def _predict_values(self, X: Any, baseline: Any = None) -> FloatArray:
+        """Predictions as an array, NaN where a needed input is missing."""
+        check_is_fitted(self)
+        seen = self.targets_.baseline_means_
+        # What is the regressor's business alone.
+        gaps = seen is None and self._singles is None and check.takes_gaps(self._template)
+        inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps or gaps)
+        columns = check.read_baseline_again(baseline, inputs.shape[0], seen)
+        return in_own_units(self.targets_, self._predict_units(inputs, columns), columns)
+
+    def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
+        """Every target in the units they were merged in; ``columns`` are of the baseline."""
+        raise NotImplementedError
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None) -> float:
         """Mean over the targets of the R2 of each; over those observed in two rows or more."""
@@ -430,7 +461,8 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         splits = check.read_folds(cv, sample, targets.values)
         check.require_matrix_size(len(targets.names), "stability_")
         self._require_observed(sample, targets, splits)
-        partitions = self._regroup(sample, targets, splits)
+        group = delayed(self._grouping(sample, targets))
+        partitions = Parallel(n_jobs=self.n_jobs)(group(train) for train, _ in splits)
         self.stability_labels_ = align(partitions, self.partition_)
         self.stability_ = together(self.stability_labels_)
         return self.stability_
@@ -478,7 +510,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             models, sample, targets.values, splits, labels, targets.weights
         )
         # In the units of the gains that were predicted.
-        units = units_of(self.targets_).of(targets.values, sample.baseline)
+        units = in_units(self.targets_, targets.values, sample.baseline)
         variance = np.nanvar(units, axis=0)
         columns = {
             "target": list(names_of(self.targets_)),

@@ -8,7 +8,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
@@ -18,7 +17,6 @@ from ctfa import _validation as check
 from ctfa._collections import (
     Collection,
     Wanted,
-    answers_lazily,
     learns_from_sums,
 )
 from ctfa._threads import one_thread
@@ -49,9 +47,6 @@ from ctfa.estimators.targets import (
     TargetAggregator,
     keep_apart,
     keep_units,
-    labels_of,
-    names_of,
-    units_of,
 )
 from ctfa.estimators.view import FittedGroups
 
@@ -170,6 +165,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         "aggregate": (*AGGREGATES, "auto"),
     }
     _input_gaps = True
+    _kept: Callable[..., MergeEvidence] | None
 
     def __init__(
         self,
@@ -252,14 +248,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         groups: Any,
         data: Collection | None,
     ) -> None:
-        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
-        series = self._series(sample, targets)
-        if template is not None:
-            template = _suited_to(template, series, targets.names)
-        check.require_series(series, targets.names, fewest=_fewest_rows(template, series))
-        check.require_varying(targets.values, targets.names)
-        check.warn_if_own_inputs_are_doubtful(series, targets.names)
-        scaled, temper = self._fit_targets(template, sample, targets, series, groups)
+        scaled, temper = self._fit_targets(template, sample, targets, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
         models = fit_groups(
             scaled,
@@ -281,30 +270,14 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "shrink" else None
 
-    @answers_lazily
-    def predict(self, X: Any, *, baseline: Any = None) -> Any:
-        """Predict every target, in the kind of container the targets of fit came in.
-
-        NaN, with a warning, where a needed input is missing. ``baseline`` as in ``fit``.
-        """
-        values = self._predict_values(X, baseline)
-        check.warn_if_unpredictable(values, names_of(self.targets_))
-        labels = labels_of(self.targets_)
-        return check.hand_back(values, labels, self._library, X, is_vector=self._is_vector)
-
-    def _predict_values(self, X: Any, baseline: Any = None) -> FloatArray:
-        """Predictions as an array, NaN where a needed input is missing."""
-        check_is_fitted(self)
-        inputs = check.read_inputs(self, X, reset=False, gaps=True)
-        means = self.targets_.baseline_means_
-        columns = check.read_baseline_again(baseline, inputs.shape[0], means)
+    def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
         weights = self.targets_.target_weight_
         rows = Series.of(inputs, self.layout_, unknown, baseline=columns, task_weights=weights)
         rows = rows.in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
-        return units_of(self.targets_).back(predicted.T, columns)
+        return predicted.T
 
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
@@ -348,14 +321,6 @@ class MultiInputCTFARegressor(TargetsRegressor):
     def _shares(self) -> str:  # type: ignore[override]
         return "mean inputs" if self.aggregate_ == "mean" else "coefficients"
 
-    def _keep(self, rule: Rule, scaled: Series, names: Sequence[str]) -> None:
-        """Remember what the evidence is worked out from, when it is first asked for.
-
-        The series and not what was given, which may change after fit.
-        """
-        self.__dict__.pop("_evidence", None)
-        self._kept: Callable[..., MergeEvidence] | None = partial(own_evidence, rule, scaled, names)
-
     @cached_property
     def _evidence(self) -> MergeEvidence:  # type: ignore[override]
         """What is known of every merge, and of every target's group.
@@ -394,7 +359,6 @@ class MultiInputCTFARegressor(TargetsRegressor):
                 "group_models": self._models,
                 "units": self._units,
             },
-            predict_values=self._predict_values,
             learned_from=lambda *read: self._series(*read).in_units(self._units, overwrite=True),
         )
 
@@ -415,17 +379,12 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """The same regressor, not fitted, for the same data as arrays without names."""
         return clone(self).set_params(layout=self.layout_)
 
-    def _regroup(
-        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
-    ) -> list[Partition]:
-        """Groups found on the training rows of each split, with the limit that was used."""
+    def _grouping(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> Callable[[IntArray], Partition]:
         rule = self._rule(self.targets_, targets.values, passthrough=False)
-        series = self._series(sample, targets)
-        return list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(_group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
-                for rows, _ in splits
-            )
+        return partial(
+            _group_rows, rule, self._series(sample, targets), self.aggregate_, self.max_loss_
         )
 
     def _require_observed(
@@ -433,7 +392,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = self._series(sample, targets)
-        fewest = _fewest_rows(check.read_phase(self.targets, TargetAggregator, "targets"), series)
+        fewest = _fewest_rows(self._phases()[0], series)
         for fold, (train, _) in enumerate(splits):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
@@ -459,37 +418,62 @@ class MultiInputCTFARegressor(TargetsRegressor):
         layout = self._read_layout(*widths[1:])
         return [columns[columns != NO_COLUMN] for columns in layout]
 
+    def _begin(
+        self, template: TargetAggregator | None, sample: check.Sample, targets: check.Targets
+    ) -> tuple[TargetAggregator, Rule, Series]:
+        """Check what Phase I needs of its options and of the data."""
+        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
+        series = self._series(sample, targets)
+        if template is not None:
+            template = _suited_to(template, series, targets.names)
+        check.require_series(series, targets.names, fewest=_fewest_rows(template, series))
+        check.require_varying(targets.values, targets.names)
+        aggregator = TargetAggregator() if template is None else clone(template)
+        rule = self._rule(aggregator, targets.values, passthrough=template is None)
+        check.require_levels(sample.baseline, rule.scale)
+        if targets.weights is not None:
+            check.refuse_for_target_weight(targets, aggregator, self.aggregate)
+        return aggregator, rule, series
+
     @one_thread()
     def _fit_targets(
         self,
         template: TargetAggregator | None,
         sample: check.Sample,
         targets: check.Targets,
-        series: Series,
         groups: Any,
     ) -> tuple[Series, float]:
         """Choose what is to be chosen, and merge; return series in those units, and the temper."""
-        aggregator = TargetAggregator() if template is None else clone(template)
+        aggregator, rule, series = self._begin(template, sample, targets)
+        check.warn_if_own_inputs_are_doubtful(series, targets.names)
         check.copy_input_names(self, aggregator)
-        rule = self._rule(aggregator, targets.values, passthrough=template is None)
-        check.require_levels(sample.baseline, rule.scale)
-        if targets.weights is not None:
-            check.refuse_for_target_weight(targets, aggregator, self.aggregate)
         if template is None:
-            return self._keep_apart(aggregator, rule, targets, series)
-        limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        choice = self._choose_on_folds(rule, sample, series, limit, aggregator.cv, groups)
+            aggregator.set_params(scale="none" if series.baseline is None else "center")
+            aggregate = "pool" if self.aggregate == "pool" else "mean"
+            choice = search.Choice(aggregate, -np.inf, 0.0, None, {})
+        else:
+            limit = check.read_limit(aggregator, TARGET_CRITERIA)
+            choice = self._choose_on_folds(rule, sample, series, limit, aggregator.cv, groups)
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
-        scaled = self._in_units(series, rule.scale, targets.names)
+        scaled, self._units = series.standardised(aggregator.scale, overwrite=True)
+        if series.baseline is not None:
+            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
+            check.require_more_than_baseline(left.any(axis=1), targets.names)
         judged = scaled.free_rows().compressed()
-        problem = pose(rule, OwnFits(rule, judged, choice.aggregate).space())
+        if template is None:
+            keep_apart(aggregator, targets)
+        else:
+            problem = pose(rule, OwnFits(rule, judged, choice.aggregate).space())
+            names = None if targets.labels is None else targets.names
+            chosen = choice.curve is not None and series.is_complete
+            settle(aggregator, problem, choice.max_loss, names, chosen=chosen)
+            aggregator.cv_curve_ = choice.curve
         keep_units(aggregator, targets, *self._units.of_targets())
-        names = None if targets.labels is None else targets.names
-        chosen = choice.curve is not None and series.is_complete
-        settle(aggregator, problem, choice.max_loss, names, chosen=chosen)
-        aggregator.cv_curve_ = choice.curve
         self.targets_ = aggregator
-        self._keep(rule, judged, targets.names)
+        # What the evidence is worked out from, when it is first asked for: the series and not what
+        # was given, which may change after fit.
+        self.__dict__.pop("_evidence", None)
+        self._kept = partial(own_evidence, rule, judged, targets.names)
         return scaled, choice.temper
 
     def _choose_on_folds(
@@ -547,32 +531,6 @@ class MultiInputCTFARegressor(TargetsRegressor):
         check.refuse_for_own_inputs(aggregator, self.aggregate, rule.criterion)
         return replace(rule, graph=check.read_graph(aggregator.connectivity, values, "targets"))
 
-    def _keep_apart(
-        self,
-        aggregator: TargetAggregator,
-        rule: Rule,
-        targets: check.Targets,
-        series: Series,
-    ) -> tuple[Series, float]:
-        """Leave every target by itself."""
-        scale = "none" if series.baseline is None else "center"
-        scaled = self._in_units(series, scale, targets.names)
-        self.aggregate_ = "pool" if self.aggregate == "pool" else "mean"
-        self.aggregate_errors_ = {}
-        aggregator.set_params(scale=scale)
-        self.targets_ = keep_apart(aggregator, targets)
-        keep_units(aggregator, targets, *self._units.of_targets())
-        self._keep(rule, scaled.free_rows(), targets.names)
-        return scaled, 0.0
-
-    def _in_units(self, series: Series, scale: str, names: Sequence[str]) -> Series:
-        """Bring series, whose array is taken over, to units that are kept for predictions."""
-        scaled, self._units = series.standardised(scale, overwrite=True)
-        if series.baseline is not None:
-            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
-            check.require_more_than_baseline(left.any(axis=1), names)
-        return scaled
-
 
 def pose_own_inputs(
     model: MultiInputCTFARegressor,
@@ -584,16 +542,8 @@ def pose_own_inputs(
 ) -> MergeProblem:
     """Check everything, as a fit of the model would, and make the problem of Phase I."""
     sample, targets, _ = model.__ctfa_read__(X, y, sample_weight, baseline, target_weight)
-    model.layout_ = model._read_layout(sample.inputs.shape[1], targets.values.shape[1])
     with one_thread():
-        series = model._series(sample, targets)
-        aggregator = _suited_to(model.targets, series, targets.names)
-        check.require_series(series, targets.names, fewest=_fewest_rows(aggregator, series))
-        check.require_varying(targets.values, targets.names)
-        rule = model._rule(aggregator, targets.values, passthrough=False)
-        check.require_levels(sample.baseline, rule.scale)
-        if targets.weights is not None:
-            check.refuse_for_target_weight(targets, aggregator, model.aggregate)
+        _, rule, series = model._begin(model.targets, sample, targets)
         scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
         return pose(rule, OwnFits(rule, scaled, model.aggregate).space(overwrite=True))
 
@@ -621,7 +571,7 @@ def _fewest_rows(template: Any, series: Series) -> int | None:
 
 @one_thread()
 def _group_rows(
-    rule: Rule, series: Series, rows: IntArray, aggregate: str, max_loss: float
+    rule: Rule, series: Series, aggregate: str, max_loss: float, rows: IntArray
 ) -> Partition:
     """Groups that some of the rows give."""
     scaled = series.take(rows).standardised(rule.scale, overwrite=True)[0].free_rows()

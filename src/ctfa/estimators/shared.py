@@ -8,13 +8,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import (
     Collection,
     Wanted,
-    answers_lazily,
     learns_from_sums,
 )
 from ctfa._threads import one_thread
@@ -38,10 +36,11 @@ from ctfa.estimators.saved import fields
 from ctfa.estimators.targets import (
     TargetAggregator,
     find_groups,
+    group_means,
+    in_units,
     keep_apart,
-    labels_of,
+    level_of,
     names_of,
-    units_of,
 )
 from ctfa.estimators.view import FittedGroups
 
@@ -174,18 +173,7 @@ class CTFARegressor(TargetsRegressor):
         )
         return self._fit_read(*read, groups)
 
-    @answers_lazily
-    def predict(self, X: Any, *, baseline: Any = None) -> Any:
-        """Predict every target, in the kind of container the targets of fit came in.
-
-        ``baseline`` holds the columns of ``fit`` for these rows, where it had any.
-        """
-        check_is_fitted(self)
-        gaps = self._input_lines is None and self._singles is None
-        gaps = gaps and check.takes_gaps(self._template)
-        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        fitted = self.targets_
-        columns = check.read_baseline_again(baseline, inputs.shape[0], fitted.baseline_means_)
+    def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         inputs = self._residual(inputs, columns)
         means = np.column_stack(
             [
@@ -194,17 +182,11 @@ class CTFARegressor(TargetsRegressor):
             ]
         )
         check.require_finite_prediction(means, self.regressors_)
-        units = np.asarray(fitted.partition_.spread(means)) * fitted.signs_
+        units: FloatArray = self.partition_.spread(means) * self.signs_
         if self._singles is not None:
             units = self._singles.mix(units, self.trust_, inputs)
-            check.require_finite_own(units, names_of(fitted))
-        return check.hand_back(
-            units_of(fitted).back(units, columns),
-            labels_of(fitted),
-            self._library,
-            X,
-            is_vector=self._is_vector,
-        )
+            check.require_finite_own(units, names_of(self.targets_))
+        return units
 
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
@@ -212,7 +194,7 @@ class CTFARegressor(TargetsRegressor):
         values = targets.values
         if columns is not None:
             inputs = self._residual(inputs, columns)
-            values = values - units_of(self.targets_).level(columns)
+            values = values - level_of(self.targets_, columns)
         turned = values * self.targets_.signs_
         means = observed_mean(self.targets_.partition_, turned, targets.weights)
         return means.T, [reduced(features, inputs) for features in self.features_]
@@ -223,7 +205,7 @@ class CTFARegressor(TargetsRegressor):
         """Features of some groups, each with its mean target as the last column, of other rows."""
         inputs = self._residual(np.asarray(inputs, dtype=np.float64), baseline)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
-        means = units_of(self.targets_).mean(values, baseline)
+        means = group_means(self.targets_, in_units(self.targets_, values, baseline))
         parts = [(reduced(self.features_[group], inputs), means[:, [group]]) for group in groups]
         return np.hstack([column for part in parts for column in part])
 
@@ -259,11 +241,10 @@ class CTFARegressor(TargetsRegressor):
             left = tasks.left
             self._input_lines = left.inputs
             self.targets_ = self._fit_targets(template, tasks, targets, groups)
-            units = units_of(self.targets_)
-            values = units.of(targets.values, sample.baseline)
-            means = judged = units.mean_of(values)
+            values = in_units(self.targets_, targets.values, sample.baseline)
+            means = judged = group_means(self.targets_, values)
             if left.judged is not left.sample:
-                judged = units.mean_of(left.judged_values / self.targets_.scales_)
+                judged = group_means(self.targets_, left.judged_values / self.targets_.scales_)
             if features is None:
                 self.features_ = keep_features(self, self.n_groups_)
             else:
@@ -335,7 +316,8 @@ class CTFARegressor(TargetsRegressor):
     ) -> tuple[FloatArray, FloatArray]:
         """Inputs, and the mean of each group."""
         inputs = self._residual(sample.inputs, sample.baseline)
-        return inputs, units_of(self.targets_).mean(targets.values, sample.baseline)
+        units = in_units(self.targets_, targets.values, sample.baseline)
+        return inputs, group_means(self.targets_, units)
 
     def _single_task(self) -> CTFARegressor:
         """The same regressor for each target by itself, not fitted."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -230,7 +230,7 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         check_is_fitted(self)
         targets = read_again(self, Y, what="Y")
         columns = check.read_baseline_again(baseline, len(targets.values), self.baseline_means_)
-        means = units_of(self).mean(targets.values, columns)
+        means = group_means(self, in_units(self, targets.values, columns))
         return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
     @answers_lazily
@@ -241,7 +241,7 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         check.require_width(groups.values, self.n_groups_, "Z", "groups")
         columns = check.read_baseline_again(baseline, len(groups.values), self.baseline_means_)
         spread = np.asarray(self.partition_.spread(groups.values)) * self.signs_
-        values = units_of(self).back(spread, columns)
+        values = in_own_units(self, spread, columns)
         return check.as_frame(groups.library, values, self._labels, Z)
 
     def get_group_names_out(self) -> list[str]:
@@ -264,8 +264,8 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
 
     def _in_units(self, y: Any, baseline: Any = None) -> tuple[FloatArray, FloatArray]:
         """Targets of other rows as they were merged, and the means of their groups."""
-        values, units = read_again(self, y).values, units_of(self)
-        return units.of(values, baseline), units.mean(values, baseline)
+        units = in_units(self, read_again(self, y).values, baseline)
+        return units, group_means(self, units)
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
@@ -277,54 +277,33 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets, groups)
 
 
-@dataclass(frozen=True, eq=False)
-class TargetUnits:
-    """From targets as they came to the means of their groups, and back."""
-
-    partition: Partition
-    signs: FloatArray
-    scales: FloatArray
-    offsets: FloatArray
-    lines: Lines | None  # what a baseline says of the targets
-    weights: FloatArray | None  # how much each target counts
-
-    def level(self, columns: FloatArray | None) -> FloatArray:
-        """What each target has in its own units where in those of merging it has zero."""
-        if columns is None or self.lines is None:
-            return self.offsets
-        return self.lines.at(columns)
-
-    def of(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Targets in the units they are merged in."""
-        return np.asarray((values - self.level(columns)) / self.scales)
-
-    def back(self, units: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Targets in their own units."""
-        return np.asarray(units * self.scales + self.level(columns))
-
-    def mean(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Mean of each group, in the units of ``scale``; of its observed members in a row."""
-        return self.mean_of(self.of(values, columns))
-
-    def mean_of(self, units: FloatArray) -> FloatArray:
-        """The same of targets in the units they are merged in."""
-        units = units * self.signs
-        mean = observed_mean if np.isnan(units).any() else Partition.mean
-        return np.asarray(mean(self.partition, units, self.weights))
+def level_of(fitted: TargetAggregator, columns: FloatArray | None) -> FloatArray:
+    """What each target has in its own units where in those of merging it has zero."""
+    offsets: FloatArray = fitted.offsets_
+    if columns is None or fitted.baseline_means_ is None:
+        return offsets
+    return Lines(offsets, fitted.baseline_slopes_, fitted.baseline_means_).at(columns)
 
 
-def units_of(fitted: TargetAggregator) -> TargetUnits:
-    """The units in which a fitted Phase I merged its targets."""
-    offsets, slopes, centre = fitted.offsets_, fitted.baseline_slopes_, fitted.baseline_means_
-    known = slopes is not None and centre is not None
-    return TargetUnits(
-        fitted.partition_,
-        fitted.signs_,
-        fitted.scales_,
-        offsets,
-        Lines(offsets, slopes, centre) if known else None,
-        fitted.target_weight_,
-    )
+def in_units(
+    fitted: TargetAggregator, values: FloatArray, columns: FloatArray | None = None
+) -> FloatArray:
+    """Targets in the units they were merged in; ``columns`` are of their baseline."""
+    return np.asarray((values - level_of(fitted, columns)) / fitted.scales_)
+
+
+def in_own_units(
+    fitted: TargetAggregator, units: FloatArray, columns: FloatArray | None = None
+) -> FloatArray:
+    """Targets as they came."""
+    return np.asarray(units * fitted.scales_ + level_of(fitted, columns))
+
+
+def group_means(fitted: TargetAggregator, units: FloatArray) -> FloatArray:
+    """Mean of each group, of its observed members in a row, in the units of merging."""
+    units = units * fitted.signs_
+    mean = observed_mean if np.isnan(units).any() else Partition.mean
+    return np.asarray(mean(fitted.partition_, units, fitted.target_weight_))
 
 
 def names_of(fitted: TargetAggregator) -> tuple[str, ...]:
