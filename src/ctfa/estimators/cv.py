@@ -162,7 +162,8 @@ class CTFARegressorCV(CTFARegressor):
             None if phase is None else clone(phase).set_params(max_loss=best[f"{name}__max_loss"])
             for name, phase in (("targets", phases.targets), ("features", phases.features))
         ]
-        return self._fit_read(sample, targets, data, phases=chosen)
+        self._fit_stand_ins(sample, targets, data, phases=chosen)
+        return self
 
     def _require_stream(self) -> None:
         """Refuse to take pieces at all."""

@@ -49,6 +49,7 @@ from ctfa.estimators.targets import (
     labels_of,
     names_of,
     read_again,
+    require_same_targets,
 )
 from ctfa.estimators.view import FittedGroups
 
@@ -74,11 +75,6 @@ class ReducedTask(NamedTuple):
 class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor with groups, of targets or of tasks."""
 
-    regressor: Any
-    targets: Any
-    features: Any
-    head: str
-    n_jobs: int | None
     targets_: TargetAggregator
     features_: Sequence[Any]
     trust_: FloatArray
@@ -91,6 +87,21 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
     #: What may be said for the parameters that are words.
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {"head": HEADS}
     _saved = Saved._saved | fields("targets_ features_ regressors_ trust_", sums="_sums")
+
+    def __init__(
+        self,
+        regressor: Any = None,
+        *,
+        targets: Any = None,
+        features: Any = None,
+        head: str = "mean",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.regressor = regressor
+        self.targets = targets
+        self.features = features
+        self.head = head
+        self.n_jobs = n_jobs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
@@ -227,14 +238,14 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             check.require_weighable(self._template)
         return sample, targets
 
-    def _fit_read(
+    def _fit_stand_ins(
         self,
         sample: check.Sample,
         targets: check.Targets,
         data: Collection | None = None,
         groups: Any = None,
         phases: Sequence[Any] | None = None,
-    ) -> Self:
+    ) -> None:
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
         template, features = self._phases() if phases is None else phases
         if sample.baseline is not None:
@@ -243,7 +254,6 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         for name in ("stability_", "stability_labels_"):
             self.__dict__.pop(name, None)
         self._fit_phases(template, features, sample, targets, groups, data)
-        return self
 
     def _fit_phases(
         self,
@@ -256,9 +266,6 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     ) -> None:
         """Group the targets, and fit features and a regressor for each group."""
         raise NotImplementedError
-
-    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
-        self._fit_read(sample, targets)
 
     def __ctfa_fit__(
         self,
@@ -274,7 +281,8 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         check.tell_input_names(self, sample.inputs.shape[1], names)
         self._check_options()
         self._sums = None
-        return self._fit_read(sample, targets, data)
+        self._fit_stand_ins(sample, targets, data)
+        return self
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
@@ -355,8 +363,9 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         counts.
         """
         if is_collection(X, y, sample_weight, baseline):
+            same = partial(require_same_targets, self.targets_)
             scores = r2_of_collection(
-                self.predict, X, y, sample_weight, baseline, require_same=self._require_same_targets
+                self.predict, X, y, sample_weight, baseline, require_same=same
             )
             check.require_any_score(scores.tolist())
             return scores
@@ -369,11 +378,6 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         # Where inputs are missing nothing is predicted, and nothing judged.
         true = np.where(np.isnan(predicted), np.nan, true)
         return r2_of_each(true, np.nan_to_num(predicted), weights)
-
-    def _require_same_targets(self, targets: check.Targets) -> None:
-        """Refuse other targets than those of fit, whose values nobody has read yet."""
-        named = hasattr(self.targets_, "target_names_in_")
-        check.require_same_targets(targets, names_of(self.targets_), named=named)
 
     def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.

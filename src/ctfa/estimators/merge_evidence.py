@@ -313,15 +313,11 @@ def _merges(
             for who, gains in each
         ]
     replayed = replay(OwnFits(rule, series, aggregate).space(), history)
+    totals = map(Gain, replayed.gain, replayed.standard_error)
+    statistics = replayed.f_statistic.tolist(), replayed.f_star.tolist()
     return [
-        MergeSummary.of(
-            Gain(replayed.gain[step], replayed.standard_error[step]),
-            who,
-            gains,
-            float(replayed.f_statistic[step]),
-            float(replayed.f_star[step]),
-        )
-        for step, (who, gains) in enumerate(each)
+        MergeSummary.of(total, *members, f, f_star)
+        for total, members, f, f_star in zip(totals, each, *statistics, strict=True)
     ]
 
 

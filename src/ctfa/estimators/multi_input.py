@@ -178,13 +178,9 @@ class MultiInputCTFARegressor(TargetsRegressor):
         head: str = "mean",
         n_jobs: int | None = None,
     ) -> None:
+        super().__init__(regressor, targets=targets, features=features, head=head, n_jobs=n_jobs)
         self.layout = layout
-        self.regressor = regressor
-        self.targets = targets
-        self.features = features
         self.aggregate = aggregate
-        self.head = head
-        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         """Say that inputs may have gaps."""
@@ -237,7 +233,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """
         self._sums = None
         read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups=groups)
-        return self._fit_read(*read, groups)
+        self._fit_stand_ins(*read, groups)
+        return self
 
     def _fit_phases(
         self,

@@ -181,12 +181,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         unseen: str = "error",
         n_jobs: int | None = None,
     ) -> None:
-        self.regressor = regressor
-        self.targets = targets
-        self.features = features
-        self.head = head
+        super().__init__(regressor, targets=targets, features=features, head=head, n_jobs=n_jobs)
         self.unseen = unseen
-        self.n_jobs = n_jobs
 
     @whole
     def fit(
@@ -215,35 +211,27 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         """
         self._sums = None
         self._check_options()
-        if is_lazy(X, y, tasks, sample_weight):
-            return self._fit_chunks(X, y, tasks, sample_weight, groups)
-        X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
-        self._column = tasks if check.is_column(tasks) else None
+        column = tasks if check.is_column(tasks) else None
         X, tasks = apart(X, tasks)
-        sample = check.read_task_sample(self, X, tasks, sample_weight)
-        target = check.read_vector(y, sample)
-        known = check.read_tasks(tasks, sample.n_given, sample.used)
-        if sample.weights is not None:
+        read = None
+        if is_lazy(X, y, tasks, sample_weight):
+            if tasks is None:
+                check.read_ids(tasks, None)
+            data = TaskCollection.of(X, y, tasks, sample_weight)
+            wanted, needs_rows = self.__ctfa_asks__()
+            if needs_rows is None:
+                read = data.read(self, wanted, groups)
+            else:
+                (X, y, sample_weight, _), tasks = data.gathered(needs_rows)
+        if read is None:
+            X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
+            sample = check.read_task_sample(self, X, tasks, sample_weight)
+            target = check.read_vector(y, sample)
+            read = sample, target, check.read_tasks(tasks, sample.n_given, sample.used)
+        if sample_weight is not None:
             check.require_weighable(self._template)
-        return self._fit_read(sample, target, known, groups)
-
-    def _fit_chunks(self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any) -> Self:
-        """Fit Dask's collections."""
-        features, ids = apart(X, tasks)
-        if ids is None:
-            check.read_ids(ids, None)
-        data = TaskCollection.of(features, y, ids, sample_weight)
-        wanted, needs_rows = self.__ctfa_asks__()
-        if needs_rows is None:
-            found = data.read(self, wanted, groups)
-            if sample_weight is not None:
-                check.require_weighable(self._template)
-            self._fit_read(*found, groups)
-        else:
-            rows, ids = data.gathered(needs_rows)
-            self.fit(rows.X, rows.Y, ids, rows.sample_weight, groups=groups)
-        self._column = tasks if check.is_column(tasks) else None
-        return self
+        self._column = column
+        return self._fit_read(*read, groups)
 
     def predict(self, X: Any, tasks: Any = None) -> Any:
         """Predict the rows of each task.

@@ -114,21 +114,6 @@ class CTFARegressor(TargetsRegressor):
     }
     _saved = TargetsRegressor._saved | fields(input_baseline="_input_lines")
 
-    def __init__(
-        self,
-        regressor: Any = None,
-        *,
-        targets: Any = None,
-        features: Any = None,
-        head: str = "mean",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.regressor = regressor
-        self.targets = targets
-        self.features = features
-        self.head = head
-        self.n_jobs = n_jobs
-
     @whole
     def fit(
         self,
@@ -171,7 +156,8 @@ class CTFARegressor(TargetsRegressor):
         read = self.__ctfa_read__(
             X, y, sample_weight, baseline, target_weight, groups=groups, few=True
         )
-        return self._fit_read(*read, groups)
+        self._fit_stand_ins(*read, groups)
+        return self
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         inputs = self._residual(inputs, columns)

@@ -316,6 +316,12 @@ def labels_of(fitted: TargetAggregator) -> Any:
     return fitted._labels
 
 
+def require_same_targets(fitted: TargetAggregator, targets: check.Targets, what: str = "y") -> None:
+    """Refuse other targets than those that a Phase I has seen."""
+    named = hasattr(fitted, "target_names_in_")
+    check.require_same_targets(targets, fitted._names, named=named, what=what)
+
+
 def read_again(
     fitted: TargetAggregator,
     y: Any,
@@ -325,8 +331,7 @@ def read_again(
 ) -> check.Targets:
     """Read targets of the kind that a Phase I has seen."""
     targets = check.read_targets(y, n_samples, used=used, what=what, gaps=True)
-    named = hasattr(fitted, "target_names_in_")
-    check.require_same_targets(targets, fitted._names, named=named, what=what)
+    require_same_targets(fitted, targets, what)
     return targets._replace(weights=fitted.target_weight_)
 
 
