@@ -33,7 +33,7 @@ from ctfa._collections import (
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
+from ctfa.core.cut import PREFERRED, middle_of_best
 from ctfa.core.history import Ledger
 from ctfa.core.shrinkage import Corrections, correct
 from ctfa.core.tasks.base import Rule
@@ -49,7 +49,6 @@ from ctfa.estimators.models import (
     Nearest,
     fit_pooled_group,
     keep_features,
-    named,
     reduced,
 )
 from ctfa.estimators.saved import fields
@@ -404,8 +403,17 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if limit is None and short:
             limit = -np.inf
         elif limit is None:
-            curve = self._choose_cut(rule, sample, rows, aggregator.cv, groups)
-            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
+            # By linear models, whatever the regressor.
+            choice = choose(
+                rows,
+                rule,
+                _read_splits(aggregator.cv, sample, rows, groups),
+                lambda curve: replace(curve, chosen=middle_of_best(curve)),
+                cv=aggregator.cv,
+                n_jobs=self.n_jobs,
+            )
+            limit = PREFERRED if choice is None else choice.max_loss
+            curve = None if choice is None else choice.curve
         fits = rows.fits(rule)
         problem = pose(rule, fits.space(), fits.variance)
         unit = float(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
@@ -423,29 +431,18 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         aggregator.cv_curve_ = curve
         return aggregator
 
-    def _choose_cut(
-        self, rule: Rule, sample: check.Sample, rows: TaskRows, cv: Any, groups: Any
-    ) -> CutCurve | None:
-        """Choose the limit on folds, by linear models whatever the regressor."""
-        splits = _read_splits(cv, sample, rows, groups)
-        choice = choose(
-            rows,
-            rule,
-            splits,
-            lambda curve: replace(curve, chosen=middle_of_best(curve)),
-            cv=cv,
-            n_jobs=self.n_jobs,
-        )
-        return None if choice is None else choice.curve
-
     def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
         """Features, offsets and a regressor for each group, then slopes of each task's own."""
         kept = keep_features(self, self.n_groups_)
+        if template is not None:
+            template = clone(template)
+            check.copy_input_names(self, template)
+            kept = [copy.deepcopy(template) for _ in kept]
         fitted = list(
             Parallel(n_jobs=self.n_jobs)(
                 delayed(fit_pooled_group)(
                     rows.take(np.arange(rows.index.size), self.labels_ == group),
-                    features if template is None else named(self, template),
+                    features,
                     self.regressor,
                     aggregate=template is not None,
                 )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
@@ -26,7 +27,7 @@ from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.models import (
     fit_features,
-    fit_regressors,
+    fit_regressor,
     fit_singles,
     fit_to_rows,
     keep_features,
@@ -239,8 +240,11 @@ class CTFARegressor(TargetsRegressor):
                     self, features, left.judged, judged, names, self.n_jobs
                 )
         if data is None or sample.counts is None or learns_from_sums(self._template):
-            self.regressors_ = fit_regressors(
-                self.regressor, self.features_, left.sample, means, self.n_jobs
+            inputs = left.sample.inputs
+            rest = left.sample.weights, left.sample.n_samples, left.sample.is_single
+            self.regressors_ = Parallel(n_jobs=self.n_jobs)(
+                delayed(fit_regressor)(self.regressor, reduced(features, inputs), mean, *rest)
+                for features, mean in zip(self.features_, means.T, strict=True)
             )
         else:
             self.regressors_ = fit_to_rows(
