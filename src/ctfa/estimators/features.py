@@ -15,7 +15,6 @@ from ctfa._streaming import Piece, going_on
 from ctfa._threads import one_thread
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
-from ctfa.core.history import Ledger
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
@@ -24,7 +23,7 @@ from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
 from ctfa.core.tasks.base import Rule
 from ctfa.core.types import FloatArray
 from ctfa.estimators.given import ReadsTables, asks_of, whole
-from ctfa.estimators.merging import MergeProblem, group_names, pose, settle, settle_history
+from ctfa.estimators.merging import MergeProblem, group_names, pose, settle
 from ctfa.estimators.saved import OF_GROUPS, Saved
 
 #: The way out of too few rows.
@@ -320,12 +319,6 @@ def merge_features(
         limit = float(np.log(factored.sample.n_samples))
     names = getattr(aggregator, "feature_names_in_", None)
     settle(aggregator, pose_features(aggregator, factored, target, name), limit, names)
-    return aggregator
-
-
-def leave_features(aggregator: FeatureAggregator, n_features: int) -> FeatureAggregator:
-    """Leave every feature by itself."""
-    settle_history(aggregator, Ledger(n_features).close(), -np.inf)
     return aggregator
 
 

@@ -15,12 +15,12 @@ from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, unit_power
 from ctfa.core.fit import Evidence
 from ctfa.core.graph import Neighbours
-from ctfa.core.history import MergeHistory
+from ctfa.core.history import Ledger, MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import IntArray
 
 #: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
 TIE = 1e-10
@@ -64,23 +64,21 @@ class MergeProblem:
         )
         return float(np.asarray(self.criterion(same)).reshape(-1)[0])
 
-    def interval(self, losses: tuple[float, float], max_loss: float) -> tuple[float, float]:
-        """Values of ``max_loss`` that give the same: from the worst accepted, below the refused.
+    def point(self, history: MergeHistory, max_loss: float) -> PathPoint:
+        """The groups at a limit, by a scan that it would have decided alike up to there.
 
-        Ties are accepted a little above ``max_loss``, so both ends lie that much lower.
+        Ties are accepted a little above ``max_loss``, so both ends of the interval of limits that
+        give the same, from the worst accepted loss to below the refused, lie that much lower.
+        Signs are of each variable in its group's mean, the first of a group plus one.
         """
-        return min(losses[0], max_loss), losses[1] - self.tolerance
-
-    def signs(self, partition: Partition) -> FloatArray | None:
-        """Sign of each variable in its group's mean, the first of a group plus one.
-
-        Of the groups found, or of those they were made from: a block is turned round as a whole.
-        """
-        signs: FloatArray | None = getattr(self.space, "signs", None)
-        if signs is None:
-            return None
-        first = np.array([group[0] for group in partition.groups])
-        return np.asarray(signs * signs[first][partition.labels])
+        reach = max_loss + self.tolerance
+        partition, (low, high) = history.partition(reach), history.interval(reach)
+        # Of the groups found, or of those they were made from: a block is turned round as a whole.
+        signs = getattr(self.space, "signs", None)
+        if signs is not None:
+            first = np.array([group[0] for group in partition.groups])
+            signs = np.asarray(signs * signs[first][partition.labels])
+        return PathPoint(max_loss, partition, (min(low, max_loss), high - self.tolerance), signs)
 
     def copy(self) -> MergeProblem:
         """Keep the space as it is for another scan."""
@@ -132,38 +130,27 @@ def pose(
 
 def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]:
     """Solve for several limits, with as few scans as decide them all."""
-    if not max_losses:
-        return []
-    if SCANS[problem.scan].nested:
+    if max_losses and SCANS[problem.scan].nested:
         # Its merges do not depend on max_loss, only where they stop does.
         history = problem.solve(max(max_losses))
-        points = []
-        for value in max_losses:
-            reach = value + problem.tolerance
-            partition = history.partition(reach)
-            interval = problem.interval(history.interval(reach), value)
-            points.append(PathPoint(value, partition, interval, problem.signs(partition)))
-        return points
-    found: dict[float, PathPoint] = {}
+        return [problem.point(history, value) for value in max_losses]
+    solved: list[tuple[MergeProblem, MergeHistory]] = []
+    points = []
     for value in max_losses:
         reach = value + problem.tolerance
-        known = next((point for point in found.values() if _holds(point, reach)), None)
+        known = next((one for one in solved if _holds(one[1].loss_interval, reach)), None)
         if known is None:
             posed = problem.copy()
-            history = posed.solve(value)
-            partition = history.partition()
-            signs = posed.signs(partition)
-            known = PathPoint(value, partition, history.loss_interval, signs)
-        found[value] = known._replace(max_loss=value)
-    return [
-        point._replace(loss_interval=problem.interval(point.loss_interval, point.max_loss))
-        for point in map(found.__getitem__, max_losses)
-    ]
+            known = posed, posed.solve(value)
+            solved.append(known)
+        posed, history = known
+        points.append(posed.point(history, value))
+    return points
 
 
-def _holds(point: PathPoint, reach: float) -> bool:
-    """Whether a limit would have decided every question of this point's scan alike."""
-    low, high = point.loss_interval
+def _holds(losses: tuple[float, float], reach: float) -> bool:
+    """Whether a limit would have decided every question of a scan alike."""
+    low, high = losses
     return low <= reach < high or reach == high == np.inf
 
 
@@ -174,7 +161,7 @@ def settle(
     names: Sequence[str] | None,
     *,
     chosen: bool = False,
-) -> None:
+) -> PathPoint:
     """Solve, and set the fitted attributes that both aggregators have.
 
     Where folds have chosen a limit at which nothing merges, copies are one target all the same.
@@ -182,19 +169,24 @@ def settle(
     copies_only = chosen and max_loss == -np.inf and problem.space.n_variables > 1
     limit = problem.loss_of_copies if copies_only else max_loss
     history = replace(problem.solve(limit), names=names)
-    settle_history(aggregator, history, limit)
-    aggregator.loss_interval_ = problem.interval(history.loss_interval, limit)
-    if copies_only and not len(history):
-        aggregator.max_loss_ = max_loss
+    point = problem.point(history, limit)
+    nothing_found = copies_only and not len(history)
+    _keep(aggregator, history, point._replace(max_loss=max_loss) if nothing_found else point)
+    return point
 
 
-def settle_history(aggregator: Any, history: MergeHistory, max_loss: float) -> None:
-    """Set the fitted attributes that follow from a history."""
-    aggregator.history_, aggregator.max_loss_ = history, max_loss
-    aggregator.partition_ = history.partition()
-    aggregator.labels_ = aggregator.partition_.labels
-    aggregator.n_groups_ = aggregator.partition_.n_groups
-    aggregator.loss_interval_ = history.loss_interval
+def leave_apart(aggregator: Any, n_variables: int) -> None:
+    """Set the same where nobody is to merge."""
+    history = Ledger(n_variables).close()
+    alone = Partition.singletons(n_variables)
+    _keep(aggregator, history, PathPoint(-np.inf, alone, history.loss_interval))
+
+
+def _keep(aggregator: Any, history: MergeHistory, point: PathPoint) -> None:
+    aggregator.history_, aggregator.partition_ = history, point.partition
+    aggregator.labels_ = point.partition.labels
+    aggregator.n_groups_ = point.partition.n_groups
+    aggregator.max_loss_, aggregator.loss_interval_ = point.max_loss, point.loss_interval
     aggregator.cv_curve_ = None
 
 

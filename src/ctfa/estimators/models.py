@@ -27,7 +27,8 @@ from ctfa.core.small_fits import RowMoments
 from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.estimators.features import FeatureAggregator, factor, leave_features, merge_features
+from ctfa.estimators.features import FeatureAggregator, factor, merge_features
+from ctfa.estimators.merging import leave_apart
 
 HEADS = ("mean", "shrink")
 #: Folds of rows that stand in for others, by what they are for.
@@ -40,7 +41,8 @@ TASKS_AT_ONCE = 1000
 
 def keep_features(model: Any, n_groups: int) -> list[FeatureAggregator]:
     """Skip Phase II: fitted aggregators that leave every feature by itself."""
-    identity = leave_features(FeatureAggregator(), model.n_features_in_)
+    identity = FeatureAggregator()
+    leave_apart(identity, model.n_features_in_)
     check.copy_input_names(model, identity)
     return [copy.copy(identity) for _ in range(n_groups)]
 
@@ -408,7 +410,8 @@ def _fit_group(
     features: FeatureAggregator = FeatureAggregator() if template is None else clone(template)
     sample, target = rows
     if template is None:
-        leave_features(features, len(slot_names)).n_features_in_ = len(slot_names)
+        leave_apart(features, len(slot_names))
+        features.n_features_in_ = len(slot_names)
     elif sample.counts is not None or folds is not None:
         _fit_on_stand_ins(features, *(rows if judged is None else judged), folds)
     elif judged is None:

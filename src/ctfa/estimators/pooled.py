@@ -34,7 +34,6 @@ from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, middle_of_best
-from ctfa.core.history import Ledger
 from ctfa.core.shrinkage import Corrections, correct
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.own_rows import TaskRows
@@ -44,7 +43,7 @@ from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.merge_evidence import MergeEvidence, PooledEvidence
-from ctfa.estimators.merging import pose, read_rule, settle, settle_history
+from ctfa.estimators.merging import leave_apart, pose, read_rule, settle
 from ctfa.estimators.models import (
     Nearest,
     fit_pooled_group,
@@ -425,7 +424,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         )
         self.__dict__.pop("_evidence", None)
         if template is None:
-            settle_history(aggregator, Ledger(rows.n_tasks).close(), -np.inf)
+            leave_apart(aggregator, rows.n_tasks)
         else:
             settle(aggregator, problem, limit, self._names)
         aggregator.cv_curve_ = curve

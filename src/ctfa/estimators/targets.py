@@ -20,7 +20,6 @@ from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve
 from ctfa.core.design import Design
 from ctfa.core.gaps import observed_mean
-from ctfa.core.history import Ledger
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
@@ -30,10 +29,10 @@ from ctfa.estimators.merge_evidence import MergeEvidence
 from ctfa.estimators.merging import (
     MergeProblem,
     group_names,
+    leave_apart,
     pose,
     read_rule,
     settle,
-    settle_history,
 )
 from ctfa.estimators.saved import OF_GROUPS, Saved, fields
 from ctfa.estimators.search import choose, nearest_to_theory
@@ -366,7 +365,7 @@ def keep_apart(
     n_targets = targets.values.shape[1]
     offsets = np.zeros(n_targets) if lines is None else lines.levels
     keep_units(aggregator, targets, offsets, np.ones(n_targets), lines)
-    settle_history(aggregator, Ledger(n_targets).close(), -np.inf)
+    leave_apart(aggregator, n_targets)
     return aggregator
 
 
@@ -388,9 +387,8 @@ def find_groups(
         names = None if targets.labels is None else targets.names
         # With gaps a difference of nothing costs each pair something else, by its rows.
         chosen = curve is not None and not np.isnan(targets.values).any()
-        settle(aggregator, problem, limit, names, chosen=chosen)
-    aggregator.cv_curve_ = curve
-    signs, lines = problem.signs(aggregator.partition_), tasks.left.targets
+        signs = settle(aggregator, problem, limit, names, chosen=chosen).signs
+    aggregator.cv_curve_, lines = curve, tasks.left.targets
     offsets = fits.offsets if lines is None else fits.offsets + lines.levels
     keep_units(aggregator, targets, offsets, fits.scales, lines)
     if signs is not None:
