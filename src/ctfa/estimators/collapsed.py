@@ -11,6 +11,7 @@ from sklearn import linear_model, preprocessing
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVR
 
+from ctfa import _validation as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
 from ctfa.estimators.view import FittedGroups
@@ -250,7 +251,7 @@ def _require_agreement(fitted: FittedGroups, table: Collapsed) -> None:
         if fitted.own_rows:
             ids = fitted.parts["task_ids"]
             some = np.unique(np.linspace(0, len(ids) - 1, 20).astype(int)).tolist()
-            said = np.column_stack([predict(rows, _ids([ids[t]] * 3)) for t in some])
+            said = np.column_stack([predict(rows, check.as_ids([ids[t]] * 3)) for t in some])
         else:
             some = list(range(table.coef.shape[0]))
             said = np.asarray(predict(rows)).reshape(3, -1)
@@ -261,10 +262,3 @@ def _require_agreement(fitted: FittedGroups, table: Collapsed) -> None:
             "the model predicts something else than any table of coefficients made of it: an "
             "option of it is not linear; keep the model with ctfa.persistence.save."
         )
-
-
-def _ids(ids: list[Any]) -> Any:
-    """Ids of rows; filled, because those that are tuples would become a table."""
-    found = np.empty(len(ids), dtype=object)
-    found[:] = ids
-    return found

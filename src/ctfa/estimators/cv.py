@@ -22,10 +22,9 @@ from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, pose_features
-from ctfa.estimators.given import whole
-from ctfa.estimators.merging import solve_path
+from ctfa.estimators.given import fields, whole
 from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
-from ctfa.estimators.saved import fields
+from ctfa.estimators.search import solve_path
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.targets import TargetAggregator, pose_targets
 
@@ -185,13 +184,11 @@ class CTFARegressorCV(CTFARegressor):
 
     def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""
+        names = ("targets__max_loss", "features__max_loss")
         params = [
             {
                 name: value
-                for name, value, phase in (
-                    ("targets__max_loss", target, phases.targets),
-                    ("features__max_loss", feature, phases.features),
-                )
+                for name, value, phase in zip(names, (target, feature), phases[:2], strict=True)
                 if phase is not None
             }
             for target, feature in itertools.product(phases.target_losses, phases.feature_losses)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -20,11 +20,10 @@ from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
-from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.types import FloatArray
-from ctfa.estimators.given import ReadsTables, asks_of, whole
-from ctfa.estimators.merging import MergeProblem, group_names, pose, settle
-from ctfa.estimators.saved import OF_GROUPS, Saved
+from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, whole
+from ctfa.estimators.search import MergeProblem, group_names, pose, settle, solve_path
 
 #: The way out of too few rows.
 RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
@@ -329,3 +328,30 @@ class FactoredFeatures(NamedTuple):
     folds: tuple[Fold, ...] | None  # None: judged in sample
     ridge: Ridge | None  # None: by least squares
     gram: FloatArray | None  # inner products of the columns, where correlations are wanted
+
+
+def feature_path(
+    X: Any, y: Any, max_losses: Iterable[float], *, sample_weight: Any = None, **options: Any
+) -> list[PathPoint]:
+    """Groups of features for each ``max_loss``, from one factorization.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As in ``FeatureAggregator.fit``.
+    max_losses : iterable of float
+        Values to answer for, in any order.
+    **options
+        Parameters of ``FeatureAggregator``: criterion, scan, order, connectivity, cv, ...
+
+    Returns
+    -------
+    list of PathPoint
+        One for each value, in the order given.
+    """
+    check.require_no_limit(options)
+    aggregator = FeatureAggregator(**options)
+    sample, targets, _ = aggregator.__ctfa_read__(X, y, sample_weight)
+    target = targets.values[:, 0]
+    problem = pose_features(aggregator, factor(aggregator, sample, target), target, "y")
+    return solve_path(problem, check.read_losses(max_losses))

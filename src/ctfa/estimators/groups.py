@@ -28,20 +28,11 @@ from ctfa._streaming import Streaming, StreamingTargets
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.explanation import Explanation, explain
+from ctfa.estimators.evidence import Explanation, MergeEvidence, co_clustering, explain
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import ReadsTables
-from ctfa.estimators.held_out import (
-    Split,
-    align,
-    group_rows,
-    held_out_errors,
-    r2_of_each,
-    together,
-)
-from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
+from ctfa.estimators.given import ReadsTables, Saved, fields
+from ctfa.estimators.held_out import Split, align, group_rows, held_out_errors, r2_of_each, together
 from ctfa.estimators.models import HEADS
-from ctfa.estimators.saved import Saved, fields
 from ctfa.estimators.targets import (
     TargetAggregator,
     in_own_units,
@@ -79,7 +70,7 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
     features_: Sequence[Any]
     trust_: FloatArray
     _evidence: MergeEvidence
-    #: What members of a group have in common, see ``explanation.SHARING``.
+    #: What members of a group have in common, see ``evidence.SHARING``.
     _shares = "mean"
     #: What None stands for, of the parameters that are estimators.
     #: Not of the regressor: None is more than any one of scikit-learn's.
@@ -199,6 +190,9 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     """One whose targets are columns of one table, and are judged on the same rows."""
 
     _singles: Any
+    #: Group the targets, and fit features and a regressor for each group:
+    #: ``(template, features, sample, targets, groups, data)``.
+    _fit_phases: Callable[..., None]
     _saved = GroupsRegressor._saved | fields(
         "stability_ stability_labels_",
         container="_library",
@@ -254,18 +248,6 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         for name in ("stability_", "stability_labels_"):
             self.__dict__.pop(name, None)
         self._fit_phases(template, features, sample, targets, groups, data)
-
-    def _fit_phases(
-        self,
-        template: TargetAggregator | None,
-        features: FeatureAggregator | None,
-        sample: check.Sample,
-        targets: check.Targets,
-        groups: Any,
-        data: Collection | None,
-    ) -> None:
-        """Group the targets, and fit features and a regressor for each group."""
-        raise NotImplementedError
 
     def __ctfa_fit__(
         self,
@@ -424,11 +406,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         """
         check_is_fitted(self)
         position = check.read_target(target, names_of(self.targets_), labels_of(self.targets_))
-        known = vars(self).get("stability_")
-        shrunk = self._singles is not None
-        return explain(
-            self._evidence, position, self.trust_, known, shrunk=shrunk, shares=self._shares
-        )
+        return explain(self, self._evidence, position, self._shares)
 
     def stability(
         self,

@@ -28,7 +28,7 @@ from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, merge_features
-from ctfa.estimators.merging import leave_apart
+from ctfa.estimators.search import leave_apart
 
 HEADS = ("mean", "shrink")
 #: Folds of rows that stand in for others, by what they are for.

@@ -1,8 +1,11 @@
-"""Targets that have inputs of their own: grouped, then any regressor for each group."""
+"""Targets that have inputs of their own: grouped, then any regressor for each group.
+
+And the path of groups along the limit, of targets whose inputs are their own or shared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
@@ -14,26 +17,21 @@ from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import (
-    Collection,
-    Wanted,
-    learns_from_sums,
-)
+from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
 from ctfa.core.series import NO_COLUMN, Series
-from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.own_inputs import AGGREGATES, TEMPERS, OwnFits, OwnInputs, mean_series
+from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators import search
+from ctfa.estimators.evidence import MergeEvidence, own_evidence
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, searched_where_data_lie, whole
+from ctfa.estimators.given import asks_of, fields, searched_where_data_lie, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
-from ctfa.estimators.merge_evidence import MergeEvidence, own_evidence
-from ctfa.estimators.merging import MergeProblem, pose, read_rule, settle
 from ctfa.estimators.models import (
     OwnModels,
     fit_groups,
@@ -42,12 +40,17 @@ from ctfa.estimators.models import (
     is_least_squares,
     slot_names,
 )
-from ctfa.estimators.saved import fields
-from ctfa.estimators.targets import (
-    TargetAggregator,
-    keep_apart,
-    keep_units,
+from ctfa.estimators.search import (
+    Choice,
+    MergeProblem,
+    choose,
+    nearest_to_theory,
+    pose,
+    read_rule,
+    settle,
+    solve_path,
 )
+from ctfa.estimators.targets import TargetAggregator, keep_apart, keep_units, pose_targets
 from ctfa.estimators.view import FittedGroups
 
 #: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
@@ -433,6 +436,13 @@ class MultiInputCTFARegressor(TargetsRegressor):
         return aggregator, rule, series
 
     @one_thread()
+    def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
+        """The problem of Phase I, whatever its limit."""
+        _, rule, series = self._begin(self.targets, sample, targets)
+        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
+        return pose(rule, OwnFits(rule, scaled, self.aggregate).space(overwrite=True))
+
+    @one_thread()
     def _fit_targets(
         self,
         template: TargetAggregator | None,
@@ -447,10 +457,9 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if template is None:
             aggregator.set_params(scale="none" if series.baseline is None else "center")
             aggregate = "pool" if self.aggregate == "pool" else "mean"
-            choice = search.Choice(aggregate, -np.inf, 0.0, None, {})
+            choice = Choice(aggregate, -np.inf, 0.0, None, {})
         else:
-            limit = check.read_limit(aggregator, TARGET_CRITERIA)
-            choice = self._choose_on_folds(rule, sample, series, limit, aggregator.cv, groups)
+            choice = self._choose_on_folds(aggregator, rule, sample, series, groups)
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled, self._units = series.standardised(aggregator.scale, overwrite=True)
         if series.baseline is not None:
@@ -475,18 +484,18 @@ class MultiInputCTFARegressor(TargetsRegressor):
 
     def _choose_on_folds(
         self,
+        aggregator: TargetAggregator,
         rule: Rule,
         sample: check.Sample,
         series: Series,
-        limit: float | None,
-        cv: Any,
         groups: Any,
-    ) -> search.Choice:
+    ) -> Choice:
         """Choose what was not given: the limit, the way of aggregating, the shrinkage."""
+        limit, cv = check.read_limit(aggregator, TARGET_CRITERIA), aggregator.cv
         aggregates = ("pool", "mean") if self.aggregate == "auto" else (self.aggregate,)
         shrinks = len(rule.tempers) > 1
         given = PREFERRED if limit is None else limit
-        fallback = search.Choice(aggregates[0], given, float(shrinks), None, {})
+        fallback = Choice(aggregates[0], given, float(shrinks), None, {})
         chooses = limit is None or len(aggregates) > 1 or shrinks
         if not chooses or series.n_tasks == 1:
             return fallback
@@ -501,13 +510,13 @@ class MultiInputCTFARegressor(TargetsRegressor):
         # Rows without a single target judge nothing: they are no evidence that errors are zero.
         observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
         splits = [(train, test) for train, test in splits if observed[test].any()]
-        choice = search.choose(
+        choice = choose(
             OwnInputs(series, OwnInputs(series).spread(rule.scale)),
             rule,
             splits,
             # Where tasks move towards their own models a merge too many costs little, and the
             # smallest error decides; where groups serve their members alone, the safest limit.
-            (lambda curve: curve) if shrinks else search.nearest_to_theory(series.n_tasks),
+            (lambda curve: curve) if shrinks else nearest_to_theory(series.n_tasks),
             cv=cv,
             n_jobs=self.n_jobs,
             limits=None if limit is None else (limit,),
@@ -529,20 +538,58 @@ class MultiInputCTFARegressor(TargetsRegressor):
         return replace(rule, graph=check.read_graph(aggregator.connectivity, values, "targets"))
 
 
-def pose_own_inputs(
-    model: MultiInputCTFARegressor,
+def target_path(
     X: Any,
-    y: Any,
-    sample_weight: Any,
-    baseline: Any,
-    target_weight: Any,
-) -> MergeProblem:
-    """Check everything, as a fit of the model would, and make the problem of Phase I."""
-    sample, targets, _ = model.__ctfa_read__(X, y, sample_weight, baseline, target_weight)
-    with one_thread():
-        _, rule, series = model._begin(model.targets, sample, targets)
-        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
-        return pose(rule, OwnFits(rule, scaled, model.aggregate).space(overwrite=True))
+    Y: Any,
+    max_losses: Iterable[float],
+    *,
+    sample_weight: Any = None,
+    baseline: Any = None,
+    target_weight: Any = None,
+    layout: Any = None,
+    aggregate: str = "mean",
+    **options: Any,
+) -> list[PathPoint]:
+    """Groups of targets for each ``max_loss``, from one factorization.
+
+    Parameters
+    ----------
+    X, Y, sample_weight, baseline, target_weight
+        As in ``TargetAggregator.fit``.
+    max_losses : iterable of float
+        Values to answer for, in any order.
+    layout : array of shape (n_targets, n_slots), default=None
+        For targets with inputs of their own, as in ``MultiInputCTFARegressor``.
+    aggregate : {"mean", "pool"}, default="mean"
+        With a layout: average the inputs of a group, or share its coefficients.
+    **options
+        Parameters of ``TargetAggregator``: criterion, scan, order, connectivity, scale, ...
+
+    Returns
+    -------
+    list of PathPoint
+        One for each value, in the order given.
+
+    Examples
+    --------
+    >>> from ctfa import target_path
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> [point.n_groups for point in target_path(X, Y, [-1.0, 1.5, float("inf")])]
+    [6, 2, 1]
+    """
+    check.require_no_limit(options)
+    aggregator = TargetAggregator(**options, max_loss=np.inf)  # no limit is chosen
+    if layout is not None:
+        check.require(aggregate, AGGREGATES, "aggregate")
+        model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
+        sample, targets, _ = model.__ctfa_read__(X, Y, sample_weight, baseline, target_weight)
+        problem = model._pose(sample, targets)
+        return solve_path(problem, check.read_losses(max_losses))
+    sample, targets, _ = aggregator.__ctfa_read__(X, Y, sample_weight, baseline, target_weight)
+    tasks = SharedInputs(sample, targets.values, targets.weights)
+    problem = pose_targets(aggregator, tasks, targets)[2]
+    return solve_path(problem, check.read_losses(max_losses))
 
 
 def _suited_to(template: Any, series: Series, names: Sequence[str]) -> Any:

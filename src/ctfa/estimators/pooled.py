@@ -38,20 +38,12 @@ from ctfa.core.shrinkage import Corrections, correct
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.explanation import Explanation, explain
+from ctfa.estimators.evidence import Explanation, MergeEvidence, PooledEvidence, explain
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, whole
+from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
-from ctfa.estimators.merge_evidence import MergeEvidence, PooledEvidence
-from ctfa.estimators.merging import leave_apart, pose, read_rule, settle
-from ctfa.estimators.models import (
-    Nearest,
-    fit_pooled_group,
-    keep_features,
-    reduced,
-)
-from ctfa.estimators.saved import fields
-from ctfa.estimators.search import choose
+from ctfa.estimators.models import Nearest, fit_pooled_group, keep_features, reduced
+from ctfa.estimators.search import choose, leave_apart, pose, read_rule, settle
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 
@@ -313,15 +305,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         check_is_fitted(self)
         position = check.read_task(task, self._ids)
         members = self.partition_.groups[int(self.labels_[position])]
-        return explain(
-            self._evidence,
-            position,
-            self.trust_,
-            None,
-            shrunk=self.head == "shrink",
-            shares=self._shares,
-            gain=self._pooled.gain_of(position, members),
-        )
+        gain = self._pooled.gain_of(position, members)
+        return explain(self, self._evidence, position, self._shares, gain)
 
     @cached_property
     def _evidence(self) -> MergeEvidence:  # type: ignore[override]

@@ -11,20 +11,16 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 
 from ctfa import _validation as check
-from ctfa._collections import (
-    Collection,
-    Wanted,
-    learns_from_sums,
-)
+from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray
+from ctfa.estimators.evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, whole
+from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import TargetsRegressor
-from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.models import (
     fit_features,
     fit_regressor,
@@ -33,7 +29,6 @@ from ctfa.estimators.models import (
     keep_features,
     reduced,
 )
-from ctfa.estimators.saved import fields
 from ctfa.estimators.targets import (
     TargetAggregator,
     find_groups,
@@ -190,11 +185,18 @@ class CTFARegressor(TargetsRegressor):
         self, groups: list[int], baseline: Any, inputs: Any, values: Any
     ) -> FloatArray:
         """Features of some groups, each with its mean target as the last column, of other rows."""
-        inputs = self._residual(np.asarray(inputs, dtype=np.float64), baseline)
+        inputs = np.asarray(inputs, dtype=np.float64)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
-        means = group_means(self.targets_, in_units(self.targets_, values, baseline))
+        inputs, means = self._learned_from(inputs, values, baseline)
         parts = [(reduced(self.features_[group], inputs), means[:, [group]]) for group in groups]
         return np.hstack([column for part in parts for column in part])
+
+    def _learned_from(
+        self, inputs: FloatArray, values: FloatArray, columns: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Inputs, and the mean of each group, as regressors learn from them."""
+        units = in_units(self.targets_, values, columns)
+        return self._residual(inputs, columns), group_means(self.targets_, units)
 
     def _residual(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         """Inputs less what the baseline says of them."""
@@ -298,16 +300,10 @@ class CTFARegressor(TargetsRegressor):
             super().__ctfa_view__(),
             trust=np.asarray(self.trust_),
             parts={"single_models": self._singles},
-            learned_from=self._learned_from,
+            learned_from=lambda sample, targets: self._learned_from(
+                sample.inputs, targets.values, sample.baseline
+            ),
         )
-
-    def _learned_from(
-        self, sample: check.Sample, targets: check.Targets
-    ) -> tuple[FloatArray, FloatArray]:
-        """Inputs, and the mean of each group."""
-        inputs = self._residual(sample.inputs, sample.baseline)
-        units = in_units(self.targets_, targets.values, sample.baseline)
-        return inputs, group_means(self.targets_, units)
 
     def _single_task(self) -> CTFARegressor:
         """The same regressor for each target by itself, not fitted."""

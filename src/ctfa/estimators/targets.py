@@ -24,18 +24,18 @@ from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray
-from ctfa.estimators.given import ReadsTables, asks_of, whole
-from ctfa.estimators.merge_evidence import MergeEvidence
-from ctfa.estimators.merging import (
+from ctfa.estimators.evidence import MergeEvidence
+from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, fields, whole
+from ctfa.estimators.search import (
     MergeProblem,
+    choose,
     group_names,
     leave_apart,
+    nearest_to_theory,
     pose,
     read_rule,
     settle,
 )
-from ctfa.estimators.saved import OF_GROUPS, Saved, fields
-from ctfa.estimators.search import choose, nearest_to_theory
 from ctfa.estimators.view import FittedGroups
 
 #: What missing values need.
