@@ -422,7 +422,7 @@ class Explanation:
         served = self._words.served.format(
             n=len(self.members),
             more=f"{len(others)} other {self._words.task}{'s' if len(others) > 1 else ''}",
-            others=listed([self._marked(name) for name in others]),
+            others=listed([f"{n} (turned round)" if n in self.turned else n for n in others]),
         )
         lines = [
             f"{self.target}{' (turned round)' if is_turned else ''} {served}.",
@@ -460,9 +460,6 @@ class Explanation:
             return ""
         use = "" if self.shrunk else " (used by head='shrink' only)"
         return f"; it trusts its group {percent(self.trust)}{use}"
-
-    def _marked(self, name: str) -> str:
-        return f"{name} (turned round)" if name in self.turned else name
 
     def _merge_lines(self) -> list[str]:
         lines = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import Any, ClassVar, Self, TypeVar
 
 from ctfa import _validation as check
@@ -176,7 +175,7 @@ class Saved:
     _get_param_names: ClassVar[Any]  # of scikit-learn's estimators
 
     @classmethod
-    @cache  # a file of thousands of groups asks as often
+    @functools.cache  # a file of thousands of groups asks as often
     def _attributes(cls) -> dict[str, str]:
         """Attribute of each parameter and field, in the order of their names."""
         known = {name: name for name in cls._get_param_names()} | cls._saved

@@ -341,8 +341,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     def __getstate__(self) -> dict[str, Any]:
         """State without the data."""
         self._leave_data_behind()
-        state: Any = super().__getstate__()
-        return dict(state)
+        return dict(super().__getstate__())
 
     def __ctfa_fields__(self) -> dict[str, Any]:
         """Parameters and fields, without the data."""
