@@ -30,8 +30,8 @@ class ReadsTables(Streaming):
         sample_weight: Any,
         baseline: Any = None,
         target_weight: Any = None,
-        *,
         groups: Any = None,
+        *,
         few: bool = False,
     ) -> tuple[check.Sample, check.Targets, Collection | None]:
         """Rows of a fit, or rows that stand in for them; and the data that were read as sums.

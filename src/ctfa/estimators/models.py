@@ -318,8 +318,7 @@ def fit_groups(
     slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(slots, partition.labels, series.has)
     # Least squares is too short to be worth a worker.
-    plain = template is None or is_least_squares(template)
-    plain = plain and feature_template is None
+    plain = feature_template is None and (template is None or is_least_squares(template))
     with one_thread() if plain else nullcontext():
         results = Parallel(n_jobs=1 if plain else n_jobs)(
             delayed(_fit_group)(rows, judged, feature_template, template, names, folds)

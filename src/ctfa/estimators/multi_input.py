@@ -235,7 +235,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self
         """
         self._sums = None
-        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups=groups)
+        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups)
         self._fit_stand_ins(*read, groups)
         return self
 
@@ -371,8 +371,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             targets = TargetAggregator(
                 max_loss=-np.inf, scale=scale, solver=solver, connectivity=nobody
             )
-        kind: Any = type(self)
-        return kind(self.layout_, self.regressor, targets=targets)
+        return type(self)(self.layout_, self.regressor, targets=targets)
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
@@ -382,9 +381,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self, sample: check.Sample, targets: check.Targets
     ) -> Callable[[IntArray], Partition]:
         rule = self._rule(self.targets_, targets.values, passthrough=False)
-        return partial(
-            _group_rows, rule, self._series(sample, targets), self.aggregate_, self.max_loss_
-        )
+        series = self._series(sample, targets)
+        return partial(_group_rows, rule, series, self.aggregate_, self.max_loss_)
 
     def _require_observed(
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]

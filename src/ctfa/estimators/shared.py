@@ -149,9 +149,7 @@ class CTFARegressor(TargetsRegressor):
         self
         """
         self._sums = None
-        read = self.__ctfa_read__(
-            X, y, sample_weight, baseline, target_weight, groups=groups, few=True
-        )
+        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups, few=True)
         self._fit_stand_ins(*read, groups)
         return self
 

@@ -213,10 +213,8 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         self
         """
         self._sums = None
-        sample, targets, _ = self.__ctfa_read__(
-            X, y, sample_weight, baseline, target_weight, groups=groups, few=True
-        )
-        self._fit_stand_ins(sample, targets, groups)
+        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups, few=True)
+        self._fit_stand_ins(*read, groups)
         return self
 
     @answers_lazily
@@ -271,7 +269,7 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         return asks_of(self, None, n_targets)
 
     def _fit_stand_ins(
-        self, sample: check.Sample, targets: check.Targets, groups: Any = None
+        self, sample: check.Sample, targets: check.Targets, data: Any = None, groups: Any = None
     ) -> None:
         find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets, groups)
 
@@ -359,14 +357,13 @@ def keep_units(
 
 def keep_apart(
     aggregator: TargetAggregator, targets: check.Targets, lines: Lines | None = None
-) -> TargetAggregator:
+) -> None:
     """Leave every target by itself, in its own units."""
     check.require_observed(targets.values, targets.names, 2, "a fit")
     n_targets = targets.values.shape[1]
     offsets = np.zeros(n_targets) if lines is None else lines.levels
     keep_units(aggregator, targets, offsets, np.ones(n_targets), lines)
     leave_apart(aggregator, n_targets)
-    return aggregator
 
 
 def find_groups(
