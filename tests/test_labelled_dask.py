@@ -158,14 +158,14 @@ def test_chunks_decide_as_rows_in_memory_do(options):
 def test_many_rows_are_stood_in_for_by_few(options, monkeypatch):
     data = basins(n_rows=2600)
     given = []
-    fit = CTFARegressor._fit_read
+    fit = CTFARegressor._fit_stand_ins
 
     def noted(model, sample, *others):
         given.append((sample.n_samples, len(sample.inputs)))
         return fit(model, sample, *others)
 
     one = ctfa.labelled.fit(data, target="flow", **options)
-    monkeypatch.setattr(CTFARegressor, "_fit_read", noted)
+    monkeypatch.setattr(CTFARegressor, "_fit_stand_ins", noted)
     two = ctfa.labelled.fit(data.chunk(time=300), target="flow", **options)
     same(one, two, data)
     assert given[0][0] == 2600

@@ -163,7 +163,7 @@ def test_paths_take_weights_and_graphs(scan):
 
 
 def test_the_space_is_asked_once_for_limits_between_the_same_losses(monkeypatch):
-    import ctfa.estimators.merging as module
+    import ctfa.estimators.search as module
 
     problem = make_problem("gaussian", 8)
     low, high = TargetAggregator(max_loss=1.0, scan="grow").fit(problem.X, problem.Y).loss_interval_

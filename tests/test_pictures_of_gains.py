@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 
 import ctfa
 from ctfa import CTFARegressor, FeatureAggregator
-from ctfa.estimators.targets import units_of
+from ctfa.estimators.targets import in_units
 from ctfa.plotting import plot_coefficients, plot_gains, plot_stability
 from ctfa.plotting._axes import CHOSEN
 from ctfa.plotting._coefficients import collect, side_by_side
@@ -38,8 +38,8 @@ def test_collapsed_coefficients_predict_as_the_model_does(regressor):
     model = CTFARegressor(regressor, features=FeatureAggregator(max_loss=np.inf)).fit(X, Y)
     table = collect(model)
     step = X + np.eye(70, 5)
-    in_units = units_of(model.targets_).of
-    moved = in_units(model.predict(step)) - in_units(model.predict(X))
+    after, before = (in_units(model.targets_, model.predict(rows)) for rows in (step, X))
+    moved = after - before
     np.testing.assert_allclose(moved[:5], table.value[model.labels_].T, atol=1e-10)
 
 

@@ -19,11 +19,10 @@ if TYPE_CHECKING:
     from ctfa._progress import progress
     from ctfa.core.progress import ScanProgress, SearchStopped
     from ctfa.estimators.cv import CTFARegressorCV
-    from ctfa.estimators.features import FeatureAggregator
+    from ctfa.estimators.features import FeatureAggregator, feature_path
     from ctfa.estimators.layout import multi_input_layout
-    from ctfa.estimators.multi_input import MultiInputCTFARegressor
+    from ctfa.estimators.multi_input import MultiInputCTFARegressor, target_path
     from ctfa.estimators.parity import nonlinctfa
-    from ctfa.estimators.path import feature_path, target_path
     from ctfa.estimators.pooled import PooledCTFARegressor
     from ctfa.estimators.shared import CTFARegressor
     from ctfa.estimators.targets import TargetAggregator
@@ -65,11 +64,11 @@ _HOMES = {
     "ScanProgress": "core.progress",
     "SearchStopped": "core.progress",
     "TargetAggregator": "estimators.targets",
-    "feature_path": "estimators.path",
+    "feature_path": "estimators.features",
     "multi_input_layout": "estimators.layout",
     "nonlinctfa": "estimators.parity",
     "progress": "_progress",
-    "target_path": "estimators.path",
+    "target_path": "estimators.multi_input",
 }
 #: Packages of our own that are found as attributes, too, without being offered.
 _INSIDE = ("core", "estimators", "kernels")

@@ -11,7 +11,7 @@ from sklearn import linear_model, preprocessing
 from sklearn.pipeline import Pipeline
 from sklearn.svm import LinearSVR
 
-from ctfa.core.partition import Partition
+from ctfa import _validation as check
 from ctfa.core.types import FloatArray
 from ctfa.estimators.view import FittedGroups
 
@@ -49,10 +49,6 @@ class _Affine(NamedTuple):
 
     coef: FloatArray
     intercept: FloatArray
-
-    def after(self, scale: FloatArray, shift: FloatArray) -> _Affine:
-        """The same function of ``x`` where its inputs are ``x * scale + shift``."""
-        return _Affine(self.coef * scale, self.intercept + self.coef @ shift)
 
 
 def collapse(model: Any) -> Collapsed:
@@ -106,12 +102,11 @@ def collapse(model: Any) -> Collapsed:
             f"{n_targets * n_features:,} coefficients, more than {LARGEST:,}: use predict, or the "
             "coefficients of regressors_, one a group."
         )
-    groups = [
-        _spread(_linear(regressor, f"regressors_[{at}]"), features.partition_)
-        for at, (features, regressor) in enumerate(
-            zip(model.features_, model.regressors_, strict=True)
-        )
-    ]
+    groups = []
+    for at, features in enumerate(model.features_):
+        # A function of means of features as one of the features.
+        reduced = _linear(model.regressors_[at], f"regressors_[{at}]")
+        groups.append(reduced._replace(coef=features.partition_.share_out(reduced.coef)))
     if fitted.own_inputs:
         found = _own_inputs(fitted, groups, n_features)
     else:
@@ -188,13 +183,6 @@ def _add(row: FloatArray, columns: Any, values: FloatArray) -> None:
     np.add.at(row, columns[known], values[known])
 
 
-def _spread(reduced: _Affine, partition: Partition) -> _Affine:
-    """A function of means of features as one of the features."""
-    if reduced.coef.shape[1] == partition.n_variables:
-        return reduced
-    return _Affine(partition.share_out(reduced.coef), reduced.intercept)
-
-
 def _in_own_units(units: _Affine, offsets: FloatArray, scales: FloatArray) -> _Affine:
     return _Affine(units.coef * scales[:, None], units.intercept * scales + offsets)
 
@@ -206,7 +194,8 @@ def _linear(regressor: Any, where: str) -> _Affine:
         found = _linear(steps[-1], where)
         for step in reversed(steps[:-1]):
             if step is not None and step != "passthrough":
-                found = found.after(*_scaling(step, where))
+                scale, shift = _scaling(step, where)
+                found = _Affine(found.coef * scale, found.intercept + found.coef @ shift)
         return found
     if isinstance(regressor, linear_model.RANSACRegressor):
         return _linear(regressor.estimator_, where)
@@ -250,7 +239,7 @@ def _require_agreement(fitted: FittedGroups, table: Collapsed) -> None:
         if fitted.own_rows:
             ids = fitted.parts["task_ids"]
             some = np.unique(np.linspace(0, len(ids) - 1, 20).astype(int)).tolist()
-            said = np.column_stack([predict(rows, _ids([ids[t]] * 3)) for t in some])
+            said = np.column_stack([predict(rows, check.as_ids([ids[t]] * 3)) for t in some])
         else:
             some = list(range(table.coef.shape[0]))
             said = np.asarray(predict(rows)).reshape(3, -1)
@@ -261,10 +250,3 @@ def _require_agreement(fitted: FittedGroups, table: Collapsed) -> None:
             "the model predicts something else than any table of coefficients made of it: an "
             "option of it is not linear; keep the model with ctfa.persistence.save."
         )
-
-
-def _ids(ids: list[Any]) -> Any:
-    """Ids of rows; filled, because those that are tuples would become a table."""
-    found = np.empty(len(ids), dtype=object)
-    found[:] = ids
-    return found

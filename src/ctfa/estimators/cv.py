@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -13,18 +14,17 @@ from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from ctfa import _validation as check
-from ctfa._collections import Wanted, learns_from_sums
+from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.shared import SharedInputs
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, pose_features
-from ctfa.estimators.given import collection_of, whole
-from ctfa.estimators.merging import solve_path
+from ctfa.estimators.given import fields, whole
 from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
-from ctfa.estimators.saved import fields
+from ctfa.estimators.search import solve_path
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.targets import TargetAggregator, pose_targets
 
@@ -139,13 +139,7 @@ class CTFARegressorCV(CTFARegressor):
         """
         check.refuse_in_search("baseline", baseline)
         check.refuse_in_search("target_weight", target_weight)
-        data = collection_of(X, y, sample_weight)
-        if data is not None:
-            wanted = [Wanted("search", self.cv)]
-            needs_rows = self._search_needs_rows(weighed=sample_weight is not None)
-            sample, targets = self.__ctfa_read__(data, wanted, needs_rows, groups)
-        else:
-            sample, targets = self._read(X, y, sample_weight)
+        sample, targets, data = self.__ctfa_read__(X, y, sample_weight, groups=groups)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"
         check.require_complete(targets.values, "CTFARegressorCV", instead)
         check.require_error_score(self.error_score)
@@ -158,48 +152,46 @@ class CTFARegressorCV(CTFARegressor):
         ):
             check.warn_if_any_is_short(sample, splits)
         folds = Parallel(n_jobs=self.n_jobs)(
-            delayed(_score_quietly)(number, self, phases, sample, targets, *split, scorer)
+            delayed(_score_fold)(number, self, phases, sample, targets, *split, scorer)
             for number, split in enumerate(splits)
         )
         self._settle_results(phases, folds)
         best = self.best_params_
-        chosen = (
-            None if phases.targets is None else _limited(phases.targets, best["targets__max_loss"]),
-            None
-            if phases.features is None
-            else _limited(phases.features, best["features__max_loss"]),
-        )
-        return self._fit_read(sample, targets, None, data, chosen)
+        chosen = [
+            None if phase is None else clone(phase).set_params(max_loss=best[f"{name}__max_loss"])
+            for name, phase in (("targets", phases.targets), ("features", phases.features))
+        ]
+        self._fit_stand_ins(sample, targets, data, phases=chosen)
+        return self
 
     def _require_stream(self) -> None:
         """Refuse to take pieces at all."""
         check.refuse_pieces_in_search(type(self).__name__)
 
-    def _search_needs_rows(self, *, weighed: bool) -> str | None:
-        """What in a search cannot be had from sums."""
+    def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
+        """Folds of the search, and what in it cannot be had from sums."""
+        _, needs_rows = super()._asks_of(data)
+        features = _Phases.of(self, 2).features
         if not learns_from_sums(self._template):
-            return f"a search with {type(self._template).__name__}()"
-        if weighed:
-            return "a search whose scores are not weighted as its rows are"
-        if self.scoring not in OF_SUMS:
-            return f"scoring={self.scoring!r}"
-        phases = _Phases.of(self, 2)
-        if phases.features is not None and phases.features.cv is not None:
-            return "a search with folds inside its folds"
-        return self.__ctfa_asks__(1)[1]
+            needs_rows = f"a search with {type(self._template).__name__}()"
+        elif data.weights is not None:
+            needs_rows = "a search whose scores are not weighted as its rows are"
+        elif self.scoring not in OF_SUMS:
+            needs_rows = f"scoring={self.scoring!r}"
+        elif features is not None and features.cv is not None:
+            needs_rows = "a search with folds inside its folds"
+        return [Wanted("search", self.cv)], needs_rows
 
     def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""
+        names = ("targets__max_loss", "features__max_loss")
         params = [
             {
                 name: value
-                for name, value, phase in (
-                    ("targets__max_loss", target, phases.targets),
-                    ("features__max_loss", feature, phases.features),
-                )
+                for name, value, phase in zip(names, (target, feature), phases[:2], strict=True)
                 if phase is not None
             }
-            for target, feature in phases.grid()
+            for target, feature in itertools.product(phases.target_losses, phases.feature_losses)
         ]
         failed = [[entry.error for entry in fold] for fold in folds]
         scores = np.array([[entry.score for entry in fold] for fold in folds])
@@ -261,9 +253,6 @@ class _Phases(NamedTuple):
             ),
         )
 
-    def grid(self) -> Iterator[tuple[float, float]]:
-        return ((one, two) for one in self.target_losses for two in self.feature_losses)
-
 
 class _Predicted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Predictions that are already there, as an estimator that a scorer can ask."""
@@ -280,27 +269,66 @@ class _Predicted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self.values
 
 
-class _FoldModels:
-    """Groups, features and regressors of one fold, each made once."""
+class _Fold:
+    """Groups, features and regressors of one fold, each made once, and the scores of them."""
 
     def __init__(
         self,
         model: CTFARegressorCV,
         phases: _Phases,
         sample: check.Sample,
-        own: FloatArray,
-        rows: FloatArray,
-        varies: BoolArray,
+        targets: check.Targets,
+        train: IntArray,
+        test: IntArray,
+        scorer: Any,
     ) -> None:
-        self._model, self._phases, self._sample, self._own = model, phases, sample, own
-        self._varies = varies  # which targets are not constant here
-        self._rows = rows  # to predict
+        self._model, self._phases, self._scorer = model, phases, scorer
+        self._sample, self._rows = sample.take(train), sample.inputs[test]
+        values, self._true = targets.values[train], targets.values[test]
+        self._varies = check.is_varying(values)
+        values = np.where(self._varies, values, values[:1])  # rounding is nothing to learn
+        n_targets = values.shape[1]
+        self._offsets, self._scales, self._risk = np.zeros(n_targets), np.ones(n_targets), None
+        #: Groups of targets for each limit of Phase I.
+        self.points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
+        if phases.targets is not None:
+            part = targets._replace(values=values)
+            tasks = SharedInputs(self._sample, values, part.weights)
+            _, fits, problem = pose_targets(clone(phases.targets), tasks, part, in_fold=True)
+            self._offsets, self._scales, self._risk = fits.offsets, fits.scales, fits.fit.members
+            self.points = solve_path(problem, phases.target_losses)
+        # Constant over these rows, though not over all: nothing to scale, and the scale of zero
+        # gives that constant back whatever its group says.
+        self._own = (values - self._offsets) / np.where(self._scales > 0.0, self._scales, 1.0)
+        # Rows that stand in for others count for them; scores of rows themselves are not weighted.
+        self._weighed = {}
+        if sample.counts is not None and sample.weights is not None:
+            self._weighed = {"sample_weight": sample.weights[test]}
         self._factored: Any = None
         self._merged: dict[bytes, list[Partition | None]] = {}
         self._predicted: dict[tuple[bytes, Partition | None], tuple[FloatArray, int]] = {}
-        self._singles: SingleModels | None = None
 
-    def group(self, members: IntArray, signs: FloatArray, at: int) -> tuple[FloatArray, int]:
+    def score(self, point: PathPoint, at: int) -> _Score:
+        """Score the groups of one limit of Phase I, for one of Phase II."""
+        model, partition = self._model, point.partition
+        signs = np.ones(partition.n_variables) if point.signs is None else point.signs
+        groups = [self._group(members, signs[members], at) for members in partition.groups]
+        means = np.column_stack([predicted for predicted, _ in groups])
+        units = np.asarray(partition.spread(means)) * signs
+        if model.head == "shrink" and self._risk is not None:
+            units = self._singles.mix(units, self._risk.flipped(signs).trust(partition), self._rows)
+        predicted = _Predicted(units * self._scales + self._offsets)
+        found = self._scorer(predicted, self._rows, self._true, **self._weighed)
+        n_features = float(np.mean([number for _, number in groups]))
+        return _Score(check.read_score(found, model.scoring), point.n_groups, n_features)
+
+    @cached_property
+    def _singles(self) -> SingleModels:
+        """Models of the targets' own, of every one."""
+        everyone = np.zeros(self._own.shape[1])
+        return fit_singles(self._model.regressor, self._sample, self._own, everyone, None)
+
+    def _group(self, members: IntArray, signs: FloatArray, at: int) -> tuple[FloatArray, int]:
         """Prediction for a group's mean and number of features, for one limit of Phase II."""
         key = members.tobytes() + signs.tobytes()
         mean = (self._own[:, members] * signs).mean(axis=1)
@@ -314,19 +342,6 @@ class _FoldModels:
             self._predicted[key, partition] = self._fit(partition, mean)
         return self._predicted[key, partition]
 
-    def mix(self, predicted: FloatArray, trust: FloatArray) -> FloatArray:
-        """Mix in the targets' own models."""
-        if self._singles is None:
-            everyone = np.zeros(self._own.shape[1])
-            self._singles = fit_singles(
-                self._model.regressor,
-                self._sample,
-                self._own,
-                everyone,
-                None,
-            )
-        return self._singles.mix(predicted, trust, self._rows)
-
     def _merge(self, mean: FloatArray) -> list[Partition | None]:
         """Groups of features for each limit of Phase II; None keeps every feature."""
         template = self._phases.features
@@ -338,37 +353,32 @@ class _FoldModels:
         return [point.partition for point in solve_path(problem, self._phases.feature_losses)]
 
     def _fit(self, partition: Partition | None, mean: FloatArray) -> tuple[FloatArray, int]:
-        inputs, rows = self._sample.inputs, self._rows
+        sample, inputs, rows = self._sample, self._sample.inputs, self._rows
         if partition is not None:
             inputs, rows = partition.mean(inputs), partition.mean(rows)
-        sample = self._sample
         regressor = fit_regressor(
             self._model.regressor, inputs, mean, sample.weights, sample.n_samples, sample.is_single
         )
         return np.asarray(regressor.predict(rows)).reshape(-1), inputs.shape[1]
 
 
-def _score_quietly(*fold: Any) -> list[_Score]:
-    """Score one fold, without a word on its rows that is told of all of them."""
-    with warnings.catch_warnings():
-        for sentence in (check.SHORT, check.DOUBTFUL):
-            warnings.filterwarnings("ignore", sentence, RuntimeWarning)
-        return _score_fold(*fold)
-
-
 def _score_fold(number: int, model: CTFARegressorCV, phases: _Phases, *data: Any) -> list[_Score]:
     """Score every pair of limits on one fold, in the order of the grid."""
-    try:
-        points, score = _pose_fold(model, phases, *data)
-    except Exception as error:
-        failed = _failed(number, model, error)
-        return [failed for _ in phases.grid()]
-    scores = []
-    for point, at in itertools.product(points, range(len(phases.feature_losses))):
+    limits = range(len(phases.feature_losses))
+    with warnings.catch_warnings():
+        # What is to be said of few rows is said of all of them.
+        for sentence in (check.SHORT, check.DOUBTFUL):
+            warnings.filterwarnings("ignore", sentence, RuntimeWarning)
         try:
-            scores.append(score(point, at))
+            fold = _Fold(model, phases, *data)
         except Exception as error:
-            scores.append(_failed(number, model, error))
+            return [_failed(number, model, error)] * (len(phases.target_losses) * len(limits))
+        scores = []
+        for point, at in itertools.product(fold.points, limits):
+            try:
+                scores.append(fold.score(point, at))
+            except Exception as error:
+                scores.append(_failed(number, model, error))
     return scores
 
 
@@ -383,57 +393,6 @@ def _failed(number: int, model: CTFARegressorCV, error: Exception) -> _Score:
     return _Score(model.error_score, error=why)
 
 
-def _pose_fold(
-    model: CTFARegressorCV,
-    phases: _Phases,
-    sample: check.Sample,
-    targets: check.Targets,
-    train: IntArray,
-    test: IntArray,
-    scorer: Any,
-) -> tuple[Sequence[PathPoint], Callable[[PathPoint, int], _Score]]:
-    """Groups of targets of one fold for each limit, and what scores them for one of Phase II."""
-    learn, n_targets = sample.take(train), targets.values.shape[1]
-    aggregator = TargetAggregator(scale="none") if phases.targets is None else phases.targets
-    aggregator = clone(aggregator)
-    values, true = targets.values[train], targets.values[test]
-    varies = check.is_varying(values)
-    values = np.where(varies, values, values[:1])  # rounding is nothing to learn
-    points: Sequence[PathPoint]
-    if phases.targets is None:
-        offsets, scales = np.zeros(n_targets), np.ones(n_targets)
-        points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
-        risk = None
-    else:
-        part = targets._replace(values=values)
-        tasks = SharedInputs(learn, values, part.weights)
-        _, fits, problem = pose_targets(aggregator, tasks, part, in_fold=True)
-        offsets, scales, risk = fits.offsets, fits.scales, fits.fit.members
-        points = solve_path(problem, phases.target_losses)
-    rows = sample.inputs[test]
-    # Constant over these rows, though not over all: nothing to scale, and the scale of zero gives
-    # that constant back whatever its group says.
-    own = (values - offsets) / np.where(scales > 0.0, scales, 1.0)
-    models = _FoldModels(model, phases, learn, own, rows, varies)
-    # Rows that stand in for others count for them; scores of rows themselves are not weighted.
-    weighed = {}
-    if sample.counts is not None and sample.weights is not None:
-        weighed = {"sample_weight": sample.weights[test]}
-
-    def score(point: PathPoint, at: int) -> _Score:
-        signs = np.ones(n_targets) if point.signs is None else point.signs
-        groups = [models.group(members, signs[members], at) for members in point.partition.groups]
-        means = np.column_stack([predicted for predicted, _ in groups])
-        units = np.asarray(point.partition.spread(means)) * signs
-        if model.head == "shrink" and risk is not None:
-            units = models.mix(units, risk.flipped(signs).trust(point.partition))
-        found = scorer(_Predicted(units * scales + offsets), rows, true, **weighed)
-        n_features = float(np.mean([number for _, number in groups]))
-        return _Score(check.read_score(found, model.scoring), point.n_groups, n_features)
-
-    return points, score
-
-
 def _may_fall_back(
     phase: TargetAggregator | FeatureAggregator | None, registry: Mapping[str, Criterion]
 ) -> bool:
@@ -441,7 +400,3 @@ def _may_fall_back(
     if phase is None or phase.solver != "ols":
         return False
     return criterion_of(phase.criterion, registry).ridge_loss is not None
-
-
-def _limited(template: Any, max_loss: float) -> Any:
-    return clone(template).set_params(max_loss=max_loss)

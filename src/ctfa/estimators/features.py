@@ -2,43 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Rows, Wanted, answers_lazily, few_rows
-from ctfa._streaming import Piece, Streaming, going_on
+from ctfa._collections import Wanted, answers_lazily
+from ctfa._streaming import Piece, going_on
 from ctfa._threads import one_thread
 from ctfa.core.criteria import FEATURE_CRITERIA
 from ctfa.core.gram import DenseGram
-from ctfa.core.history import Ledger
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
+from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.types import FloatArray
-from ctfa.estimators.given import asks_of, collection_of, whole
-from ctfa.estimators.merging import (
-    TIE,
-    MergeProblem,
-    group_names,
-    loss_unit,
-    settle,
-    settle_history,
-)
-from ctfa.estimators.saved import OF_GROUPS, Saved
+from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, whole
+from ctfa.estimators.search import MergeProblem, group_names, pose, settle, solve_path
 
 #: The way out of too few rows.
 RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
 
 
-class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Average groups of features whose coefficients need not differ (Phase II).
 
     Columns are averaged in the units they come in: put a ``StandardScaler`` in front where units
@@ -145,22 +136,8 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         self
         """
         self._sums = None
-        data = collection_of(X, y, sample_weight)
-        wanted, needs_rows = asks_of(None, self)
-        if data is not None:
-            check.require_one_target(data.widths[2])
-            read = data.read_or_gather(self, wanted, None, needs_rows)
-            if isinstance(read, Rows):
-                return self.fit(*read[:3])
-            sample, targets = read
-        else:
-            sample = check.read_sample(self, X, sample_weight)
-            target = check.read_vector(y, sample)
-            targets = check.name_targets(target[:, None], None, None, is_vector=True)
-        with one_thread(sample.inputs.shape):
-            if data is None and needs_rows is None:
-                sample, targets = few_rows(sample, targets, sample_weight, wanted)
-            self._fit_stand_ins(sample, targets)
+        sample, targets, _ = self.__ctfa_read__(X, y, sample_weight, few=True)
+        self._fit_stand_ins(sample, targets)
         return self
 
     @going_on
@@ -222,15 +199,22 @@ class FeatureAggregator(Streaming, Saved, TransformerMixin, BaseEstimator):  # t
         names = check.read_feature_names(self, input_features)
         return np.array(group_names(self.partition_, names), dtype=object)
 
-    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         check.require_one_target(n_targets)
-        wanted, needs_rows = asks_of(None, self)
-        check.refuse_streaming(needs_rows)
-        return wanted
+        return asks_of(None, self)
+
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        sample = check.read_sample(self, X, sample_weight)
+        target = check.read_vector(y, sample)
+        return sample, check.name_targets(target[:, None], None, None, is_vector=True)
 
     def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
         target = targets.values[:, 0]
-        merge_features(self, factor(self, sample, target), target)
+        with one_thread(sample.inputs.shape):
+            merge_features(self, factor(self, sample, target), target)
 
 
 def factor(
@@ -291,16 +275,16 @@ def pose_features(
             else:
                 ridge = factored.ridge.chosen_for(centred)
                 space = FeatureSpace.penalised(ridge, centred[:, 0], gram)
-        order = check.read_order(template.order, space, check_random_state(template.random_state))
-    return MergeProblem(
-        space,
-        criterion,
-        template.scan,
-        order,
-        check.read_graph(template.connectivity, sample.inputs, "features"),
-        min_correlation=float(template.min_correlation),
-        tolerance=TIE * loss_unit(criterion, float(np.var(target, ddof=1)), n_before=1),
-    )
+        rule = Rule(
+            criterion,
+            template.scan,
+            scale="none",
+            graph=check.read_graph(template.connectivity, sample.inputs, "features"),
+            order=template.order,
+            random_state=template.random_state,
+        )
+        variance, lowest = float(np.var(target, ddof=1)), float(template.min_correlation)
+        return pose(rule, space, variance, min_correlation=lowest, n_before=1)
 
 
 def merge_features(
@@ -315,12 +299,6 @@ def merge_features(
     return aggregator
 
 
-def leave_features(aggregator: FeatureAggregator, n_features: int) -> FeatureAggregator:
-    """Leave every feature by itself."""
-    settle_history(aggregator, Ledger(n_features).close(), -np.inf)
-    return aggregator
-
-
 class FactoredFeatures(NamedTuple):
     """Inputs factored once, in sample or a factor a fold, for any number of targets."""
 
@@ -328,3 +306,30 @@ class FactoredFeatures(NamedTuple):
     folds: tuple[Fold, ...] | None  # None: judged in sample
     ridge: Ridge | None  # None: by least squares
     gram: FloatArray | None  # inner products of the columns, where correlations are wanted
+
+
+def feature_path(
+    X: Any, y: Any, max_losses: Iterable[float], *, sample_weight: Any = None, **options: Any
+) -> list[PathPoint]:
+    """Groups of features for each ``max_loss``, from one factorization.
+
+    Parameters
+    ----------
+    X, y, sample_weight
+        As in ``FeatureAggregator.fit``.
+    max_losses : iterable of float
+        Values to answer for, in any order.
+    **options
+        Parameters of ``FeatureAggregator``: criterion, scan, order, connectivity, cv, ...
+
+    Returns
+    -------
+    list of PathPoint
+        One for each value, in the order given.
+    """
+    check.require_no_limit(options)
+    aggregator = FeatureAggregator(**options)
+    sample, targets, _ = aggregator.__ctfa_read__(X, y, sample_weight)
+    target = targets.values[:, 0]
+    problem = pose_features(aggregator, factor(aggregator, sample, target), target, "y")
+    return solve_path(problem, check.read_losses(max_losses))

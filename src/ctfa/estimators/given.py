@@ -1,20 +1,14 @@
-"""What a fit does with the data it is given, and asks of them: rows or sums, and which folds."""
+"""How an estimator reads the data it is given, what a fit asks of them, what files keep of it."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self, TypeVar
 
 from ctfa import _validation as check
-from ctfa._collections import (
-    OF_SUMS,
-    Collection,
-    Wanted,
-    is_collection,
-    is_foreign,
-    learns_from_sums,
-)
+from ctfa._collections import Collection, Rows, Wanted, few_rows, is_collection, is_foreign
+from ctfa._streaming import Streaming
 from ctfa.core import backend
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.scans import SCANS
@@ -22,11 +16,61 @@ from ctfa.core.scans import SCANS
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
 
-def collection_of(*data: Any, gaps: bool = False) -> Collection | None:
-    """Data that come in chunks or lie on a device, as one; None for rows in memory."""
-    if not is_collection(*data):
-        return None
-    return Collection.of(*data, gaps=gaps)
+class ReadsTables(Streaming):
+    """An estimator of tables with the same rows: in memory, in chunks or on a device."""
+
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        raise NotImplementedError
+
+    def __ctfa_read__(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        baseline: Any = None,
+        target_weight: Any = None,
+        groups: Any = None,
+        *,
+        few: bool = False,
+    ) -> tuple[check.Sample, check.Targets, Collection | None]:
+        """Rows of a fit, or rows that stand in for them; and the data that were read as sums.
+
+        ``few``: whether rows in memory, where they are many, may be stood in for, too.
+        """
+        given, data = (X, y, sample_weight, baseline), None
+        if is_collection(*given):
+            data = Collection.of(*given, gaps=self._input_gaps)
+            wanted, needs_rows = self._asks_of(data)
+            check.tell_input_names(self, data.widths[1], data.input_names)
+            together = self._fitted_together(data.widths)
+            read = data.read_or_gather(self, wanted, groups, needs_rows, together)
+            sample, targets = self._read_rows(*read) if isinstance(read, Rows) else read
+        else:
+            sample, targets = self._read_rows(*given)
+        targets = check.read_target_weight(target_weight, targets)
+        if few and data is None and groups is None:
+            wanted, needs_rows = self.__ctfa_asks__(targets.values.shape[1])
+            if needs_rows is None:
+                regressor = getattr(self, "regressor", None)
+                sample, targets = few_rows(sample, targets, sample_weight, wanted, regressor)
+        return sample, targets, data
+
+    def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
+        """The same of data that are known; refuses options that are not."""
+        return self.__ctfa_asks__(data.widths[2])
+
+    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
+        wanted, needs_rows = self.__ctfa_asks__(n_targets)
+        check.refuse_streaming(needs_rows)
+        return wanted
+
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check rows in memory."""
+        sample = check.read_sample(self, X, sample_weight, baseline=baseline)
+        return sample, check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
 
 
 def asks_of(
@@ -54,13 +98,6 @@ def asks_of(
         if phase is not None and callable(phase.connectivity):
             return wanted, f"connectivity that is a function of the {variables}"
     return wanted, None
-
-
-def require_streamable(regressor: Any, needs_rows: str | None) -> None:
-    """Refuse to go on from sums with a regressor, or an option, that needs rows."""
-    if not learns_from_sums(regressor):
-        check.refuse_streamed_regressor(regressor, OF_SUMS)
-    check.refuse_streaming(needs_rows)
 
 
 def whole(fit: Fit) -> Fit:
@@ -110,3 +147,62 @@ def backend_of(array: Any) -> str | None:
     # The strict library's devices are all in the memory of the host.
     on_host = library == "array_api_strict" or array.device.type == "cpu"
     return None if on_host else f"{library}:{array.device}"
+
+
+def fields(public: str = "", **private: str) -> dict[str, str]:
+    """Attribute of each field: public attributes go by their names, others by a given one."""
+    return {name: name for name in public.split()} | private
+
+
+#: What both phases find.
+OF_GROUPS = fields(
+    "partition_ labels_ n_groups_ history_ max_loss_ loss_interval_ cv_curve_", sums="_sums"
+)
+
+
+class Saved:
+    """An estimator whose state in files is its parameters and a fixed list of fields.
+
+    The names of fields stay when private attributes are called something else. Private attributes
+    that are not in the list are not kept: they follow from the rest. What users add is.
+    """
+
+    _saved: ClassVar[dict[str, str]] = fields(
+        "n_features_in_ feature_names_in_",
+        output="_sklearn_output_config",
+        routing="_metadata_request",
+    )
+    _get_param_names: ClassVar[Any]  # of scikit-learn's estimators
+
+    @classmethod
+    @functools.cache  # a file of thousands of groups asks as often
+    def _attributes(cls) -> dict[str, str]:
+        """Attribute of each parameter and field, in the order of their names."""
+        known = {name: name for name in cls._get_param_names()} | cls._saved
+        return dict(sorted(known.items()))
+
+    def __ctfa_fields__(self) -> dict[str, Any]:
+        """Parameters and fields by name, as far as they are known, and what users added."""
+        known, ours = vars(self), self._attributes()
+        added = {name for name in known if name not in ours and self._may_add(name)}
+        return {
+            name: known[ours.get(name, name)]
+            for name in sorted(added | {name for name, at in ours.items() if at in known})
+        }
+
+    @classmethod
+    def _may_add(cls, name: str) -> bool:
+        """Whether an attribute is a user's own: not private, and nothing that the class has."""
+        return name.isidentifier() and not name.startswith("_") and not hasattr(cls, name)
+
+    @classmethod
+    def __ctfa_restored__(cls, state: Mapping[str, Any]) -> Self:
+        """An estimator with these parameters and fields; its constructor is not called."""
+        attributes = cls._attributes()
+        added = [name for name in state if name not in attributes]
+        wrong = next((name for name in added if not cls._may_add(name)), None)
+        if wrong is not None:
+            raise AttributeError(f"{cls.__name__} has no attribute {wrong!r}")
+        made = object.__new__(cls)
+        vars(made).update({attributes.get(name, name): value for name, value in state.items()})
+        return made

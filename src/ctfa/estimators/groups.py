@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
@@ -13,33 +15,40 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Rows, Wanted, is_collection, r2_of_collection
-from ctfa._streaming import Streaming
+from ctfa._collections import (
+    OF_SUMS,
+    Collection,
+    Wanted,
+    answers_lazily,
+    is_collection,
+    learns_from_sums,
+    r2_of_collection,
+)
+from ctfa._streaming import Streaming, StreamingTargets
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
-from ctfa.core.types import FloatArray
-from ctfa.estimators.explanation import Explanation, explain
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.evidence import Explanation, MergeEvidence, co_clustering, explain
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import require_streamable
-from ctfa.estimators.held_out import (
-    Split,
-    align,
-    held_out_errors,
-    r2_of_each,
-    regroup,
-    together,
-)
-from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
+from ctfa.estimators.given import ReadsTables, Saved, fields
+from ctfa.estimators.held_out import Split, align, group_rows, held_out_errors, r2_of_each, together
 from ctfa.estimators.models import HEADS
-from ctfa.estimators.saved import Saved, fields
 from ctfa.estimators.targets import (
     TargetAggregator,
+    in_own_units,
+    in_units,
     labels_of,
     names_of,
     read_again,
-    units_of,
+    require_same_targets,
 )
 from ctfa.estimators.view import FittedGroups
+
+#: What to do about missing features that only the regressor takes.
+FOR_THE_REGRESSOR = (
+    "the regressor takes missing features and what judges merges does not; fill the gaps first, or "
+    "hand them on without merging, with targets='passthrough', features='passthrough', head='mean'"
+)
 
 
 def _of_targets(name: str, text: str) -> property:
@@ -57,16 +66,11 @@ class ReducedTask(NamedTuple):
 class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor with groups, of targets or of tasks."""
 
-    regressor: Any
-    targets: Any
-    features: Any
-    head: str
-    n_jobs: int | None
     targets_: TargetAggregator
     features_: Sequence[Any]
     trust_: FloatArray
     _evidence: MergeEvidence
-    #: What members of a group have in common, see ``explanation.SHARING``.
+    #: What members of a group have in common, see ``evidence.SHARING``.
     _shares = "mean"
     #: What None stands for, of the parameters that are estimators.
     #: Not of the regressor: None is more than any one of scikit-learn's.
@@ -74,6 +78,21 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
     #: What may be said for the parameters that are words.
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {"head": HEADS}
     _saved = Saved._saved | fields("targets_ features_ regressors_ trust_", sums="_sums")
+
+    def __init__(
+        self,
+        regressor: Any = None,
+        *,
+        targets: Any = None,
+        features: Any = None,
+        head: str = "mean",
+        n_jobs: int | None = None,
+    ) -> None:
+        self.regressor = regressor
+        self.targets = targets
+        self.features = features
+        self.head = head
+        self.n_jobs = n_jobs
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Get parameters; ``deep`` lists those of the estimators that None stands for, too."""
@@ -161,14 +180,19 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
     def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         self._check_options()
         wanted, needs_rows = self.__ctfa_asks__(n_targets)
-        require_streamable(self._template, needs_rows)
+        if not learns_from_sums(self._template):
+            check.refuse_streamed_regressor(self._template, OF_SUMS)
+        check.refuse_streaming(needs_rows)
         return wanted
 
 
-class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
+class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, ReadsTables):  # type: ignore[misc]
     """One whose targets are columns of one table, and are judged on the same rows."""
 
     _singles: Any
+    #: Group the targets, and fit features and a regressor for each group:
+    #: ``(template, features, sample, targets, groups, data)``.
+    _fit_phases: Callable[..., None]
     _saved = GroupsRegressor._saved | fields(
         "stability_ stability_labels_",
         container="_library",
@@ -180,32 +204,42 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
     signs_ = _of_targets("signs_", "Sign with which each target enters its group's mean.")
     target_names_in_ = _of_targets("target_names_in_", "Names of the targets, where they had any.")
 
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options and data."""
-        raise NotImplementedError
-
-    def __ctfa_read__(
-        self, data: Collection, wanted: Sequence[Wanted], needs_rows: str | None, groups: Any
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options, and read data as rows that stand in for theirs, or all of them."""
+    def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
+        asked = super()._asks_of(data)
         self._check_options()
         if data.weights is not None:
             check.require_weighable(self._template)
-        check.tell_input_names(self, data.widths[1], data.input_names)
-        together = self._fitted_together(data.widths)
-        read = data.read_or_gather(self, wanted, groups, needs_rows, together)
-        return self._read(*read) if isinstance(read, Rows) else read
+        return asked
 
-    def _fit_read(
+    def _read_rows(
+        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+    ) -> tuple[check.Sample, check.Targets]:
+        """Check options and data."""
+        self._check_options()
+        takes_gaps = check.takes_gaps(self._template)
+        # Whether rows are the regressor's business alone.
+        judges_nothing = self.targets == self.features == "passthrough" and self.head == "mean"
+        sample = check.read_sample(
+            self,
+            X,
+            sample_weight,
+            gaps=self._input_gaps or (takes_gaps and judges_nothing and baseline is None),
+            baseline=baseline,
+            advice=FOR_THE_REGRESSOR if takes_gaps else check.FILL,
+        )
+        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
+        if sample.weights is not None:
+            check.require_weighable(self._template)
+        return sample, targets
+
+    def _fit_stand_ins(
         self,
         sample: check.Sample,
         targets: check.Targets,
-        groups: Any = None,
         data: Collection | None = None,
-        phases: tuple[Any, Any] | None = None,
-    ) -> Self:
+        groups: Any = None,
+        phases: Sequence[Any] | None = None,
+    ) -> None:
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
         template, features = self._phases() if phases is None else phases
         if sample.baseline is not None:
@@ -214,22 +248,6 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         for name in ("stability_", "stability_labels_"):
             self.__dict__.pop(name, None)
         self._fit_phases(template, features, sample, targets, groups, data)
-        return self
-
-    def _fit_phases(
-        self,
-        template: TargetAggregator | None,
-        features: FeatureAggregator | None,
-        sample: check.Sample,
-        targets: check.Targets,
-        groups: Any,
-        data: Collection | None,
-    ) -> None:
-        """Group the targets, and fit features and a regressor for each group."""
-        raise NotImplementedError
-
-    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
-        self._fit_read(sample, targets)
 
     def __ctfa_fit__(
         self,
@@ -245,7 +263,8 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         check.tell_input_names(self, sample.inputs.shape[1], names)
         self._check_options()
         self._sums = None
-        return self._fit_read(sample, targets, None, data)
+        self._fit_stand_ins(sample, targets, data)
+        return self
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
@@ -255,11 +274,11 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         """The same regressor for each target by itself, not fitted."""
         raise NotImplementedError
 
-    def _regroup(
-        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
-    ) -> list[Partition]:
-        """Groups found on the training rows of each split, with the limit that was used."""
-        return regroup(self.targets_, sample, targets, splits, self.n_jobs)
+    def _grouping(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> Callable[[IntArray], Partition]:
+        """What finds the groups that some of the rows give, with the limit that was used."""
+        return partial(group_rows, self.targets_, sample, targets)
 
     def _require_observed(
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
@@ -278,11 +297,38 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
             lambda: self._evidence,
             self._shares,
             template=self._template,
+            predict_values=self._predict_values,
             read=self._read_again,
             require_observed=self._require_observed,
             anew=self._anew,
             alone=self._single_task,
         )
+
+    @answers_lazily
+    def predict(self, X: Any, *, baseline: Any = None) -> Any:
+        """Predict every target, in the kind of container the targets of fit came in.
+
+        ``baseline`` holds the columns of ``fit`` for these rows, where it had any. Where targets
+        have inputs of their own, NaN, with a warning, where one that is needed is missing.
+        """
+        values = self._predict_values(X, baseline)
+        check.warn_if_unpredictable(values, names_of(self.targets_))
+        labels = labels_of(self.targets_)
+        return check.hand_back(values, labels, self._library, X, is_vector=self._is_vector)
+
+    def _predict_values(self, X: Any, baseline: Any = None) -> FloatArray:
+        """Predictions as an array, NaN where a needed input is missing."""
+        check_is_fitted(self)
+        seen = self.targets_.baseline_means_
+        # What is the regressor's business alone.
+        gaps = seen is None and self._singles is None and check.takes_gaps(self._template)
+        inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps or gaps)
+        columns = check.read_baseline_again(baseline, inputs.shape[0], seen)
+        return in_own_units(self.targets_, self._predict_units(inputs, columns), columns)
+
+    def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
+        """Every target in the units they were merged in; ``columns`` are of the baseline."""
+        raise NotImplementedError
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None) -> float:
         """Mean over the targets of the R2 of each; over those observed in two rows or more."""
@@ -299,8 +345,9 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         counts.
         """
         if is_collection(X, y, sample_weight, baseline):
+            same = partial(require_same_targets, self.targets_)
             scores = r2_of_collection(
-                self.predict, X, y, sample_weight, baseline, require_same=self._require_same_targets
+                self.predict, X, y, sample_weight, baseline, require_same=same
             )
             check.require_any_score(scores.tolist())
             return scores
@@ -313,11 +360,6 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         # Where inputs are missing nothing is predicted, and nothing judged.
         true = np.where(np.isnan(predicted), np.nan, true)
         return r2_of_each(true, np.nan_to_num(predicted), weights)
-
-    def _require_same_targets(self, targets: check.Targets) -> None:
-        """Refuse other targets than those of fit, whose values nobody has read yet."""
-        named = hasattr(self.targets_, "target_names_in_")
-        check.require_same_targets(targets, names_of(self.targets_), named=named)
 
     def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
@@ -364,11 +406,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         """
         check_is_fitted(self)
         position = check.read_target(target, names_of(self.targets_), labels_of(self.targets_))
-        known = vars(self).get("stability_")
-        shrunk = self._singles is not None
-        return explain(
-            self._evidence, position, self.trust_, known, shrunk=shrunk, shares=self._shares
-        )
+        return explain(self, self._evidence, position, self._shares)
 
     def stability(
         self,
@@ -405,7 +443,8 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
         splits = check.read_folds(cv, sample, targets.values)
         check.require_matrix_size(len(targets.names), "stability_")
         self._require_observed(sample, targets, splits)
-        partitions = self._regroup(sample, targets, splits)
+        group = delayed(self._grouping(sample, targets))
+        partitions = Parallel(n_jobs=self.n_jobs)(group(train) for train, _ in splits)
         self.stability_labels_ = align(partitions, self.partition_)
         self.stability_ = together(self.stability_labels_)
         return self.stability_
@@ -453,7 +492,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor):  # type: ignore[misc]
             models, sample, targets.values, splits, labels, targets.weights
         )
         # In the units of the gains that were predicted.
-        units = units_of(self.targets_).of(targets.values, sample.baseline)
+        units = in_units(self.targets_, targets.values, sample.baseline)
         variance = np.nanvar(units, axis=0)
         columns = {
             "target": list(names_of(self.targets_)),

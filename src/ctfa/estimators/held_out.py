@@ -59,22 +59,6 @@ class Climatology(BaseEstimator):  # type: ignore[misc]
         return self.lines_.at(np.empty((len(X), 0)) if baseline is None else baseline)
 
 
-def regroup(
-    fitted: TargetAggregator,
-    sample: check.Sample,
-    targets: check.Targets,
-    splits: Sequence[Split],
-    n_jobs: int | None,
-) -> list[Partition]:
-    """Groups found on the training rows of each split, with the limit that was used."""
-    template = clone(fitted).set_params(max_loss=fitted.max_loss_)
-    return list(
-        Parallel(n_jobs=n_jobs)(
-            delayed(_group_rows)(clone(template), sample, targets, train) for train, _ in splits
-        )
-    )
-
-
 def together(labels: IntArray) -> FloatArray:
     """Share of the partitions, one a row, in which each two variables are in one group."""
     n_partitions, n_variables = labels.shape
@@ -208,9 +192,11 @@ def r2_of_each(true: FloatArray, predicted: FloatArray, weights: FloatArray | No
     return np.array(scores)
 
 
-def _group_rows(
-    aggregator: TargetAggregator, sample: check.Sample, targets: check.Targets, rows: IntArray
+def group_rows(
+    fitted: TargetAggregator, sample: check.Sample, targets: check.Targets, rows: IntArray
 ) -> Partition:
+    """Groups that some of the rows give, with the limit that was used."""
+    aggregator = clone(fitted).set_params(max_loss=fitted.max_loss_)
     part = targets._replace(values=targets.values[rows])
     find_groups(aggregator, SharedInputs(sample.take(rows), part.values, part.weights), part)
     partition: Partition = aggregator.partition_

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -26,18 +27,22 @@ from ctfa.core.small_fits import RowMoments
 from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.estimators.features import FeatureAggregator, factor, leave_features, merge_features
+from ctfa.estimators.features import FeatureAggregator, factor, merge_features
+from ctfa.estimators.search import leave_apart
 
 HEADS = ("mean", "shrink")
 #: Folds of rows that stand in for others, by what they are for.
 Folds = Mapping[str, list[tuple[IntArray, IntArray]]]
+#: What the regressor of a group learns from: inputs, those of its slots, and the target.
+GroupRows = tuple[check.Sample, FloatArray]
 #: Tasks whose inputs are copied at once.
 TASKS_AT_ONCE = 1000
 
 
 def keep_features(model: Any, n_groups: int) -> list[FeatureAggregator]:
     """Skip Phase II: fitted aggregators that leave every feature by itself."""
-    identity = leave_features(FeatureAggregator(), model.n_features_in_)
+    identity = FeatureAggregator()
+    leave_apart(identity, model.n_features_in_)
     check.copy_input_names(model, identity)
     return [copy.copy(identity) for _ in range(n_groups)]
 
@@ -54,39 +59,16 @@ def fit_features(
 
     Features are called as in the model that has read them.
     """
+    template = clone(template)
+    check.copy_input_names(model, template)
+    each = [(copy.deepcopy(template), *one) for one in zip(means.T, names, strict=True)]
     if np.isnan(means).any():
-        return [
-            _fit_observed_features(named(model, template), sample, mean, name)
-            for mean, name in zip(means.T, names, strict=True)
-        ]
+        return [_fit_observed_features(sample, *one) for one in each]
     factored = factor(template, sample, means[:, 0])
     return list(
         Parallel(n_jobs=n_jobs)(
-            delayed(merge_features)(named(model, template), factored, mean, name)
-            for mean, name in zip(means.T, names, strict=True)
-        )
-    )
-
-
-def fit_regressors(
-    regressor: Any,
-    features: Sequence[FeatureAggregator],
-    sample: check.Sample,
-    means: FloatArray,
-    n_jobs: int | None,
-) -> list[Any]:
-    """One regressor per group, on its features; None is the default one."""
-    return list(
-        Parallel(n_jobs=n_jobs)(
-            delayed(fit_regressor)(
-                regressor,
-                reduced(aggregator, sample.inputs),
-                mean,
-                sample.weights,
-                sample.n_samples,
-                sample.is_single,
-            )
-            for aggregator, mean in zip(features, means.T, strict=True)
+            delayed(merge_features)(aggregator, factored, mean, name)
+            for aggregator, mean, name in each
         )
     )
 
@@ -189,15 +171,8 @@ def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
     return inputs if partition.n_groups == partition.n_variables else partition.mean(inputs)
 
 
-def named(model: Any, template: FeatureAggregator) -> FeatureAggregator:
-    """A fresh Phase II, whose features are called as in the model that has read them."""
-    aggregator: FeatureAggregator = clone(template)
-    check.copy_input_names(model, aggregator)
-    return aggregator
-
-
 def _fit_observed_features(
-    aggregator: FeatureAggregator, sample: check.Sample, mean: FloatArray, name: str
+    sample: check.Sample, aggregator: FeatureAggregator, mean: FloatArray, name: str
 ) -> FeatureAggregator:
     """Phase II of a group on the rows where any of its members is observed."""
     rows = np.flatnonzero(~np.isnan(mean))
@@ -242,15 +217,6 @@ def fit_singles(
         delayed(fit_regressor)(regressor, sample.inputs, column, *rest) for column in own.T
     )
     return SingleModels(targets, list(models))
-
-
-class GroupRows(NamedTuple):
-    """What the regressor of a group learns from."""
-
-    inputs: FloatArray  # (rows, slots of the group)
-    target: FloatArray  # (rows,)
-    weights: FloatArray | None
-    counts: FloatArray | None = None  # rows that each stands for; None for one each
 
 
 class OwnModels(NamedTuple):
@@ -352,8 +318,7 @@ def fit_groups(
     slots = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(slots, partition.labels, series.has)
     # Least squares is too short to be worth a worker.
-    plain = template is None or is_least_squares(template)
-    plain = plain and feature_template is None
+    plain = feature_template is None and (template is None or is_least_squares(template))
     with one_thread() if plain else nullcontext():
         results = Parallel(n_jobs=1 if plain else n_jobs)(
             delayed(_fit_group)(rows, judged, feature_template, template, names, folds)
@@ -397,6 +362,7 @@ def fit_steps(
 def _rows_of_groups(
     series: Series, own: OwnRows | None, partition: Partition, slots: BoolArray
 ) -> Iterator[GroupRows]:
+    """What the regressor of each group learns from."""
     weights = series.weights
     grouped = mean_series(series, partition) if own is None else None
     for group, members in enumerate(partition.groups):
@@ -406,7 +372,7 @@ def _rows_of_groups(
             kept = ~(np.isnan(inputs).any(axis=1) | np.isnan(target))
             own_weights = None if weights is None else weights[kept]
             own_counts = None if series.counts is None else series.counts[kept]
-            yield GroupRows(inputs[kept], target[kept], own_weights, own_counts)
+            yield check.Sample(inputs[kept], own_weights, None, counts=own_counts), target[kept]
             continue
         kept = own.complete[members]
         centred = series.values[members] - own.centre[members, :, None]
@@ -417,7 +383,7 @@ def _rows_of_groups(
             None if each is None else np.broadcast_to(each, kept.shape)[kept]
             for each in (weights, series.counts)
         )
-        yield GroupRows(rows, target, stacked, counts)
+        yield check.Sample(rows, stacked, None, counts=counts), target
 
 
 def _judged_rows(
@@ -441,22 +407,24 @@ def _fit_group(
     folds: Folds | None,
 ) -> tuple[FeatureAggregator, Any]:
     features: FeatureAggregator = FeatureAggregator() if template is None else clone(template)
-    extra = {} if rows.weights is None else {"sample_weight": rows.weights}
+    sample, target = rows
     if template is None:
-        leave_features(features, len(slot_names)).n_features_in_ = len(slot_names)
-    elif rows.counts is not None or folds is not None:
-        _fit_on_stand_ins(features, rows if judged is None else judged, folds)
+        leave_apart(features, len(slot_names))
+        features.n_features_in_ = len(slot_names)
+    elif sample.counts is not None or folds is not None:
+        _fit_on_stand_ins(features, *(rows if judged is None else judged), folds)
     elif judged is None:
-        features.fit(rows.inputs, rows.target, **extra)
+        features.fit(sample.inputs, target, sample.weights)
     else:
-        features.fit(judged.inputs, judged.target)  # their weights are used up
+        features.fit(judged[0].inputs, judged[1])  # their weights are used up
     features.feature_names_in_ = np.array(slot_names, dtype=object)
-    columns = reduced(features, rows.inputs)
-    n_samples = None if rows.counts is None else int(np.round(rows.counts.sum()))
-    return features, fit_regressor(regressor, columns, rows.target, rows.weights, n_samples)
+    columns = reduced(features, sample.inputs)
+    return features, fit_regressor(regressor, columns, target, sample.weights, sample.n_samples)
 
 
-def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds | None) -> None:
+def _fit_on_stand_ins(
+    features: FeatureAggregator, sample: check.Sample, target: FloatArray, folds: Folds | None
+) -> None:
     """Phase II on rows that stand in for others; on folds, where these are folds of the rows."""
     if features.solver == "ridge" or (features.cv is not None and folds is None):
         raise ValueError(
@@ -464,9 +432,8 @@ def _fit_on_stand_ins(features: FeatureAggregator, rows: GroupRows, folds: Folds
             "where a group has the rows of its mean: gather the rows for solver='ridge', and for "
             "cv where coefficients are shared."
         )
-    sample = check.Sample(rows.inputs, rows.weights, None, None, rows.counts, folds)
-    features.n_features_in_ = rows.inputs.shape[1]
-    merge_features(features, factor(features, sample, rows.target), rows.target)
+    features.n_features_in_ = sample.inputs.shape[1]
+    merge_features(features, factor(features, replace(sample, folds=folds), target), target)
 
 
 def fit_pooled_group(

@@ -1,70 +1,63 @@
-"""Targets that have inputs of their own: grouped, then any regressor for each group."""
+"""Targets that have inputs of their own: grouped, then any regressor for each group.
+
+And the path of groups along the limit, of targets whose inputs are their own or shared.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import (
-    Collection,
-    Wanted,
-    answers_lazily,
-    learns_from_sums,
-)
-from ctfa._streaming import StreamingTargets
+from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
-from ctfa.core.criteria import TARGET_CRITERIA
+from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
 from ctfa.core.partition import Partition
 from ctfa.core.series import NO_COLUMN, Series
-from ctfa.core.tasks.base import Rule
-from ctfa.core.tasks.own_inputs import AGGREGATES, OwnFits, OwnInputs, mean_series
+from ctfa.core.tasks.base import PathPoint, Rule
+from ctfa.core.tasks.own_inputs import AGGREGATES, TEMPERS, OwnFits, OwnInputs, mean_series
+from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators import search
+from ctfa.estimators.evidence import MergeEvidence, own_evidence
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, collection_of, searched_where_data_lie, whole
+from ctfa.estimators.given import asks_of, fields, searched_where_data_lie, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
-from ctfa.estimators.merge_evidence import MergeEvidence, own_evidence
-from ctfa.estimators.merging import MergeProblem, settle
 from ctfa.estimators.models import (
     OwnModels,
     fit_groups,
     fit_steps,
     fit_to_rows,
+    is_least_squares,
     slot_names,
 )
-from ctfa.estimators.rule import (
-    SPARE_ROWS,
-    fewest_rows,
-    group_rows,
+from ctfa.estimators.search import (
+    Choice,
+    MergeProblem,
+    choose,
+    nearest_to_theory,
     pose,
-    rule_of_own_inputs,
-    suited_to,
+    read_rule,
+    settle,
+    solve_path,
 )
-from ctfa.estimators.saved import fields
-from ctfa.estimators.targets import (
-    TargetAggregator,
-    keep_apart,
-    keep_units,
-    labels_of,
-    names_of,
-    units_of,
-)
+from ctfa.estimators.targets import TargetAggregator, keep_apart, keep_units, pose_targets
 from ctfa.estimators.view import FittedGroups
 
+#: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
+SPARE_ROWS = 3
 
-class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
+
+class MultiInputCTFARegressor(TargetsRegressor):
     """Group targets that have inputs of their own, then fit one regressor a group.
 
     Each target has its own columns of ``X``, the same kinds for all: the rain, the temperature, the
@@ -175,6 +168,7 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         "aggregate": (*AGGREGATES, "auto"),
     }
     _input_gaps = True
+    _kept: Callable[..., MergeEvidence] | None
 
     def __init__(
         self,
@@ -187,13 +181,9 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         head: str = "mean",
         n_jobs: int | None = None,
     ) -> None:
+        super().__init__(regressor, targets=targets, features=features, head=head, n_jobs=n_jobs)
         self.layout = layout
-        self.regressor = regressor
-        self.targets = targets
-        self.features = features
         self.aggregate = aggregate
-        self.head = head
-        self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         """Say that inputs may have gaps."""
@@ -245,14 +235,9 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         self
         """
         self._sums = None
-        data = collection_of(X, y, sample_weight, baseline, gaps=True)
-        if data is not None:
-            asked = self.__ctfa_asks__(data.widths[2])
-            sample, targets = self.__ctfa_read__(data, *asked, groups)
-        else:
-            sample, targets = self._read(X, y, sample_weight, baseline)
-        targets = check.read_target_weight(target_weight, targets)
-        return self._fit_read(sample, targets, groups, data)
+        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups)
+        self._fit_stand_ins(*read, groups)
+        return self
 
     def _fit_phases(
         self,
@@ -263,14 +248,7 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         groups: Any,
         data: Collection | None,
     ) -> None:
-        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
-        series = self._series(sample, targets)
-        if template is not None:
-            template = suited_to(template, series, targets.names)
-        check.require_series(series, targets.names, fewest=fewest_rows(template, series))
-        check.require_varying(targets.values, targets.names)
-        check.warn_if_own_inputs_are_doubtful(series, targets.names)
-        scaled, temper = self._fit_targets(template, sample, targets, series, groups)
+        scaled, temper = self._fit_targets(template, sample, targets, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
         models = fit_groups(
             scaled,
@@ -292,30 +270,14 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "shrink" else None
 
-    @answers_lazily
-    def predict(self, X: Any, *, baseline: Any = None) -> Any:
-        """Predict every target, in the kind of container the targets of fit came in.
-
-        NaN, with a warning, where a needed input is missing. ``baseline`` as in ``fit``.
-        """
-        values = self._predict_values(X, baseline)
-        check.warn_if_unpredictable(values, names_of(self.targets_))
-        labels = labels_of(self.targets_)
-        return check.hand_back(values, labels, self._library, X, is_vector=self._is_vector)
-
-    def _predict_values(self, X: Any, baseline: Any = None) -> FloatArray:
-        """Predictions as an array, NaN where a needed input is missing."""
-        check_is_fitted(self)
-        inputs = check.read_inputs(self, X, reset=False, gaps=True)
-        means = self.targets_.baseline_means_
-        columns = check.read_baseline_again(baseline, inputs.shape[0], means)
+    def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
         weights = self.targets_.target_weight_
         rows = Series.of(inputs, self.layout_, unknown, baseline=columns, task_weights=weights)
         rows = rows.in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
-        return units_of(self.targets_).back(predicted.T, columns)
+        return predicted.T
 
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
@@ -328,17 +290,6 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         each = zip(grouped, self._models.slots, self.features_, strict=True)
         tables = [features.partition_.mean(own[:-1][slots].T) for own, slots, features in each]
         return grouped[:, -1], tables
-
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options and data."""
-        self._check_options()
-        sample = check.read_sample(self, X, sample_weight, gaps=True, baseline=baseline)
-        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
-        if sample.weights is not None:
-            check.require_weighable(self._template)
-        return sample, targets
 
     def _read_layout(self, n_columns: int, n_targets: int) -> IntArray:
         names = getattr(self, "feature_names_in_", None)
@@ -370,14 +321,6 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
     def _shares(self) -> str:  # type: ignore[override]
         return "mean inputs" if self.aggregate_ == "mean" else "coefficients"
 
-    def _keep(self, rule: Rule, scaled: Series, names: Sequence[str]) -> None:
-        """Remember what the evidence is worked out from, when it is first asked for.
-
-        The series and not what was given, which may change after fit.
-        """
-        self.__dict__.pop("_evidence", None)
-        self._kept: Callable[..., MergeEvidence] | None = partial(own_evidence, rule, scaled, names)
-
     @cached_property
     def _evidence(self) -> MergeEvidence:  # type: ignore[override]
         """What is known of every merge, and of every target's group.
@@ -398,8 +341,7 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
     def __getstate__(self) -> dict[str, Any]:
         """State without the data."""
         self._leave_data_behind()
-        state: Any = super().__getstate__()
-        return dict(state)
+        return dict(super().__getstate__())
 
     def __ctfa_fields__(self) -> dict[str, Any]:
         """Parameters and fields, without the data."""
@@ -416,7 +358,6 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
                 "group_models": self._models,
                 "units": self._units,
             },
-            predict_values=self._predict_values,
             learned_from=lambda *read: self._series(*read).in_units(self._units, overwrite=True),
         )
 
@@ -430,32 +371,25 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
             targets = TargetAggregator(
                 max_loss=-np.inf, scale=scale, solver=solver, connectivity=nobody
             )
-        kind: Any = type(self)
-        return kind(self.layout_, self.regressor, targets=targets)
+        return type(self)(self.layout_, self.regressor, targets=targets)
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
         return clone(self).set_params(layout=self.layout_)
 
-    def _regroup(
-        self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
-    ) -> list[Partition]:
-        """Groups found on the training rows of each split, with the limit that was used."""
+    def _grouping(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> Callable[[IntArray], Partition]:
         rule = self._rule(self.targets_, targets.values, passthrough=False)
         series = self._series(sample, targets)
-        return list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(group_rows)(rule, series, rows, self.aggregate_, self.max_loss_)
-                for rows, _ in splits
-            )
-        )
+        return partial(_group_rows, rule, series, self.aggregate_, self.max_loss_)
 
     def _require_observed(
         self, sample: check.Sample, targets: check.Targets, splits: Sequence[Split]
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = self._series(sample, targets)
-        fewest = fewest_rows(check.read_phase(self.targets, TargetAggregator, "targets"), series)
+        fewest = _fewest_rows(self._phases()[0], series)
         for fold, (train, _) in enumerate(splits):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
@@ -481,53 +415,84 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         layout = self._read_layout(*widths[1:])
         return [columns[columns != NO_COLUMN] for columns in layout]
 
+    def _begin(
+        self, template: TargetAggregator | None, sample: check.Sample, targets: check.Targets
+    ) -> tuple[TargetAggregator, Rule, Series]:
+        """Check what Phase I needs of its options and of the data."""
+        self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
+        series = self._series(sample, targets)
+        if template is not None:
+            template = _suited_to(template, series, targets.names)
+        check.require_series(series, targets.names, fewest=_fewest_rows(template, series))
+        check.require_varying(targets.values, targets.names)
+        aggregator = TargetAggregator() if template is None else clone(template)
+        rule = self._rule(aggregator, targets.values, passthrough=template is None)
+        check.require_levels(sample.baseline, rule.scale)
+        if targets.weights is not None:
+            check.refuse_for_target_weight(targets, aggregator, self.aggregate)
+        return aggregator, rule, series
+
+    @one_thread()
+    def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
+        """The problem of Phase I, whatever its limit."""
+        _, rule, series = self._begin(self.targets, sample, targets)
+        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
+        return pose(rule, OwnFits(rule, scaled, self.aggregate).space(overwrite=True))
+
     @one_thread()
     def _fit_targets(
         self,
         template: TargetAggregator | None,
         sample: check.Sample,
         targets: check.Targets,
-        series: Series,
         groups: Any,
     ) -> tuple[Series, float]:
         """Choose what is to be chosen, and merge; return series in those units, and the temper."""
-        aggregator = TargetAggregator() if template is None else clone(template)
+        aggregator, rule, series = self._begin(template, sample, targets)
+        check.warn_if_own_inputs_are_doubtful(series, targets.names)
         check.copy_input_names(self, aggregator)
-        rule = self._rule(aggregator, targets.values, passthrough=template is None)
-        check.require_levels(sample.baseline, rule.scale)
-        if targets.weights is not None:
-            check.refuse_for_target_weight(targets, aggregator, self.aggregate)
         if template is None:
-            return self._keep_apart(aggregator, rule, targets, series)
-        limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        choice = self._choose_on_folds(rule, sample, series, limit, aggregator.cv, groups)
+            aggregator.set_params(scale="none" if series.baseline is None else "center")
+            aggregate = "pool" if self.aggregate == "pool" else "mean"
+            choice = Choice(aggregate, -np.inf, 0.0, None, {})
+        else:
+            choice = self._choose_on_folds(aggregator, rule, sample, series, groups)
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
-        scaled = self._in_units(series, rule.scale, targets.names)
+        scaled, self._units = series.standardised(aggregator.scale, overwrite=True)
+        if series.baseline is not None:
+            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
+            check.require_more_than_baseline(left.any(axis=1), targets.names)
         judged = scaled.free_rows().compressed()
-        problem = pose(rule, OwnFits(rule, judged, choice.aggregate).space())
+        if template is None:
+            keep_apart(aggregator, targets)
+        else:
+            problem = pose(rule, OwnFits(rule, judged, choice.aggregate).space())
+            names = None if targets.labels is None else targets.names
+            chosen = choice.curve is not None and series.is_complete
+            settle(aggregator, problem, choice.max_loss, names, chosen=chosen)
+            aggregator.cv_curve_ = choice.curve
         keep_units(aggregator, targets, *self._units.of_targets())
-        names = None if targets.labels is None else targets.names
-        chosen = choice.curve is not None and series.is_complete
-        settle(aggregator, problem, choice.max_loss, names, chosen=chosen)
-        aggregator.cv_curve_ = choice.curve
         self.targets_ = aggregator
-        self._keep(rule, judged, targets.names)
+        # What the evidence is worked out from, when it is first asked for: the series and not what
+        # was given, which may change after fit.
+        self.__dict__.pop("_evidence", None)
+        self._kept = partial(own_evidence, rule, judged, targets.names)
         return scaled, choice.temper
 
     def _choose_on_folds(
         self,
+        aggregator: TargetAggregator,
         rule: Rule,
         sample: check.Sample,
         series: Series,
-        limit: float | None,
-        cv: Any,
         groups: Any,
-    ) -> search.Choice:
+    ) -> Choice:
         """Choose what was not given: the limit, the way of aggregating, the shrinkage."""
+        limit, cv = check.read_limit(aggregator, TARGET_CRITERIA), aggregator.cv
         aggregates = ("pool", "mean") if self.aggregate == "auto" else (self.aggregate,)
         shrinks = len(rule.tempers) > 1
         given = PREFERRED if limit is None else limit
-        fallback = search.Choice(aggregates[0], given, float(shrinks), None, {})
+        fallback = Choice(aggregates[0], given, float(shrinks), None, {})
         chooses = limit is None or len(aggregates) > 1 or shrinks
         if not chooses or series.n_tasks == 1:
             return fallback
@@ -542,13 +507,13 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
         # Rows without a single target judge nothing: they are no evidence that errors are zero.
         observed = np.asarray(~np.isnan(series.values[:, -1]).all(axis=0))
         splits = [(train, test) for train, test in splits if observed[test].any()]
-        choice = search.choose(
+        choice = choose(
             OwnInputs(series, OwnInputs(series).spread(rule.scale)),
             rule,
             splits,
             # Where tasks move towards their own models a merge too many costs little, and the
             # smallest error decides; where groups serve their members alone, the safest limit.
-            (lambda curve: curve) if shrinks else search.nearest_to_theory(series.n_tasks),
+            (lambda curve: curve) if shrinks else nearest_to_theory(series.n_tasks),
             cv=cv,
             n_jobs=self.n_jobs,
             limits=None if limit is None else (limit,),
@@ -561,65 +526,98 @@ class MultiInputCTFARegressor(StreamingTargets, TargetsRegressor):
     def _rule(self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool) -> Rule:
         """Check the options of Phase I."""
         shrinks = self.head == "shrink" and not passthrough
-        return rule_of_own_inputs(
-            aggregator, values, self.aggregate, self._template, shrinks=shrinks
+        rule = read_rule(
+            aggregator,
+            penalised=aggregator.solver == "ridge" or not is_least_squares(self._template),
+            tempers=TEMPERS if shrinks else (0.0,),
         )
-
-    def _keep_apart(
-        self,
-        aggregator: TargetAggregator,
-        rule: Rule,
-        targets: check.Targets,
-        series: Series,
-    ) -> tuple[Series, float]:
-        """Leave every target by itself."""
-        scale = "none" if series.baseline is None else "center"
-        scaled = self._in_units(series, scale, targets.names)
-        self.aggregate_ = "pool" if self.aggregate == "pool" else "mean"
-        self.aggregate_errors_ = {}
-        aggregator.set_params(scale=scale)
-        self.targets_ = keep_apart(aggregator, targets)
-        keep_units(aggregator, targets, *self._units.of_targets())
-        self._keep(rule, scaled.free_rows(), targets.names)
-        return scaled, 0.0
-
-    def _in_units(self, series: Series, scale: str, names: Sequence[str]) -> Series:
-        """Bring series, whose array is taken over, to units that are kept for predictions."""
-        scaled, self._units = series.standardised(scale, overwrite=True)
-        if series.baseline is not None:
-            left = np.nan_to_num(scaled.values[:, -1]) != 0.0
-            check.require_more_than_baseline(left.any(axis=1), names)
-        return scaled
+        check.refuse_for_own_inputs(aggregator, self.aggregate, rule.criterion)
+        return replace(rule, graph=check.read_graph(aggregator.connectivity, values, "targets"))
 
 
-def pose_own_inputs(
-    model: MultiInputCTFARegressor,
+def target_path(
     X: Any,
-    y: Any,
-    sample_weight: Any,
-    baseline: Any,
-    target_weight: Any,
-) -> MergeProblem:
-    """Check everything, as a fit of the model would, and make the problem of Phase I."""
-    data = collection_of(X, y, sample_weight, baseline, gaps=True)
-    if data is not None:
-        needs_rows = model.__ctfa_asks__(data.widths[2])[1]
-        sample, targets = model.__ctfa_read__(data, (), needs_rows, None)
-    else:
-        sample, targets = model._read(X, y, sample_weight, baseline)
-    targets = check.read_target_weight(target_weight, targets)
-    model.layout_ = model._read_layout(sample.inputs.shape[1], targets.values.shape[1])
-    with one_thread():
-        series = model._series(sample, targets)
-        aggregator = suited_to(model.targets, series, targets.names)
-        check.require_series(series, targets.names, fewest=fewest_rows(aggregator, series))
-        check.require_varying(targets.values, targets.names)
-        rule = model._rule(aggregator, targets.values, passthrough=False)
-        check.require_levels(sample.baseline, rule.scale)
-        if targets.weights is not None:
-            check.refuse_for_target_weight(targets, aggregator, model.aggregate)
-        scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
-        return pose(rule, OwnFits(rule, scaled, model.aggregate).space(overwrite=True))
+    Y: Any,
+    max_losses: Iterable[float],
+    *,
+    sample_weight: Any = None,
+    baseline: Any = None,
+    target_weight: Any = None,
+    layout: Any = None,
+    aggregate: str = "mean",
+    **options: Any,
+) -> list[PathPoint]:
+    """Groups of targets for each ``max_loss``, from one factorization.
+
+    Parameters
+    ----------
+    X, Y, sample_weight, baseline, target_weight
+        As in ``TargetAggregator.fit``.
+    max_losses : iterable of float
+        Values to answer for, in any order.
+    layout : array of shape (n_targets, n_slots), default=None
+        For targets with inputs of their own, as in ``MultiInputCTFARegressor``.
+    aggregate : {"mean", "pool"}, default="mean"
+        With a layout: average the inputs of a group, or share its coefficients.
+    **options
+        Parameters of ``TargetAggregator``: criterion, scan, order, connectivity, scale, ...
+
+    Returns
+    -------
+    list of PathPoint
+        One for each value, in the order given.
+
+    Examples
+    --------
+    >>> from ctfa import target_path
+    >>> from ctfa.datasets import make_paper_synthetic
+    >>> X, Y = make_paper_synthetic(n_samples=150, n_features=20, n_targets=6, random_state=0)
+    >>> [point.n_groups for point in target_path(X, Y, [-1.0, 1.5, float("inf")])]
+    [6, 2, 1]
+    """
+    check.require_no_limit(options)
+    aggregator = TargetAggregator(**options, max_loss=np.inf)  # no limit is chosen
+    if layout is not None:
+        check.require(aggregate, AGGREGATES, "aggregate")
+        model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
+        sample, targets, _ = model.__ctfa_read__(X, Y, sample_weight, baseline, target_weight)
+        problem = model._pose(sample, targets)
+        return solve_path(problem, check.read_losses(max_losses))
+    sample, targets, _ = aggregator.__ctfa_read__(X, Y, sample_weight, baseline, target_weight)
+    tasks = SharedInputs(sample, targets.values, targets.weights)
+    problem = pose_targets(aggregator, tasks, targets)[2]
+    return solve_path(problem, check.read_losses(max_losses))
+
+
+def _suited_to(template: Any, series: Series, names: Sequence[str]) -> Any:
+    """The same by ridge regression, where some target's rows do not carry least squares."""
+    criterion = criterion_of(template.criterion, TARGET_CRITERIA)
+    plain = template.solver == "ols" and criterion.ridge_loss is not None
+    if not plain or series.counts is not None or check.enough_rows(series, SPARE_ROWS):
+        return template
+    if not check.enough_rows(series, None):
+        return template
+    check.warn_if_series_are_short(series, names, SPARE_ROWS)
+    return clone(template).set_params(solver="ridge")
+
+
+def _fewest_rows(template: Any, series: Series) -> int | None:
+    """Rows that a target needs beyond its inputs; None where no least squares is judged."""
+    if template is None or template.solver == "ridge":
+        return None
+    # With gaps the paper's rule is asked only of pairs that have the rows for it.
+    all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
+    return None if all_columns and not series.is_complete else SPARE_ROWS
+
+
+@one_thread()
+def _group_rows(
+    rule: Rule, series: Series, aggregate: str, max_loss: float, rows: IntArray
+) -> Partition:
+    """Groups that some of the rows give."""
+    scaled = series.take(rows).standardised(rule.scale, overwrite=True)[0].free_rows()
+    problem = pose(rule, OwnFits(rule, scaled, aggregate).space(overwrite=True))
+    return problem.solve(max_loss).partition()
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:

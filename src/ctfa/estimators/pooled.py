@@ -33,28 +33,17 @@ from ctfa._collections import (
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
-from ctfa.core.history import Ledger
+from ctfa.core.cut import PREFERRED, middle_of_best
 from ctfa.core.shrinkage import Corrections, correct
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.explanation import Explanation, explain
+from ctfa.estimators.evidence import Explanation, MergeEvidence, PooledEvidence, explain
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, whole
+from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
-from ctfa.estimators.merge_evidence import MergeEvidence, PooledEvidence
-from ctfa.estimators.merging import settle, settle_history
-from ctfa.estimators.models import (
-    Nearest,
-    fit_pooled_group,
-    keep_features,
-    named,
-    reduced,
-)
-from ctfa.estimators.rule import pose, rule_of_own_rows
-from ctfa.estimators.saved import fields
-from ctfa.estimators.search import choose
+from ctfa.estimators.models import Nearest, fit_pooled_group, keep_features, reduced
+from ctfa.estimators.search import choose, leave_apart, pose, read_rule, settle
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 
@@ -182,12 +171,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         unseen: str = "error",
         n_jobs: int | None = None,
     ) -> None:
-        self.regressor = regressor
-        self.targets = targets
-        self.features = features
-        self.head = head
+        super().__init__(regressor, targets=targets, features=features, head=head, n_jobs=n_jobs)
         self.unseen = unseen
-        self.n_jobs = n_jobs
 
     @whole
     def fit(
@@ -216,35 +201,27 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         """
         self._sums = None
         self._check_options()
-        if is_lazy(X, y, tasks, sample_weight):
-            return self._fit_chunks(X, y, tasks, sample_weight, groups)
-        X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
-        self._column = tasks if check.is_column(tasks) else None
+        column = tasks if check.is_column(tasks) else None
         X, tasks = apart(X, tasks)
-        sample = check.read_task_sample(self, X, tasks, sample_weight)
-        target = check.read_vector(y, sample)
-        known = check.read_tasks(tasks, sample.n_given, sample.used)
-        if sample.weights is not None:
+        read = None
+        if is_lazy(X, y, tasks, sample_weight):
+            if tasks is None:
+                check.read_ids(tasks, None)
+            data = TaskCollection.of(X, y, tasks, sample_weight)
+            wanted, needs_rows = self.__ctfa_asks__()
+            if needs_rows is None:
+                read = data.read(self, wanted, groups)
+            else:
+                (X, y, sample_weight, _), tasks = data.gathered(needs_rows)
+        if read is None:
+            X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
+            sample = check.read_task_sample(self, X, tasks, sample_weight)
+            target = check.read_vector(y, sample)
+            read = sample, target, check.read_tasks(tasks, sample.n_given, sample.used)
+        if sample_weight is not None:
             check.require_weighable(self._template)
-        return self._fit_read(sample, target, known, groups)
-
-    def _fit_chunks(self, X: Any, y: Any, tasks: Any, sample_weight: Any, groups: Any) -> Self:
-        """Fit Dask's collections."""
-        features, ids = apart(X, tasks)
-        if ids is None:
-            check.read_ids(ids, None)
-        data = TaskCollection.of(features, y, ids, sample_weight)
-        wanted, needs_rows = self.__ctfa_asks__()
-        if needs_rows is None:
-            found = data.read(self, wanted, groups)
-            if sample_weight is not None:
-                check.require_weighable(self._template)
-            self._fit_read(*found, groups)
-        else:
-            rows, ids = data.gathered(needs_rows)
-            self.fit(rows.X, rows.Y, ids, rows.sample_weight, groups=groups)
-        self._column = tasks if check.is_column(tasks) else None
-        return self
+        self._column = column
+        return self._fit_read(*read, groups)
 
     def predict(self, X: Any, tasks: Any = None) -> Any:
         """Predict the rows of each task.
@@ -328,15 +305,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         check_is_fitted(self)
         position = check.read_task(task, self._ids)
         members = self.partition_.groups[int(self.labels_[position])]
-        return explain(
-            self._evidence,
-            position,
-            self.trust_,
-            None,
-            shrunk=self.head == "shrink",
-            shares=self._shares,
-            gain=self._pooled.gain_of(position, members),
-        )
+        gain = self._pooled.gain_of(position, members)
+        return explain(self, self._evidence, position, self._shares, gain)
 
     @cached_property
     def _evidence(self) -> MergeEvidence:  # type: ignore[override]
@@ -364,7 +334,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         targets, features = self._phases()
         wanted = []
         if targets is not None:
-            rule_of_own_rows(targets)
+            _read_rule(targets)
             limit = check.read_limit(targets, TARGET_CRITERIA)
             wanted = [Wanted("limit", targets.cv)] if limit is None else []
         if not learns_from_sums(self._template):
@@ -408,7 +378,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         short: bool,
     ) -> TargetAggregator:
         aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
-        rule = rule_of_own_rows(aggregator, shrinks=self.head == "shrink")
+        rule = _read_rule(aggregator, shrinks=self.head == "shrink")
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         check.copy_input_names(self, aggregator)
         graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
@@ -417,8 +387,17 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if limit is None and short:
             limit = -np.inf
         elif limit is None:
-            curve = self._choose_cut(rule, sample, rows, aggregator.cv, groups)
-            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
+            # By linear models, whatever the regressor.
+            choice = choose(
+                rows,
+                rule,
+                _read_splits(aggregator.cv, sample, rows, groups),
+                lambda curve: replace(curve, chosen=middle_of_best(curve)),
+                cv=aggregator.cv,
+                n_jobs=self.n_jobs,
+            )
+            limit = PREFERRED if choice is None else choice.max_loss
+            curve = None if choice is None else choice.curve
         fits = rows.fits(rule)
         problem = pose(rule, fits.space(), fits.variance)
         unit = float(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
@@ -430,35 +409,24 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         )
         self.__dict__.pop("_evidence", None)
         if template is None:
-            settle_history(aggregator, Ledger(rows.n_tasks).close(), -np.inf)
+            leave_apart(aggregator, rows.n_tasks)
         else:
             settle(aggregator, problem, limit, self._names)
         aggregator.cv_curve_ = curve
         return aggregator
 
-    def _choose_cut(
-        self, rule: Rule, sample: check.Sample, rows: TaskRows, cv: Any, groups: Any
-    ) -> CutCurve | None:
-        """Choose the limit on folds, by linear models whatever the regressor."""
-        splits = _read_splits(cv, sample, rows, groups)
-        choice = choose(
-            rows,
-            rule,
-            splits,
-            lambda curve: replace(curve, chosen=middle_of_best(curve)),
-            cv=cv,
-            n_jobs=self.n_jobs,
-        )
-        return None if choice is None else choice.curve
-
     def _fit_groups(self, template: FeatureAggregator | None, rows: TaskRows) -> None:
         """Features, offsets and a regressor for each group, then slopes of each task's own."""
         kept = keep_features(self, self.n_groups_)
+        if template is not None:
+            template = clone(template)
+            check.copy_input_names(self, template)
+            kept = [copy.deepcopy(template) for _ in kept]
         fitted = list(
             Parallel(n_jobs=self.n_jobs)(
                 delayed(fit_pooled_group)(
                     rows.take(np.arange(rows.index.size), self.labels_ == group),
-                    features if template is None else named(self, template),
+                    features,
                     self.regressor,
                     aggregate=template is not None,
                 )
@@ -505,6 +473,38 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         means = np.asarray(regressor.predict(columns)).reshape(-1, 1)
         check.require_finite_prediction(means, [regressor])
         return means[:, 0]
+
+
+def _read_rule(aggregator: Any, *, shrinks: bool = False) -> Rule:
+    """The rule for tasks with rows of their own; refuses what means nothing without pairs of rows.
+
+    Without the graph, which may be a function of the tasks.
+    """
+    if check.read_criterion(aggregator.criterion, TARGET_CRITERIA).for_means:
+        check.refuse_option(
+            "criterion",
+            aggregator.criterion,
+            "averages targets over common rows, which tasks with rows of their own do not have,",
+            "use criterion='risk'",
+        )
+    rule = read_rule(aggregator, tempers=(float(shrinks),))
+    check.require_flag(aggregator.flip, "flip")
+    if aggregator.scale == "none":
+        check.refuse_option(
+            "scale",
+            "none",
+            "would give a group one intercept, and tasks keep an offset of their own",
+            "use 'standard' or 'center'",
+        )
+    missing = "is not available"
+    if aggregator.flip:
+        check.refuse_option("flip", True, missing, "turn those targets round yourself")
+    if aggregator.guard is not None:
+        check.refuse_option("guard", aggregator.guard, missing, "use guard=None, and head='shrink'")
+    if aggregator.solver != "ols":
+        alone = "use solver='ols': tasks without degrees of freedom of their own may merge"
+        check.refuse_option("solver", aggregator.solver, missing, alone)
+    return rule
 
 
 def _are_short(tasks: TaskRows, *, chosen: bool) -> bool:

@@ -6,55 +6,42 @@ from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from joblib import Parallel, delayed
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
-from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import (
-    Collection,
-    Wanted,
-    answers_lazily,
-    few_rows,
-    learns_from_sums,
-)
-from ctfa._streaming import StreamingTargets
+from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
 from ctfa.core.gains import Gain
 from ctfa.core.gaps import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray
+from ctfa.estimators.evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.features import FeatureAggregator
-from ctfa.estimators.given import asks_of, collection_of, whole
+from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import TargetsRegressor
-from ctfa.estimators.merge_evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.models import (
     fit_features,
-    fit_regressors,
+    fit_regressor,
     fit_singles,
     fit_to_rows,
     keep_features,
     reduced,
 )
-from ctfa.estimators.saved import fields
 from ctfa.estimators.targets import (
     TargetAggregator,
     find_groups,
+    group_means,
+    in_units,
     keep_apart,
-    labels_of,
+    level_of,
     names_of,
-    units_of,
 )
 from ctfa.estimators.view import FittedGroups
 
-#: What to do about missing features that only the regressor takes.
-FOR_THE_REGRESSOR = (
-    "the regressor takes missing features and what judges merges does not; fill the gaps first, or "
-    "hand them on without merging, with targets='passthrough', features='passthrough', head='mean'"
-)
 
-
-class CTFARegressor(StreamingTargets, TargetsRegressor):
+class CTFARegressor(TargetsRegressor):
     """Aggregate targets, then features for each group, then fit one regressor a group.
 
     Every original target is predicted by its group's regressor.
@@ -123,21 +110,6 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
     }
     _saved = TargetsRegressor._saved | fields(input_baseline="_input_lines")
 
-    def __init__(
-        self,
-        regressor: Any = None,
-        *,
-        targets: Any = None,
-        features: Any = None,
-        head: str = "mean",
-        n_jobs: int | None = None,
-    ) -> None:
-        self.regressor = regressor
-        self.targets = targets
-        self.features = features
-        self.head = head
-        self.n_jobs = n_jobs
-
     @whole
     def fit(
         self,
@@ -177,30 +149,11 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         self
         """
         self._sums = None
-        data = collection_of(X, y, sample_weight, baseline)
-        if data is not None:
-            asked = self.__ctfa_asks__(data.widths[2])
-            sample, targets = self.__ctfa_read__(data, *asked, groups)
-        else:
-            sample, targets = self._read(X, y, sample_weight, baseline)
-        targets = check.read_target_weight(target_weight, targets)
-        wanted, needs_rows = self.__ctfa_asks__(targets.values.shape[1])
-        if data is None and groups is None and needs_rows is None:
-            sample, targets = few_rows(sample, targets, sample_weight, wanted, self._template)
-        return self._fit_read(sample, targets, groups, data)
+        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups, few=True)
+        self._fit_stand_ins(*read, groups)
+        return self
 
-    @answers_lazily
-    def predict(self, X: Any, *, baseline: Any = None) -> Any:
-        """Predict every target, in the kind of container the targets of fit came in.
-
-        ``baseline`` holds the columns of ``fit`` for these rows, where it had any.
-        """
-        check_is_fitted(self)
-        gaps = self._input_lines is None and self._singles is None
-        gaps = gaps and check.takes_gaps(self._template)
-        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        fitted = self.targets_
-        columns = check.read_baseline_again(baseline, inputs.shape[0], fitted.baseline_means_)
+    def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         inputs = self._residual(inputs, columns)
         means = np.column_stack(
             [
@@ -209,17 +162,11 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
             ]
         )
         check.require_finite_prediction(means, self.regressors_)
-        units = np.asarray(fitted.partition_.spread(means)) * fitted.signs_
+        units: FloatArray = self.partition_.spread(means) * self.signs_
         if self._singles is not None:
             units = self._singles.mix(units, self.trust_, inputs)
-            check.require_finite_prediction(units, names_of(fitted))
-        return check.hand_back(
-            units_of(fitted).back(units, columns),
-            labels_of(fitted),
-            self._library,
-            X,
-            is_vector=self._is_vector,
-        )
+            check.require_finite_prediction(units, names_of(self.targets_))
+        return units
 
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
@@ -227,7 +174,7 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         values = targets.values
         if columns is not None:
             inputs = self._residual(inputs, columns)
-            values = values - units_of(self.targets_).level(columns)
+            values = values - level_of(self.targets_, columns)
         turned = values * self.targets_.signs_
         means = observed_mean(self.targets_.partition_, turned, targets.weights)
         return means.T, [reduced(features, inputs) for features in self.features_]
@@ -236,38 +183,24 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
         self, groups: list[int], baseline: Any, inputs: Any, values: Any
     ) -> FloatArray:
         """Features of some groups, each with its mean target as the last column, of other rows."""
-        inputs = self._residual(np.asarray(inputs, dtype=np.float64), baseline)
+        inputs = np.asarray(inputs, dtype=np.float64)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
-        means = units_of(self.targets_).mean(values, baseline)
+        inputs, means = self._learned_from(inputs, values, baseline)
         parts = [(reduced(self.features_[group], inputs), means[:, [group]]) for group in groups]
         return np.hstack([column for part in parts for column in part])
+
+    def _learned_from(
+        self, inputs: FloatArray, values: FloatArray, columns: FloatArray | None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Inputs, and the mean of each group, as regressors learn from them."""
+        units = in_units(self.targets_, values, columns)
+        return self._residual(inputs, columns), group_means(self.targets_, units)
 
     def _residual(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         """Inputs less what the baseline says of them."""
         if columns is None or self._input_lines is None:
             return inputs
         return inputs - self._input_lines.at(columns)
-
-    def _read(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
-    ) -> tuple[check.Sample, check.Targets]:
-        """Check options and data."""
-        self._check_options()
-        takes_gaps = check.takes_gaps(self._template)
-        # Whether rows are the regressor's business alone.
-        judges_nothing = self.targets == self.features == "passthrough" and self.head == "mean"
-        sample = check.read_sample(
-            self,
-            X,
-            sample_weight,
-            gaps=takes_gaps and baseline is None and judges_nothing,
-            baseline=baseline,
-            advice=FOR_THE_REGRESSOR if takes_gaps else check.FILL,
-        )
-        targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
-        if sample.weights is not None:
-            check.require_weighable(self._template)
-        return sample, targets
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
@@ -295,11 +228,10 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
             left = tasks.left
             self._input_lines = left.inputs
             self.targets_ = self._fit_targets(template, tasks, targets, groups)
-            units = units_of(self.targets_)
-            values = units.of(targets.values, sample.baseline)
-            means = judged = units.mean_of(values)
+            values = in_units(self.targets_, targets.values, sample.baseline)
+            means = judged = group_means(self.targets_, values)
             if left.judged is not left.sample:
-                judged = units.mean_of(left.judged_values / self.targets_.scales_)
+                judged = group_means(self.targets_, left.judged_values / self.targets_.scales_)
             if features is None:
                 self.features_ = keep_features(self, self.n_groups_)
             else:
@@ -308,8 +240,11 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
                     self, features, left.judged, judged, names, self.n_jobs
                 )
         if data is None or sample.counts is None or learns_from_sums(self._template):
-            self.regressors_ = fit_regressors(
-                self.regressor, self.features_, left.sample, means, self.n_jobs
+            inputs = left.sample.inputs
+            rest = left.sample.weights, left.sample.n_samples, left.sample.is_single
+            self.regressors_ = Parallel(n_jobs=self.n_jobs)(
+                delayed(fit_regressor)(self.regressor, reduced(features, inputs), mean, *rest)
+                for features, mean in zip(self.features_, means.T, strict=True)
             )
         else:
             self.regressors_ = fit_to_rows(
@@ -363,15 +298,10 @@ class CTFARegressor(StreamingTargets, TargetsRegressor):
             super().__ctfa_view__(),
             trust=np.asarray(self.trust_),
             parts={"single_models": self._singles},
-            learned_from=self._learned_from,
+            learned_from=lambda sample, targets: self._learned_from(
+                sample.inputs, targets.values, sample.baseline
+            ),
         )
-
-    def _learned_from(
-        self, sample: check.Sample, targets: check.Targets
-    ) -> tuple[FloatArray, FloatArray]:
-        """Inputs, and the mean of each group."""
-        inputs = self._residual(sample.inputs, sample.baseline)
-        return inputs, units_of(self.targets_).mean(targets.values, sample.baseline)
 
     def _single_task(self) -> CTFARegressor:
         """The same regressor for each target by itself, not fitted."""

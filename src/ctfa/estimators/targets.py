@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
-from ctfa._collections import Rows, Wanted, answers_lazily, few_rows
+from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.baseline import Lines
@@ -20,24 +20,29 @@ from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve
 from ctfa.core.design import Design
 from ctfa.core.gaps import observed_mean
-from ctfa.core.history import Ledger
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray
-from ctfa.estimators.given import asks_of, collection_of, whole
-from ctfa.estimators.merge_evidence import MergeEvidence
-from ctfa.estimators.merging import MergeProblem, group_names, settle, settle_history
-from ctfa.estimators.rule import pose, rule_of_targets
-from ctfa.estimators.saved import OF_GROUPS, Saved, fields
-from ctfa.estimators.search import choose, nearest_to_theory
+from ctfa.estimators.evidence import MergeEvidence
+from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, fields, whole
+from ctfa.estimators.search import (
+    MergeProblem,
+    choose,
+    group_names,
+    leave_apart,
+    nearest_to_theory,
+    pose,
+    read_rule,
+    settle,
+)
 from ctfa.estimators.view import FittedGroups
 
 #: What missing values need.
 PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
 
 
-class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[misc]
+class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters
@@ -208,25 +213,8 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
         self
         """
         self._sums = None
-        data = collection_of(X, y, sample_weight, baseline)
-        if data is not None:
-            wanted, needs_rows = asks_of(self, None, data.widths[2])
-            read = data.read_or_gather(self, wanted, groups, needs_rows)
-            if isinstance(read, Rows):
-                extra = {"groups": groups, "target_weight": target_weight}
-                return self.fit(*read[:3], baseline=read.baseline, **extra)
-            sample, targets = read
-        else:
-            sample = check.read_sample(self, X, sample_weight, baseline=baseline)
-            targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
-        targets = check.read_target_weight(target_weight, targets)
-        with one_thread(sample.inputs.shape, targets.values.shape):
-            wanted, needs_rows = asks_of(self, None, targets.values.shape[1])
-            if data is None and groups is None and needs_rows is None:
-                sample, targets = few_rows(sample, targets, sample_weight, wanted)
-            find_groups(
-                self, SharedInputs(sample, targets.values, targets.weights), targets, groups
-            )
+        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups, few=True)
+        self._fit_stand_ins(*read, groups)
         return self
 
     @answers_lazily
@@ -239,7 +227,7 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
         check_is_fitted(self)
         targets = read_again(self, Y, what="Y")
         columns = check.read_baseline_again(baseline, len(targets.values), self.baseline_means_)
-        means = units_of(self).mean(targets.values, columns)
+        means = group_means(self, in_units(self, targets.values, columns))
         return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
     @answers_lazily
@@ -250,7 +238,7 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
         check.require_width(groups.values, self.n_groups_, "Z", "groups")
         columns = check.read_baseline_again(baseline, len(groups.values), self.baseline_means_)
         spread = np.asarray(self.partition_.spread(groups.values)) * self.signs_
-        values = units_of(self).back(spread, columns)
+        values = in_own_units(self, spread, columns)
         return check.as_frame(groups.library, values, self._labels, Z)
 
     def get_group_names_out(self) -> list[str]:
@@ -273,66 +261,46 @@ class TargetAggregator(StreamingTargets, Saved, BaseEstimator):  # type: ignore[
 
     def _in_units(self, y: Any, baseline: Any = None) -> tuple[FloatArray, FloatArray]:
         """Targets of other rows as they were merged, and the means of their groups."""
-        values, units = read_again(self, y).values, units_of(self)
-        return units.of(values, baseline), units.mean(values, baseline)
+        units = in_units(self, read_again(self, y).values, baseline)
+        return units, group_means(self, units)
 
-    def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
-        wanted, needs_rows = asks_of(self, None, n_targets)
-        check.refuse_streaming(needs_rows)
-        return wanted
+    def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
+        """Folds that a fit will want of its data, and what in it cannot be had from sums."""
+        return asks_of(self, None, n_targets)
 
-    def _fit_stand_ins(self, sample: check.Sample, targets: check.Targets) -> None:
-        find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets)
-
-
-@dataclass(frozen=True, eq=False)
-class TargetUnits:
-    """From targets as they came to the means of their groups, and back."""
-
-    partition: Partition
-    signs: FloatArray
-    scales: FloatArray
-    offsets: FloatArray
-    lines: Lines | None  # what a baseline says of the targets
-    weights: FloatArray | None  # how much each target counts
-
-    def level(self, columns: FloatArray | None) -> FloatArray:
-        """What each target has in its own units where in those of merging it has zero."""
-        if columns is None or self.lines is None:
-            return self.offsets
-        return self.lines.at(columns)
-
-    def of(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Targets in the units they are merged in."""
-        return np.asarray((values - self.level(columns)) / self.scales)
-
-    def back(self, units: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Targets in their own units."""
-        return np.asarray(units * self.scales + self.level(columns))
-
-    def mean(self, values: FloatArray, columns: FloatArray | None = None) -> FloatArray:
-        """Mean of each group, in the units of ``scale``; of its observed members in a row."""
-        return self.mean_of(self.of(values, columns))
-
-    def mean_of(self, units: FloatArray) -> FloatArray:
-        """The same of targets in the units they are merged in."""
-        units = units * self.signs
-        mean = observed_mean if np.isnan(units).any() else Partition.mean
-        return np.asarray(mean(self.partition, units, self.weights))
+    def _fit_stand_ins(
+        self, sample: check.Sample, targets: check.Targets, data: Any = None, groups: Any = None
+    ) -> None:
+        find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets, groups)
 
 
-def units_of(fitted: TargetAggregator) -> TargetUnits:
-    """The units in which a fitted Phase I merged its targets."""
-    offsets, slopes, centre = fitted.offsets_, fitted.baseline_slopes_, fitted.baseline_means_
-    known = slopes is not None and centre is not None
-    return TargetUnits(
-        fitted.partition_,
-        fitted.signs_,
-        fitted.scales_,
-        offsets,
-        Lines(offsets, slopes, centre) if known else None,
-        fitted.target_weight_,
-    )
+def level_of(fitted: TargetAggregator, columns: FloatArray | None) -> FloatArray:
+    """What each target has in its own units where in those of merging it has zero."""
+    offsets: FloatArray = fitted.offsets_
+    if columns is None or fitted.baseline_means_ is None:
+        return offsets
+    return Lines(offsets, fitted.baseline_slopes_, fitted.baseline_means_).at(columns)
+
+
+def in_units(
+    fitted: TargetAggregator, values: FloatArray, columns: FloatArray | None = None
+) -> FloatArray:
+    """Targets in the units they were merged in; ``columns`` are of their baseline."""
+    return np.asarray((values - level_of(fitted, columns)) / fitted.scales_)
+
+
+def in_own_units(
+    fitted: TargetAggregator, units: FloatArray, columns: FloatArray | None = None
+) -> FloatArray:
+    """Targets as they came."""
+    return np.asarray(units * fitted.scales_ + level_of(fitted, columns))
+
+
+def group_means(fitted: TargetAggregator, units: FloatArray) -> FloatArray:
+    """Mean of each group, of its observed members in a row, in the units of merging."""
+    units = units * fitted.signs_
+    mean = observed_mean if np.isnan(units).any() else Partition.mean
+    return np.asarray(mean(fitted.partition_, units, fitted.target_weight_))
 
 
 def names_of(fitted: TargetAggregator) -> tuple[str, ...]:
@@ -345,6 +313,12 @@ def labels_of(fitted: TargetAggregator) -> Any:
     return fitted._labels
 
 
+def require_same_targets(fitted: TargetAggregator, targets: check.Targets, what: str = "y") -> None:
+    """Refuse other targets than those that a Phase I has seen."""
+    named = hasattr(fitted, "target_names_in_")
+    check.require_same_targets(targets, fitted._names, named=named, what=what)
+
+
 def read_again(
     fitted: TargetAggregator,
     y: Any,
@@ -354,8 +328,7 @@ def read_again(
 ) -> check.Targets:
     """Read targets of the kind that a Phase I has seen."""
     targets = check.read_targets(y, n_samples, used=used, what=what, gaps=True)
-    named = hasattr(fitted, "target_names_in_")
-    check.require_same_targets(targets, fitted._names, named=named, what=what)
+    require_same_targets(fitted, targets, what)
     return targets._replace(weights=fitted.target_weight_)
 
 
@@ -384,14 +357,13 @@ def keep_units(
 
 def keep_apart(
     aggregator: TargetAggregator, targets: check.Targets, lines: Lines | None = None
-) -> TargetAggregator:
+) -> None:
     """Leave every target by itself, in its own units."""
     check.require_observed(targets.values, targets.names, 2, "a fit")
     n_targets = targets.values.shape[1]
     offsets = np.zeros(n_targets) if lines is None else lines.levels
     keep_units(aggregator, targets, offsets, np.ones(n_targets), lines)
-    settle_history(aggregator, Ledger(n_targets).close(), -np.inf)
-    return aggregator
+    leave_apart(aggregator, n_targets)
 
 
 def find_groups(
@@ -412,9 +384,8 @@ def find_groups(
         names = None if targets.labels is None else targets.names
         # With gaps a difference of nothing costs each pair something else, by its rows.
         chosen = curve is not None and not np.isnan(targets.values).any()
-        settle(aggregator, problem, limit, names, chosen=chosen)
-    aggregator.cv_curve_ = curve
-    signs, lines = problem.signs(aggregator.partition_), tasks.left.targets
+        signs = settle(aggregator, problem, limit, names, chosen=chosen).signs
+    aggregator.cv_curve_, lines = curve, tasks.left.targets
     offsets = fits.offsets if lines is None else fits.offsets + lines.levels
     keep_units(aggregator, targets, offsets, fits.scales, lines)
     if signs is not None:
@@ -430,7 +401,7 @@ def pose_targets(
     in_fold: bool = False,
 ) -> tuple[Rule, TargetFits, MergeProblem]:
     """Check everything and factor the inputs once; targets may be constant in a fold."""
-    rule = rule_of_targets(aggregator, targets)
+    rule = _read_rule(aggregator, targets)
     left = tasks.left
     sample, values = left.judged, left.judged_values
     has_gaps = bool(np.isnan(targets.values).any())
@@ -454,6 +425,20 @@ def pose_targets(
             check.require_columns_freedom(sample.design)
         fits = tasks.fits(rule)
         return rule, fits, pose(rule, fits.space())
+
+
+def _read_rule(aggregator: TargetAggregator, targets: check.Targets) -> Rule:
+    """The rule for targets that share their inputs."""
+    rule = read_rule(aggregator, flip=bool(aggregator.flip), guarded=aggregator.guard is not None)
+    check.require_flag(aggregator.flip, "flip")
+    if aggregator.guard is not None:
+        check.require(aggregator.guard, ["member"], "guard")
+        check.require_matrix_size(targets.values.shape[1], "guard='member'")
+    if aggregator.solver == "ridge":
+        check.require_fact(aggregator.criterion, TARGET_CRITERIA, "ridge_loss", "solver='ridge'")
+    if targets.weights is not None:
+        check.refuse_for_target_weight(targets, aggregator)
+    return replace(rule, graph=check.read_graph(aggregator.connectivity, targets.values, "targets"))
 
 
 def _require_complete_enough(

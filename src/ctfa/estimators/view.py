@@ -14,8 +14,7 @@ from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.explanation import Refusal, refusal_of
-from ctfa.estimators.merge_evidence import MergeEvidence, co_clustering
+from ctfa.estimators.evidence import MergeEvidence, Refusal, co_clustering, refusal_of
 
 #: Up to so many tasks with rows of their own the gain of each is worked out.
 TASK_BY_TASK = 1000
@@ -145,18 +144,15 @@ class FittedGroups:
         if self.is_aggregator:
             return ()
         if self.own_inputs:
-            return self._slot_names()
+            found = [""] * self.model.layout_.shape[1]
+            for group, features in enumerate(self.model.features_):
+                own = features.feature_names_in_
+                for slot, name in zip(self.columns(group).tolist(), own, strict=True):
+                    found[slot] = str(name)
+            return found
         names = getattr(self.model, "feature_names_in_", None)
         n_features = int(self.model.n_features_in_)
         return [f"x{k}" for k in range(n_features)] if names is None else list(map(str, names))
-
-    def _slot_names(self) -> list[str]:
-        found = [""] * self.model.layout_.shape[1]
-        for group, features in enumerate(self.model.features_):
-            own = features.feature_names_in_
-            for slot, name in zip(self.columns(group).tolist(), own, strict=True):
-                found[slot] = str(name)
-        return found
 
     def columns(self, group: int) -> IntArray:
         """Features that a group has."""

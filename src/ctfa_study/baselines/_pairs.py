@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.estimators.merging import group_names
+from ctfa.estimators.search import group_names
 
 #: Share of the squared lengths of two features below which what is left of them is rounding.
 ROUNDING = 1e-14

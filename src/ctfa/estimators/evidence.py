@@ -1,0 +1,609 @@
+"""Why targets were merged: what was known of every merge, in numbers and in words."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from ctfa._names import visible
+from ctfa._threads import one_thread
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
+from ctfa.core.gains import Gain, gain
+from ctfa.core.history import MergeHistory
+from ctfa.core.partition import Partition
+from ctfa.core.replay import replay
+from ctfa.core.scans import SCANS
+from ctfa.core.series import Series
+from ctfa.core.spaces import PooledSpace
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.own_inputs import OwnFits, fit_own, gain_over_single, gains_along
+from ctfa.core.types import FloatArray, IntArray
+
+#: Up to so many targets with inputs of their own it is worked out what every merge does to every
+#: member.
+MEMBER_BY_MEMBER = 1000
+
+
+class Terms(NamedTuple):
+    """The terms on which targets were merged, as far as words depend on them."""
+
+    criterion: Any
+    scan: str
+    max_loss: float
+    guarded: bool
+    standardised: bool  # whether a unit of gain is a target's variance
+    gappy: bool  # whether targets have missing values
+    chosen: bool = False  # whether the limit was chosen on held-out rows
+
+    @property
+    def facts(self) -> Criterion:
+        """What is known of the criterion."""
+        return criterion_of(self.criterion, TARGET_CRITERIA)
+
+    @property
+    def asks_once(self) -> bool:
+        """Whether refusals are of the time of asking and not of the final groups."""
+        return SCANS[self.scan].asks_once
+
+
+@dataclass(frozen=True, eq=False)
+class MergeEvidence:
+    """What Phase I knew when it merged, target by target; in squared units of targets as scaled."""
+
+    history: MergeHistory
+    partition: Partition
+    names: Sequence[str]
+    merges: list[MergeSummary]
+    gain: Gain  # of each target's group over its own model
+    signs: FloatArray  # of each target in its group's mean
+    terms: Terms
+
+    @classmethod
+    def of(
+        cls,
+        aggregator: Any,
+        names: Sequence[str],
+        merges: list[MergeSummary],
+        gain: Gain | None = None,
+        *,
+        gappy: bool = False,
+    ) -> Self:
+        """Put together what is known of the merges of Phase I; no gain is one not worked out."""
+        history, partition = aggregator.history_, aggregator.partition_
+        unknown = np.full(partition.n_variables, np.nan)
+        terms = Terms(
+            aggregator.criterion,
+            aggregator.scan,
+            aggregator.max_loss_,
+            guarded=aggregator.guard is not None,
+            standardised=aggregator.scale == "standard",
+            gappy=gappy,
+            chosen=aggregator.cv_curve_ is not None,
+        )
+        return cls(
+            history,
+            partition,
+            names,
+            merges,
+            Gain(unknown, unknown) if gain is None else gain,
+            getattr(aggregator, "signs_", np.ones(partition.n_variables)),
+            terms,
+        )
+
+    @cached_property
+    def order(self) -> IntArray:
+        """Targets in an order in which both sides of each merge are side by side."""
+        return self.history.leaf_order()
+
+    @cached_property
+    def bounds(self) -> IntArray:
+        """Where in that order each merge has its first side, its second side and its end."""
+        start = np.argsort(self.order)
+        first, second = start[self.history.block], start[self.history.other]
+        return np.stack((first, second, first + self.history.size), axis=1)
+
+    def sides(self, step: int) -> tuple[IntArray, IntArray]:
+        """Members of the block and those of the other, just before a merge."""
+        first, second, end = self.bounds[step].tolist()
+        return self.order[first:second], self.order[second:end]
+
+    def steps_of(self, target: int) -> IntArray:
+        """Merges that a target took part in."""
+        position = int(np.flatnonzero(self.order == target)[0])
+        first, end = self.bounds[:, 0], self.bounds[:, 2]
+        return np.flatnonzero((first <= position) & (position < end))
+
+    def columns(self) -> dict[str, Any]:
+        """One list a column, one entry a merge."""
+        rows = [self.row(step) for step in range(len(self.merges))]
+        names = (*MergeRow._fields, "variance_saved", "bias_paid")
+        return {name: [getattr(row, name) for row in rows] for name in names}
+
+    def row(self, step: int) -> MergeRow:
+        """One merge."""
+        merge, loss = self.merges[step], float(self.history.loss[step])
+        first, second = self.sides(step)
+        # A penalised fit has no F, and so none that breaks even.
+        no_f = bool(np.isnan(merge.f_statistic))
+        return MergeRow(
+            step,
+            self._named(first),
+            self._named(second),
+            loss,
+            merge.f_statistic,
+            np.nan if no_f else merge.f_star,
+            float(merge.total.value),
+            float(merge.total.standard_error),
+            merge.worst,
+            self._named(merge.losers),
+        )
+
+    def leader(self, group: int) -> int:
+        """The slot by which a final group is known."""
+        members = self.partition.groups[group]
+        gone = np.isin(members, self.history.other)
+        return int(members[~gone][0])
+
+    def signed(self, target: int) -> str:
+        """Name of a target as it enters its group's mean: with a minus if it is turned round."""
+        return f"-{self.names[target]}" if self.signs[target] < 0.0 else self.names[target]
+
+    def _named(self, members: IntArray) -> tuple[str, ...]:
+        return tuple(self.signed(i) for i in np.sort(members).tolist())
+
+
+class MergeSummary(NamedTuple):
+    """What one merge saves, without an entry for each member."""
+
+    total: Gain
+    worst: float  # gain of the member that gains least
+    losers: IntArray
+    f_statistic: float
+    f_star: float
+
+    @classmethod
+    def of(
+        cls,
+        total: Gain,
+        members: IntArray,
+        gains: FloatArray,
+        f_statistic: float = np.nan,
+        f_star: float = np.nan,
+    ) -> MergeSummary:
+        """Reduce what each member gains to what is told of a merge."""
+        worst = float(gains.min()) if gains.size else np.nan
+        return cls(total, worst, members[gains < 0.0], f_statistic, f_star)
+
+
+class MergeRow(NamedTuple):
+    """One merge and its evidence; gains in squared units of the targets as scaled.
+
+    Targets that are turned round in their group's mean have a minus before their name.
+    """
+
+    step: int
+    group: tuple[str, ...]
+    joined: tuple[str, ...]
+    loss: float
+    f_statistic: float  # NaN for a penalised fit, which has none
+    f_star: float
+    gain: float  # predicted, of all members together
+    gain_error: float
+    worst_gain: float  # of the member that gains least
+    losers: tuple[str, ...]  # members predicted to lose
+
+    @property
+    def variance_saved(self) -> float:
+        """What the merge saves for having one model fewer to estimate, over all its members."""
+        return (self.f_star - 1.0) * self._unit
+
+    @property
+    def bias_paid(self) -> float:
+        """What the merge costs because its two sides differ; below zero by chance.
+
+        The gain is the variance saved less this. By the risk rule the loss of a merge is the bias
+        paid for each unit of variance saved.
+        """
+        return (self.f_statistic - 1.0) * self._unit
+
+    @property
+    def _unit(self) -> float:
+        # The gain is so many times F_star - F; one that breaks even exactly does not tell.
+        apart = self.f_star - self.f_statistic
+        return self.gain / apart if apart else float("nan")
+
+
+def co_clustering(evidence: MergeEvidence, together: FloatArray) -> list[float]:
+    """Mean share of subsamples in which the two sides of each merge are found together."""
+    sides = map(evidence.sides, range(len(evidence.merges)))
+    return [float(together[np.ix_(first, second)].mean()) for first, second in sides]
+
+
+class PooledEvidence(NamedTuple):
+    """Tasks as they were before any merge, and what gains are measured in."""
+
+    space: PooledSpace
+    weight: FloatArray  # of each task in the total risk
+    unit: float  # squared; one for units of the target
+
+    def merges(self, history: MergeHistory) -> list[MergeSummary]:
+        """Every merge again, with what it was predicted to gain."""
+        space = copy.deepcopy(self.space)
+        members = [np.array([task]) for task in range(space.n_variables)]
+        summaries = []
+        for block, other in zip(history.block.tolist(), history.other.tolist(), strict=True):
+            evidence = space.evidence(block, np.array([other]))
+            total = gain(evidence)
+            sides = space.side_gains(block, other)
+            each = [
+                side * self.weight[members[slot]] / self.unit
+                for side, slot in zip(sides, (block, other), strict=True)
+            ]
+            members[block] = np.concatenate((members[block], members[other]))
+            scaled = Gain(total.value[0] / self.unit, total.standard_error[0] / self.unit)
+            f = float(np.asarray(evidence.difference.f_statistic)[0])
+            f_star = float(np.asarray(evidence.f_star)[0])
+            made = MergeSummary.of(scaled, members[block], np.concatenate(each), f, f_star)
+            summaries.append(made)
+            space.merge(block, other)
+        return summaries
+
+    def gains(self, partition: Partition) -> Gain:
+        """Predicted gain of every task by its group, worked out one by one; NaN where unknown."""
+        groups = partition.groups
+        each = [self.gain_of(t, groups[group]) for t, group in enumerate(partition.labels)]
+        value, error = np.array(each, dtype=np.float64).T
+        return Gain(np.where(np.isfinite(value), value, np.nan), error)
+
+    def gain_of(self, task: int, members: IntArray) -> tuple[float, float]:
+        """What a task gains by the others of its group, and the standard error of that merge.
+
+        Infinite where it has no degrees of freedom of its own: alone it cannot be fitted.
+        """
+        if members.size == 1:
+            return 0.0, 0.0
+        pair = self.space.one_by_one(members, task)
+        if not pair.is_estimable[0]:
+            return np.inf, 0.0
+        total = gain(pair.evidence(0, np.array([1])))
+        value = pair.side_gains(0, 1)[0] * pair.weight[0]
+        # The error of the merge is mostly that of its smaller side.
+        return float(value / self.unit), float(total.standard_error[0] / self.unit)
+
+
+@one_thread()
+def own_evidence(
+    rule: Rule, series: Series, names: Sequence[str], aggregator: Any, aggregate: str
+) -> MergeEvidence:
+    """Go through the merges again, and see what each target has of its group.
+
+    For targets with inputs of their own; the series in the units in which they were merged.
+    """
+    # By the fits that merges were judged by, whatever the regressor.
+    rule = replace(rule, penalised=rule.solver == "ridge")
+    return MergeEvidence.of(
+        aggregator,
+        names,
+        _merges(rule, series, aggregator.history_, aggregate) if len(aggregator.history_) else [],
+        gain_over_single(rule, aggregate, series, aggregator.partition_),
+        # Members that share coefficients have each its own rows, whatever the others lack.
+        gappy=aggregate == "mean" and not series.is_complete,
+    )
+
+
+def _merges(
+    rule: Rule, series: Series, history: MergeHistory, aggregate: str
+) -> list[MergeSummary]:
+    nobody = np.empty(0, dtype=np.intp), np.empty(0)
+    each: Iterable[tuple[IntArray, FloatArray]] = [nobody] * len(history)
+    if series.n_tasks <= MEMBER_BY_MEMBER:
+        each = gains_along(fit_own(rule, series, aggregate), history)
+    if rule.solver == "ridge":
+        # No F: what a merge gains is what its members do, as cross-validation judges them.
+        shares = np.ones(series.n_tasks) if series.task_weights is None else series.task_weights
+        summaries = []
+        for who, gains in each:
+            total = (gains * shares[who]).sum() if gains.size else np.nan
+            both = Gain(np.asarray(total), np.asarray(np.nan))
+            summaries.append(MergeSummary.of(both, who, gains))
+        return summaries
+    replayed = replay(OwnFits(rule, series, aggregate).space(), history)
+    totals = map(Gain, replayed.gain, replayed.standard_error)
+    statistics = replayed.f_statistic.tolist(), replayed.f_star.tolist()
+    return [
+        MergeSummary.of(total, *members, f, f_star)
+        for total, members, f, f_star in zip(totals, each, *statistics, strict=True)
+    ]
+
+
+class Sharing(NamedTuple):
+    """What the members of a group have in common, in words."""
+
+    made_by: str  # what a merge makes of its members
+    served: str  # how a group of ``n``, ``others`` of them listed, serves each member
+    differ: str  # why most merges are refused
+    task: str = "target"
+    own: str = "a model of its own"
+    mixed: str = ""  # whose gain is told where predictions are mixed by trust
+    always_trusts: bool = False  # whether trust is known whatever the head
+    one_unit: str | None = None  # what all gains are shares of; None for each one's own variance
+
+
+TOO_WELL_TOLD_APART = "the features predict the difference of the two too well to give it up"
+#: By what is shared.
+SHARING = {
+    "mean": Sharing(
+        "mean",
+        "is predicted from the mean of {n} targets, with {others}",
+        TOO_WELL_TOLD_APART,
+        always_trusts=True,
+    ),
+    "mean inputs": Sharing(
+        "mean",
+        "is predicted from the mean of {n} targets and the means of their inputs, with {others}",
+        TOO_WELL_TOLD_APART,
+        mixed=" of the group's model",
+    ),
+    "coefficients": Sharing(
+        "pool",
+        "shares its coefficients with {more}: {others}",
+        "their coefficients differ by more than sharing saves",
+        mixed=" of the group's model",
+    ),
+    "slopes": Sharing(
+        "pool",
+        "shares its slopes with {more}: {others}",
+        "their slopes differ by more than pooling saves",
+        task="task",
+        own="slopes of its own",
+        one_unit="the variance within tasks",
+    ),
+}
+
+
+class Refusal(NamedTuple):
+    """The nearest candidate that a group did not take, and why."""
+
+    candidate: tuple[str, ...]  # the single target asked, by scans that ask once
+    loss: float
+    reason: str
+    by_guard: bool = False  # whether everything left was refused by the guard
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Why a target, or a task, is where it is: print it.
+
+    For tasks with rows of their own ``gain_error`` is of the task and the rest of its group
+    together: it tells a loss from an even outcome, and is not shown beside the gain of the task.
+    """
+
+    target: str
+    members: tuple[str, ...]  # with a minus before the name of those that are turned round
+    turned: tuple[str, ...]  # members that are
+    merges: tuple[MergeRow, ...]
+    gain: float  # predicted, over a model of its own
+    gain_error: float
+    trust: float
+    refusal: Refusal
+    together: dict[str, float] | None  # co-clustering with each member, once computed
+    terms: Terms
+    shrunk: bool  # whether predictions are mixed by trust
+    shares: str = "mean"  # what members have in common, see ``SHARING``
+
+    @property
+    def max_loss(self) -> float:
+        """The limit used."""
+        return self.terms.max_loss
+
+    @property
+    def expected_to_lose(self) -> bool:
+        """Whether the target is predicted to be worse off than by itself.
+
+        By more than one standard error: a smaller loss is about even.
+        """
+        return self.gain < -self.gain_error
+
+    def __str__(self) -> str:
+        lines = [*self._group_lines(), *self._merge_lines(), self._refusal_line()]
+        return "\n".join(map(visible, lines))
+
+    def _group_lines(self) -> list[str]:
+        if len(self.members) == 1:
+            return [f"{self.target} stays by itself."]
+        is_turned = f"-{self.target}" in self.turned
+        own = f"-{self.target}" if is_turned else self.target
+        others = [name for name in self.members if name != own]
+        served = self._words.served.format(
+            n=len(self.members),
+            more=f"{len(others)} other {self._words.task}{'s' if len(others) > 1 else ''}",
+            others=listed([f"{n} (turned round)" if n in self.turned else n for n in others]),
+        )
+        lines = [
+            f"{self.target}{' (turned round)' if is_turned else ''} {served}.",
+            f"  {self._gained()}{self._trusts()}.",
+        ]
+        if self.together is not None:
+            weakest = min(others, key=self.together.__getitem__)
+            lines.append(
+                f"  Found together in {percent(self.together[weakest])} of subsamples or more "
+                f"(least with {weakest})."
+            )
+        return lines
+
+    @property
+    def _words(self) -> Sharing:
+        return SHARING[self.shares]
+
+    def _gained(self) -> str:
+        """What the target gains, and whose gain that is where it is not plain."""
+        own = self._words.own
+        if self._words.one_unit and np.isinf(self.gain):
+            return f"It has too few rows for {own}"
+        mixed = self._words.mixed if self.shrunk else ""
+        error = np.nan if self._words.one_unit else self.gain_error
+        amount = self._amount(self.gain, error, "its variance")
+        verdict = " (about even)" if self.gain < 0.0 else ""
+        if self.expected_to_lose:
+            verdict = " (it is expected to LOSE)"
+        return f"Predicted gain{mixed} over {own}: {amount}{verdict}"
+
+    def _trusts(self) -> str:
+        # With inputs or rows of its own, how far a target trusts its group is found by the head
+        # that asks.
+        if not (self.shrunk or self._words.always_trusts):
+            return ""
+        use = "" if self.shrunk else " (used by head='shrink' only)"
+        return f"; it trusts its group {percent(self.trust)}{use}"
+
+    def _merge_lines(self) -> list[str]:
+        lines = []
+        for row in self.merges:
+            lines.append(
+                f"  merge {row.step}: {self._side(row.group)} with {self._side(row.joined)}: "
+                f"{self._judged(row)}; predicted gain "
+                f"{self._amount(row.gain, row.gain_error, 'a variance')}, summed over its "
+                f"{len(row.group) + len(row.joined)} members."
+            )
+            if row.losers:
+                lines.append(f"    predicted to lose by it: {listed(row.losers)}.")
+        return lines
+
+    def _judged(self, row: MergeRow) -> str:
+        """What was asked of a merge: its loss, beside the F that loss is made of."""
+        loss, limit = _number(row.loss), _number(self.max_loss)
+        if np.isnan(row.f_statistic):
+            even = self.terms.facts.break_even
+            breaks = "" if even is None else f"{even:g} breaks even, "
+            return f"loss {loss} ({breaks}limit {limit})"
+        # With gaps the gain is of each member on its own rows, and may say something else.
+        rows = " on the rows both have" if self.terms.gappy else ""
+        f = f"F = {_number(row.f_statistic)}{rows}, break-even {_number(row.f_star)}"
+        if self.terms.facts.weighs_bias:
+            return f"{f} (loss {loss}, limit {limit})"
+        # Other losses are not made of F.
+        return f"loss {loss}, limit {limit} ({f}, by the risk rule)"
+
+    def _refusal_line(self) -> str:
+        refusal = self.refusal
+        if refusal.by_guard:
+            return f"  The guard refused every remaining merge: {refusal.reason}."
+        if not refusal.candidate:
+            return f"  Nobody was refused: {refusal.reason}."
+        asked = " when it was asked," if self.terms.asks_once else ""
+        return (
+            f"  Nearest refused: {self._side(refusal.candidate)}, loss {_number(refusal.loss)}"
+            f"{asked} above the limit {_number(self.max_loss)}: {refusal.reason}."
+        )
+
+    def _side(self, names: Sequence[str]) -> str:
+        return names[0] if len(names) == 1 else f"{self._words.made_by}({listed(names)})"
+
+    def _amount(self, value: float, error: float, whole: str) -> str:
+        if np.isnan(value):
+            return "not worked out"
+        has_error = not np.isnan(error)  # a penalised fit of own inputs has none
+        if self.terms.standardised:
+            within = f" ± {100 * error:.1f}" if has_error else ""
+            return f"{100 * value:+.1f}{within} % of {self._words.one_unit or whole}"
+        within = f" ± {error:.2g}" if has_error else ""
+        return f"{value:+.3g}{within} in squared units of the targets"
+
+
+def explain(
+    model: Any,
+    evidence: MergeEvidence,
+    target: int,
+    shares: str,
+    gain: tuple[float, float] | None = None,
+) -> Explanation:
+    """Put together what is known of one target; its gain is the evidence's where none is given."""
+    if gain is None:
+        gain = float(evidence.gain.value[target]), float(evidence.gain.standard_error[target])
+    group = int(evidence.partition.labels[target])
+    members = evidence.partition.groups[group].tolist()
+    signed = {i: evidence.signed(i) for i in members}
+    together = vars(model).get("stability_")
+    return Explanation(
+        evidence.names[target],
+        tuple(signed.values()),
+        tuple(signed[i] for i in members if evidence.signs[i] < 0.0),
+        tuple(evidence.row(step) for step in evidence.steps_of(target).tolist()),
+        *gain,
+        float(model.trust_[target]),
+        refusal_of(evidence, group, shares),
+        None if together is None else {signed[i]: float(together[target, i]) for i in members},
+        evidence.terms,
+        model.head == "shrink",
+        shares,
+    )
+
+
+def refusal_of(evidence: MergeEvidence, group: int, shares: str = "mean") -> Refusal:
+    """The nearest candidate that a final group did not take."""
+    history, terms, words = evidence.history, evidence.terms, SHARING[shares]
+    leader = evidence.leader(group)
+    candidate, loss = int(history.refused[leader]), float(history.refused_loss[leader])
+    if candidate < 0:
+        return _nobody_refused(evidence, words.task)
+    reason = _reason(terms, loss, words.differ)
+    if terms.asks_once:
+        # Asked by itself: the group it is in now was made later, and nobody asked for that one.
+        return Refusal((evidence.names[candidate],), loss, reason)
+    theirs = evidence.partition.groups[int(evidence.partition.labels[candidate])]
+    return Refusal(tuple(map(evidence.signed, theirs.tolist())), loss, reason)
+
+
+def _nobody_refused(evidence: MergeEvidence, task: str) -> Refusal:
+    """Why a group has refused nobody."""
+    history, by_guard = evidence.history, False
+    if not history.n_comparisons:
+        reason = f"no two {task}s were compared"
+    elif evidence.partition.n_groups == 1:
+        reason = f"every {task} is in this group"
+    elif not history.complete:
+        reason = "the search was stopped before it had asked everybody"
+    elif evidence.terms.guarded:
+        reason, by_guard = "some member would lose by each", True
+    else:
+        reason = "it has no neighbour left to ask"
+    return Refusal((), np.inf, reason, by_guard=by_guard)
+
+
+def _reason(terms: Terms, loss: float, differ: str) -> str:
+    """Why a merge of this loss was refused."""
+    if terms.max_loss == -np.inf and terms.chosen:
+        return "held-out rows preferred no merge at all"
+    if terms.max_loss == -np.inf:
+        return "merging is switched off (max_loss=-inf)"
+    even = terms.facts.break_even
+    if even is None:
+        return "the criterion given says so"
+    if loss < even:
+        return (
+            f"merging was predicted to gain, but max_loss={terms.max_loss:g} is stricter than "
+            f"break-even ({even:g})"
+        )
+    return differ
+
+
+def listed(names: Sequence[str], at_most: int = 6) -> str:
+    """The first names, and how many more there are."""
+    shown = list(names[:at_most])
+    more = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more else "")
+
+
+def _number(value: float) -> str:
+    """Two decimals; scans write an infinite loss as the largest number there is."""
+    return f"{value:.2f}" if abs(value) < 1e6 else "inf" if value > 1e300 else f"{value:.2g}"
+
+
+def percent(share: float) -> str:
+    """A share in whole percent."""
+    return f"{100 * share:.0f} %"
