@@ -20,7 +20,7 @@ from ctfa.core.members import MemberRisk
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace, TargetSpace
-from ctfa.core.spaces.folded import Fold
+from ctfa.core.spaces.features import Fold
 
 needs_numba = pytest.mark.skipif(not kernels.has_numba(), reason="compiled scans need numba")
 GROWING = ["grow", "restart"]

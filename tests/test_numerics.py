@@ -22,7 +22,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.moments import Moments
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces import FoldedFeatureSpace, TargetSpace
-from ctfa.core.spaces.folded import Fold
+from ctfa.core.spaces.features import Fold
 
 
 @pytest.mark.parametrize("scan", SCANS)

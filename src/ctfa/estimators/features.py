@@ -20,8 +20,7 @@ from ctfa.core.history import Ledger
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.spaces.features import FeatureSpace, column_gram
-from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
+from ctfa.core.spaces.features import FeatureSpace, Fold, FoldedFeatureSpace, column_gram
 from ctfa.core.types import FloatArray
 from ctfa.estimators.given import asks_of, collection_of, whole
 from ctfa.estimators.merging import (

@@ -12,10 +12,9 @@ import numpy as np
 
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
-from ctfa.core.gains import Gain, gain
+from ctfa.core.gains import Gain, gain, replay
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
-from ctfa.core.replay import replay
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces import PooledSpace

@@ -1,14 +1,11 @@
 """What can be merged, and what a merge does to the least-squares fits."""
 
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.spaces.features import FeatureSpace
-from ctfa.core.spaces.folded import FoldedFeatureSpace
+from ctfa.core.spaces.features import FeatureSpace, FoldedFeatureSpace
 from ctfa.core.spaces.gappy import GappyTargetSpace
-from ctfa.core.spaces.gappy_paired import GappyPairedSpace
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
-from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
-from ctfa.core.spaces.penalised_pooled import PenalisedPooledSpace
-from ctfa.core.spaces.pooled import PooledSpace
+from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
 
 __all__ = [

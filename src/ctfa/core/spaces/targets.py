@@ -10,8 +10,7 @@ import numpy as np
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, FactoredGram, Gram
-from ctfa.core.guard import MemberGuard
-from ctfa.core.members import MemberRisk
+from ctfa.core.members import MemberGuard, MemberRisk
 from ctfa.core.spaces.base import MergeSpace, correlations
 from ctfa.core.spaces.readings import InSample, Reading
 from ctfa.core.types import BoolArray, FloatArray, IntArray

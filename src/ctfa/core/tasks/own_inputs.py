@@ -9,18 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.gains import Gain
+from ctfa.core.gains import Gain, SquaredErrors
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
 from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments, Slopes, regress
-from ctfa.core.spaces.gappy_paired import GappyPairedSpace
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
-from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
-from ctfa.core.spaces.penalised_pooled import PenalisedPooledSpace
-from ctfa.core.spaces.pooled import PooledSpace
-from ctfa.core.squared_errors import SquaredErrors
+from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
