@@ -104,10 +104,6 @@ class MemberRisk:
         """How many targets there are."""
         return int(self.own.shape[0])
 
-    def cost(self, model: FloatArray) -> FloatArray:
-        """``a' K a`` of models, one row each."""
-        return np.asarray(model**2 @ self.weight)
-
     def groups(self, partition: Partition) -> FloatArray:
         """Models of the groups' means, one row a group."""
         return partition.mean(self.model.T, self.share).T
@@ -189,7 +185,7 @@ class MemberRisk:
 
         And the regression F of the difference of the two means; NaN for a penalised fit.
         """
-        value = weight * (self.cost(step) - 2.0 * apart @ step)
+        value = weight * (step**2 @ self.weight - 2.0 * apart @ step)
         if self.rank is None:
             saved = step * (step - 2.0 * self.n_samples * apart)
             return Gain(value, weight * saved.std(ddof=1) / np.sqrt(self.n_samples)), np.nan

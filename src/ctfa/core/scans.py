@@ -141,7 +141,7 @@ def _grow_groups(
     space = judge.space
     order = np.asarray(order, dtype=np.intp)
     if neighbours is None and judge.asks_everybody:
-        history = backend.grow(
+        history: MergeHistory | None = backend.grow(
             space, judge.criterion, limit=judge.limit, order=order, restart=restart
         )
         if history is not None:

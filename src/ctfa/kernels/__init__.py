@@ -13,7 +13,6 @@ them (``array_rows``), on a GPU if its device is one.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 import sys
 from functools import cache, partial
@@ -46,13 +45,8 @@ KERNELS: dict[tuple[str, type], tuple[str, range]] = {
 }
 
 
-@cache
-def has_numba() -> bool:
-    """Whether numba is installed; does not import it."""
-    try:
-        return importlib.util.find_spec("numba") is not None
-    except ImportError:
-        return False
+#: Whether numba is installed; does not import it.
+has_numba = partial(has_library, "numba")
 
 
 @cache
@@ -99,17 +93,11 @@ def device_of(name: str) -> Device:
     return Device(name)
 
 
-def _declines(*_: Any, **__: Any) -> None:
-    """Leave a scan to others."""
-
-
-BACKENDS["numba"] = Backend(has_numba, "'ctfa[fast]'", grow, questions, on_graph)
+BACKENDS["numba"] = Backend(has_numba, "'ctfa[fast]'", questions, grow, on_graph)
 for _library in NAMESPACES:
     BACKENDS[_library] = Backend(
         partial(has_library, _library),
         f"'ctfa[arrays]' {_library.replace('_', '-')}",
-        _declines,
         ask_device,
-        _declines,
         is_automatic=False,
     )

@@ -27,7 +27,8 @@ def grow(
     start = None if number is None else space.start()
     if number is None or start is None:
         return None
-    reading = start.reading
+    gram, sizes, reading = start
+    assert gram.vectors is not None
     rule = Rule(
         number,
         float(reading.n_samples),
@@ -36,8 +37,8 @@ def grow(
         ROUNDING,
         LARGEST,
     )
-    fitted, residual = zip(start.matrices, start.vectors, strict=True)
-    size, queue = start.sizes.copy(), np.array(order, dtype=np.int64)
+    fitted, residual = zip(gram.matrices, gram.vectors, strict=True)
+    size, queue = sizes.copy(), np.array(order, dtype=np.int64)
     return as_history(_grow(fitted, residual, size, queue, float(limit), restart, rule))
 
 

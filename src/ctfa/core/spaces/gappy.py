@@ -211,26 +211,26 @@ class GappyTargetSpace(MergeSpace):
             found[:, where] = here.squares(block, question.others[where], u[where], v[where])
             counts[:, where] = [[here.n_samples], [here.rank]]
         if question.single.size:
-            squares = self._solve(question, u[question.single], v[question.single])
-            found[:, question.single] = squares.explained, squares.residual
-            counts[:, question.single] = squares.n_samples, squares.rank
+            found[:, question.single], counts[:, question.single] = self._solve(
+                question, u[question.single], v[question.single]
+            )
         n_samples, rank = counts
         # At least two, where it does not matter: fewer are refused, and no division fails.
         dof = np.maximum(n_samples - rank - 1, 2)
         n_samples = np.maximum(n_samples, 2)
         return Fit(found[0], found[1], n_samples, self.n_inputs, rank, dof, size)
 
-    def _solve(self, question: Question, u: FloatArray, v: FloatArray) -> Squares:
+    def _solve(
+        self, question: Question, u: FloatArray, v: FloatArray
+    ) -> tuple[FloatArray, IntArray]:
         """Fit the candidates whose common rows are their own."""
         first = self._series[_picked(question.block, question.single)]
         second = self._series[question.others[question.single]]
-        squares = self._inputs.squares(u[:, None] * first + v[:, None] * second, question.kept)
+        series = u[:, None] * first + v[:, None] * second
+        squares, counts = self._inputs.squares(series, question.kept)
         size = np.abs(second) * question.kept * self._inputs.row_scale
         rounding = ROUNDING * np.einsum("ki,ki->k", size, size)
-        return squares._replace(
-            explained=squares.explained * (squares.explained > rounding),
-            residual=squares.residual * (squares.residual > rounding),
-        )
+        return squares * (squares > rounding), counts
 
     def _correlate(self, question: Question) -> FloatArray:
         """Correlate with the candidates whose common rows are their own."""
@@ -334,15 +334,6 @@ def _products(vectors: FloatArray, block: int | IntArray, others: IntArray) -> F
     return np.asarray((vectors @ vectors[block])[others])
 
 
-class Squares(NamedTuple):
-    """Sums of squares about the mean of the rows kept, one entry a series."""
-
-    explained: FloatArray
-    residual: FloatArray
-    n_samples: IntArray
-    rank: IntArray
-
-
 class RowSubsets:
     """Inputs with an intercept, for least squares on any subset of their rows.
 
@@ -379,11 +370,12 @@ class RowSubsets:
         """Factor the inputs on the rows kept."""
         return Design.of(self._X[kept], None if self._weights is None else self._weights[kept])
 
-    def squares(self, series: FloatArray, kept: BoolArray) -> Squares:
+    def squares(self, series: FloatArray, kept: BoolArray) -> tuple[FloatArray, IntArray]:
         """Regress each series ``(m, n)`` on the inputs over its own rows ``kept`` ``(m, n)``.
 
-        What a series holds in other rows plays no part, but must be a number. Series with fewer
-        than ``FEWEST_ROWS`` rows get zeros.
+        Explained and residual sums of squares about the mean of these rows, ``(2, m)``, and their
+        number and the rank, likewise. What a series holds in other rows plays no part, but must be
+        a number. Series with fewer than ``FEWEST_ROWS`` rows get zeros.
         """
         n_kept = kept.sum(axis=1)
         found = np.zeros((2, n_kept.size))
@@ -402,7 +394,7 @@ class RowSubsets:
             fitted, left = design.coordinates(design.centre(series[k, kept[k], None]))
             found[:, k] = np.sum(fitted**2), np.sum(left**2)
             rank[k] = design.rank
-        return Squares(found[0], found[1], n_kept, rank)
+        return found, np.stack((n_kept, rank))
 
     def _solve(self, series: FloatArray, kept: BoolArray) -> tuple[FloatArray, BoolArray]:
         """Solve the normal equations of many subsets; also say which of them can be trusted."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import NamedTuple, Self
 
@@ -20,7 +20,7 @@ from ctfa.core.spaces.paired import (
     Joint,
     difference,
     fits,
-    lost_by_alike,
+    residual_lost,
     residual_of,
 )
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -320,15 +320,17 @@ class GappyPairedSpace(MergeSpace):
         """What a merge loses of all members' total and residual squares, over ``ab/(a+b)``."""
         a, b = self._size[mine], self._size[theirs]
         total = self._total_lost(mine, theirs, common, both[:, -1])
-        residual = numbers[:, 1]
-        lost = (a * residual[0] + b * residual[1] - (a + b) * residual[2]) / (a * b / (a + b))
         scale = numbers[0, 0] + numbers[1, 0]
-        near = (np.abs(total) < NEARLY_EQUAL * scale) & (common.sum(axis=1) >= FEWEST_ROWS)
-        for k in np.flatnonzero(near):
+        alike = (np.abs(total) < NEARLY_EQUAL * scale) & (common.sum(axis=1) >= FEWEST_ROWS)
+        near = np.flatnonzero(alike)
+
+        def left(k: int) -> Iterator[FloatArray]:
             rows = common[k : k + 1]
-            series = (*(self._series(side[k : k + 1], rows)[0] for side in (mine, theirs)), both[k])
-            left = (self._left(each, float(rows.sum())) for each in series)
-            total[k], lost[k] = lost_by_alike((a[k], b[k]), left, total[k], scale[k])
+            for side in (mine, theirs):
+                yield self._left(self._series(side[k : k + 1], rows)[0], float(rows.sum()))
+            yield self._left(both[k], float(rows.sum()))
+
+        lost = residual_lost((a, b), numbers[:, 1], total, scale, near, map(left, near.tolist()))
         return total, lost
 
     def _total_lost(

@@ -129,24 +129,14 @@ class PooledSpace(MergeSpace):
 
     def __ctfa_fields__(self) -> dict[str, Any]:
         """What files keep, by name."""
-        return {
-            "coordinates": self._coordinates,
-            "metric": self._metric,
-            "n_inputs": self.n_inputs,
-            "n_variables": self.n_variables,
-            "pool": self._pool,
-            "prediction": self._prediction,
-            "root": self._root,
-        }
+        return {name: getattr(self, attribute) for name, attribute in KEPT.items()}
 
     @classmethod
     def __ctfa_restored__(cls, fields: Mapping[str, Any]) -> PooledSpace:
         """Tasks as a file has kept them."""
         made = object.__new__(cls)
-        made._coordinates, made._metric = fields["coordinates"], fields["metric"]
-        made.n_inputs, made.n_variables = fields["n_inputs"], fields["n_variables"]
-        made._pool, made._prediction = fields["pool"], fields["prediction"]
-        made._root = fields["root"]
+        for name, attribute in KEPT.items():
+            setattr(made, attribute, fields[name])
         return made
 
     @classmethod
@@ -412,6 +402,16 @@ def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, Bo
     return residual, np.asarray((left_over < DEPENDENT) & firm_still)
 
 
+#: What files keep of a space, and what it is called here.
+KEPT = {
+    "coordinates": "_coordinates",
+    "metric": "_metric",
+    "n_inputs": "n_inputs",
+    "n_variables": "n_variables",
+    "pool": "_pool",
+    "prediction": "_prediction",
+    "root": "_root",
+}
 #: Stands for no degrees of freedom: a risk a million times the noise, but a number.
 NEARLY_NO_DOF = 1e-6
 #: Singular values of unit columns below this share of the largest are rounding.
