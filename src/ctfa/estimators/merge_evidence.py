@@ -17,7 +17,7 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.spaces import PooledSpace
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.own_inputs import OwnFits, fit_own, gain_over_single, gains_along
 from ctfa.core.types import FloatArray, IntArray

@@ -9,8 +9,7 @@ import numpy as np
 from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
-from ctfa.core.spaces import TargetSpace
-from ctfa.core.spaces.targets import CANCELLATION, ROUNDING
+from ctfa.core.spaces.targets import CANCELLATION, ROUNDING, TargetSpace
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.kernels.compiling import Result, as_history, compiled, place_of, reordered
 
@@ -28,7 +27,6 @@ def grow(
     if number is None or start is None:
         return None
     gram, sizes, reading = start
-    assert gram.vectors is not None
     rule = Rule(
         number,
         float(reading.n_samples),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -296,10 +296,10 @@ def difference(
     return Fit(explained, residual, n_samples, both.n_inputs, rank, dof, a + b)
 
 
-def credit(rank: FloatArray, n_samples: Number) -> FloatArray:
+def credit(rank: Any, n_samples: Any) -> Any:
     """Rise of the risk per residual sum of squares, ``r/(n-r-1) (n-1)/(n-r-2)``."""
     spare = n_samples - rank - 1.0
-    return np.asarray(rank / spare * (n_samples - 1.0) / (spare - 1.0))
+    return rank / spare * (n_samples - 1.0) / (spare - 1.0)
 
 
 def residual_lost(

@@ -161,7 +161,7 @@ class TargetSpace(MergeSpace):
         reading, gram = self._reading, self._gram
         if not (isinstance(reading, InSample) and isinstance(gram, DenseGram)):
             return None
-        if self._flip or self.is_guarded or gram.vectors is None:
+        if self._flip or self.is_guarded or gram.has_merged:
             return None
         return gram, self._size, reading
 
