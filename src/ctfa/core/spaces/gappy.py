@@ -227,10 +227,11 @@ class GappyTargetSpace(MergeSpace):
         first = self._series[_picked(question.block, question.single)]
         second = self._series[question.others[question.single]]
         series = u[:, None] * first + v[:, None] * second
-        squares, counts = self._inputs.squares(series, question.kept)
+        squares = self._inputs.squares(series, question.kept)
         size = np.abs(second) * question.kept * self._inputs.row_scale
         rounding = ROUNDING * np.einsum("ki,ki->k", size, size)
-        return squares * (squares > rounding), counts
+        found = np.stack((squares.explained, squares.residual))
+        return found * (found > rounding), np.stack((squares.n_samples, squares.rank))
 
     def _correlate(self, question: Question) -> FloatArray:
         """Correlate with the candidates whose common rows are their own."""
@@ -334,6 +335,15 @@ def _products(vectors: FloatArray, block: int | IntArray, others: IntArray) -> F
     return np.asarray((vectors @ vectors[block])[others])
 
 
+class Squares(NamedTuple):
+    """Sums of squares about the mean of the rows kept, one entry a series."""
+
+    explained: FloatArray
+    residual: FloatArray
+    n_samples: IntArray
+    rank: IntArray
+
+
 class RowSubsets:
     """Inputs with an intercept, for least squares on any subset of their rows.
 
@@ -370,12 +380,11 @@ class RowSubsets:
         """Factor the inputs on the rows kept."""
         return Design.of(self._X[kept], None if self._weights is None else self._weights[kept])
 
-    def squares(self, series: FloatArray, kept: BoolArray) -> tuple[FloatArray, IntArray]:
+    def squares(self, series: FloatArray, kept: BoolArray) -> Squares:
         """Regress each series ``(m, n)`` on the inputs over its own rows ``kept`` ``(m, n)``.
 
-        Explained and residual sums of squares about the mean of these rows, ``(2, m)``, and their
-        number and the rank, likewise. What a series holds in other rows plays no part, but must be
-        a number. Series with fewer than ``FEWEST_ROWS`` rows get zeros.
+        What a series holds in other rows plays no part, but must be a number. Series with fewer
+        than ``FEWEST_ROWS`` rows get zeros.
         """
         n_kept = kept.sum(axis=1)
         found = np.zeros((2, n_kept.size))
@@ -394,7 +403,7 @@ class RowSubsets:
             fitted, left = design.coordinates(design.centre(series[k, kept[k], None]))
             found[:, k] = np.sum(fitted**2), np.sum(left**2)
             rank[k] = design.rank
-        return found, np.stack((n_kept, rank))
+        return Squares(found[0], found[1], n_kept, rank)
 
     def _solve(self, series: FloatArray, kept: BoolArray) -> tuple[FloatArray, BoolArray]:
         """Solve the normal equations of many subsets; also say which of them can be trusted."""
