@@ -31,7 +31,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.spaces import PairedSpace
+from ctfa.core.spaces.paired import PairedSpace
 from ctfa.datasets import make_basins
 
 N_SAMPLES, N_INPUTS, MAX_LOSS, TIE = 102, 16, 1.0, 1e-10

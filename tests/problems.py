@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ctfa.core.design import Design
-from ctfa.core.spaces import TargetSpace
+from ctfa.core.spaces.targets import TargetSpace
 from ctfa.core.stand_ins import StandIns
 
 

@@ -13,7 +13,7 @@ from ctfa.core.criteria import TARGET_CRITERIA, target_risk
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.spaces import PairedSpace
+from ctfa.core.spaces.paired import PairedSpace
 from ctfa.estimators.given import searched_where_data_lie
 from ctfa.kernels import array_rows, devices
 from test_paired_kernel import FLAWS, flawed, graph_of

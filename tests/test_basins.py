@@ -10,7 +10,7 @@ from ctfa import multi_input_layout
 from ctfa.core.criteria import target_risk
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import best_first
-from ctfa.core.spaces import PairedSpace
+from ctfa.core.spaces.paired import PairedSpace
 from ctfa.datasets import make_basins
 
 

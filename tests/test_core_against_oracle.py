@@ -11,9 +11,8 @@ from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA
 from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace, TargetSpace
-from ctfa.core.spaces.features import column_gram
-from ctfa.core.spaces.folded import Fold
+from ctfa.core.spaces.features import FeatureSpace, Fold, FoldedFeatureSpace, column_gram
+from ctfa.core.spaces.targets import TargetSpace
 
 #: A threshold this near to a loss, or two candidates this near to each other, is a tie: rounding
 #: may decide either way, in the oracle too.

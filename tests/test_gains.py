@@ -8,8 +8,9 @@ import problems
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.design import Design
 from ctfa.core.gains import gain
-from ctfa.core.spaces import FeatureSpace, TargetSpace
+from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.targets import TargetSpace
 
 
 def target_gain(X, Y, sizes):

@@ -16,7 +16,8 @@ from ctfa.core.gains import gain
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.spaces import GappyPairedSpace, PairedSpace
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace
+from ctfa.core.spaces.paired import PairedSpace
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 from test_paired_space import FAMILIES, own_inputs
 

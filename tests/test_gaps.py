@@ -14,8 +14,9 @@ from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.design import Design
 from ctfa.core.graph import ORDERS
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces import GappyTargetSpace, TargetSpace, gappy
-from ctfa.core.spaces.gappy import RowSubsets
+from ctfa.core.spaces import gappy
+from ctfa.core.spaces.gappy import GappyTargetSpace, RowSubsets
+from ctfa.core.spaces.targets import TargetSpace
 from gap_problems import (
     GAPS,
     common,

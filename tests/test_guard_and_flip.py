@@ -13,7 +13,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces import targets as target_spaces
 from ctfa.core.spaces.targets import TargetSpace
-from ctfa.core.tasks.shared import LeastSquaresFit
+from ctfa.core.tasks.shared import LinearFit
 from problems import make_problem
 
 N_TARGETS = 8
@@ -292,7 +292,7 @@ def test_without_flip_nothing_is_turned():
 def test_a_guard_alone_changes_no_answer_of_a_space():
     X, Y = problem_of(1)
     design = Design.of(X)
-    fit = LeastSquaresFit(design, design.centre(Y))
+    fit = LinearFit(design, design.centre(Y))
     plain, guarded = fit.space(), fit.space()
     guarded.protect(fit.members)
     others = np.arange(1, N_TARGETS)

@@ -40,7 +40,7 @@ from ctfa.core.criteria import (
 from ctfa.core.cut import CutCurve
 from ctfa.core.design import Design
 from ctfa.core.scans import SCANS
-from ctfa.core.tasks.shared import LeastSquaresFit
+from ctfa.core.tasks.shared import LinearFit
 from ctfa.plotting import plot_cv_curve, plot_merge_tree, plot_merges
 from problems import make_problem
 
@@ -157,7 +157,7 @@ def test_the_table_of_merges_is_what_refits_say(scan):
 def test_the_predicted_gain_of_a_target_is_that_of_all_its_merges():
     design = Design.of(X)
     centred = design.centre((Y - Y.mean(axis=0)) / Y.std(axis=0))
-    risk = LeastSquaresFit(design, centred).members
+    risk = LinearFit(design, centred).members
     model = CTFARegressor(targets=TARGETS).fit(X, Y)
     total = np.zeros(7)
     for step in risk.along(model.history_):

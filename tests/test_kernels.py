@@ -19,8 +19,8 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.members import MemberRisk
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace, TargetSpace
-from ctfa.core.spaces.folded import Fold
+from ctfa.core.spaces.features import FeatureSpace, Fold, FoldedFeatureSpace
+from ctfa.core.spaces.targets import TargetSpace
 
 needs_numba = pytest.mark.skipif(not kernels.has_numba(), reason="compiled scans need numba")
 GROWING = ["grow", "restart"]

@@ -27,9 +27,8 @@ from ctfa.core.graph import ORDERS
 from ctfa.core.moments import Moments
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace, TargetSpace
-from ctfa.core.spaces.features import column_gram
-from ctfa.core.spaces.folded import Fold
+from ctfa.core.spaces.features import FeatureSpace, Fold, FoldedFeatureSpace, column_gram
+from ctfa.core.spaces.targets import TargetSpace
 from ctfa_study import baselines
 from oracle import contiguous_folds
 

@@ -17,8 +17,8 @@ SOURCE = Path(ctfa.__file__).parent
 LAYERS = (
     "ctfa.theory ctfa.core ctfa.core.spaces.base",
     "ctfa.core.spaces ctfa.core.criteria ctfa.core.graph",
-    "ctfa.core.backend ctfa.core.judge ctfa.core.rows ctfa.core.scans ctfa.core.gappy_members "
-    "ctfa.core.tasks ctfa.core.cut ctfa.core.replay",
+    "ctfa.core.backend ctfa.core.judge ctfa.core.rows ctfa.core.scans ctfa.core.cut "
+    "ctfa.core.tasks",
     "ctfa.kernels ctfa._validation ctfa._collections ctfa._streaming ctfa._names "
     "ctfa._progress ctfa._threads ctfa._whole_file",
     "ctfa.estimators",

@@ -11,7 +11,7 @@ from ctfa.core.members import MemberRisk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
-from ctfa.core.tasks.shared import LeastSquaresFit, RidgeFit
+from ctfa.core.tasks.shared import LinearFit
 from problems import make_problem
 
 FAMILIES = ["gaussian", "correlated", "collinear", "constant", "tight"]
@@ -22,7 +22,7 @@ PARTITION = Partition.from_groups([[0, 3, 4], [1], [2, 5]])
 
 def least_squares_fit(problem):
     design = Design.of(problem.X)
-    return LeastSquaresFit(design, design.centre(problem.Y))
+    return LinearFit(design, design.centre(problem.Y))
 
 
 def matrices(problem):
@@ -76,7 +76,7 @@ def test_gains_along_a_history_are_differences_of_the_formula(family, scan):
     history = merge_all(fit, scan)
     blocks = {i: [i] for i in range(7)}
     M, N, _ = matrices(problem)
-    n, rank = len(problem.X), fit.design.rank
+    n, rank = len(problem.X), fit.factored.rank
     steps = list(fit.members.along(history))
     assert len(steps) == len(history)
     for step, block, other in zip(steps, history.block, history.other, strict=True):
@@ -176,9 +176,9 @@ def test_trust_minimises_the_predicted_risk_on_a_fine_grid(family, solver):
     design = Design.of(problem.X)
     centred = design.centre(problem.Y)
     if solver == "ols":
-        risk = LeastSquaresFit(design, centred).members
+        risk = LinearFit(design, centred).members
     else:
-        risk = RidgeFit(Ridge.of(problem.X, centred), centred).members
+        risk = LinearFit(Ridge.of(problem.X, centred), centred).members
     trust = risk.trust(PARTITION)
     assert ((trust >= 0.0) & (trust <= 1.0)).all()
     assert trust[1] == 1.0
@@ -186,7 +186,7 @@ def test_trust_minimises_the_predicted_risk_on_a_fine_grid(family, solver):
     group = risk.groups(PARTITION)[PARTITION.labels]
     for i in range(6):
         models = risk.model[i] + grid[:, None] * (group[i] - risk.model[i])
-        values = -2.0 * models @ risk.own[i] + risk.cost(models)
+        values = -2.0 * models @ risk.own[i] + models**2 @ risk.weight
         if i != 1:
             assert trust[i] == pytest.approx(grid[values.argmin()], abs=6e-4)
 
@@ -224,7 +224,7 @@ def test_gains_keep_their_digits_when_targets_have_a_strong_part_in_common():
     strong = 1e7 * problem.X @ np.ones((problem.X.shape[1], 1))
     plain = least_squares_fit(problem).members.gain_over_single(PARTITION)
     shifted = Design.of(problem.X)
-    risk = LeastSquaresFit(shifted, shifted.centre(problem.Y + strong)).members
+    risk = LinearFit(shifted, shifted.centre(problem.Y + strong)).members
     gain = risk.gain_over_single(PARTITION)
     np.testing.assert_allclose(gain.value, plain.value, rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(gain.standard_error, plain.standard_error, rtol=1e-4, atol=1e-7)
@@ -242,7 +242,7 @@ def test_cross_validated_risks_are_those_of_refits(weighted):
     mean = weights @ Y / 14
     centred = (Y - mean) * np.sqrt(weights)[:, None]
     ridge = Ridge.of(X, centred, weights if weighted else None)
-    risk = RidgeFit(ridge, centred).members
+    risk = LinearFit(ridge, centred).members
     gain = risk.gain_over_single(PARTITION)
     target = centred * 14 / 13
     unit = (X - weights @ X / 14) * np.sqrt(weights)[:, None] / ridge.length
@@ -268,8 +268,8 @@ def test_turning_targets_round_turns_their_models_round():
     design = Design.of(problem.X)
     signs = np.array([1.0, -1.0, 1.0, -1.0, -1.0, 1.0])
     centred = design.centre(problem.Y)
-    turned = LeastSquaresFit(design, centred * signs).members
-    flipped = LeastSquaresFit(design, centred).members.flipped(signs)
+    turned = LinearFit(design, centred * signs).members
+    flipped = LinearFit(design, centred).members.flipped(signs)
     np.testing.assert_allclose(flipped.trust(PARTITION), turned.trust(PARTITION))
     one, two = flipped.gain_over_single(PARTITION), turned.gain_over_single(PARTITION)
     np.testing.assert_allclose(one.value, two.value)

@@ -21,8 +21,8 @@ from ctfa.core.design import Design
 from ctfa.core.graph import Neighbours
 from ctfa.core.moments import Moments
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces import FoldedFeatureSpace, TargetSpace
-from ctfa.core.spaces.folded import Fold
+from ctfa.core.spaces.features import Fold, FoldedFeatureSpace
+from ctfa.core.spaces.targets import TargetSpace
 
 
 @pytest.mark.parametrize("scan", SCANS)

@@ -15,7 +15,8 @@ from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.graph import Neighbours
 from ctfa.core.history import Ledger
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces import PairedSpace, TargetSpace
+from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.targets import TargetSpace
 from test_core_against_oracle import assert_same_decisions
 from test_kernels import assert_same_history
 
@@ -139,7 +140,7 @@ def test_any_graph_is_walked_as_by_numpy(flaw, kind, seed, case, scan, lowest, b
     graph = graph_of(kind, X.shape[0], rng)
     sizes = rng.integers(1, 4, size=X.shape[0]) if sized else None
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels.kernel_of("paired_scan"), "BUDGET", budget)
+        patch.setattr(kernels.kernel_of("paired"), "BUDGET", budget)
         pair = histories(X, Y, case[0], scan, case[1], graph=graph, lowest=lowest, sizes=sizes)
     assert_same_outcome(*pair, rtol=1e-5)
     if flaw == "none":  # elsewhere two neighbours may be as near, to rounding
@@ -148,7 +149,7 @@ def test_any_graph_is_walked_as_by_numpy(flaw, kind, seed, case, scan, lowest, b
 
 @pytest.mark.parametrize("scan", ON_GRAPHS)
 def test_a_walk_that_is_stopped_has_made_the_first_merges_of_the_whole_one(scan, monkeypatch):
-    monkeypatch.setattr(kernels.kernel_of("paired_scan"), "BUDGET", 1)
+    monkeypatch.setattr(kernels.kernel_of("paired"), "BUDGET", 1)
     X, Y = flawed("none", 4, n_tasks=60)
     graph = ring(60, np.random.default_rng(4))
     (whole, _), _ = histories(X, Y, "risk", scan, 1.5, graph=graph)
@@ -168,7 +169,7 @@ def test_a_walk_that_is_stopped_has_made_the_first_merges_of_the_whole_one(scan,
 
 @pytest.mark.parametrize("scan", ON_GRAPHS)
 def test_a_walk_asks_the_space_where_digits_are_lost(scan, monkeypatch):
-    kernel = kernels.kernel_of("paired_scan")
+    kernel = kernels.kernel_of("paired")
     reasons = set()
     turns = kernel._turns
     monkeypatch.setattr(kernel, "_turns", lambda *state: reasons.add(why := turns(*state)) or why)
@@ -186,7 +187,7 @@ def test_a_walk_asks_the_space_where_digits_are_lost(scan, monkeypatch):
 @given(n_blocks=st.integers(2, 12), seed=st.integers(0, 2**20), n_steps=st.integers(1, 80))
 @settings(max_examples=60, deadline=None)
 def test_pairs_leave_the_heap_in_order_and_only_while_they_are_pairs(n_blocks, seed, n_steps):
-    waiting = importlib.import_module("ctfa.kernels.paired_scan")
+    waiting = importlib.import_module("ctfa.kernels.paired")
     rng = np.random.default_rng(seed)
     edges = [(i, j) for j in range(n_blocks) for i in range(j)]
     heap, changed, expected = waiting.heap_for(len(edges)), np.zeros(n_blocks, np.int64), {}

@@ -15,7 +15,8 @@ from ctfa.core.gains import gain
 from ctfa.core.graph import Neighbours
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.spaces import PairedSpace, TargetSpace
+from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.targets import TargetSpace
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 
 FAMILIES = [family for family in problems.FAMILIES if family != "tight"]

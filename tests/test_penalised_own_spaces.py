@@ -15,9 +15,10 @@ from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.small_fits import judge, judge_columns, residual_as_if_left_out
-from ctfa.core.spaces import PenalisedPairedSpace, PenalisedPooledSpace, PooledSpace, TargetSpace
+from ctfa.core.spaces.gappy_paired import PenalisedPairedSpace
+from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
 from ctfa.core.spaces.readings import CrossValidated
-from ctfa.core.spaces.targets import gram_of
+from ctfa.core.spaces.targets import TargetSpace
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 from test_gappy_paired_space import PATTERNS, own_series, series_of
 from test_paired_space import FAMILIES
@@ -231,8 +232,8 @@ def test_inputs_that_all_tasks_share_give_the_losses_of_one_ridge_fit():
     ridge = Ridge.of(X - X.mean(axis=0), Y - Y.mean(axis=0))
     assert len(set(ridge.penalty)) == 1
     centred = Y - Y.mean(axis=0)
-    gram = gram_of((ridge.about_mean(centred), ridge.cross_validated(centred)))
-    shared = TargetSpace(gram, np.ones(5), CrossValidated(60, 4, ridge.rank))
+    columns = ridge.about_mean(centred), ridge.cross_validated(centred)
+    shared = TargetSpace(columns, np.ones(5), CrossValidated(60, 4, ridge.rank))
     others = np.arange(1, 5)
     np.testing.assert_allclose(
         cross_validated_risk(space.evidence(0, others)),

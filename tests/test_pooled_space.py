@@ -11,9 +11,8 @@ from ctfa import testing
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.gains import gain
 from ctfa.core.graph import Neighbours
-from ctfa.core.pooling import Pool, break_even
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces import PooledSpace
+from ctfa.core.spaces.pooled import Pool, PooledSpace, break_even
 from test_core_against_oracle import assert_same_decisions, graph_matrix
 
 FAMILIES = [family for family in problems.FAMILIES if family not in ("tight", "duplicated_targets")]

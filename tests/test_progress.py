@@ -17,8 +17,8 @@ from ctfa.core import backend, progress
 from ctfa.core.criteria import feature_risk, target_risk
 from ctfa.core.design import Design
 from ctfa.core.scans import SCANS
-from ctfa.core.spaces import FeatureSpace, TargetSpace
-from ctfa.core.spaces.features import column_gram
+from ctfa.core.spaces.features import FeatureSpace, column_gram
+from ctfa.core.spaces.targets import TargetSpace
 
 
 def target_space(n_targets=30, seed=0):

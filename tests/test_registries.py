@@ -34,7 +34,7 @@ from ctfa.core.criteria import (
 )
 from ctfa.core.design import Design
 from ctfa.core.scans import SCANS, Scan
-from ctfa.core.spaces import TargetSpace
+from ctfa.core.spaces.targets import TargetSpace
 from problems import make_problem
 
 pd = pytest.importorskip("pandas", reason="tables need pandas")

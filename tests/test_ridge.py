@@ -23,8 +23,8 @@ from ctfa.core.partition import Partition
 from ctfa.core.ridge import PENALTIES, Ridge
 from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.readings import CrossValidated
-from ctfa.core.spaces.targets import TargetSpace, gram_of
-from ctfa.core.tasks.shared import RidgeFit
+from ctfa.core.spaces.targets import TargetSpace
+from ctfa.core.tasks.shared import LinearFit
 from problems import make_problem
 
 SHAPES = {"long": (30, 6), "square": (12, 12), "wide": (12, 20)}
@@ -67,7 +67,7 @@ def test_coefficients_and_residuals_are_those_of_scikit_learn(shape, family, wei
     assert (coef[np.isinf(length)] == 0.0).all()
     residual = (problem.Y - model.predict(problem.X / length)) * np.sqrt(weights)[:, None]
     np.testing.assert_allclose(ridge.residual(centred), residual, atol=1e-8)
-    fit = RidgeFit(ridge, centred)
+    fit = LinearFit(ridge, centred)
     new = problem.X[:4] * 1.1
     mean = weights @ problem.Y / len(weights)
     singles = Partition.singletons(5)
@@ -251,7 +251,7 @@ def judged_space(problem, groups):
     sizes = np.array([float(len(group)) for group in groups])
     sums = [np.column_stack([part[:, group].sum(axis=1) for group in groups]) for part in parts]
     reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
-    return TargetSpace(gram_of(tuple(sums)), sizes, reading)
+    return TargetSpace(tuple(sums), sizes, reading)
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -307,7 +307,7 @@ def test_gains_at_a_given_penalty_are_those_on_new_rows(penalty):
         mean = Y.mean(axis=0)
         ridge = Ridge.of(X, Y - mean)
         ridge = replace(ridge, penalty=np.full_like(ridge.penalty, penalty)[()])
-        predicted = RidgeFit(ridge, Y - mean).members.gain_over_single(pair).value.sum()
+        predicted = LinearFit(ridge, Y - mean).members.gain_over_single(pair).value.sum()
         alone = ridge.coefficients(Y - mean)
         shared = alone.mean(axis=1, keepdims=True)
         # Risk on rows of mean zero and unit covariance; each target keeps its own mean.

@@ -17,9 +17,8 @@ from ctfa.core.criteria import target_risk
 from ctfa.core.gains import gain
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
-from ctfa.core.spaces.gappy_paired import GappyPairedSpace
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
-from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
 from ctfa.core.spaces.pooled import PooledSpace
 
 WEIGHTS = np.array([1, 3, 2, 1, 2, 4])

@@ -18,20 +18,17 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from ctfa.core.criteria import Loss
-from ctfa.core.history import Ledger, MergeHistory
+from ctfa.core.history import MergeHistory
 from ctfa.core.rows import Row
-from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
 VARIABLE = "CTFA_BACKEND"
 
 #: First and second block of each edge, and its key; infinite keys never have their turn.
 Edges: TypeAlias = tuple[IntArray, IntArray, FloatArray]
-
-Found = TypeVar("Found")
 
 
 class Questions(Protocol):
@@ -65,19 +62,29 @@ class RankedQuestions(Questions, Protocol):
         """Blocks left, whom each is nearest to, at what loss (infinite where there is none)."""
 
 
+def _declines(*_: Any, **__: Any) -> None:
+    """Leave a scan to others."""
+
+
 class Backend(NamedTuple):
     """A package of kernels; nothing heavy is imported before its first scan.
 
-    Its kernels take what the functions below of the same name are given, and ``where_it_pays``,
+    Its kernels take a space, a criterion and what is said of them here, and ``where_it_pays``,
     whether to decline problems too small for it. They return None to decline, and leave the space
     as it is then.
     """
 
     is_installed: Callable[[], bool]
     extra: str  # what to install, as pip is told
-    grow: Callable[..., MergeHistory | None]
+    #: Have the questions of a space answered.
     questions: Callable[..., Questions | None]
-    on_graph: Callable[..., tuple[IntArray, IntArray] | None]
+    #: Grow one group after another, any two variables being free to meet: a limit, the order and
+    #: whether to restart after each merge.
+    grow: Callable[..., MergeHistory | None] = _declines
+    #: Take the edges of a graph in turn, from first keys on: a ledger, which has what was refused
+    #: at the start and is written on, the edges, a limit, the least correlation, and whether by
+    #: loss or by strength. Returns the edges left.
+    on_graph: Callable[..., tuple[IntArray, IntArray] | None] = _declines
     is_automatic: bool = True  # whether "auto" means it too
 
 
@@ -104,58 +111,25 @@ def named() -> str:
     return _named.get() or os.environ.get(VARIABLE) or "auto"
 
 
-def grow(
-    space: MergeSpace, criterion: Loss, *, limit: float, order: IntArray, restart: bool
-) -> MergeHistory | None:
-    """Grow one group after another by a kernel, any two variables being free to meet.
-
-    None where there is no kernel for it.
-    """
-    given = {"limit": limit, "order": order, "restart": restart}
-    return _first(lambda one, **pays: one.grow(space, criterion, **given, **pays))
-
-
-def questions(space: MergeSpace, criterion: Loss) -> Questions | None:
-    """Have the questions of a space answered by a kernel; None where there is none for them."""
-    return _first(lambda one, **pays: one.questions(space, criterion, **pays))
-
-
-def on_graph(
-    space: MergeSpace,
-    criterion: Loss,
-    ledger: Ledger,
-    edges: Edges,
-    *,
-    limit: float,
-    min_correlation: float,
-    by_loss: bool,
-) -> tuple[IntArray, IntArray] | None:
-    """Take the edges of a graph in turn by a kernel, by strength or by loss, from first keys on.
-
-    Returns the edges left; None where there is no kernel for it. The ledger has what was refused at
-    the start, and is written on.
-    """
-    given = {"limit": limit, "min_correlation": min_correlation, "by_loss": by_loss}
-    return _first(
-        lambda one, **pays: one.on_graph(space, criterion, ledger, edges, **given, **pays)
-    )
-
-
-def _first(ask: Callable[..., Found | None]) -> Found | None:
+def _first(what: str, *given: Any, **options: Any) -> Any:
     """What the first backend says that does not decline, of those that may be used now."""
     name = named()
     if name == "numpy":
         return None
-    _load()
+    importlib.import_module("ctfa.kernels")  # which register themselves
     if name != "auto":
         _require(name, VARIABLE)
         chosen = BACKENDS[library_of(name)]
-        answer = ask(chosen, where_it_pays=False)
+        answer = getattr(chosen, what)(*given, **options, where_it_pays=False)
         if answer is not None or chosen.is_automatic:
             return answer
     automatic = (one for one in BACKENDS.values() if one.is_automatic and one.is_installed())
-    answers = (ask(backend, where_it_pays=True) for backend in automatic)
+    answers = (getattr(one, what)(*given, **options, where_it_pays=True) for one in automatic)
     return next((answer for answer in answers if answer is not None), None)
+
+
+#: What a backend is asked to do, as ``Backend`` says it; None where there is no kernel for it.
+grow, questions, on_graph = (partial(_first, what) for what in ("grow", "questions", "on_graph"))
 
 
 def library_of(name: str) -> str:
@@ -165,11 +139,12 @@ def library_of(name: str) -> str:
 
 def _require(name: str, asked_by: str) -> None:
     """Refuse a name that is unknown, or whose package is not installed."""
-    _load()
+    importlib.import_module("ctfa.kernels")
     known = ["auto", "numpy", *BACKENDS]
     library = library_of(name)
     has_device = library != name
-    if library not in known or (has_device and not _has_devices(library)):
+    has_devices = library in BACKENDS and not BACKENDS[library].is_automatic
+    if library not in known or (has_device and not has_devices):
         names = ", ".join(map(repr, known))
         raise ValueError(f"{asked_by} names the backend {name!r}, which is none of {names}.")
     if library in BACKENDS and not BACKENDS[library].is_installed():
@@ -177,12 +152,3 @@ def _require(name: str, asked_by: str) -> None:
             f"{asked_by} names the backend {name!r}, which is not installed: "
             f"pip install {BACKENDS[library].extra}, or choose 'auto' or 'numpy'."
         )
-
-
-def _load() -> None:
-    """Let the kernels register themselves."""
-    importlib.import_module("ctfa.kernels")
-
-
-def _has_devices(library: str) -> bool:
-    return library in BACKENDS and not BACKENDS[library].is_automatic

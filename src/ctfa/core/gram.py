@@ -24,9 +24,10 @@ class DenseGram:
 
     def __init__(self, matrices: FloatArray, vectors: Sequence[FloatArray] = ()) -> None:
         self.matrices = matrices  # (kinds, n_variables, n_variables); owned and changed
-        # For differences, where look-ups have lost the digits: seldom wanted, so summed then.
-        self._vectors = tuple(vectors)
-        self._has_merged = False
+        # What was multiplied, a row for each variable of each kind, if kept. For differences, where
+        # look-ups have lost the digits: seldom wanted, so summed then.
+        self.vectors = tuple(vectors)
+        self.has_merged = False
         self._members = [[variable] for variable in range(matrices.shape[1])]
         self.diagonal = matrices.diagonal(axis1=1, axis2=2).copy()
 
@@ -39,11 +40,6 @@ class DenseGram:
             np.matmul(part.T, part, out=matrix)
         # Copies, whatever the order of the columns: a block that is turned round changes them.
         return cls(matrices, [np.array(part.T, order="C") for part in columns])
-
-    @property
-    def vectors(self) -> tuple[FloatArray, ...] | None:
-        """What was multiplied, one row a block of each kind; None after a merge, or if not kept."""
-        return None if self._has_merged or not self._vectors else self._vectors
 
     def products(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Products ``(kinds, others)`` of a block with others, or of blocks and others in pairs."""
@@ -60,7 +56,7 @@ class DenseGram:
         row[:, block] = length
         self.matrices[:, :, block] = row
         self.diagonal[:, block] = length
-        self._has_merged = True
+        self.has_merged = True
         for other in others.tolist():
             self._members[block] += self._members[other]
 
@@ -68,7 +64,7 @@ class DenseGram:
         """Change the sign of a block's sum: of a row, a column and the members' vectors."""
         self.matrices[:, block] *= -1.0
         self.matrices[:, :, block] *= -1.0
-        for part in self._vectors:
+        for part in self.vectors:
             part[self._members[block]] *= -1.0
 
     def foresee(
@@ -91,7 +87,7 @@ class DenseGram:
     def sums(self, blocks: IntArray) -> list[FloatArray]:
         """The block sums themselves, one row a block, of each kind."""
         members = [self._members[block] for block in blocks.tolist()]
-        return [np.stack([part[group].sum(axis=0) for group in members]) for part in self._vectors]
+        return [np.stack([part[group].sum(axis=0) for group in members]) for part in self.vectors]
 
     def row_sums(self, scale: FloatArray) -> FloatArray:
         """Sum over all columns of ``product / (scale_i * scale_j)``, one row a kind."""

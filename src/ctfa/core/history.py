@@ -49,7 +49,7 @@ class MergeHistory:
         depend on it: for the best-first scan.
         """
         above = np.flatnonzero(self.loss > max_loss)
-        stop = int(above[0]) if above.size else len(self)
+        stop = int(above[0]) if above.size else None
         labels = np.arange(self.n_variables)
         # Backwards, so that each slot points at where its block ended up by then.
         for block, other in zip(self.block[:stop][::-1], self.other[:stop][::-1], strict=True):

@@ -33,6 +33,8 @@ MAX_PENDING = 48
 MAX_AHEAD = 64
 #: A contrast with a larger part in the null space than this is not determined by the data.
 NULL_TOLERANCE = 1e-22
+#: Squared length of each row, of every fit.
+SQUARE = "fcm,fcm->fc"
 
 
 class Roots(NamedTuple):
@@ -155,11 +157,12 @@ class Restrictions:
             same = run.sequence[: c.size] == c[: run.sequence.size]
             known = same.size if same.all() else int(same.argmin())
         if known:
-            self._impose(run.first(known), states[:, :, known].copy())
+            run = run.first(known)
+            self._impose(run, states[:, :, known].copy())
         else:
             run, known = self._plan(p, c), c.size
             self._impose(run, self._states(run)[:, :, known] if self._active == p else None)
-        answer = run.first(known).answer
+        answer = run.answer
         if known < c.size:
             rest = self.absorb(block, sequence[known:])
             answer = Answer(*(np.hstack(pair) for pair in zip(answer, rest, strict=True)))
@@ -233,7 +236,7 @@ class Restrictions:
         # Twice: what rounding left of the pending directions is large beside a small d, and again
         # beside what the earlier directions of the run leave of it.
         if c.size == 1:
-            triangle = np.sqrt(_square(differences))[..., None]
+            triangle = np.sqrt(np.einsum(SQUARE, differences, differences))[..., None]
             directions = differences / triangle
         else:
             directions, triangle = (
@@ -380,7 +383,8 @@ class DeficientRestrictions:
         """Answer for one block against others, or for blocks and others in pairs."""
         p, c = np.atleast_1d(self._position[block]), self._position[others]
         gap = self._coef[:, p] - self._coef[:, c]
-        length, free = (_square(part[:, p] - part[:, c]) for part in (self._root, self._null))
+        d, v = (part[:, p] - part[:, c] for part in (self._root, self._null))
+        length, free = np.einsum(SQUARE, d, d), np.einsum(SQUARE, v, v)
         absorbed = free > NULL_TOLERANCE
         step = gap / np.where(absorbed, free, np.where(length > 0.0, length, 1.0))
         e = np.where(
@@ -470,12 +474,8 @@ def _moves(run: Run, products: FloatArray, responses: FloatArray, out: FloatArra
 
 def _kept(d: FloatArray, e: FloatArray, error: FloatArray) -> FloatArray:
     """``|d|^2``, ``|e|^2`` and ``e'error`` of each row."""
-    return np.stack((_square(d), _square(e), (e @ error[..., None])[..., 0]))
-
-
-def _square(vectors: FloatArray) -> FloatArray:
-    """Squared length of each row."""
-    return np.asarray(np.einsum("fcm,fcm->fc", vectors, vectors))
+    pull = (e @ error[..., None])[..., 0]
+    return np.stack((np.einsum(SQUARE, d, d), np.einsum(SQUARE, e, e), pull))
 
 
 def _stack_padded(parts: list[FloatArray]) -> FloatArray:

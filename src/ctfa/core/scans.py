@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
@@ -79,20 +80,6 @@ class Scan:
         return history
 
 
-def _grow(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
-    """Algorithm 2: one pass over the free variables for each group that is opened.
-
-    With neighbours a group goes over them until none is accepted: one pass would miss those that
-    become neighbours only later and leave a connected group in pieces.
-    """
-    return _grow_groups(judge, order, neighbours, restart=neighbours is not None)
-
-
-def _restart(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
-    """The authors' loop: after each merge the group asks from the first free variable again."""
-    return _grow_groups(judge, order, neighbours, restart=True)
-
-
 def _best_first(judge: Judge, order: IntArray, neighbours: Neighbours | None) -> MergeHistory:
     """Merge the two blocks of smallest loss, again and again; the order given plays no part."""
     if not judge.space.merge_is_local:
@@ -113,35 +100,20 @@ def _correlation(judge: Judge, order: IntArray, neighbours: Neighbours | None) -
     return _merge_first(judge, None, by_loss=False)
 
 
-best_first = Scan(
-    "best-first", _best_first, "the pair of smallest loss first", nested=True, has_auto=True
-)
-correlation = Scan(
-    "correlation",
-    _correlation,
-    "the most correlated pair first",
-    has_auto=True,
-    by_correlation=True,
-)
-grow = Scan(
-    "grow", _grow, "groups grown one after another, as Algorithm 2 is printed", asks_once=True
-)
-restart = Scan(
-    "restart",
-    _restart,
-    "groups grown one after another, starting again after each merge",
-    asks_once=True,
-)
-SCANS: dict[str, Scan] = {scan.name: scan for scan in (best_first, correlation, grow, restart)}
-
-
 def _grow_groups(
-    judge: Judge, order: IntArray, neighbours: Neighbours | None, *, restart: bool
+    judge: Judge, order: IntArray, neighbours: Neighbours | None, *, restart: bool = False
 ) -> MergeHistory:
+    """Algorithm 2: one pass over the free variables for each group that is opened.
+
+    The authors' loop starts again: after each merge the group asks from the first free variable.
+    With neighbours a group goes over them until none is accepted: one pass would miss those that
+    become neighbours only later and leave a connected group in pieces.
+    """
+    restart = restart or neighbours is not None
     space = judge.space
     order = np.asarray(order, dtype=np.intp)
     if neighbours is None and judge.asks_everybody:
-        history = backend.grow(
+        history: MergeHistory | None = backend.grow(
             space, judge.criterion, limit=judge.limit, order=order, restart=restart
         )
         if history is not None:
@@ -166,6 +138,31 @@ def _grow_groups(
         merged = judge.ledger.n_merges > n_merges
         judge.width = FIRST_CHUNK if merged else min(2 * judge.width, LARGEST_CHUNK)
     return judge.ledger.close()
+
+
+best_first = Scan(
+    "best-first", _best_first, "the pair of smallest loss first", nested=True, has_auto=True
+)
+correlation = Scan(
+    "correlation",
+    _correlation,
+    "the most correlated pair first",
+    has_auto=True,
+    by_correlation=True,
+)
+grow = Scan(
+    "grow",
+    _grow_groups,
+    "groups grown one after another, as Algorithm 2 is printed",
+    asks_once=True,
+)
+restart = Scan(
+    "restart",
+    partial(_grow_groups, restart=True),
+    "groups grown one after another, starting again after each merge",
+    asks_once=True,
+)
+SCANS: dict[str, Scan] = {scan.name: scan for scan in (best_first, correlation, grow, restart)}
 
 
 def _grow_by_runs(

@@ -56,27 +56,11 @@ def correct(
     counts : sequence of (n_i,) arrays, optional
         How many rows each stands for.
     """
-    gram, moment, square, centre, n_rows = _moments(inputs, residuals, weights, negligible)
+    moments, centre = _moments(inputs, residuals, weights, negligible)
     if counts is not None:
-        n_rows = np.array([np.round(own.sum()) for own in counts])
-    spread = _spread(gram, n_rows)
-    gram /= spread[:, None] * spread
-    moment /= spread
-    dof = n_rows - 1.0
-    start = 1.0 / _common_penalty(gram, moment, square, dof, labels)
-    variance = np.repeat(start[:, None], gram.shape[1], axis=1)
-    coef, trust = np.zeros(moment.shape), np.ones(labels.size)
-    # Members of groups that differ by more than noise; the others keep their group's slopes.
-    at = np.flatnonzero(start[labels] > 0.0)
-    if at.size:
-        numbers, own = np.unique(labels[at], return_inverse=True)
-        differ = _Differences(gram[at], moment[at], square[at], dof[at], own)
-        variance[numbers] = differ.estimate(variance[numbers])
-        slopes, used = differ.solve(variance[numbers])[::2]
-        directions = np.linalg.matrix_rank(gram[at], hermitian=True)
-        coef[at] = slopes / spread
-        trust[at] = 1.0 - np.minimum(used / np.maximum(directions, 1), 1.0)
-    return Corrections(coef, centre, trust, variance)
+        moments = moments._replace(n_rows=np.array([np.round(own.sum()) for own in counts]))
+    (found,) = shrink(moments, (1.0,), labels)
+    return Corrections(found.coef, centre, found.trust, found.variance)
 
 
 class Steps(NamedTuple):
@@ -84,34 +68,46 @@ class Steps(NamedTuple):
 
     coef: FloatArray  # (L, K)
     trust: FloatArray  # (L,)
+    variance: FloatArray  # (groups, K): of all that was found
 
 
-def shrink(moments: RowMoments, tempers: Sequence[float]) -> Iterator[Steps]:
-    """Move tasks from what they have in common towards their own, all drawn about it alike.
+def shrink(
+    moments: RowMoments, tempers: Sequence[float], labels: IntArray | None = None
+) -> Iterator[Steps]:
+    """Move tasks from what their group has in common towards their own, all drawn about it alike.
 
-    ``moments`` are those of what is left by the coefficients in common, with inputs of unit spread.
-    The variances with which tasks differ, one an input, are of the greatest likelihood; ``tempers``
-    are shares of it to be taken, 0 for none.
+    ``moments`` are those of what is left by the coefficients in common; without ``labels`` all
+    tasks are one group. The variances with which the tasks of a group differ, one an input, are of
+    the greatest likelihood; ``tempers`` are shares of it to be taken, 0 for none.
     """
     n_tasks, n_inputs = moments.moment.shape
-    labels, dof = np.zeros(n_tasks, dtype=np.intp), moments.n_rows - 1.0
-    spread = _spread(moments.gram, moments.n_rows)
-    gram = moments.gram / (spread[:, None] * spread)
-    moment = moments.moment / spread
-    still = Steps(np.zeros((n_tasks, n_inputs)), np.ones(n_tasks))
+    labels = np.zeros(n_tasks, dtype=np.intp) if labels is None else labels
+    dof = moments.n_rows - 1.0
+    # Standard deviation of each input within tasks, over all of them.
+    squares = np.einsum("ljj->j", moments.gram)
+    spread = np.sqrt(squares / max(float(dof.sum()), 1.0))
+    spread = np.where(spread > 0.0, spread, 1.0)
+    gram, moment = moments.gram / (spread[:, None] * spread), moments.moment / spread
     start = 1.0 / _common_penalty(gram, moment, moments.square, dof, labels)
-    if not any(tempers) or not start[0] > 0.0:
+    variance = np.repeat(start[:, None], n_inputs, axis=1)
+    still = Steps(np.zeros((n_tasks, n_inputs)), np.ones(n_tasks), variance)
+    # Tasks of groups that differ by more than noise; the others keep their group's slopes.
+    at = np.flatnonzero(start[labels] > 0.0)
+    if not any(tempers) or not at.size:
         yield from (still for _ in tempers)
         return
-    differ = _Differences(gram, moment, moments.square, dof, labels)
-    variance = differ.estimate(np.repeat(start[:, None], n_inputs, axis=1))
-    directions = np.maximum(np.linalg.matrix_rank(gram, hermitian=True), 1)
+    numbers, own = np.unique(labels[at], return_inverse=True)
+    differ = _Differences(gram[at], moment[at], moments.square[at], dof[at], own)
+    variance[numbers] = differ.estimate(variance[numbers])
+    directions = np.maximum(np.linalg.matrix_rank(gram[at], hermitian=True), 1)
     for temper in tempers:
         if temper == 0.0:
             yield still
             continue
-        slopes, used = differ.solve(temper * variance)[::2]
-        yield Steps(slopes / spread, 1.0 - np.minimum(used / directions, 1.0))
+        coef, trust = still.coef.copy(), still.trust.copy()
+        slopes, used = differ.solve(temper * variance[numbers])[::2]
+        coef[at], trust[at] = slopes / spread, 1.0 - np.minimum(used / directions, 1.0)
+        yield Steps(coef, trust, variance)
 
 
 class _Differences:
@@ -169,8 +165,8 @@ def _moments(
     residuals: Sequence[FloatArray] | FloatArray,
     weights: Sequence[FloatArray] | FloatArray | None,
     negligible: float,
-) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Centred cross-products of each member, its mean inputs and its number of rows."""
+) -> tuple[RowMoments, FloatArray]:
+    """Centred cross-products of each member, and its mean inputs."""
     n_members, n_inputs = len(inputs), inputs[0].shape[1]
     gram = np.empty((n_members, n_inputs, n_inputs))
     moment, centre = np.empty((n_members, n_inputs)), np.empty((n_members, n_inputs))
@@ -189,14 +185,7 @@ def _moments(
         gram[member], moment[member] = centred.T @ centred, centred.T @ rest
         square[member], centre[member] = rest @ rest, mean
         n_rows[member] = root.size
-    return gram, moment, square, centre, n_rows
-
-
-def _spread(gram: FloatArray, n_rows: FloatArray) -> FloatArray:
-    """Standard deviation of each input within members, over all of them."""
-    squares = np.einsum("ljj->j", gram)
-    spread = np.sqrt(squares / max(float((n_rows - 1.0).sum()), 1.0))
-    return np.asarray(np.where(spread > 0.0, spread, 1.0))
+    return RowMoments(gram, moment, square, n_rows, np.ones(n_members)), centre
 
 
 def _common_penalty(

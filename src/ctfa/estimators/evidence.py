@@ -13,13 +13,12 @@ import numpy as np
 from ctfa._names import visible
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
-from ctfa.core.gains import Gain, gain
+from ctfa.core.gains import Gain, gain, replay
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
-from ctfa.core.replay import replay
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.spaces import PooledSpace
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.own_inputs import OwnFits, fit_own, gain_over_single, gains_along
 from ctfa.core.types import FloatArray, IntArray

@@ -18,8 +18,7 @@ from ctfa.core.gram import DenseGram
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.spaces.features import FeatureSpace, column_gram
-from ctfa.core.spaces.folded import Fold, FoldedFeatureSpace
+from ctfa.core.spaces.features import FeatureSpace, Fold, FoldedFeatureSpace, column_gram
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.types import FloatArray
 from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, whole

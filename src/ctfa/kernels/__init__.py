@@ -13,7 +13,6 @@ them (``array_rows``), on a GPU if its device is one.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import logging
 import sys
 from functools import cache, partial
@@ -21,13 +20,10 @@ from typing import Any
 
 from ctfa.core.backend import BACKENDS, Backend, Questions, named
 from ctfa.core.criteria import Loss, criterion_of
-from ctfa.core.spaces import (
-    FeatureSpace,
-    FoldedFeatureSpace,
-    MergeSpace,
-    PairedSpace,
-    TargetSpace,
-)
+from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.spaces.features import FeatureSpace, FoldedFeatureSpace
+from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.targets import TargetSpace
 from ctfa.kernels.array_rows import ArrayQuestions, PlainQuestions
 from ctfa.kernels.devices import NAMESPACES, Device, has_library
 
@@ -42,17 +38,12 @@ KERNELS: dict[tuple[str, type], tuple[str, range]] = {
     ("grow", FeatureSpace): ("features", range(50, 401)),
     ("grow", FoldedFeatureSpace): ("features", range(50, 401)),
     ("questions", PairedSpace): ("paired", range(100, sys.maxsize)),
-    ("on_graph", PairedSpace): ("paired_scan", range(500, sys.maxsize)),
+    ("on_graph", PairedSpace): ("paired", range(500, sys.maxsize)),
 }
 
 
-@cache
-def has_numba() -> bool:
-    """Whether numba is installed; does not import it."""
-    try:
-        return importlib.util.find_spec("numba") is not None
-    except ImportError:
-        return False
+#: Whether numba is installed; does not import it.
+has_numba = partial(has_library, "numba")
 
 
 @cache
@@ -99,17 +90,11 @@ def device_of(name: str) -> Device:
     return Device(name)
 
 
-def _declines(*_: Any, **__: Any) -> None:
-    """Leave a scan to others."""
-
-
-BACKENDS["numba"] = Backend(has_numba, "'ctfa[fast]'", grow, questions, on_graph)
+BACKENDS["numba"] = Backend(has_numba, "'ctfa[fast]'", questions, grow, on_graph)
 for _library in NAMESPACES:
     BACKENDS[_library] = Backend(
         partial(has_library, _library),
         f"'ctfa[arrays]' {_library.replace('_', '-')}",
-        _declines,
         ask_device,
-        _declines,
         is_automatic=False,
     )

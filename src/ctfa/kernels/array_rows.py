@@ -27,8 +27,7 @@ from ctfa.core.backend import Questions
 from ctfa.core.criteria import Loss
 from ctfa.core.judge import LARGEST
 from ctfa.core.rows import Row
-from ctfa.core.spaces import PairedSpace
-from ctfa.core.spaces.paired import LEAST_NOISE, ROUNDING, TRUSTED_PIVOT
+from ctfa.core.spaces.paired import LEAST_NOISE, ROUNDING, TRUSTED_PIVOT, PairedSpace, credit
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.kernels.devices import Device
 
@@ -405,11 +404,11 @@ def _risk(xp: Any, shape: Shape, blocks: Any, gap: Any, pivot: Any, joint_rank: 
     rank = joint_rank if shape.full_rank else xp.where(joint_rank > 1.0, joint_rank, 1.0)
     dof = n - rank - 1.0
     if not shape.full_rank:
-        unit, reference = _credit(rank, n), rank / dof
+        unit, reference = credit(rank, n), rank / dof
         extra: Any = 0.0
         shift: Any = 0.0
         for noise, its_rank in ((a / share * mine, rank_a), (b / share * theirs, rank_b)):
-            extra = extra + noise * (_credit(its_rank, n) / unit - 1.0)
+            extra = extra + noise * (credit(its_rank, n) / unit - 1.0)
             shift = shift + noise * (its_rank / (n - its_rank - 1.0) - reference)
         explained, residual = explained + reference * extra - shift, residual + extra
     least = LEAST_NOISE * xp.maximum(gap, ROUNDING * (total + total_other))
@@ -419,9 +418,3 @@ def _risk(xp: Any, shape: Shape, blocks: Any, gap: Any, pivot: Any, joint_rank: 
     explained = explained + rank / dof * f_star * raised
     f_statistic = explained / (rank * (xp.where(saves_none, least, residual) / dof))
     return (f_statistic - 1.0) / ((n - 1.0) / (dof - 1.0))
-
-
-def _credit(rank: Any, n_samples: float) -> Any:
-    """Rise of the risk per residual sum of squares."""
-    spare = n_samples - rank - 1.0
-    return rank / spare * (n_samples - 1.0) / (spare - 1.0)

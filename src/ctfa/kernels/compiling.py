@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, TypeAlias, TypeVar
 
 import numba
@@ -25,9 +22,8 @@ REORDER = {"contract", "reassoc"}
 def compiled(function: F) -> F:
     """Compile at the first call, as written.
 
-    The cache knows a kernel by its own file and by what it closes over: functions that a kernel
-    calls belong in the same file, what is defined elsewhere is passed to it, and where that cannot
-    be it closes over the ``digest_of`` the other files.
+    The cache knows a kernel by its own file: functions that a kernel calls belong in the same file,
+    and what is defined elsewhere is passed to it.
     """
     return _compile(function, False)
 
@@ -35,14 +31,6 @@ def compiled(function: F) -> F:
 def reordered(function: F) -> F:
     """Compile with sums in any order."""
     return _compile(function, REORDER)
-
-
-def digest_of(*modules: ModuleType) -> str:
-    """Tell whether files that a kernel calls into have changed since it was compiled."""
-    digest = hashlib.sha256()
-    for module in modules:
-        digest.update(inspect.getsource(module).encode())
-    return digest.hexdigest()
 
 
 def _compile(function: F, fastmath: bool | set[str]) -> F:

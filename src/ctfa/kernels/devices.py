@@ -33,8 +33,8 @@ WARM_UP = 2
 
 @cache
 def has_library(library: str) -> bool:
-    """Whether a library of arrays is installed, with what makes it standard; imports neither."""
-    needed = {library, NAMESPACES[library].partition(".")[0]}
+    """Whether a library is installed, of arrays with what makes it standard; imports neither."""
+    needed = {library, NAMESPACES.get(library, library).partition(".")[0]}
     try:
         return all(importlib.util.find_spec(name) is not None for name in needed)
     except ImportError:

@@ -15,7 +15,7 @@ import numpy as np
 from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
-from ctfa.core.spaces import FeatureSpace, FoldedFeatureSpace
+from ctfa.core.spaces.features import FeatureSpace, FoldedFeatureSpace
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.kernels.compiling import Result, as_history, compiled, place_of, reordered
 

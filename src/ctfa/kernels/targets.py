@@ -9,8 +9,7 @@ import numpy as np
 from ctfa.core.criteria import Loss
 from ctfa.core.history import MergeHistory
 from ctfa.core.judge import LARGEST
-from ctfa.core.spaces import TargetSpace
-from ctfa.core.spaces.targets import CANCELLATION, ROUNDING
+from ctfa.core.spaces.targets import CANCELLATION, ROUNDING, TargetSpace
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.kernels.compiling import Result, as_history, compiled, place_of, reordered
 
@@ -27,7 +26,7 @@ def grow(
     start = None if number is None else space.start()
     if number is None or start is None:
         return None
-    reading = start.reading
+    gram, sizes, reading = start
     rule = Rule(
         number,
         float(reading.n_samples),
@@ -36,8 +35,8 @@ def grow(
         ROUNDING,
         LARGEST,
     )
-    fitted, residual = zip(start.matrices, start.vectors, strict=True)
-    size, queue = start.sizes.copy(), np.array(order, dtype=np.int64)
+    fitted, residual = zip(gram.matrices, gram.vectors, strict=True)
+    size, queue = sizes.copy(), np.array(order, dtype=np.int64)
     return as_history(_grow(fitted, residual, size, queue, float(limit), restart, rule))
 
 

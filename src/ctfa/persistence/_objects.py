@@ -34,7 +34,7 @@ OURS = {
     "Gain": "ctfa.core.gains:Gain",
     "Lines": "ctfa.core.baseline:Lines",
     "Units": "ctfa.core.series:Units",
-    "Pool": "ctfa.core.pooling:Pool",
+    "Pool": "ctfa.core.spaces.pooled:Pool",
     "PooledSpace": "ctfa.core.spaces.pooled:PooledSpace",
     "MergeEvidence": "ctfa.estimators.evidence:MergeEvidence",
     "MergeSummary": "ctfa.estimators.evidence:MergeSummary",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -226,14 +226,13 @@ class PairedSpace(MergeSpace):
         first, second, both = fitted
         blocks = np.broadcast_to(block, others.shape)
         a, b = self._size[blocks], self._size[others]
-        share = a * b / (a + b)
         gap = self._sums[blocks, -1] / a[:, None] - self._sums[others, -1] / b[:, None]
         total = np.einsum("ij,ij->i", gap, gap)
-        lost = (a * first.residual + b * second.residual - (a + b) * both.residual) / share
         scale = first.total + second.total
-        for k in np.flatnonzero(total < NEARLY_EQUAL * scale):
-            left = self._all_left(int(blocks[k]), int(others[k]))
-            total[k], lost[k] = lost_by_alike((a[k], b[k]), left, total[k], scale[k])
+        near = np.flatnonzero(total < NEARLY_EQUAL * scale)
+        left = (self._all_left(int(blocks[k]), int(others[k])) for k in near)
+        residual = first.residual, second.residual, both.residual
+        lost = residual_lost((a, b), residual, total, scale, near, left)
         return difference(fitted, (a, b), total, lost, self.n_samples)
 
     def _all_left(self, block: int, other: int) -> Iterator[FloatArray]:
@@ -297,32 +296,36 @@ def difference(
     return Fit(explained, residual, n_samples, both.n_inputs, rank, dof, a + b)
 
 
-def credit(rank: FloatArray, n_samples: Number) -> FloatArray:
+def credit(rank: Any, n_samples: Any) -> Any:
     """Rise of the risk per residual sum of squares, ``r/(n-r-1) (n-1)/(n-r-2)``."""
     spare = n_samples - rank - 1.0
-    return np.asarray(rank / spare * (n_samples - 1.0) / (spare - 1.0))
+    return rank / spare * (n_samples - 1.0) / (spare - 1.0)
 
 
-def lost_by_alike(
-    sizes: tuple[float, float],
-    left: Iterable[FloatArray],
-    total: float,
-    scale: float,
-) -> tuple[float, float]:
-    """What a merge of tasks alike loses of total and residual squares, over ``ab/(a+b)``.
+def residual_lost(
+    sizes: tuple[FloatArray, FloatArray],
+    residual: Sequence[FloatArray] | FloatArray,
+    total: FloatArray,
+    scale: FloatArray,
+    near: IntArray,
+    left: Iterable[Iterable[FloatArray]],
+) -> FloatArray:
+    """What merges lose of residual squares, over ``ab/(a+b)``.
 
-    From vectors, what fits leave of both means and of the mean that would replace them: sums of
-    squares have lost the digits. Exactly zero where that is rounding of squares of this ``scale``.
+    ``residual`` are those of both means and of the mean that would replace them. Of those that are
+    ``near``, tasks alike, ``left`` says what fits leave of the three, row by row: sums of squares
+    have lost the digits. There it is exactly zero where it is rounding of squares of this
+    ``scale``, and so is ``total``, which is changed.
     """
     a, b = sizes
     share = a * b / (a + b)
-    mine, theirs, joint = left
-    mean, gap = (a * mine + b * theirs) / (a + b), mine - theirs
-    lost = float(gap @ gap + (a + b) / share * ((mean - joint) @ (mean + joint)))
-    return (
-        total if abs(total) > ROUNDING**2 * scale else 0.0,
-        lost if abs(lost) > ROUNDING * scale / share else 0.0,
-    )
+    lost = (a * residual[0] + b * residual[1] - (a + b) * residual[2]) / share
+    for k, (mine, theirs, joint) in zip(near.tolist(), left, strict=True):
+        mean, gap = (a[k] * mine + b[k] * theirs) / (a[k] + b[k]), mine - theirs
+        square = float(gap @ gap + (a[k] + b[k]) / share[k] * ((mean - joint) @ (mean + joint)))
+        lost[k] = square if abs(square) > ROUNDING * scale[k] / share[k] else 0.0
+        total[k] = total[k] if abs(total[k]) > ROUNDING**2 * scale[k] else 0.0
+    return lost
 
 
 def fits(

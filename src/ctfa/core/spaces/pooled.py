@@ -5,17 +5,96 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from ctfa.core.design import about_means
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.pooling import Balance, Pool, break_even
-from ctfa.core.small_fits import chunks
-from ctfa.core.spaces.base import MergeSpace
+from ctfa.core.small_fits import (
+    Judged,
+    about_mean,
+    chunks,
+    coefficients,
+    judge_gram,
+    moments_of,
+    replace,
+)
+from ctfa.core.spaces.base import MergeSpace, unit_vectors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+
+class Pool(NamedTuple):
+    """Groups of tasks, as their pooled fits need them; arrays over groups."""
+
+    explained: FloatArray
+    residual: FloatArray
+    rank: FloatArray
+    n_samples: FloatArray
+    n_tasks: FloatArray
+    weight: FloatArray  # sum over its tasks of weight * (1 + 1/n): new rows, about old means
+
+    @property
+    def dof(self) -> FloatArray:
+        """Rows less slopes less one intercept a task."""
+        return np.asarray(self.n_samples - self.rank - self.n_tasks)
+
+
+class Balance(NamedTuple):
+    """What pooling the rows of two groups of tasks does to their risk, and where it breaks even.
+
+    Let ``q = r_P + r_Q - r`` be the number of slopes that both groups can estimate. For Gaussian
+    inputs everything else, intercepts and slopes that only one of them sees, can be projected out:
+    the Gram matrices of the shared inputs are Wishart with ``v_P = dof_P + q`` and
+    ``v_Q = dof_Q + q`` degrees of freedom, ``v = v_P + v_Q``. For slopes that differ by ``d`` (in
+    units of the inputs' covariance), noise of unit variance and groups that weigh ``w_P`` and
+    ``w_Q``, moments of Wishart and of matrix beta variables give
+
+    - the rise of the residual: ``q + |d|^2 v_P v_Q (v-q) / ((v-1)(v+2))``;
+    - the bias of pooled slopes: ``|d|^2 (w_P B_P + w_Q B_Q)``, ``B_P = v_Q/v - C``,
+      ``B_Q = v_P/v - C``, ``C = v_P v_Q (v^2 - 2vq - v + 2) / (v (v-1)(v+2)(v-q-1))``;
+    - the variance saved: ``q (w_P/(v_P-q-1) + w_Q/(v_Q-q-1) - (w_P+w_Q)/(v-q-1))``.
+
+    ``F_star`` is the rise over ``q`` where the last two are equal. A group's weight is the sum over
+    its tasks of ``1 + 1/n`` (a new row is predicted about old means), times
+    ``(n - T - 1)/(v_P - 1)`` for the slopes that are its own and err with the shared ones; tasks
+    count alike unless weights are given. Checked by simulation in ``tests/test_pooled_space.py``.
+    """
+
+    rise: FloatArray  # of the residual, for a unit of difference
+    bias: tuple[FloatArray, FloatArray]  # of each side, for a unit of difference
+    saved: tuple[FloatArray, FloatArray]  # variance of each side, for a slope and a unit of noise
+    shared: BoolArray  # whether there is a slope that both can estimate
+
+    @classmethod
+    def of(cls, first: Pool, second: Pool, lost: FloatArray) -> Balance:
+        """Weigh groups that share as many slopes as would be lost."""
+        shared = lost > 0.0
+        # Any number in place of zero degrees of freedom: they are overruled by ``shared``.
+        v_first, v_second = (np.where(shared, side.dof + lost, 4.0) for side in (first, second))
+        v = np.where(shared, first.dof + second.dof + 2.0 * lost, 4.0)
+        spare = np.maximum(v - lost - 1.0, NEARLY_NO_DOF)
+        common = v_first * v_second * (v * v - 2.0 * v * lost - v + 2.0)
+        common = common / (v * (v - 1.0) * (v + 2.0) * spare)
+        bias, saved = [], []
+        for side, own, other in ((first, v_first, v_second), (second, v_second, v_first)):
+            weight = side.weight * (side.n_samples - side.n_tasks - 1.0)
+            weight = weight / np.maximum(own - 1.0, NEARLY_NO_DOF)
+            own_spare = np.maximum(own - lost - 1.0, NEARLY_NO_DOF)
+            bias.append(weight * (other / v - common))
+            saved.append(weight * (1.0 / own_spare - 1.0 / spare))
+        rise = v_first * v_second * (v - lost) / ((v - 1.0) * (v + 2.0))
+        return cls(rise, (bias[0], bias[1]), (saved[0], saved[1]), shared)
+
+
+def break_even(first: Pool, second: Pool, lost: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """F at which pooling pays as much as it costs, and the risk per unit of the rise."""
+    balance = Balance.of(first, second, lost)
+    bias, saved = sum(balance.bias), sum(balance.saved)
+    credit = balance.rise * saved / np.where(bias > 0.0, bias, 1.0)
+    f_star = np.where(balance.shared, 1.0 + np.maximum(credit, NEARLY_NO_DOF), np.inf)
+    return f_star, np.where(balance.shared, bias / balance.rise, 0.0)
 
 
 class PooledSpace(MergeSpace):
@@ -29,7 +108,7 @@ class PooledSpace(MergeSpace):
     is squared; ranks by singular values where a pivot is small (dummy variables that a task does
     not use).
 
-    Where a merge breaks even is derived in ``core/pooling.py``.
+    Where a merge breaks even is derived in ``Balance``.
 
     Two limits. A group that has no degree of freedom left errs without bound alone, so pooling
     always pays: its ``F_star`` is as good as infinite (one over ``NEARLY_NO_DOF``) and its losses
@@ -50,24 +129,14 @@ class PooledSpace(MergeSpace):
 
     def __ctfa_fields__(self) -> dict[str, Any]:
         """What files keep, by name."""
-        return {
-            "coordinates": self._coordinates,
-            "metric": self._metric,
-            "n_inputs": self.n_inputs,
-            "n_variables": self.n_variables,
-            "pool": self._pool,
-            "prediction": self._prediction,
-            "root": self._root,
-        }
+        return {name: getattr(self, attribute) for name, attribute in KEPT.items()}
 
     @classmethod
     def __ctfa_restored__(cls, fields: Mapping[str, Any]) -> PooledSpace:
         """Tasks as a file has kept them."""
         made = object.__new__(cls)
-        made._coordinates, made._metric = fields["coordinates"], fields["metric"]
-        made.n_inputs, made.n_variables = fields["n_inputs"], fields["n_variables"]
-        made._pool, made._prediction = fields["pool"], fields["prediction"]
-        made._root = fields["root"]
+        for name, attribute in KEPT.items():
+            setattr(made, attribute, fields[name])
         return made
 
     @classmethod
@@ -333,6 +402,18 @@ def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, Bo
     return residual, np.asarray((left_over < DEPENDENT) & firm_still)
 
 
+#: What files keep of a space, and what it is called here.
+KEPT = {
+    "coordinates": "_coordinates",
+    "metric": "_metric",
+    "n_inputs": "n_inputs",
+    "n_variables": "n_variables",
+    "pool": "_pool",
+    "prediction": "_prediction",
+    "root": "_root",
+}
+#: Stands for no degrees of freedom: a risk a million times the noise, but a number.
+NEARLY_NO_DOF = 1e-6
 #: Singular values of unit columns below this share of the largest are rounding.
 RANK_CUTOFF = 1e-12
 #: A pivot of unit columns below this puts its column in doubt.
@@ -342,3 +423,168 @@ TRUSTED_PIVOT = 1e-6
 DEPENDENT = 1e-12
 #: A rise below this share of what was explained is rounding.
 ROUNDING = 1e-26
+
+
+class PenalisedPooledSpace(MergeSpace):
+    """Tasks to merge by pooling their rows, as in ``PooledSpace``, fitted by ridge regression.
+
+    Common slopes, one intercept for each task. Cross-products of ``[X, y]`` about each task's means
+    add over tasks, and so do their triangles, stacked: the first answer nearly every question, the
+    second where hardly a row is spared or hardly anything is left of the target. Each fit has the
+    penalty that generalised cross-validation prefers, so that a task may have fewer rows than
+    inputs.
+
+    The value of a group is minus its residual sum of squares as if each of its rows were left out:
+    every row counts alike, and tasks by their rows (up to terms of order ``1/n`` what each task
+    weighs does not move where pooling breaks even, ``Balance``). A merge gains ``res_P +
+    res_Q - res_PQ``. ``cross_validated_risk`` reads that as what separate slopes explain, against
+    the noise they leave: its loss is ``1 - gain/(q s)``, with ``s = (res_P + res_Q)/(n-1)`` and
+    ``q = r_P + r_Q - r_PQ`` effective coefficients that a merge frees, at least one. For least
+    squares a gain is ``q s (2 - F)`` with Chow's F, up to terms of order ``r/n``, and the loss
+    ``F - 1``: that of ``target_risk``, whose ``F_star`` is 2 in the same limit.
+
+    A group with no more rows than intercepts says nothing of slopes and errs without bound alone:
+    pooling costs nobody anything, and its loss is zero.
+    """
+
+    def __init__(
+        self, triangles: FloatArray, n_rows: FloatArray, n_levels: FloatArray, n_inputs: int
+    ) -> None:
+        self._triangle = triangles  # (groups, rows, inputs then target); owned and changed
+        self._gram = triangles.swapaxes(1, 2) @ triangles
+        self._n_rows, self._n_levels = n_rows, n_levels
+        self.n_variables, self.n_inputs = int(triangles.shape[0]), n_inputs
+        everyone = np.arange(self.n_variables)
+        self._fitted = self._judge(everyone)
+        spare = np.maximum(n_rows - n_levels, 1.0)
+        #: Mean variance of the targets as they stand, the scale of losses in target units.
+        self.total_variance = float((self._gram[:, -1, -1] / spare).mean())
+        # Of the inputs over the rows of all groups.
+        inputs = self._gram[:, :-1, :-1].sum(axis=0)
+        values, vectors = np.linalg.eigh(inputs)
+        self._metric = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
+        self._prediction = self._predict(everyone)
+
+    @classmethod
+    def of(
+        cls,
+        inputs: Sequence[FloatArray],
+        targets: Sequence[FloatArray],
+        *,
+        groups: Sequence[Sequence[int]] | None = None,
+        row_weights: Sequence[FloatArray] | None = None,
+    ) -> PenalisedPooledSpace:
+        """Build from each task's rows, ``(samples, inputs)`` and ``(samples,)``.
+
+        ``groups`` of tasks are pooled from the start. ``row_weights`` are analytic: a row's noise
+        has a variance that is so many times smaller; rows of weight zero do not count.
+        """
+        n_inputs = inputs[0].shape[1]
+        groups = [[task] for task in range(len(inputs))] if groups is None else groups
+        row_weights = [np.ones(len(y)) for y in targets] if row_weights is None else row_weights
+        counts = np.array([float(np.count_nonzero(weight)) for weight in row_weights])
+        pooled, length = pooled_rows(inputs, targets, groups, row_weights)
+        scale = np.where(length > 0.0, length, 1.0)
+        scale[-1] = 1.0
+        triangles = np.zeros((len(groups), n_inputs + 1, n_inputs + 1))
+        for slot, rows in enumerate(pooled):
+            triangle = np.asarray(np.linalg.qr(rows / scale, mode="r"))
+            triangles[slot, : triangle.shape[0]] = triangle
+        n_rows = np.array([counts[list(group)].sum() for group in groups])
+        n_levels = np.array([float(len(group)) for group in groups])
+        return cls(triangles, n_rows, n_levels, n_inputs)
+
+    def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
+        """Both pooled fits, the one of all rows, and what separate slopes explain."""
+        blocks = np.broadcast_to(block, others.shape)
+        both = cache(lambda: self._joined(blocks, others))
+
+        def after() -> Fit:
+            square = self._gram[blocks, -1, -1] + self._gram[others, -1, -1]
+            return self._fit(both(), square, *self._counts(blocks, others))
+
+        return Evidence(
+            lambda: (self._fit_of(blocks), self._fit_of(others)),
+            after,
+            lambda: self._difference(blocks, others, both()),
+        )
+
+    def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
+        """Correlation of what two groups' slopes predict, over the rows of all tasks."""
+        mine, theirs = self._prediction[block], self._prediction[others]
+        return np.asarray(np.einsum("...j,...j->...", mine, theirs))
+
+    def merge(self, block: int, other: int) -> None:
+        """Pool the rows of two groups."""
+        stacked = np.concatenate((self._triangle[block], self._triangle[other]))
+        self._triangle[block] = np.linalg.qr(stacked, mode="r")
+        self._gram[block] = self._triangle[block].T @ self._triangle[block]
+        self._n_rows[block] += self._n_rows[other]
+        self._n_levels[block] += self._n_levels[other]
+        at = np.array([block])
+        replace(self._fitted, at, self._judge(at))
+        self._prediction[at] = self._predict(at)
+
+    def mean_correlation(self) -> FloatArray:
+        """Average correlation of each task's predictions with those of all of them."""
+        return np.asarray(self._prediction @ self._prediction.mean(axis=0))
+
+    def _counts(self, blocks: IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Rows and intercepts of two groups together."""
+        n_rows = self._n_rows[blocks] + self._n_rows[others]
+        return n_rows, self._n_levels[blocks] + self._n_levels[others]
+
+    def _joined(self, blocks: IntArray, others: IntArray) -> Judged:
+        """Fits of the rows of two groups together."""
+        found = Judged(*(np.empty(others.size) for _ in Judged._fields))
+        for chunk in chunks(others.size, self._gram[0].size):
+            replace(found, chunk, self._judge(blocks[chunk], others[chunk]))
+        return found
+
+    def _judge(self, blocks: IntArray, others: IntArray | None = None) -> Judged:
+        """Fits of the rows of groups, or of two groups together in pairs."""
+        if others is None:
+            gram, counts = self._gram[blocks], (self._n_rows[blocks], self._n_levels[blocks])
+        else:
+            gram, counts = self._gram[blocks] + self._gram[others], self._counts(blocks, others)
+
+        def columns(weak: IntArray) -> FloatArray:
+            sides = [self._triangle[side[weak]] for side in (blocks, others) if side is not None]
+            return np.concatenate(sides, axis=1).swapaxes(1, 2)
+
+        return judge_gram(gram, *counts, columns)
+
+    def _fit_of(self, blocks: IntArray) -> Fit:
+        found = Judged(*(column[blocks] for column in self._fitted))
+        square = self._gram[blocks, -1, -1]
+        return self._fit(found, square, self._n_rows[blocks], self._n_levels[blocks])
+
+    def _fit(
+        self, found: Judged, square: FloatArray, n_rows: FloatArray, n_levels: FloatArray
+    ) -> Fit:
+        explained = about_mean(square, n_rows, n_levels) - found.residual
+        dof = np.maximum(n_rows - n_levels, 1.0)
+        return Fit(explained, found.residual, n_rows, self.n_inputs, found.used, dof, n_levels)
+
+    def _difference(self, blocks: IntArray, others: IntArray, both: Judged) -> Fit:
+        """What separate slopes explain of rows left out, against the noise that they leave."""
+        first, second = (
+            Judged(*(column[at] for column in self._fitted)) for at in (blocks, others)
+        )
+        n_rows, n_levels = self._counts(blocks, others)
+        residual = first.residual + second.residual
+        explained = both.residual - residual
+        freed = np.maximum(first.used + second.used - both.used, 1.0)
+        # A unit is gained where a side has no row to spare: nothing else is known.
+        alone = self._n_rows <= self._n_levels
+        free = alone[blocks] | alone[others]
+        residual = np.where(free, np.where(both.residual > 0.0, both.residual, 1.0), residual)
+        explained = np.where(free, -residual * freed / (n_rows - 1.0), explained)
+        dof = np.maximum(n_rows - n_levels, 1.0)
+        return Fit(explained, residual, n_rows, self.n_inputs, freed, dof, n_levels)
+
+    def _predict(self, blocks: IntArray) -> FloatArray:
+        """Unit vectors of what groups' slopes predict; zero where they are zero."""
+        moments = moments_of(self._gram[blocks], self._n_rows[blocks], self._n_levels[blocks])
+        predicted = coefficients(moments, self._fitted.penalty[blocks]) @ self._metric.T
+        return unit_vectors(predicted, np.einsum("bk,bk->b", predicted, predicted))

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, FactoredGram, Gram
-from ctfa.core.guard import MemberGuard
-from ctfa.core.members import MemberRisk
+from ctfa.core.members import MemberGuard, MemberRisk
 from ctfa.core.spaces.base import MergeSpace, correlations
 from ctfa.core.spaces.readings import InSample, Reading
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: More targets than this and the two matrices of inner products are not held in memory.
 DENSE_LIMIT = 5_000
-
-
-class TargetStart(NamedTuple):
-    """Targets before any merge, of each kind: of fitted values, then of residuals."""
-
-    matrices: FloatArray  # (kinds, L, L): inner products
-    vectors: tuple[FloatArray, ...]  # (L, length): what was multiplied
-    sizes: FloatArray  # members of each
-    reading: InSample
 
 
 class TargetSpace(MergeSpace):
@@ -41,9 +30,18 @@ class TargetSpace(MergeSpace):
     """
 
     def __init__(
-        self, gram: Gram, sizes: FloatArray, reading: Reading, *, flip: bool = False
+        self,
+        columns: tuple[FloatArray, FloatArray],
+        sizes: FloatArray,
+        reading: Reading,
+        *,
+        dense: bool | None = None,
+        flip: bool = False,
     ) -> None:
-        self._gram = gram
+        """Take sums over members of what the reading multiplies; ``dense``: hold all products."""
+        if dense is None:
+            dense = sizes.size <= DENSE_LIMIT
+        self._gram: Gram = DenseGram.of(columns) if dense else FactoredGram(columns)
         self._size = sizes
         self._reading = reading
         self._flip = flip
@@ -70,7 +68,7 @@ class TargetSpace(MergeSpace):
         if sizes is not None:
             centred = centred * members  # sums, as if the members had been merged here
         reading = InSample(design.n_samples, design.n_inputs, design.rank)
-        return cls(gram_of(design.coordinates(centred), dense), members, reading, flip=flip)
+        return cls(design.coordinates(centred), members, reading, dense=dense, flip=flip)
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Fits of both means, of the mean of all members, and of the two means' difference."""
@@ -154,17 +152,18 @@ class TargetSpace(MergeSpace):
         total = self._gram.diagonal[:, others] / theirs**2
         return np.where(squares > ROUNDING * total, squares, 0.0)
 
-    def start(self) -> TargetStart | None:
+    def start(self) -> tuple[DenseGram, FloatArray, InSample] | None:
         """What a compiled scan of least-squares fits starts from, and leaves as it is.
 
-        None if it is not all held, or if more than two inner products has a say in a merge.
+        Products of fitted values and of residuals, the members of each, and the reading. None if it
+        is not all held, or if more than two inner products has a say in a merge.
         """
         reading, gram = self._reading, self._gram
         if not (isinstance(reading, InSample) and isinstance(gram, DenseGram)):
             return None
-        if self._flip or self.is_guarded or gram.vectors is None:
+        if self._flip or self.is_guarded or gram.has_merged:
             return None
-        return TargetStart(gram.matrices, gram.vectors, self._size, reading)
+        return gram, self._size, reading
 
     def correlation(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Correlation of the mean targets; of a pair that would be flipped, without its sign."""
@@ -221,13 +220,6 @@ class TargetSpace(MergeSpace):
         """Mean variance of the targets as they stand, the scale of losses in target units."""
         total = self._reading.total(self._gram.diagonal) / self._size**2
         return float(total.mean()) / (self.n_samples - 1)
-
-
-def gram_of(columns: tuple[FloatArray, FloatArray], dense: bool | None = None) -> Gram:
-    """Inner products of the columns of each kind, held or computed when asked for."""
-    if dense is None:
-        dense = columns[0].shape[1] <= DENSE_LIMIT
-    return DenseGram.of(columns) if dense else FactoredGram(columns)
 
 
 #: An expanded square that keeps less than this of its parts is taken explicitly: targets with a

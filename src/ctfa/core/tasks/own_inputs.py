@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from ctfa.core.gains import Gain
+from ctfa.core.gains import Gain, SquaredErrors
 from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
 from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments, Slopes, regress
-from ctfa.core.spaces.gappy_paired import GappyPairedSpace
+from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
-from ctfa.core.spaces.penalised_paired import PenalisedPairedSpace
-from ctfa.core.spaces.penalised_pooled import PenalisedPooledSpace
-from ctfa.core.spaces.pooled import PooledSpace
-from ctfa.core.squared_errors import SquaredErrors
+from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -191,40 +187,20 @@ class OwnRows(NamedTuple):
         return np.asarray(self.complete.sum(axis=1), dtype=float)
 
 
-class OwnFit(ABC):
-    """Fits of tasks by any groups."""
+class _TaskFits:
+    """Fits of tasks by any groups; kinds of these differ in ``squares`` and in ``predict``."""
 
     def __init__(self, series: Series, *, penalised: bool) -> None:
         self.series, self.penalised = series, penalised
         self.own = OwnRows.of(series)
         self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
 
-    def take(self, tasks: IntArray) -> OwnFit:
+    def take(self, tasks: IntArray) -> Self:
         """The same for some of the tasks."""
         return type(self)(self.series.of_tasks(tasks), penalised=self.penalised)
 
-    @abstractmethod
-    def squares(self, partition: Partition) -> SquaredErrors:
-        """Squared errors to expect when groups serve their members alone.
 
-        Row by row those of fit, made larger for what a fit has seen; their mean over the rows of a
-        task is its predicted risk. NaN where a task or its group is not complete.
-        """
-
-    @abstractmethod
-    def predict(
-        self, partition: Partition, rows: Series, tempers: Sequence[float]
-    ) -> Iterator[FloatArray]:
-        """Predictions ``(L, n)`` of the targets, one array a temper; NaN where impossible."""
-
-
-def fit_own(rule: Rule, series: Series, aggregate: str) -> OwnFit:
-    """Fits of tasks, in the units they are merged in, by any groups."""
-    kind = AveragedFit if aggregate == "mean" else SharedFit
-    return kind(series, penalised=rule.penalised)
-
-
-class SharedFit(OwnFit):
+class SharedFit(_TaskFits):
     """Groups that share coefficients: their members' rows are stacked, each about its own means."""
 
     def squares(self, partition: Partition) -> SquaredErrors:
@@ -257,7 +233,7 @@ class SharedFit(OwnFit):
             yield np.einsum("lkn,lk->ln", inputs, coef + step) + level
 
 
-class AveragedFit(OwnFit):
+class AveragedFit(_TaskFits):
     """Groups that are averaged: the mean target is fitted to the mean inputs, slot by slot."""
 
     def squares(self, partition: Partition) -> SquaredErrors:
@@ -327,6 +303,19 @@ class AveragedFit(OwnFit):
             moment=np.einsum("lkn,ln->lk", self.own.inputs, left),
             square=np.einsum("ln,ln->l", left, left),
         )
+
+
+#: Fits of tasks by any groups. ``squares`` are squared errors to expect when groups serve their
+#: members alone: row by row those of fit, made larger for what a fit has seen, NaN where a task or
+#: its group is not complete; their mean over the rows of a task is its predicted risk. ``predict``
+#: gives predictions ``(L, n)`` of the targets, one array a temper; NaN where impossible.
+OwnFit: TypeAlias = SharedFit | AveragedFit
+
+
+def fit_own(rule: Rule, series: Series, aggregate: str) -> OwnFit:
+    """Fits of tasks, in the units they are merged in, by any groups."""
+    kind = AveragedFit if aggregate == "mean" else SharedFit
+    return kind(series, penalised=rule.penalised)
 
 
 def mean_series(series: Series, partition: Partition) -> Series:

@@ -15,14 +15,13 @@ import numpy as np
 from ctfa.core.baseline import Baseline, Lines, take_off
 from ctfa.core.criteria import TINY
 from ctfa.core.design import Design, row_scales, weighted_mean
-from ctfa.core.gappy_members import GappyMembers
 from ctfa.core.gaps import fit_columns, observed_mean
 from ctfa.core.members import MemberRisk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge
-from ctfa.core.spaces.gappy import GappyTargetSpace
+from ctfa.core.spaces.gappy import GappyMembers, GappyTargetSpace
 from ctfa.core.spaces.readings import CrossValidated, InSample
-from ctfa.core.spaces.targets import TargetSpace, gram_of
+from ctfa.core.spaces.targets import TargetSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
@@ -33,13 +32,31 @@ GroupPredictor = Callable[[Partition, FloatArray], FloatArray]
 class LinearFit:
     """Fits that are linear in the target, each target by itself and all at once.
 
-    A group's model is the mean of its members'.
+    By least squares, whose risk is the unbiased one for random inputs, or by ridge regression,
+    whose risk is the squared error of generalised cross-validation. A group's model is the mean of
+    its members'. With ``flip`` targets may join with a minus; they count by their ``weights``.
     """
 
-    reading: InSample | CrossValidated
-    columns: tuple[FloatArray, FloatArray]  # what the reading takes inner products of
-    flip: bool  # whether targets may join with a minus
-    weights: FloatArray | None  # how much each target counts
+    def __init__(
+        self,
+        factored: Design | Ridge,
+        centred: FloatArray,
+        flip: bool = False,
+        weights: FloatArray | None = None,
+    ) -> None:
+        self.factored, self.flip, self.weights = factored, flip, weights
+        counts = factored.n_samples, factored.n_inputs
+        self.reading: InSample | CrossValidated
+        # Columns are what the reading takes inner products of. Of the coefficients of least
+        # squares the shortest are taken where some are not determined.
+        if isinstance(factored, Design):
+            self.reading = InSample(*counts, factored.rank)
+            self.columns = factored.coordinates(centred)
+            self.coef = factored.root.T @ self.columns[0]
+        else:
+            self.reading = CrossValidated(*counts, factored.rank)
+            self.columns = factored.about_mean(centred), factored.cross_validated(centred)
+            self.coef = factored.coefficients(centred)
 
     def space(self) -> TargetSpace:
         """Targets that count for so much are means of so many."""
@@ -47,57 +64,18 @@ class LinearFit:
         if self.weights is not None:
             columns = columns[0] * self.weights, columns[1] * self.weights
             sizes = self.weights.copy()
-        return TargetSpace(gram_of(columns), sizes, self.reading, flip=self.flip)
-
-
-class LeastSquaresFit(LinearFit):
-    """Ordinary least squares; the risk is the unbiased one for random inputs."""
-
-    def __init__(
-        self,
-        design: Design,
-        centred: FloatArray,
-        flip: bool = False,
-        weights: FloatArray | None = None,
-    ) -> None:
-        self.flip, self.weights = flip, weights
-        self.design, self.columns = design, design.coordinates(centred)
-        self.reading = InSample(design.n_samples, design.n_inputs, design.rank)
+        return TargetSpace(columns, sizes, self.reading, flip=self.flip)
 
     def predictor(self, rows: FloatArray) -> GroupPredictor:
-        """By the coefficients of the full fit, the shortest ones where some are not determined."""
-        predicted = (rows - self.design.mean) @ (self.design.root.T @ self.columns[0])
+        """By the mean of the members' coefficients."""
+        predicted = (rows - self.factored.mean) @ self.coef
         return lambda partition, signs: partition.mean(predicted * signs, self.weights)
 
     @cached_property
     def members(self) -> MemberRisk:
-        """Unbiased for random inputs with an intercept."""
-        return MemberRisk.in_sample(self.design, *self.columns, self.weights)
-
-
-class RidgeFit(LinearFit):
-    """Ridge regression; the risk is the squared error of generalised cross-validation."""
-
-    def __init__(
-        self,
-        ridge: Ridge,
-        centred: FloatArray,
-        flip: bool = False,
-        weights: FloatArray | None = None,
-    ) -> None:
-        self.flip, self.weights = flip, weights
-        self.ridge, self.centred = ridge, centred
-        self.columns = ridge.about_mean(centred), ridge.cross_validated(centred)
-        self.reading = CrossValidated(ridge.n_samples, ridge.n_inputs, ridge.rank)
-
-    def predictor(self, rows: FloatArray) -> GroupPredictor:
-        """By the penalised coefficients."""
-        predicted = (rows - self.ridge.mean) @ self.ridge.coefficients(self.centred)
-        return lambda partition, signs: partition.mean(predicted * signs, self.weights)
-
-    @cached_property
-    def members(self) -> MemberRisk:
-        """Squared error as if each row were left out."""
+        """What serves each target."""
+        if isinstance(self.factored, Design):
+            return MemberRisk.in_sample(self.factored, *self.columns, self.weights)
         return MemberRisk.cross_validated(*self.columns, self.weights)
 
 
@@ -200,15 +178,15 @@ class SharedInputs:
             # its own units whatever its group says is that constant.
             scales = spread
             centred /= np.where(scales > 0.0, scales, 1.0)
-        fit: LeastSquaresFit | RidgeFit | GappyFit
+        fit: LinearFit | GappyFit
         if has_gaps:
             fit = GappyFit(inputs, centred, None if weights is None else row_scale)
         elif rule.solver == "ols":
             design = sample.design if self.design is None else self.design
-            fit = LeastSquaresFit(design, centred, rule.flip, self.weights)
+            fit = LinearFit(design, centred, rule.flip, self.weights)
         else:
             ridge = Ridge.of(inputs, centred, weights)
-            fit = RidgeFit(ridge, centred, rule.flip, self.weights)
+            fit = LinearFit(ridge, centred, rule.flip, self.weights)
         seen = np.asarray(~gaps.all(axis=0))
         return TargetFits(fit, offsets, scales, intercepts, seen, self.left, rule.guarded)
 
@@ -217,7 +195,7 @@ class SharedInputs:
 class TargetFits:
     """Targets in the units they are merged in, each fitted by itself."""
 
-    fit: LeastSquaresFit | RidgeFit | GappyFit
+    fit: LinearFit | GappyFit
     offsets: FloatArray
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
@@ -255,7 +233,7 @@ class TargetFits:
             signs = np.ones(values.shape[1]) if point.signs is None else point.signs
             level = point.partition.mean((self.intercepts * signs)[None], other.weights)
             means = predict(point.partition, signs) + level
-            yield point.partition.spread(means) * (signs * relative)
+            yield means[:, point.partition.labels] * (signs * relative)
 
         square = float((weight * np.nan_to_num(values / units) ** 2).sum()) / total
         true = np.where(np.isnan(observed), 0.0, observed)
