@@ -135,28 +135,16 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
+    """A value as TOML writes it: as JSON does, but for infinite numbers and one character."""
+    if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else f"{value}"
-    if isinstance(value, str):
-        # JSON's strings are TOML's, but for one control character.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    raise TypeError(f"{value!r} cannot be written to a run file.")
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def asked_for(options: argparse.Namespace) -> tuple[RunFile, RunFile | None]:
     """Everything a fit needs: options given come first, then those of a run file, then defaults."""
     before = _run_file(options)
     given: dict[str, Any] = {name: getattr(options, name, None) for name in DEFAULTS}
-    for name in ("target", "features"):
-        if given[name] is not None:
-            given[name] = [one for several in given[name] for one in several]
     files = dict(before.files) if before else {"data": Path(options.data)}
     merged = DEFAULTS | (before.options if before else {})
     way = given.pop("neighbours")
