@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush()
         except OutputLost as lost:
             lead_nowhere(sys.stdout)
-            if lost.unread:  # ctfa ... | head: nothing more to say
+            if isinstance(lost.__cause__, BrokenPipeError):  # ctfa ... | head: nothing more to say
                 return UNREAD
             note(f"ctfa: standard output cannot be written to: {lost}.")
             return PROBLEM

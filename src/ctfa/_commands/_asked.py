@@ -210,15 +210,18 @@ def arguments(asked: RunFile, data: Any, steps: Steps) -> dict[str, Any]:
     for role in ("neighbours", "places"):
         if role in asked.files:
             given[role] = read_data(asked.files[role], steps, layer)
-    target, task = given["target"], given["task"]
-    given["target"] = target[0] if target is not None and len(target) == 1 else target
-    given["task"] = task[0] if task is not None and len(task) == 1 else task and tuple(task)
+    given |= {name: one_or_all(given[name]) for name in ("target", "task")}
     given["regressor"] = RidgeCV(PENALTIES) if given["regressor"] == "ridge" else None
     given["held_out"] = None if given["held_out"] == "none" else given["held_out"]
     weights = given["weights"]
     if weights is not None and weights != "area":
         given["weights"] = _weights(data, weights)
     return given
+
+
+def one_or_all(names: list[str] | None) -> str | list[str] | None:
+    """A name by itself where it is the only one; several are columns, or the sides of a grid."""
+    return names[0] if names is not None and len(names) == 1 else names
 
 
 def _weights(data: Any, name: str) -> Any:
