@@ -107,17 +107,13 @@ def checksum(path: Path) -> str:
     if path.is_dir():
         parts = [p for p in sorted(path.rglob("*")) if p.is_file()]
         named = [(p.relative_to(path).as_posix(), p) for p in parts]
-        return _sum_of_named(named)
-    kind = format_of(path)
-    beside = [path.with_suffix(end) for end in (() if kind is None else kind.beside)]
-    beside = [p for p in beside if p.is_file()]
-    if beside:
-        return _sum_of_named([(p.suffix, p) for p in (path, *beside)])
-    return _bytes_sum(path)
-
-
-def _sum_of_named(files: Iterable[tuple[str, Path]]) -> str:
-    lines = "".join(f"{_bytes_sum(path)} {name}\n" for name, path in files)
+    else:
+        kind = format_of(path)
+        beside = [path.with_suffix(end) for end in (() if kind is None else kind.beside)]
+        named = [(p.suffix, p) for p in (path, *beside) if p.is_file()]
+        if len(named) < 2:
+            return _bytes_sum(path)
+    lines = "".join(f"{_bytes_sum(part)} {name}\n" for name, part in named)
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
@@ -160,16 +156,17 @@ def asked_for(options: argparse.Namespace) -> tuple[RunFile, RunFile | None]:
 
 
 def _run_file(options: argparse.Namespace) -> RunFile | None:
-    given = getattr(options, "run_file", None)
-    data = None if options.data is None else Path(options.data)
+    data, given = options.data, getattr(options, "run_file", None)
     if data is not None and given is not None:
         raise ValueError("give a data file or --from run.toml, not both.")
-    if data is not None:
-        given = data if data.suffix.lower() == ".toml" else data / NAME
-        return read_run_file(given, DEFAULTS) if given == data or given.is_file() else None
-    if given is None:
+    if data is None and given is None:
         raise ValueError("name a data file, such as basins.nc, or --from run.toml.")
-    return read_run_file(Path(given), DEFAULTS)
+    path = Path(data or str(given))
+    if data is not None and path.suffix.lower() != ".toml":
+        path /= NAME
+        if not path.is_file():
+            return None
+    return read_run_file(path, DEFAULTS)
 
 
 def read_data(path: Path, steps: Steps, layer: str | None = None) -> Any:

@@ -56,11 +56,6 @@ class Variable:
     units: str = ""
     words: str = ""  # its long name
 
-    @property
-    def is_number(self) -> bool:
-        """Whether it can be a target or a feature."""
-        return self.kind == "number"
-
 
 @dataclass(frozen=True)
 class Contents:
@@ -79,7 +74,7 @@ class Contents:
     @property
     def date_parts(self) -> list[str]:
         """Columns of year, month and so on that are dates together; none where they are not."""
-        numbers = {v.name.lower(): v.name for v in self.variables if v.is_number}
+        numbers = {v.name.lower(): v.name for v in self.variables if v.kind == "number"}
         parts = [part for part in DATE_PARTS if part in numbers]
         whole = self.form == "table" and DATE_PARTS[: len(parts)] == tuple(parts)
         return [numbers[part] for part in parts] if whole and len(parts) > 1 else []
@@ -301,7 +296,7 @@ def _roles_in_arrays(contents: Contents, given: Roles) -> Roles:
     dims = list(contents.sizes)
     named = [dim for name in SAMPLES for dim in dims if dim.lower() == name]
     sample = given.sample or next(iter(times or named), None)
-    along = [v for v in contents.variables if v.is_number and sample in v.dims]
+    along = [v for v in contents.variables if v.kind == "number" and sample in v.dims]
     if isinstance(target, str):
         wanted = [v for v in contents.variables if v.name == target]
     else:
@@ -338,7 +333,9 @@ def _roles_in_table(contents: Contents, given: Roles) -> Roles:
         where |= set(CALENDAR)
     taken = {*used, sample, *task}
     free = [
-        v for v in columns if v.is_number and v.name not in taken and v.name.lower() not in where
+        v
+        for v in columns
+        if v.kind == "number" and v.name not in taken and v.name.lower() not in where
     ]
     if target is None and not task:
         return Roles(None, features, sample, task)  # nobody knows which columns are targets

@@ -45,10 +45,10 @@ class Finding(NamedTuple):
 def look_over(
     contents: Contents, values: Values, masked: str = "auto", seasons: Iterable[Untreated] = ()
 ) -> list[Finding]:
-    """Everything found in the series, what stops a fit first."""
+    """Everything found in the series."""
     leaves = masked == "leave" or (masked == "auto" and values.is_grid)
     changes = ~(values.empty | never_changes(values.target))
-    found = [
+    return [
         *_text(values),
         *_infinite(values),
         *_times(values, contents.date_parts),
@@ -67,8 +67,6 @@ def look_over(
         *_collinear(values),
         *_units(contents, values),
     ]
-    order = (STOPS, HARMS, NOTE)
-    return sorted(found, key=lambda finding: order.index(finding.severity))
 
 
 def _text(values: Values) -> Iterator[Finding]:

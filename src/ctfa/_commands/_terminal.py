@@ -182,13 +182,6 @@ def print_styled(text: str, style: str = "bold", *, rest: str = "") -> None:
             console.print(written, soft_wrap=True, highlight=False)
 
 
-def number(value: float, digits: int = 4) -> str:
-    """A number for a table."""
-    if value is None or math.isnan(value):
-        return "-"
-    return f"{value:.{digits}g}"
-
-
 @contextmanager
 def watched(options: Any) -> Iterator[Steps]:
     """A bar for searches and a line for each step, on standard error where that is a terminal."""

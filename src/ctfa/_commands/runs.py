@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import math
 import webbrowser
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,6 @@ from ctfa._commands._results import (
 from ctfa._commands._terminal import (
     complain,
     guarded,
-    number,
     path_text,
     print_json,
     print_styled,
@@ -219,8 +219,10 @@ def _distance(limit: float, chosen: float) -> float:
     return 0.0 if limit == chosen else abs(limit - chosen)
 
 
-def _cell(value: Any) -> str:
-    return f"{int(value):,}" if float(value).is_integer() else number(float(value))
+def _cell(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:.4g}"
 
 
 # -------------------------------------------------------------------------------------------- why
@@ -254,12 +256,10 @@ def _label(text: str, labels: list[Any]) -> Any:
 
 def _typed(text: str, like: Any) -> Any:
     kind = type(like.item() if hasattr(like, "item") else like)
-    if kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            return text  # refused by who knows the labels, in a sentence
-    return text
+    try:
+        return kind(text) if kind in (int, float) else text
+    except ValueError:
+        return text  # refused by who knows the labels, in a sentence
 
 
 def _answer(name: str, answer: Any) -> dict[str, Any]:
