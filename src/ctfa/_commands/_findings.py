@@ -251,9 +251,6 @@ def _gaps(values: Values) -> Iterator[Finding]:
 def _rows(values: Values) -> Iterator[Finding]:
     """Complete rows of each task against the number of parameters."""
     n_features = len(values.features)
-    if not n_features:
-        yield Finding(STOPS, "there are no features", "name some with -f")
-        return
     complete = complete_rows(values)
     has_target = ~values.empty
     counts = complete.sum(axis=0)[has_target]
