@@ -41,6 +41,10 @@ OF_THE_STUDY = {
     "baselines": "ctfa_study.comparison.command",
     "reproduce": "ctfa_study.reproduction.command",
 }
+#: Modules that run commands; any other has one of its name.
+RUN_BY = OF_THE_STUDY | dict.fromkeys(
+    ("fit", "predict", "report", "path", "why"), "ctfa._commands.runs"
+)
 EPILOG = """\
 start here:
   ctfa doctor basins.nc          what is in the file, and the command that fits it
@@ -63,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             flush()
         except OutputLost as lost:
             lead_nowhere(sys.stdout)
-            if lost.unread:  # ctfa ... | head: nothing more to say
+            if isinstance(lost.__cause__, BrokenPipeError):  # ctfa ... | head: nothing more to say
                 return UNREAD
             note(f"ctfa: standard output cannot be written to: {lost}.")
             return PROBLEM
@@ -101,7 +105,7 @@ def _run(given: Sequence[str]) -> int:
             commands.add_parser(name, help=words)
     # argparse takes what has a space in it for a value, whatever it begins with.
     options = parser.parse_args([f" {a}" if NEGATIVE.fullmatch(a) else a for a in given])
-    module = OF_THE_STUDY.get(options.command, f"ctfa._commands.{options.command}")
+    module = RUN_BY.get(options.command, f"ctfa._commands.{options.command}")
     return int(importlib.import_module(module).run(options))
 
 

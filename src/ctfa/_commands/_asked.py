@@ -107,17 +107,13 @@ def checksum(path: Path) -> str:
     if path.is_dir():
         parts = [p for p in sorted(path.rglob("*")) if p.is_file()]
         named = [(p.relative_to(path).as_posix(), p) for p in parts]
-        return _sum_of_named(named)
-    kind = format_of(path)
-    beside = [path.with_suffix(end) for end in (() if kind is None else kind.beside)]
-    beside = [p for p in beside if p.is_file()]
-    if beside:
-        return _sum_of_named([(p.suffix, p) for p in (path, *beside)])
-    return _bytes_sum(path)
-
-
-def _sum_of_named(files: Iterable[tuple[str, Path]]) -> str:
-    lines = "".join(f"{_bytes_sum(path)} {name}\n" for name, path in files)
+    else:
+        kind = format_of(path)
+        beside = [path.with_suffix(end) for end in (() if kind is None else kind.beside)]
+        named = [(p.suffix, p) for p in (path, *beside) if p.is_file()]
+        if len(named) < 2:
+            return _bytes_sum(path)
+    lines = "".join(f"{_bytes_sum(part)} {name}\n" for name, part in named)
     return hashlib.sha256(lines.encode()).hexdigest()
 
 
@@ -135,28 +131,16 @@ def _relative(path: Path, folder: Path) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
+    """A value as TOML writes it: as JSON does, but for infinite numbers and one character."""
+    if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if isinstance(value, float):
-        return repr(value) if math.isfinite(value) else f"{value}"
-    if isinstance(value, str):
-        # JSON's strings are TOML's, but for one control character.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_value, value))}]"
-    raise TypeError(f"{value!r} cannot be written to a run file.")
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def asked_for(options: argparse.Namespace) -> tuple[RunFile, RunFile | None]:
     """Everything a fit needs: options given come first, then those of a run file, then defaults."""
     before = _run_file(options)
     given: dict[str, Any] = {name: getattr(options, name, None) for name in DEFAULTS}
-    for name in ("target", "features"):
-        if given[name] is not None:
-            given[name] = [one for several in given[name] for one in several]
     files = dict(before.files) if before else {"data": Path(options.data)}
     merged = DEFAULTS | (before.options if before else {})
     way = given.pop("neighbours")
@@ -172,16 +156,17 @@ def asked_for(options: argparse.Namespace) -> tuple[RunFile, RunFile | None]:
 
 
 def _run_file(options: argparse.Namespace) -> RunFile | None:
-    given = getattr(options, "run_file", None)
-    data = None if options.data is None else Path(options.data)
+    data, given = options.data, getattr(options, "run_file", None)
     if data is not None and given is not None:
         raise ValueError("give a data file or --from run.toml, not both.")
-    if data is not None:
-        given = data if data.suffix.lower() == ".toml" else data / NAME
-        return read_run_file(given, DEFAULTS) if given == data or given.is_file() else None
-    if given is None:
+    if data is None and given is None:
         raise ValueError("name a data file, such as basins.nc, or --from run.toml.")
-    return read_run_file(Path(given), DEFAULTS)
+    path = Path(data or str(given))
+    if data is not None and path.suffix.lower() != ".toml":
+        path /= NAME
+        if not path.is_file():
+            return None
+    return read_run_file(path, DEFAULTS)
 
 
 def read_data(path: Path, steps: Steps, layer: str | None = None) -> Any:
@@ -222,15 +207,18 @@ def arguments(asked: RunFile, data: Any, steps: Steps) -> dict[str, Any]:
     for role in ("neighbours", "places"):
         if role in asked.files:
             given[role] = read_data(asked.files[role], steps, layer)
-    target, task = given["target"], given["task"]
-    given["target"] = target[0] if target is not None and len(target) == 1 else target
-    given["task"] = task[0] if task is not None and len(task) == 1 else task and tuple(task)
+    given |= {name: one_or_all(given[name]) for name in ("target", "task")}
     given["regressor"] = RidgeCV(PENALTIES) if given["regressor"] == "ridge" else None
     given["held_out"] = None if given["held_out"] == "none" else given["held_out"]
     weights = given["weights"]
     if weights is not None and weights != "area":
         given["weights"] = _weights(data, weights)
     return given
+
+
+def one_or_all(names: list[str] | None) -> str | list[str] | None:
+    """A name by itself where it is the only one; several are columns, or the sides of a grid."""
+    return names[0] if names is not None and len(names) == 1 else names
 
 
 def _weights(data: Any, name: str) -> Any:

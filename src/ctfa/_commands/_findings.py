@@ -7,10 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa._commands._contents import Contents, places_in_time
-from ctfa._commands._values import Values
+from ctfa._commands._contents import Contents, Values, placed
 from ctfa.core.libraries import need
-from ctfa.core.types import AnyArray, BoolArray, IntArray
+from ctfa.core.types import BoolArray, IntArray
 from ctfa.labelled._baseline import Untreated
 from ctfa.labelled._doubts import (
     N_LOOKED_AT,
@@ -22,7 +21,7 @@ from ctfa.labelled._doubts import (
     same_variables,
     spread_over,
 )
-from ctfa.labelled._words import several
+from ctfa.labelled._words import listed, several, word
 from ctfa.report._words import plural
 
 #: How much a finding matters: the fit is refused; it runs and is worse; good to know.
@@ -46,9 +45,10 @@ class Finding(NamedTuple):
 def look_over(
     contents: Contents, values: Values, masked: str = "auto", seasons: Iterable[Untreated] = ()
 ) -> list[Finding]:
-    """Everything found in the series, what stops a fit first."""
+    """Everything found in the series."""
     leaves = masked == "leave" or (masked == "auto" and values.is_grid)
-    found = [
+    changes = ~(values.empty | never_changes(values.target))
+    return [
         *_text(values),
         *_infinite(values),
         *_times(values, contents.date_parts),
@@ -57,7 +57,9 @@ def look_over(
         *_empty(values, leaves),
         # Of rows that come twice one is left, so that what is counted there is not the file's.
         *(() if values.n_twice else _constant(values)),
-        *_harms(_copies(values)),
+        *_harms(
+            copied_targets(values.target_name, values.target, changes, lambda: values.tasks, "task")
+        ),
         *_seasons(seasons),
         *_undated(values),
         *_gaps(values),
@@ -65,13 +67,6 @@ def look_over(
         *_collinear(values),
         *_units(contents, values),
     ]
-    order = (STOPS, HARMS, NOTE)
-    return sorted(found, key=lambda finding: order.index(finding.severity))
-
-
-def _copies(values: Values) -> Iterator[Doubt]:
-    changes = ~(values.empty | never_changes(values.target))
-    return copied_targets(values.target_name, values.target, changes, lambda: values.tasks, "task")
 
 
 def _text(values: Values) -> Iterator[Finding]:
@@ -86,12 +81,13 @@ def _text(values: Values) -> Iterator[Finding]:
 
 def _infinite(values: Values) -> Iterator[Finding]:
     for name, series in values.series.items():
-        infinite = np.isinf(series)
-        count = int(infinite.sum())
-        if count:
+        rows, columns = np.nonzero(np.isinf(series))
+        if rows.size:
+            task = f" of {values.tasks[columns[0]]}" if series.shape[1] > 1 else ""
             yield Finding(
                 STOPS,
-                f"{name} has {several(count, 'infinite value')}, {_where(infinite, values)}",
+                f"{name} has {several(rows.size, 'infinite value')}, the first at "
+                f"{word(values.samples[rows[0]])}{task}",
                 "replace infinite values by missing ones (NaN)",
             )
 
@@ -114,7 +110,7 @@ def _times(values: Values, date_parts: list[str]) -> Iterator[Finding]:
     if again.size:
         yield Finding(
             STOPS,
-            f"{several(again.size, 'time')} more than once, the first {_short(samples[again[0]])}",
+            f"{several(again.size, 'time')} more than once, the first {word(samples[again[0]])}",
             "drop or average the copies",
         )
     ordered = samples.dtype.kind in "fiuM"
@@ -123,8 +119,8 @@ def _times(values: Values, date_parts: list[str]) -> Iterator[Finding]:
         if back.size:
             yield Finding(
                 STOPS,
-                f"times are not sorted: {_short(samples[back[0] + 1])} comes after "
-                f"{_short(samples[back[0]])}",
+                f"times are not sorted: {word(samples[back[0] + 1])} comes after "
+                f"{word(samples[back[0]])}",
                 "sort the rows by time: blocks of rows are held out, so their order matters",
             )
     period = values.period
@@ -153,19 +149,15 @@ def _undated(values: Values) -> Iterator[Finding]:
     first = f" ({like}, the first {samples[0]!s})" if samples.size and not values.own_rows else ""
     how = "pandas.to_datetime"
     form = FORMS.get(len(str(samples[0]))) if samples.size and samples.dtype.kind in "iu" else None
-    if form is not None and _read_as(samples, form):
-        how = f"pandas.to_datetime(numbers, format={form!r})"
+    if form is not None:
+        read = need("pandas").to_datetime(samples.astype(str), format=form, errors="coerce")
+        if read.notna().all():
+            how = f"pandas.to_datetime(numbers, format={form!r})"
     yield Finding(
         NOTE,
         f"the rows have no dates{first}, so seasons and gaps in time were not looked for",
         f"where they are times, make dates of them ({how}) and write the file again",
     )
-
-
-def _read_as(numbers: AnyArray, form: str) -> bool:
-    """Whether numbers such as 200001 are all dates of this form."""
-    pandas = need("pandas")
-    return bool(pandas.to_datetime(numbers.astype(str), format=form, errors="coerce").notna().all())
 
 
 def _labels(values: Values) -> Iterator[Finding]:
@@ -237,20 +229,21 @@ def _constant(values: Values) -> Iterator[Finding]:
 def _gaps(values: Values) -> Iterator[Finding]:
     if values.own_rows:
         return
-    period, places = values.period, places_in_time(values.samples)
+    period, places = placed(values.samples)
     for name, series in values.series.items():
         here = ~np.isnan(series).all(axis=0)
         gone = np.isnan(series[:, here])
         if not gone.any():
             continue
         share = float(gone.mean())
+        percent = f"{100 * share:.0f}%" if share >= 0.095 else f"{100 * share:.2g}%"
         length, task = _longest(gone, places)
         long = several(length, "row") if period is None else period.steps(length)
         whose = np.flatnonzero(here)[task]
         where = f" ({values.tasks[whose]})" if series.shape[1] > 1 else ""
         yield Finding(
             HARMS if share > 0.5 else NOTE,
-            f"{name} has gaps: {_percent(share)} of its values, the longest {long}{where}",
+            f"{name} has gaps: {percent} of its values, the longest {long}{where}",
             "gaps are left out, each pair of tasks compared on the rows both have",
         )
 
@@ -258,9 +251,6 @@ def _gaps(values: Values) -> Iterator[Finding]:
 def _rows(values: Values) -> Iterator[Finding]:
     """Complete rows of each task against the number of parameters."""
     n_features = len(values.features)
-    if not n_features:
-        yield Finding(STOPS, "there are no features", "name some with -f")
-        return
     complete = complete_rows(values)
     has_target = ~values.empty
     counts = complete.sum(axis=0)[has_target]
@@ -330,7 +320,7 @@ def _units(contents: Contents, values: Values) -> Iterator[Finding]:
     if bare:
         yield Finding(
             NOTE,
-            f"{_listed(bare)} ha{'s' if len(bare) == 1 else 've'} no units",
+            f"{listed(bare, 6)} ha{'s' if len(bare) == 1 else 've'} no units",
             "set the attribute units, and results carry them",
         )
 
@@ -358,23 +348,3 @@ def _longest(gone: BoolArray, places: IntArray) -> tuple[int, int]:
         missing = (missing | gone[row]) & (seen < places[row])
     longest = np.where(missing, np.maximum(longest, places[order[-1]] - seen), longest)
     return int(longest.max()), int(np.argmax(longest))
-
-
-def _where(mask: BoolArray, values: Values) -> str:
-    row, column = (int(place[0]) for place in np.nonzero(mask))
-    task = f" of {values.tasks[column]}" if mask.shape[1] > 1 else ""
-    return f"the first at {_short(values.samples[row])}{task}"
-
-
-def _short(label: object) -> str:
-    text = str(label).partition(".")[0] if isinstance(label, np.datetime64) else str(label)
-    return text.removesuffix(" 00:00:00").removesuffix("T00:00:00")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f}%" if share >= 0.095 else f"{100 * share:.2g}%"
-
-
-def _listed(names: list[str], at_most: int = 6) -> str:
-    more = f" and {len(names) - at_most} more" if len(names) > at_most else ""
-    return ", ".join(names[:at_most]) + more

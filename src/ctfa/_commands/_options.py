@@ -74,9 +74,12 @@ def neighbours(text: str) -> str | Path:
     if rule is not None and name == text:
         return text
     if not Path(text).suffix and not Path(text).exists():
-        known = ", ".join(rule.written for rule in NEIGHBOUR_RULES.values())
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a file nor one of {known}")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a file nor one of {_rules()}")
     return Path(text)
+
+
+def _rules() -> str:
+    return ", ".join(rule.written for rule in NEIGHBOUR_RULES.values())
 
 
 def max_loss(text: str) -> str | float:
@@ -92,84 +95,79 @@ def held_out(text: str) -> str | int:
 # ------------------------------------------------------- options that commands have in common
 
 
+#: Options of a fit that may be given again, to add to what was given.
+SEVERAL = ("-t", "-f")
+
+
+def _fit_options() -> dict[str, dict[str, tuple[Any, str]]]:
+    """Options of a fit under the headings of help, as they are written, and their words.
+
+    What stands between reads the value, or lists those there are; ``bool`` is a switch.
+    """
+    return {
+        "what is in the data": {
+            "-t --target NAME": (names,
+                "the variable to predict; for a table with one column a task, all of them"),
+            "-f --features A,B,...": (names,
+                "the variables to predict from; may be given again (default: all others)"),
+            "--sample NAME": (str,
+                "the dimension or column of the rows (default: time, where there is one)"),
+            "--task NAME": (names,
+                "the dimension or column of the tasks, such as basin; lat,lon for a grid"),
+            "--neighbours FILE|WAY": (neighbours,
+                f"who may share a model: polygons ({', '.join(suffixes_for('maps'))}), pairs of "
+                f"labels (.csv), or {_rules()} (default: anybody)"),
+            "--places FILE": (Path, "polygons for the map, where --neighbours is not that file"),
+            "--layer NAME": (str, "the layer of a polygon file with several"),
+        },
+        "what is done to it first": {
+            "--anomalies": (["month", "season", "dayofyear", "hour"],
+                "take off the mean of each month, season, ..."),
+            "--detrend": (bool, "take off a straight line in time"),
+            "--standardise": (bool, "compare tasks in units of their own variance (default: yes)"),
+            "--weights area|NAME": (str,
+                "how much a task counts in its region: by area, or by a coordinate or column"),
+            "--masked": (["auto", "leave", "error"],
+                "tasks without a single value: left out, or an error (default: left out of grids)"),
+        },
+        "how tasks are merged and fitted": {
+            "--max-loss NUMBER|auto": (max_loss,
+                "how far a merge may go: 1 is break-even, larger merges more (default: chosen on "
+                "held-out rows)"),
+            "--aggregate": (["auto", "mean", "pool"],
+                "a region is predicted from its mean features, or its tasks keep their own and "
+                "share coefficients; auto: what does better on held-out rows (default: auto)"),
+            "--head": (["mean", "shrink"],
+                "a task is served by its region alone, or mixed with its own model "
+                "(default: mean)"),
+            "--regressor": (["linear", "ridge"], "a region's own model"),
+            "--solver": (["ols", "ridge"],
+                "the regressions that merges are judged by; ridge for many features and few rows"),
+            "--merge-features": (bool,
+                "also merge features of a region (default: only those that all tasks share)"),
+            "--cv K": (blocks, "blocks of rows that --max-loss auto is chosen on (default: 10)"),
+            "--held-out K|none": (held_out,
+                "blocks of rows held out in turn to judge the result (default: 5; 1 for many "
+                "tasks)"),
+            "--title TITLE": (str, "what the report is headed by"),
+        },
+    }  # fmt: skip
+
+
 def _add_fit(parser: argparse.ArgumentParser) -> None:
     """Every option of a fit: what is in the data, what is done to it, how tasks are merged."""
-    group = parser.add_argument_group("what is in the data")
-    group.add_argument(
-        "-t", "--target", action="append", type=names, metavar="NAME",
-        help="the variable to predict; for a table with one column a task, all of them",
-    )  # fmt: skip
-    group.add_argument(
-        "-f", "--features", action="append", type=names, metavar="A,B,...",
-        help="the variables to predict from; may be given again (default: all others)",
-    )  # fmt: skip
-    group.add_argument(
-        "--sample", metavar="NAME",
-        help="the dimension or column of the rows (default: time, where there is one)",
-    )  # fmt: skip
-    group.add_argument(
-        "--task", type=names, metavar="NAME",
-        help="the dimension or column of the tasks, such as basin; lat,lon for a grid",
-    )  # fmt: skip
-    group.add_argument(
-        "--neighbours", type=neighbours, metavar="FILE|WAY",
-        help=f"who may share a model: polygons ({', '.join(suffixes_for('maps'))}), pairs of "
-        f"labels (.csv), or {', '.join(rule.written for rule in NEIGHBOUR_RULES.values())} "
-        "(default: anybody)",
-    )  # fmt: skip
-    group.add_argument(
-        "--places", type=Path, metavar="FILE",
-        help="polygons for the map, where --neighbours is not that file",
-    )  # fmt: skip
-    group.add_argument("--layer", metavar="NAME", help="the layer of a polygon file with several")
-    group = parser.add_argument_group("what is done to it first")
-    group.add_argument(
-        "--anomalies", choices=["month", "season", "dayofyear", "hour"],
-        help="take off the mean of each month, season, ...",
-    )  # fmt: skip
-    _switch(group, "--detrend", "take off a straight line in time")
-    _switch(group, "--standardise", "compare tasks in units of their own variance (default: yes)")
-    group.add_argument(
-        "--weights", metavar="area|NAME",
-        help="how much a task counts in its region: by area, or by a coordinate or column",
-    )  # fmt: skip
-    group.add_argument(
-        "--masked", choices=["auto", "leave", "error"],
-        help="tasks without a single value: left out, or an error (default: left out of grids)",
-    )  # fmt: skip
-    group = parser.add_argument_group("how tasks are merged and fitted")
-    group.add_argument(
-        "--max-loss", type=max_loss, metavar="NUMBER|auto",
-        help="how far a merge may go: 1 is break-even, larger merges more (default: chosen on "
-        "held-out rows)",
-    )  # fmt: skip
-    group.add_argument(
-        "--aggregate", choices=["auto", "mean", "pool"],
-        help="a region is predicted from its mean features, or its tasks keep their own and share "
-        "coefficients; auto: what does better on held-out rows (default: auto)",
-    )  # fmt: skip
-    group.add_argument(
-        "--head", choices=["mean", "shrink"],
-        help="a task is served by its region alone, or mixed with its own model (default: mean)",
-    )  # fmt: skip
-    group.add_argument("--regressor", choices=["linear", "ridge"], help="a region's own model")
-    group.add_argument(
-        "--solver", choices=["ols", "ridge"],
-        help="the regressions that merges are judged by; ridge for many features and few rows",
-    )  # fmt: skip
-    _switch(
-        group, "--merge-features",
-        "also merge features of a region (default: only those that all tasks share)",
-    )  # fmt: skip
-    group.add_argument(
-        "--cv", type=blocks, metavar="K",
-        help="blocks of rows that --max-loss auto is chosen on (default: 10)",
-    )  # fmt: skip
-    group.add_argument(
-        "--held-out", type=held_out, metavar="K|none",
-        help="blocks of rows held out in turn to judge the result (default: 5; 1 for many tasks)",
-    )  # fmt: skip
-    group.add_argument("--title", help="what the report is headed by")
+    for heading, options in _fit_options().items():
+        group = parser.add_argument_group(heading)
+        for written, (value, words) in options.items():
+            flags = [part for part in written.split() if part.startswith("-")]
+            how: dict[str, Any] = {"type": value, "metavar": written.split()[-1]}
+            if value is bool:
+                how = {"action": argparse.BooleanOptionalAction}
+            elif isinstance(value, list):
+                how = {"choices": value}
+            elif flags[0] in SEVERAL:
+                how["action"] = "extend"
+            group.add_argument(*flags, help=words, **how)
 
 
 def _add_common(parser: argparse.ArgumentParser, *, quiet: bool = True) -> None:
@@ -179,10 +177,6 @@ def _add_common(parser: argparse.ArgumentParser, *, quiet: bool = True) -> None:
     if quiet:
         group.add_argument("-q", "--quiet", action="store_true", help="no progress and no notes")
     group.add_argument("--debug", action="store_true", help="where an error happened, for a report")
-
-
-def _switch(group: Any, name: str, words: str) -> None:
-    group.add_argument(name, action=argparse.BooleanOptionalAction, default=None, help=words)
 
 
 # ---------------------------------------------------------------------------- command by command

@@ -46,11 +46,6 @@ Work = Callable[[argparse.Namespace], int]
 class OutputLost(Exception):
     """Standard output cannot be written to: no fault of a file, and not to be taken for one."""
 
-    @property
-    def unread(self) -> bool:
-        """Whether who read it has left (``ctfa ... | head``)."""
-        return isinstance(self.__cause__, BrokenPipeError)
-
 
 def say(*lines: str) -> None:
     """Print lines on standard output; names in them cannot steer the terminal."""
@@ -114,11 +109,7 @@ def open_streams() -> Iterator[None]:
 def print_json(document: Any) -> None:
     """Print exactly one JSON document: numbers that are none are null, infinite ones words."""
     text = json.dumps(plain(document), indent=2, ensure_ascii=False, allow_nan=False)
-    say(*(UNSEEN.sub(_in_json, line) for line in text.split("\n")))
-
-
-def _in_json(found: re.Match[str]) -> str:
-    return json.dumps(found[0])[1:-1]
+    say(*(UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1], line) for line in text.split("\n")))
 
 
 def plain(value: Any) -> Any:
@@ -189,13 +180,6 @@ def print_styled(text: str, style: str = "bold", *, rest: str = "") -> None:
         written.append(visible(rest), style="not bold")
         with _output():
             console.print(written, soft_wrap=True, highlight=False)
-
-
-def number(value: float, digits: int = 4) -> str:
-    """A number for a table."""
-    if value is None or math.isnan(value):
-        return "-"
-    return f"{value:.{digits}g}"
 
 
 @contextmanager

@@ -4,15 +4,34 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ctfa._commands._asked import DEFAULTS, RunFile, asked_for, read_data
-from ctfa._commands._contents import Contents, Roles, contents_of, guess_roles, make_dates
-from ctfa._commands._examination import Examination, examine
-from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding
+import numpy as np
+from scipy import sparse
+
+from ctfa import labelled
+from ctfa._commands._asked import DEFAULTS, RunFile, arguments, asked_for, one_or_all, read_data
+from ctfa._commands._contents import (
+    COUNTED,
+    MIXED,
+    Contents,
+    Period,
+    Roles,
+    Values,
+    contents_of,
+    guess_roles,
+    make_dates,
+    values_of,
+)
+from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding, look_over
 from ctfa._commands._terminal import (
+    Steps,
     guarded,
+    in_words,
     path_text,
     print_json,
     print_styled,
@@ -20,12 +39,74 @@ from ctfa._commands._terminal import (
     say,
     watched,
 )
-from ctfa.labelled._gather import without_layers
+from ctfa._names import nearest
+from ctfa.core.libraries import need
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.labelled._arrays import Arrays, arrange
+from ctfa.labelled._baseline import Untreated, untreated
+from ctfa.labelled._doubts import never_changes
+from ctfa.labelled._fit import read_labelled, read_outlines
+from ctfa.labelled._gather import Gathered, without_layers
+from ctfa.labelled._neighbours import components, islands, read_neighbours
+from ctfa.report._complete import BLOCKS, MANY
 
 #: Marks and colours of findings.
 MARKS = {STOPS: ("stops", "bold red"), HARMS: ("harms", "yellow"), NOTE: ("note ", "cyan")}
 #: Variables of a file that are listed.
 MOST_VARIABLES = 40
+#: Options that a fit of some of the tasks takes as that of all does.
+TIMED = (
+    "solver", "head", "aggregate", "max_loss", "standardise", "held_out", "cv", "regressor",
+    "merge_features", "anomalies", "detrend",
+)  # fmt: skip
+
+#: Tasks that are timed: few, and some more, to tell what grows from what does not.
+FEW, MORE = 20, 60
+#: With neighbours a merge is asked of edges, about as many as tasks; without, of all pairs.
+ON_A_GRAPH, ALL_PAIRS = 1.0, 2.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """An estimate, and what it rests on."""
+
+    seconds: float
+    n_tasks: int
+    n_timed: int
+
+    @property
+    def words(self) -> str:
+        """In words, no more exact than it is."""
+        if self.n_timed >= self.n_tasks:
+            them = "its one task" if self.n_tasks == 1 else f"all {self.n_tasks:,} tasks"
+        else:
+            them = f"{self.n_timed:,} of the {self.n_tasks:,} tasks"
+        return f"about {spoken(self.seconds)} on this machine (an estimate, from fits of {them})"
+
+
+@dataclass
+class Examination:
+    """What was found."""
+
+    findings: list[Finding] = field(default_factory=list)
+    period: Period | None = None
+    n_samples: int | None = None
+    n_tasks: int | None = None
+    estimate: Estimate | None = None
+    way: str | None = None  # to be neighbours, where nobody gave one
+    masks: bool = False  # whether tasks without data have to be left out
+    seasons: list[Untreated] = field(default_factory=list)  # seasons and trends
+    useless: list[str] = field(default_factory=list)  # guessed features that explain nothing
+
+    @property
+    def stops(self) -> bool:
+        """Whether something stops a fit."""
+        return any(finding.severity == STOPS for finding in self.findings)
+
+    @property
+    def to_take_off(self) -> list[Untreated]:
+        """Seasons and trends that the target has."""
+        return [found for found in self.seasons if found.in_target]
 
 
 @guarded
@@ -38,15 +119,16 @@ def run(options: argparse.Namespace) -> int:
         left_out: list[str] = []
         if contents.form == "arrays":
             data = without_layers(data, asked.options["sample"], asked.options["task"], left_out)
-        known, parts = contents_of(data), _parts_of_dates(contents, asked.options["sample"])
+        # Where there is no column of dates, and none is named, several may be dates together.
+        undated = asked.options["sample"] is None and not contents.has_dates
+        known, parts = contents_of(data), contents.date_parts if undated else []
         dates, how = make_dates(data, parts) if parts else (None, "")
         if dates is not None:
             data = data.assign(date=dates)
             known = contents_of(data)
-        target = asked.options["target"]
         roles = guess_roles(
             known,
-            target=target[0] if target is not None and len(target) == 1 else target,
+            target=one_or_all(asked.options["target"]),
             features=asked.options["features"] or (),
             sample=asked.options["sample"],
             task=asked.options["task"] or (),
@@ -65,13 +147,6 @@ def run(options: argparse.Namespace) -> int:
     else:
         show(path_text(asked.files["data"]), contents, roles, seen, command)
     return 1 if seen.stops else 0
-
-
-def _parts_of_dates(contents: Contents, sample: str | None) -> list[str]:
-    """Columns that are dates together, where there is no column of dates and none is named."""
-    parts = contents.date_parts
-    dated = any(v.kind == "time" or v.name == "date" for v in contents.variables)
-    return [] if dated or sample is not None else parts
 
 
 def suggestion(asked: RunFile, roles: Roles, seen: Examination, *, shown: str) -> str | None:
@@ -168,3 +243,303 @@ def show(
     if command is not None:
         print_styled("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
         say(f"  {command}")
+
+
+def examine(
+    data: Any, contents: Contents, roles: Roles, asked: RunFile, steps: Steps, *, timing: bool
+) -> Examination:
+    """Look at everything; what cannot be looked at is a finding too."""
+    seen = Examination()
+    empty = _empty(data)
+    if empty:
+        seen.findings.append(Finding(STOPS, empty, "look whether the file was written whole"))
+        return seen
+    seen.findings += _names(contents, roles)
+    seen.findings += _left_out(contents, roles)
+    if seen.stops:
+        return seen
+    try:
+        values = values_of(data, roles)
+    except (ValueError, KeyError, TypeError) as error:
+        seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
+        return seen
+    seen.n_samples, seen.n_tasks = values.n_samples, values.n_tasks
+    seen.period = values.period
+    steps(f"looking at {values.n_tasks:,} tasks")
+    try:
+        seen.seasons = _seasons(values, asked.options)
+    except ValueError as error:  # seasons were asked for, of rows without dates
+        seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
+    seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
+    seen.findings += _too_few(values, asked.options["held_out"])
+    seen.masks = bool(not values.is_grid and values.empty.any() and not values.empty.all())
+    seen.way = _way(contents, values)
+    seen.findings += _positions(contents, values, asked)
+    if "features" in roles.guessed:
+        flat = [n for n, series in values.features.items() if _says_nothing(series)]
+        if len(flat) < len(roles.features):
+            seen.useless = flat
+            roles = replace(roles, features=[n for n in roles.features if n not in flat])
+    if not values.own_rows:
+        _as_fit_would(data, roles, asked, seen, steps, timing=timing)
+    return seen
+
+
+def _seasons(values: Values, options: dict[str, Any]) -> list[Untreated]:
+    """Seasons and trends that a fit with these options would leave in."""
+    if values.own_rows:
+        return []
+    # Through an index, which knows times with a zone and those of other calendars.
+    index = need("pandas").Index(values.samples, name="time")
+    if index.isna().any():
+        return []  # a fit is refused
+    samples = need("xarray").DataArray(index, dims="time")
+    asked = {name: options[name] for name in ("anomalies", "detrend")}
+    return list(untreated(values.series, samples, **asked))
+
+
+def _names(contents: Contents, roles: Roles) -> Iterator[Finding]:
+    """Names that are not there, and roles that nobody can guess."""
+    if not contents.variables:
+        yield Finding(STOPS, "the file holds no variables", "check that it is the right one")
+        return
+    targets = roles.targets
+    every = [*contents.names, *contents.sizes, *(c.name for c in contents.coordinates)]
+    asked = {"target": targets, "feature": roles.features, "task": roles.task}
+    asked["sample"] = [roles.sample] if roles.sample else []
+    for role, names in asked.items():
+        known = contents.names if role in ("target", "feature") else every
+        for name in names:
+            if name not in known:
+                yield Finding(
+                    STOPS, f"there is no {role} {name!r} in the file{nearest(name, known)}"
+                )
+    if not targets and contents.form == "table" and not roles.task:
+        yield Finding(
+            STOPS,
+            "it is not clear what to predict: no column says which task a row belongs to",
+            "where each target is a column of its own, name them all with -t (-t a,b,c); else name "
+            "the target with -t and the column of tasks with --task",
+        )
+    elif not targets:
+        yield Finding(STOPS, "it is not clear what to predict", "name the target with -t")
+    elif not roles.features:
+        yield Finding(STOPS, "it is not clear what to predict from", "name features with -f")
+    if not roles.task and len(targets) == 1:
+        by_column = ", or all columns of targets with -t (-t a,b,c) where each is a task"
+        yield Finding(
+            STOPS,
+            "it is not clear what the tasks are",
+            f"name their column with --task{by_column}"
+            if contents.form == "table"
+            else "name them with --task",
+        )
+
+
+def _left_out(contents: Contents, roles: Roles) -> Iterator[Finding]:
+    """Columns that could have been guessed, and why they were not."""
+    if "features" not in roles.guessed and "target" not in roles.guessed:
+        return
+    used = {*roles.targets, *roles.features, *roles.task, roles.sample}
+    for column in contents.variables:
+        if column.name in used:
+            continue
+        if column.kind == MIXED:
+            yield Finding(
+                HARMS,
+                f"{column.name} has text among its numbers and was left out of the guess",
+                f"write its missing values as empty cells, and {column.name} can be a feature",
+            )
+        elif column.kind == COUNTED:
+            yield Finding(
+                NOTE,
+                f"{column.name!r} looks like a row number and was left out of the guess",
+                "pandas writes one unless told df.to_csv(..., index=False)",
+            )
+
+
+def _empty(data: Any) -> str:
+    """What has no values at all; nothing for data with some."""
+    if hasattr(data, "data_vars"):
+        none = [str(dim) for dim, size in data.sizes.items() if not size]
+        return f"{none[0]} has no values" if none else ""
+    return "" if len(data) else "the table has no rows"
+
+
+def _too_few(values: Values, held_out: Any) -> Iterator[Finding]:
+    """Rows that are too few to be held out by a fit that is told nothing."""
+    least = BLOCKS if values.n_tasks > MANY else 2 * BLOCKS
+    if held_out == "auto" and not values.own_rows and values.n_samples < least:
+        count = values.n_samples
+        yield Finding(
+            STOPS,
+            f"{count} row{' is' if count == 1 else 's are'} too few to hold some of them out: "
+            f"{least} or more are needed",
+            "take more rows, or hold none out with --held-out none",
+        )
+
+
+def _way(contents: Contents, values: Values) -> str | None:
+    """A way to be neighbours that these tasks have."""
+    if values.is_grid:
+        return "queen" if values.n_tasks > 1 else None
+    # Of a file of arrays a fit takes coordinates alone.
+    placed = contents.coordinates if contents.form == "arrays" else contents.variables
+    has = _pair(c.name for c in placed) is not None
+    return f"nearest:{min(6, values.n_tasks - 1)}" if has and values.n_tasks > 2 else None
+
+
+def _positions(contents: Contents, values: Values, asked: RunFile) -> Iterator[Finding]:
+    """Positions that are variables of a file of arrays, where a fit does not look for them."""
+    variables = [v.name for v in contents.variables if len(v.dims) == 1]
+    pair = None if contents.form != "arrays" or values.is_grid else _pair(variables)
+    if pair is not None and asked.options["neighbours"] is None and "neighbours" not in asked.files:
+        yield Finding(
+            NOTE,
+            f"{pair[0]} and {pair[1]} are variables and not coordinates, so the tasks have no "
+            "positions",
+            f"make them coordinates, ds.set_coords({pair}), for --neighbours nearest:6 and maps",
+        )
+
+
+def _pair(names: Iterable[str]) -> list[str] | None:
+    """Two names of these that say where something lies."""
+    known = {name.lower(): name for name in names}
+    pairs = (("lat", "lon"), ("latitude", "longitude"), ("x", "y"))
+    return next(([known[a], known[b]] for a, b in pairs if a in known and b in known), None)
+
+
+def _says_nothing(series: FloatArray) -> bool:
+    """Whether a feature has one value, or none, in every task."""
+    return bool((never_changes(series) | np.isnan(series).all(axis=0)).all())
+
+
+def _as_fit_would(
+    data: Any, roles: Roles, asked: RunFile, seen: Examination, steps: Steps, *, timing: bool
+) -> None:
+    """Go the way a fit goes up to the first merge: what stops it there is told as it tells it."""
+    masked = asked.options["masked"]
+    try:
+        gathered, _, geometry = read_labelled(
+            data, roles.target, roles.features, roles.sample, one_or_all(roles.task) or None
+        )
+        arrays = arrange(gathered, "leave" if seen.masks and masked == "auto" else masked)
+        given = arguments(asked, data, steps)
+        way = given["neighbours"] if given["neighbours"] is not None else seen.way
+        outlines = read_outlines(given.get("places"), given["neighbours"], geometry, arrays.tasks)
+        try:
+            graph = read_neighbours(way, arrays.tasks, outlines)
+        except ValueError:
+            if given["neighbours"] is not None:
+                raise
+            seen.way = graph = None  # nobody asked for it: it is not proposed
+        seen.findings += _graph_findings(graph, arrays.tasks)
+        if timing and not seen.stops:
+            steps("timing fits of a few tasks")
+            options = {name: given[name] for name in TIMED}
+            options |= {found.option: found.value for found in seen.to_take_off}
+            seen.estimate = estimate(gathered, graph, options, "leave")
+    except (ValueError, KeyError, TypeError, ImportError, OSError, ArithmeticError) as error:
+        if not seen.stops:
+            seen.findings.insert(0, Finding(STOPS, in_words(error).rstrip(".")))
+
+
+def _graph_findings(graph: Any, tasks: Any) -> Iterator[Finding]:
+    if graph is None:
+        if tasks.n_tasks > 2:
+            yield Finding(
+                NOTE,
+                "no neighbours are given, so any two tasks may share a model",
+                "name a file of polygons or a way with --neighbours for regions that hang together",
+            )
+        return
+    alone = islands(graph)
+    if alone.size:
+        yield Finding(
+            HARMS if alone.size > tasks.n_tasks / 10 else NOTE,
+            f"{alone.size:,} of {tasks.n_tasks:,} tasks have no neighbour, the first "
+            f"{tasks.names[int(alone[0])]}",
+            "they stay by themselves; add pairs for them, or use nearest:6",
+        )
+    parts = components(graph)
+    n_parts = int((parts > 1).sum())
+    if n_parts > 1:
+        yield Finding(
+            NOTE,
+            f"the neighbours form {n_parts:,} parts with no border between them (the largest of "
+            f"{parts[0]:,} tasks)",
+            "regions never cross from one to another, as for islands and continents",
+        )
+
+
+def spoken(seconds: float) -> str:
+    """A time as people say it."""
+    if seconds < 10:
+        return f"{max(seconds, 1):.0f} s"
+    if seconds < 90:
+        return f"{round(seconds, -1):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def estimate(gathered: Gathered, graph: Any, given: dict[str, Any], masked: str) -> Estimate:
+    """Fit a few tasks that lie together, then some more, and go on from there."""
+    arrays = arrange(gathered, masked)
+    n_tasks = arrays.tasks.n_tasks
+    power = ALL_PAIRS if graph is None else ON_A_GRAPH
+    sizes = sorted({min(FEW, max(n_tasks // 2, 2), n_tasks), min(MORE, n_tasks)})
+    seconds = [_timed(gathered, arrays, graph, given, size) for size in sizes]
+    whole = extrapolated(sizes, seconds, n_tasks, power)
+    # Each block that is held out is one fit more; rivals without merges cost little beside it.
+    return Estimate((1 + _n_blocks(given["held_out"], n_tasks)) * whole, n_tasks, sizes[-1])
+
+
+def _n_blocks(held_out: Any, n_tasks: int) -> int:
+    if held_out == "auto":
+        return BLOCKS if n_tasks <= MANY else 1
+    return 0 if held_out is None else int(held_out)
+
+
+def extrapolated(sizes: list[int], seconds: list[float], n_tasks: int, power: float) -> float:
+    """Go on by a fixed part and one that grows with a power of the tasks."""
+    if len(sizes) == 1:
+        return float(seconds[0] * (n_tasks / sizes[0]) ** power)
+    few, more = (float(size) ** power for size in sizes)
+    rate = max(seconds[1] - seconds[0], 0.0) / (more - few)
+    fixed = max(seconds[1] - rate * more, 0.0)
+    if rate == 0.0:  # too quick to tell: all of it grows
+        rate, fixed = seconds[1] / more, 0.0
+    return float(fixed + rate * float(n_tasks) ** power)
+
+
+def _timed(
+    gathered: Gathered, arrays: Arrays, graph: Any, given: dict[str, Any], size: int
+) -> float:
+    chosen = together(graph, arrays.tasks.n_tasks, size)
+    stacked = _stacked(gathered, arrays, chosen)
+    own = dict(given) | {"neighbours": None if graph is None else graph[chosen][:, chosen]}
+    own["held_out"] = None
+    began = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        labelled.fit(stacked, target=gathered.plan.target, sample=gathered.plan.sample, **own)
+    return time.perf_counter() - began
+
+
+def together(graph: Any, n_tasks: int, size: int) -> IntArray:
+    """Tasks that lie together, from the middle one on; without a graph any."""
+    if graph is None:
+        return np.linspace(0, n_tasks - 1, size).astype(np.intp)
+    order, _ = sparse.csgraph.breadth_first_order(graph, n_tasks // 2, directed=False)
+    rest = np.setdiff1d(np.arange(n_tasks), order)  # of other components, or islands
+    return np.sort(np.concatenate([order, rest])[:size]).astype(np.intp)
+
+
+def _stacked(gathered: Gathered, arrays: Arrays, chosen: IntArray) -> Any:
+    """Some of the tasks along one dimension, with everything of theirs but their labels."""
+    sample = gathered.plan.sample
+    held = {gathered.plan.target: gathered.target.variable}
+    held |= {str(slot.name): slot.variable for slot in gathered.features}
+    samples = gathered.target.indexes.get(sample)
+    every = need("xarray").Dataset(held, {} if samples is None else {sample: samples})
+    stacked = every.stack(stacked=arrays.tasks.dims, create_index=False)
+    return stacked.isel(stacked=arrays.tasks.kept[chosen]).transpose(sample, ...)

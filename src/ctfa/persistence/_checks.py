@@ -6,7 +6,6 @@ in the fields of the object before it is made.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -38,13 +37,16 @@ def check_types(kind: type, state: State) -> None:
             raise damaged(f"{name} of a {kind.__name__} is of the wrong type")
 
 
+def fields_of(kind: type) -> tuple[str, ...]:
+    """Fields of a NamedTuple or a dataclass; none of anything else."""
+    return getattr(kind, "__match_args__", ())
+
+
 @cache
 def _hints(kind: type) -> tuple[tuple[str, Any], ...]:
-    """Types of the fields of a NamedTuple or a dataclass; those that may be anything left out."""
-    is_data = dataclasses.is_dataclass(kind)
-    fields = [f.name for f in dataclasses.fields(kind)] if is_data else getattr(kind, "_fields", ())
-    hints = get_type_hints(kind) if fields else {}
-    return tuple((name, hints[name]) for name in fields if hints[name] is not Any)
+    """Types of the fields of an object; those that may be anything left out."""
+    hints = get_type_hints(kind)
+    return tuple((name, hints[name]) for name in fields_of(kind) if hints[name] is not Any)
 
 
 @cache

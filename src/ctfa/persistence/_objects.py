@@ -10,58 +10,45 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
 from sklearn.base import BaseEstimator
 
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, criterion_of
-from ctfa.persistence._checks import check_state, check_types
+from ctfa.persistence._checks import check_state, check_types, fields_of
 from ctfa.persistence._codec import Kind, Place, Reader, Writer, damaged, refused, shown
 
-#: Classes of ctfa, by the name that files call them: it stays when a class moves.
+#: Classes of ctfa, by module. Files call them by their names, or by what stands before a colon:
+#: that stays when a class moves.
 OURS = {
-    "CTFARegressor": "ctfa.estimators.shared:CTFARegressor",
-    "CTFARegressorCV": "ctfa.estimators.cv:CTFARegressorCV",
-    "MultiInputCTFARegressor": "ctfa.estimators.multi_input:MultiInputCTFARegressor",
-    "PooledCTFARegressor": "ctfa.estimators.pooled:PooledCTFARegressor",
-    "TargetAggregator": "ctfa.estimators.targets:TargetAggregator",
-    "FeatureAggregator": "ctfa.estimators.features:FeatureAggregator",
-    "Partition": "ctfa.core.partition:Partition",
-    "MergeHistory": "ctfa.core.history:MergeHistory",
-    "CutCurve": "ctfa.core.cut:CutCurve",
-    "Gain": "ctfa.core.gains:Gain",
-    "Lines": "ctfa.core.baseline:Lines",
-    "Units": "ctfa.core.series:Units",
-    "Pool": "ctfa.core.spaces.pooled:Pool",
-    "PooledSpace": "ctfa.core.spaces.pooled:PooledSpace",
-    "MergeEvidence": "ctfa.estimators.evidence:MergeEvidence",
-    "MergeSummary": "ctfa.estimators.evidence:MergeSummary",
-    "Terms": "ctfa.estimators.evidence:Terms",
-    "RunningSums": "ctfa._streaming:RunningSums",
-    "TaskSums": "ctfa._streaming:TaskSums",
-    "Targets": "ctfa._validation.data:Targets",
-    "Summary": "ctfa.core.stand_ins:Summary",
-    "Moments": "ctfa.core.moments:Moments",
-    "SingleModels": "ctfa.estimators.models:SingleModels",
-    "OwnModels": "ctfa.estimators.models:OwnModels",
-    "OwnSteps": "ctfa.estimators.models:OwnSteps",
-    "PooledEvidence": "ctfa.estimators.evidence:PooledEvidence",
-    "Nearest": "ctfa.estimators.models:Nearest",
+    "ctfa.estimators.shared": "CTFARegressor",
+    "ctfa.estimators.cv": "CTFARegressorCV",
+    "ctfa.estimators.multi_input": "MultiInputCTFARegressor",
+    "ctfa.estimators.pooled": "PooledCTFARegressor",
+    "ctfa.estimators.targets": "TargetAggregator",
+    "ctfa.estimators.features": "FeatureAggregator",
+    "ctfa.estimators.evidence": "MergeEvidence MergeSummary PooledEvidence Terms",
+    "ctfa.estimators.models": "Nearest OwnModels OwnSteps SingleModels",
+    "ctfa.core.baseline": "Lines",
+    "ctfa.core.cut": "CutCurve",
+    "ctfa.core.gains": "Gain",
+    "ctfa.core.history": "MergeHistory",
+    "ctfa.core.moments": "Moments",
+    "ctfa.core.partition": "Partition",
+    "ctfa.core.series": "Units",
+    "ctfa.core.spaces.pooled": "Pool PooledSpace",
+    "ctfa.core.stand_ins": "Summary",
+    "ctfa._streaming": "RunningSums TaskSums",
+    "ctfa._validation.data": "Targets",
     # A layer above: named here, imported only when a file holds one.
-    "LabelledFit": "ctfa.labelled._result:LabelledFit",
-    "Plan": "ctfa.labelled._gather:Plan",
-    "Slot": "ctfa.labelled._gather:Slot",
-    "Tasks": "ctfa.labelled._tasks:Tasks",
-    "Coordinates": "ctfa.labelled._tasks:Coordinates",
-    "Coordinate": "ctfa.labelled._tasks:Coordinate",
-    "Form": "ctfa.labelled._form:DataForm",
-    "Baseline": "ctfa.labelled._baseline:Seasons",
-    "Geometry": "ctfa.labelled._geometry:Geometry",
-    "HeldOut": "ctfa.report._material:HeldOut",
-    "Coefficients": "ctfa.report._material:Coefficients",
-    "GroupSeries": "ctfa.report._material:GroupSeries",
+    "ctfa.labelled._baseline": "Baseline:Seasons",
+    "ctfa.labelled._form": "Form:DataForm",
+    "ctfa.labelled._gather": "Plan Slot",
+    "ctfa.labelled._geometry": "Geometry",
+    "ctfa.labelled._result": "LabelledFit",
+    "ctfa.labelled._tasks": "Coordinate Coordinates Tasks",
+    "ctfa.report._material": "Coefficients GroupSeries HeldOut",
 }
 #: Estimators and splitters of scikit-learn whose state is plain, by public module.
 OF_SKLEARN = {
@@ -93,8 +80,13 @@ OF_SKLEARN = {
     # Not SVR: its predictions are computed in C from arrays that are trusted to fit together.
     "sklearn.svm": "LinearSVR",
 }
-TABLE = OURS | {
-    f"{module}.{name}": f"{module}:{name}"
+#: Where each class is, by the name that files call it.
+TABLE = {
+    called.partition(":")[0]: (module, called.rpartition(":")[2])
+    for module, names in OURS.items()
+    for called in names.split()
+} | {
+    f"{module}.{name}": (module, name)
     for module, names in OF_SKLEARN.items()
     for name in names.split()
 }
@@ -120,37 +112,30 @@ def classes() -> tuple[str, ...]:
 def name_of(kind: type) -> str | None:
     """What files call a class; None for one that they do not know."""
     if kind not in _NAMES:
-        _NAMES[kind] = _find_name(kind)
+        alike = (name for name, (_, called) in TABLE.items() if called == kind.__qualname__)
+        _NAMES[kind] = next((name for name in alike if _resolved(name) is kind), None)
     return _NAMES[kind]
 
 
 _NAMES: dict[type, str | None] = {}
 
 
-def _find_name(kind: type) -> str | None:
-    for name, path in TABLE.items():
-        if path.rpartition(":")[2] == kind.__qualname__ and _resolved(path) is kind:
-            return name
-    return None
-
-
 @cache
 def class_named(name: str) -> type:
     """The class that files call so; anything outside the table is refused unseen."""
-    if name in TABLE:
-        kind = _resolved(TABLE[name])
-        if isinstance(kind, type):
-            return kind
-    raise damaged(
-        f"it holds an object of the class {shown(name)}, which this version does not know"
-    )
+    kind = _resolved(name) if name in TABLE else None
+    if not isinstance(kind, type):
+        raise damaged(
+            f"it holds an object of the class {shown(name)}, which this version does not know"
+        )
+    return kind
 
 
-def _resolved(path: str) -> Any:
-    """What a path of the table leads to; None where this version has no such class."""
-    module, _, name = path.partition(":")
+def _resolved(name: str) -> Any:
+    """What the table leads to; None where this version has no such class."""
+    module, called = TABLE[name]
     try:
-        return getattr(importlib.import_module(module), name, None)
+        return getattr(importlib.import_module(module), called, None)
     except ModuleNotFoundError:
         return None
 
@@ -161,28 +146,24 @@ SAVED_WITH = "_saved_with"
 SCHEMA_1 = {
     "_centre": "task_means",
     "_column": "task_column",
-    "_coordinates": "coordinates",
-    "_evidence": "evidence",
     "_ids": "task_ids",
     "_input_lines": "input_baseline",
     "_is_vector": "one_target",
     "_labels": "column_labels",
     "_library": "container",
     "_metadata_request": "routing",
-    "_metric": "metric",
     "_models": "group_models",
-    "_names": "names",
-    "_nearest": "nearest",
-    "_pool": "pool",
     "_pooled": "task_evidence",
-    "_prediction": "prediction",
-    "_root": "root",
     "_singles": "single_models",
     "_sklearn_output_config": "output",
     "_steps": "deviations",
-    "_sums": "sums",
-    "_units": "units",
 }
+#: Those that have only lost an underscore.
+_SAME = (
+    "coordinates", "evidence", "metric", "names", "nearest", "pool", "prediction", "root", "sums",
+    "units",
+)  # fmt: skip
+SCHEMA_1 |= {f"_{name}": name for name in _SAME}
 #: Fields of files made while sums could be subtracted from, which went by them.
 GONE = {"RunningSums": ("largest", "pieces"), "TaskSums": ("most", "largest", "pieces")}
 
@@ -192,12 +173,8 @@ def state_of(value: Any) -> dict[str, Any]:
     kind = type(value)
     if hasattr(kind, "__ctfa_fields__"):
         return dict(value.__ctfa_fields__())
-    if issubclass(kind, tuple):
-        return dict(value._asdict())
-    if dataclasses.is_dataclass(kind):
-        # Without cached properties: they follow from the fields.
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
-    return {name: vars(value)[name] for name in sorted(vars(value))}
+    # Of a NamedTuple or a dataclass without cached properties: they follow from the fields.
+    return {name: getattr(value, name) for name in fields_of(kind) or sorted(vars(value))}
 
 
 def _write_object(writer: Writer, value: Any, where: Place) -> Any:
@@ -208,57 +185,48 @@ def _write_object(writer: Writer, value: Any, where: Place) -> Any:
 
 
 def _read_object(reader: Reader, node: Any, where: Place) -> Any:
-    kind = class_named(node["class"])
+    name, kind = node["class"], class_named(node["class"])
     state = {name: reader.read(part, (where, name)) for name, part in node["state"].items()}
-    if hasattr(kind, "__ctfa_restored__"):
-        if reader.schema == 1:
+    is_ours = hasattr(kind, "__ctfa_restored__")
+    if fields_of(kind):
+        for gone in GONE.get(name, ()):
+            state.pop(gone, None)
+        state = _whole(kind, state)
+        check_types(kind, state)
+    else:
+        if is_ours and reader.schema == 1:
             state = {SCHEMA_1.get(name, name): part for name, part in state.items()}
+        elif not is_ours:
+            _require_attributes(kind, state)
         # Parameters that a later version has added have the value they were given then.
         state = _parameters(kind) | state
-        check_state(node["class"], state)
-        return kind.__ctfa_restored__(state)
-    defaults = _defaults(kind)
-    if defaults is None:
-        return _with_attributes(node["class"], kind, state)
-    fields, optional = defaults
-    for name in GONE.get(node["class"], ()):
-        state.pop(name, None)
-    wrong = set(state) - set(fields) or set(fields) - set(optional) - set(state)
-    if wrong:
-        raise damaged(f"{kind.__name__} has too much or too little: {', '.join(sorted(wrong))}")
-    state = {name: state.get(name, optional.get(name)) for name in fields}
-    check_types(kind, state)
-    check_state(node["class"], state)
+    check_state(name, state)
+    if is_ours:
+        return kind.__ctfa_restored__(state)  # type: ignore[attr-defined]
     if issubclass(kind, tuple):
         return tuple.__new__(kind, state.values())
-    value: Any = object.__new__(kind)
-    for name, part in state.items():
-        object.__setattr__(value, name, part)
-    return value
-
-
-def _with_attributes(name: str, kind: type, state: dict[str, Any]) -> Any:
-    """An object of scikit-learn with this state; no method of its class is called."""
-    for attribute in state:
-        over = getattr(kind, attribute, None)
-        if not attribute.isidentifier() or attribute.startswith("__") or callable(over):
-            raise damaged(f"{kind.__name__} has no attribute {shown(attribute)}")
-    state = _parameters(kind) | state
-    check_state(name, state)
     value: Any = object.__new__(kind)
     vars(value).update(state)
     return value
 
 
-def _defaults(kind: type) -> tuple[Sequence[str], dict[str, Any]] | None:
-    """Fields of a NamedTuple or a dataclass, and the values of those that may be left out."""
-    if issubclass(kind, tuple):
-        return kind._fields, kind._field_defaults  # type: ignore[attr-defined]
-    if dataclasses.is_dataclass(kind):
-        known = dataclasses.fields(kind)
-        given = {f.name: f.default for f in known if f.default is not dataclasses.MISSING}
-        return [f.name for f in known], given
-    return None
+def _whole(kind: type, state: dict[str, Any]) -> dict[str, Any]:
+    """All fields of a NamedTuple or a dataclass, those that may be left out with their defaults."""
+    fields = fields_of(kind)
+    known = vars(kind) if dataclasses.is_dataclass(kind) else kind._field_defaults  # type: ignore[attr-defined]
+    optional = {name: known[name] for name in fields if name in known}
+    wrong = set(state) - set(fields) or set(fields) - set(optional) - set(state)
+    if wrong:
+        raise damaged(f"{kind.__name__} has too much or too little: {', '.join(sorted(wrong))}")
+    return {name: state.get(name, optional.get(name)) for name in fields}
+
+
+def _require_attributes(kind: type, state: dict[str, Any]) -> None:
+    """Refuse for an object of scikit-learn what would take the place of one of its methods."""
+    for attribute in state:
+        over = getattr(kind, attribute, None)
+        if not attribute.isidentifier() or attribute.startswith("__") or callable(over):
+            raise damaged(f"{kind.__name__} has no attribute {shown(attribute)}")
 
 
 @cache
