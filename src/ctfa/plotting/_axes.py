@@ -90,10 +90,10 @@ def bare(ax: Any, *sides: str) -> None:
         ax.spines[side].set_visible(False)
 
 
-def draw_lines(ax: Any, lines: Any, *, autolim: bool = True, **style: Any) -> None:
+def lines(ax: Any, each: Any, *, autolim: bool = True, **style: Any) -> None:
     """Draw many lines at once."""
     collections = importlib.import_module("matplotlib.collections")
-    ax.add_collection(collections.LineCollection(lines, **style), autolim=autolim)
+    ax.add_collection(collections.LineCollection(each, **style), autolim=autolim)
 
 
 def say(ax: Any, text: str) -> None:

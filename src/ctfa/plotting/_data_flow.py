@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa.estimators.view import FittedGroups
-from ctfa.plotting._axes import CHOSEN, INK, axes, inches, require_groups
+from ctfa.plotting import _axes as draw
+from ctfa.plotting._axes import CHOSEN, INK
 
 #: Groups that are drawn each by itself, the largest; one more block stands for the others.
 SHOWN = 4
@@ -91,12 +92,12 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
     """
     flow = collect(model, "n" if n_samples is None else f"{n_samples:,}")
     n_lanes = len(flow.lanes)
-    ax = axes(ax, width=WIDE, height=1.6 + 0.85 * n_lanes)
+    ax = draw.axes(ax, width=WIDE, height=1.6 + 0.85 * n_lanes)
     ax.set_xlim(-0.5, 100.5)
     ax.set_ylim(-n_lanes + 0.5, 1.95)
     ax.set_axis_off()
     ax.set_title(flow.title)
-    size = POINTS * min(1.0, inches(ax, "width") / WIDE)
+    size = POINTS * min(1.0, draw.inches(ax, "width") / WIDE)
     for (left, width), heading in zip(COLUMNS, flow.headings, strict=True):
         ax.text(left + width / 2, 1.62, heading, ha="center", va="bottom", fontsize=size,
                 fontweight="bold", color=INK)  # fmt: skip
@@ -120,7 +121,7 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
 
 def collect(model: Any, n_rows: str) -> Flow:
     """What there is to be drawn of a fitted model."""
-    fitted = require_groups(model, "features_", "regressors_")
+    fitted = draw.require_groups(model, "features_", "regressors_")
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
     n_features = f"{len(fitted.features):,}"
     noun = "task" if fitted.own_rows else "target"

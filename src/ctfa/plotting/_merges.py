@@ -12,22 +12,8 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
-from ctfa.plotting._axes import (
-    CHOSEN,
-    FAINT,
-    INK,
-    LINE_COLOURS,
-    axes,
-    bare,
-    count,
-    draw_lines,
-    is_labelled,
-    label_places,
-    require,
-    require_groups,
-    say,
-    unit_of,
-)
+from ctfa.plotting import _axes as draw
+from ctfa.plotting._axes import CHOSEN, FAINT, INK, LINE_COLOURS
 
 GIVE = "a fitted TargetAggregator or regressor with groups, or a MergeHistory"
 #: Groups that are drawn, as branches, where not even one fits whole.
@@ -92,22 +78,22 @@ def plot_merge_tree(
     partition = history.partition(np.inf if limit is None else limit)
     tree = Tree(history)
     roots = tree.roots
-    if is_labelled(model) and isinstance(group, tuple | list):
+    if draw.is_labelled(model) and isinstance(group, tuple | list):
         group = names[model.tasks.position(group)]
     if group is not None:
         roots = [tree.node_of(_members(partition, names, group))]
     shown, note = _choose(tree, roots, max_leaves, noun)
     leaves = tree.open(shown, max_leaves)
-    ax = axes(ax, width=float(np.clip(2.0 + 0.16 * len(leaves), 6.0, 12.0)))
+    ax = draw.axes(ax, width=float(np.clip(2.0 + 0.16 * len(leaves), 6.0, 12.0)))
     _draw(ax, tree, leaves, partition, limit)
-    label_places(ax, "x", [_leaf_name(tree, leaf, names, noun) for leaf in leaves])
+    draw.label_places(ax, "x", [_leaf_name(tree, leaf, names, noun) for leaf in leaves])
     ax.set_xlim(-0.7, len(leaves) - 0.3)
     if len(history):
         ax.set_ylabel("loss of the merge")
     ax.set_title(_title(partition, group, names, noun) + note)
-    bare(ax, "top", "right", "bottom")
+    draw.bare(ax, "top", "right", "bottom")
     if not len(history):
-        say(ax, "no merges")
+        draw.say(ax, "no merges")
     return ax
 
 
@@ -190,7 +176,7 @@ def _read(model: Any) -> tuple[MergeHistory, float | None, list[str], str]:
     if isinstance(model, MergeHistory):
         named = range(model.n_variables) if model.names is None else model.names
         return model, None, [str(name) for name in named], "target"
-    model = require(model, ("history_", "max_loss_", "partition_"), GIVE)
+    model = draw.require(model, ("history_", "max_loss_", "partition_"), GIVE)
     history, limit = model.history_, float(model.max_loss_)
     try:
         fitted = FittedGroups.of(model)
@@ -257,7 +243,7 @@ def _draw(
         place[node], top[node] = (a + b) / 2.0, height
     for lines in (merges, stems):
         shades = [shade for _, shade in lines]
-        draw_lines(ax, [line for line, _ in lines], colors=shades, linewidths=1.6, capstyle="round")
+        draw.lines(ax, [line for line, _ in lines], colors=shades, linewidths=1.6, capstyle="round")
     inner = {node for pair in tree.children.tolist() for node in pair}
     alone = [place[leaf] for leaf in leaves if leaf not in inner]
     ax.plot(alone, np.full(len(alone), bottom), "|", color=FAINT, markersize=9)
@@ -274,7 +260,7 @@ def _set_heights(ax: Any, heights: FloatArray, limit: float | None) -> float:
     if not heights.size:
         ax.set_ylim(-0.1, 1.0)
         ax.set_yticks([])
-        bare(ax, "left")
+        draw.bare(ax, "left")
         return 0.0
     known = limit if limit is not None and np.isfinite(limit) else None
     low = min(0.0, float(heights[0]))
@@ -311,11 +297,11 @@ def _leaf_name(tree: Tree, leaf: int, names: list[str], noun: str) -> str:
 def _title(partition: Partition, group: Any, names: list[str], noun: str) -> str:
     if group is not None:
         members = _members(partition, names, group)
-        return f"group {int(partition.labels[members[0]])}: {count(members.size, noun)}"
+        return f"group {int(partition.labels[members[0]])}: {draw.count(members.size, noun)}"
     n_targets, n_groups = partition.n_variables, partition.n_groups
     if n_groups == n_targets:
-        return count(n_targets, noun) + (", each by itself" if n_targets > 1 else "")
-    return f"{count(n_targets, noun)} in {count(n_groups, 'group')}"
+        return draw.count(n_targets, noun) + (", each by itself" if n_targets > 1 else "")
+    return f"{draw.count(n_targets, noun)} in {draw.count(n_groups, 'group')}"
 
 
 def plot_merges(model: Any, *, ax: Any = None) -> Any:
@@ -345,7 +331,7 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
     >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
     >>> ax = plot_merges(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    fitted = require_groups(model, "regressors_")
+    fitted = draw.require_groups(model, "regressors_")
     columns = fitted.evidence.columns()
     saved = np.asarray(columns["variance_saved"], dtype=float)
     paid = np.asarray(columns["bias_paid"], dtype=float)
@@ -355,12 +341,12 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
             "the merges of this model have no variance saved and no bias paid: they were judged by "
             "penalised fits, which have no F. Fit with TargetAggregator(solver='ols')."
         )
-    ax = axes(ax, width=6.5, height=5.0)
+    ax = draw.axes(ax, width=6.5, height=5.0)
     ax.set_title(_merges_title(fitted, np.asarray(columns["gain"], dtype=float), known))
-    bare(ax)
+    draw.bare(ax)
     if not saved.size:
         ax.set_axis_off()
-        say(ax, "no merges")
+        draw.say(ax, "no merges")
         return ax
     error = np.asarray(columns["gain_error"], dtype=float)[known]
     losers = np.array([len(who) > 0 for who in columns["losers"]])[known]
@@ -378,7 +364,7 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
         ax.scatter(paid[losers], saved[losers], s=1.5 * size, marker="D", facecolors="none",
                    edgecolors=CHOSEN, linewidths=1.1, zorder=4,
                    label="merge that a member is predicted to lose by")  # fmt: skip
-    unit = unit_of(fitted.model, "share of a variance")
+    unit = draw.unit_of(fitted.model, "share of a variance")
     ax.set_xlabel(f"bias paid ({unit})")
     ax.set_ylabel(f"variance saved ({unit})")
     ax.legend(frameon=False, fontsize="small", loc="best")
@@ -388,10 +374,10 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
 def _merges_title(fitted: FittedGroups, gain: FloatArray, known: Any) -> str:
     n_merges = gain.size
     if not n_merges:
-        return f"{count(fitted.partition.n_variables, 'target')}, no merges"
+        return f"{draw.count(fitted.partition.n_variables, 'target')}, no merges"
     pays = int(np.count_nonzero(gain[known] > 0.0))
     rest = int(np.count_nonzero(known)) - pays
-    text = f"{count(n_merges, 'merge')}: {pays:,} predicted to gain, {rest:,} to lose"
+    text = f"{draw.count(n_merges, 'merge')}: {pays:,} predicted to gain, {rest:,} to lose"
     unknown = n_merges - pays - rest
     return text + (f", {unknown:,} not worked out" if unknown else "")
 

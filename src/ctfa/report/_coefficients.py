@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
-from ctfa import _validation as check
 from ctfa.core.baseline import Baseline
 from ctfa.core.series import Series
 from ctfa.core.tasks.own_inputs import OwnRows, mean_series
@@ -106,17 +105,13 @@ def _in_words(reasons: list[str], n_groups: int) -> str:
     return "; ".join(said)
 
 
-def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
-    """Rows that each group's model was fitted to, from the data of fit."""
+def rows_of(fitted: FittedGroups, data: Any) -> Rows | None:
+    """Rows that each group's model was fitted to, from the data of fit or what stands in for it."""
     if fitted.own_rows:
-        return _rows_of_tasks(fitted, given)
+        return _rows_of_tasks(fitted, data)
     if fitted.is_aggregator:
         return None
-    return rows_of_read(fitted, *fitted.read(given.X, given.Y, None, given.baseline))
-
-
-def rows_of_read(fitted: FittedGroups, sample: check.Sample, targets: check.Targets) -> Rows:
-    """The same of data that have been read; they may stand in for others."""
+    sample, targets = data.read(fitted)
     n_levels = 1
     if sample.baseline is not None:  # which takes degrees of freedom of every series
         n_levels += Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank

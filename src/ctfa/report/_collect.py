@@ -254,21 +254,14 @@ def _held_out_gain(held_out: HeldOut) -> FloatArray | None:
 
 def _refusals(fitted: FittedGroups) -> dict[str, Any]:
     """Whom each group refused at the smallest loss, and why: reasons by number, in words once."""
-    reasons: list[str] = []
-    candidate, loss, reason, guarded = [], [], [], []
-    for group in range(fitted.partition.n_groups):
-        refusal = fitted.refusal(group)
-        if refusal.reason not in reasons:
-            reasons.append(refusal.reason)
-        candidate.append(fitted.candidate(group) if refusal.candidate else -1)
-        loss.append(refusal.loss)
-        reason.append(reasons.index(refusal.reason))
-        guarded.append(refusal.by_guard)
+    each = [fitted.refusal(group) for group in range(fitted.partition.n_groups)]
+    reasons = list(dict.fromkeys(refusal.reason for refusal in each))
+    candidate = [fitted.candidate(g) if refusal.candidate else -1 for g, refusal in enumerate(each)]
     return {
         "candidate": np.array(candidate, dtype=np.intp),
-        "loss": np.array(loss, dtype=np.float64),
-        "reason": np.array(reason, dtype=np.intp),
-        "by_guard": np.array(guarded, dtype=bool),
+        "loss": np.array([refusal.loss for refusal in each], dtype=np.float64),
+        "reason": np.array([reasons.index(refusal.reason) for refusal in each], dtype=np.intp),
+        "by_guard": np.array([refusal.by_guard for refusal in each], dtype=bool),
         "reasons": reasons,
     }
 

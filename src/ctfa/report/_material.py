@@ -11,6 +11,7 @@ import numpy as np
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import BoolArray, FloatArray
 from ctfa.estimators.held_out import SAME
+from ctfa.estimators.view import FittedGroups
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,5 +180,13 @@ class Given(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What the fit was told beside the data."""
-        known = {"baseline": self.baseline, "target_weight": self.target_weight}
-        return {name: value for name, value in known.items() if value is not None}
+        named = ("tasks", "baseline", "target_weight")
+        return {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+
+    def fit(self, model: Any) -> Any:
+        """Fit a model to all of them."""
+        return model.fit(self.X, self.Y, **self.options)
+
+    def read(self, fitted: FittedGroups) -> Any:
+        """Rows and targets, as a model like this learns from them."""
+        return fitted.read(self.X, self.Y, None, self.baseline)
