@@ -272,23 +272,22 @@ def _ends(limits: FloatArray) -> tuple[float, float]:
 
 
 def _label_limits(ax: Any, limits: FloatArray, low: float, high: float) -> None:
+    """Finite limits by their value, the two ends by a word."""
     finite = limits[np.isfinite(limits)]
     if not finite.size:
         finite = np.array([low, high])
-    ticks, names = [], []
-    if np.isneginf(limits).any():
-        ticks, names = [low], ["none"]
     within = np.array([t for t in TICKS if finite.min() <= t <= finite.max()])
     if high > WIDE:
         within = within[(within != 0.5) & (within != 1.5) & (within != 3)]
     if within.size < 2:
         within = np.unique([finite.min(), finite.max()])
-    ticks += within.tolist()
-    names += [f"{tick:g}" for tick in within]
+    names = {tick: f"{tick:g}" for tick in within.tolist()}
+    if np.isneginf(limits).any():
+        names[low] = "none"
     if np.isposinf(limits).any():
-        ticks.append(high)
-        names.append("all")
-    ax.set_xticks(ticks, names)
+        names[high] = "all"
+    ticks = sorted(names)
+    ax.set_xticks(ticks, [names[tick] for tick in ticks])
     ax.set_xticks([], minor=True)
 
 

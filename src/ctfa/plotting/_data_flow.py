@@ -108,14 +108,15 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
     rows = [-STEP * place for place in range(n_lanes)]
     for y, lane in zip(rows, flow.lanes, strict=True):
         _lane(ax, y, lane, size)
-    _feed(ax, _right(0), middle, rows, COLUMNS[1][0])
+    groups, predictions = COLUMNS[1][0], COLUMNS[4][0]
+    _wire(ax, [middle], _right(0), (_right(0) + groups) / 2, rows, groups)
+    _wire(ax, rows, _right(3), predictions - 1.8, [middle], predictions)
     # Inputs go down beside the groups, and into the upper half of each block of features.
     beside = COLUMNS[2][0] - 2.2
     inner = [y + 0.2 for y in rows]
     ax.plot([COLUMNS[2][0], beside, beside], [1.1, 1.1, inner[-1]], color=INK, linewidth=1.0)
     for y in inner:
         _arrow(ax, (beside, y), (COLUMNS[2][0], y))
-    _gather(ax, rows, middle)
     return ax
 
 
@@ -162,9 +163,9 @@ def _lanes(fitted: FittedGroups) -> list[Lane]:
         first = merged.format(len(members)) if len(members) > 1 else "by itself"
         listed = _listed([names[member] for member in members])
         given, kept = _sizes(fitted, group)
-        left = (
-            untouched.format(given) if given == kept else f"{given} {averaged} \u2192 {kept} means"
-        )
+        left = untouched.format(given)
+        if given != kept:
+            left = f"{given} {averaged} \u2192 {kept} means"
         kind = type(fitted.model.regressors_[group]).__name__
         lanes.append(Lane(f"{first}\n{listed}", left, kind, f"to {len(members)}"))
     rest = order[n_shown:]
@@ -239,20 +240,13 @@ def _arrow(ax: Any, start: tuple[float, float], end: tuple[float, float]) -> Non
     )
 
 
-def _feed(ax: Any, start: float, y: float, rows: Sequence[float], end: float) -> None:
-    """One source into the blocks of every row."""
-    turn = (start + end) / 2
-    ax.plot([start, turn], [y, y], color=INK, linewidth=1.0)
-    ax.plot([turn, turn], [rows[0], rows[-1]], color=INK, linewidth=1.0)
-    for row in rows:
-        _arrow(ax, (turn, row), (end, row))
-
-
-def _gather(ax: Any, rows: Sequence[float], y: float) -> None:
-    """The blocks of every row into the predictions."""
-    start, end = _right(3), COLUMNS[4][0]
-    turn = end - 1.8
-    for row in rows:
-        ax.plot([start, turn], [row, row], color=INK, linewidth=1.0)
-    ax.plot([turn, turn], [rows[0], rows[-1]], color=INK, linewidth=1.0)
-    _arrow(ax, (turn, y), (end, y))
+def _wire(
+    ax: Any, sources: Sequence[float], start: float, turn: float, ends: Sequence[float], end: float
+) -> None:
+    """Lines from the heights of some blocks to one upright line, and arrows on from there."""
+    for y in sources:
+        ax.plot([start, turn], [y, y], color=INK, linewidth=1.0)
+    heights = (*sources, *ends)
+    ax.plot([turn, turn], [max(heights), min(heights)], color=INK, linewidth=1.0)
+    for y in ends:
+        _arrow(ax, (turn, y), (end, y))

@@ -9,12 +9,9 @@ import numpy as np
 from ctfa.core.types import FloatArray
 from ctfa.estimators.held_out import SAME
 from ctfa.plotting import _axes as draw
-from ctfa.plotting._axes import CHOSEN, INK
+from ctfa.plotting._axes import CHOSEN, INK, REGRESSORS
 
-GIVE = (
-    "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor, or the frame that "
-    "its compare(X, y) returns"
-)
+GIVE = f"{REGRESSORS}, or the frame that its compare(X, y) returns"
 #: What the frame of compare has.
 COLUMNS = ("target", "gain", "predicted_gain", "single_task_error")
 #: Up to so many targets are called by name.
@@ -106,9 +103,7 @@ def _gains(model: Any) -> Gains:
     if held_out is None:
         return predicted
     # Both in units of a variance, or the predicted ones are not shown.
-    beside = (
-        predicted.value if draw.is_standardised(model) else np.full(predicted.value.shape, np.nan)
-    )
+    beside = np.where(draw.is_standardised(model), predicted.value, np.nan)
     return Gains(predicted.names, held_out.gain, None, beside, "share of variance")
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -76,7 +74,7 @@ def plot_merge_tree(
     history, limit, names, noun = _read(model)
     limit = limit if max_loss is None else float(max_loss)
     partition = history.partition(np.inf if limit is None else limit)
-    tree = Tree(history)
+    tree = Tree.of(history)
     roots = tree.roots
     if draw.is_labelled(model) and isinstance(group, tuple | list):
         group = names[model.tasks.position(group)]
@@ -97,68 +95,47 @@ def plot_merge_tree(
     return ax
 
 
-@dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(NamedTuple):
     """Merges as nodes: the first are variables, then one a merge, as scipy numbers them."""
 
-    history: MergeHistory
+    n_variables: int
+    children: IntArray  # (merges, 2): the two nodes that each joined, in the order of its block
+    heights: FloatArray  # (merges,): running maximum of the losses
+    first: IntArray  # (nodes,): the variable by which a node is known
+    size: IntArray  # (nodes,): variables under it
+
+    @classmethod
+    def of(cls, history: MergeHistory) -> Tree:
+        """The tree of all merges."""
+        first = np.concatenate((np.arange(history.n_variables), history.block))
+        size = np.concatenate((np.ones(history.n_variables, dtype=np.intp), history.size))
+        node = np.arange(history.n_variables)
+        pairs = np.empty((len(history), 2), dtype=np.intp)
+        for step, pair in enumerate(zip(history.block, history.other, strict=True)):
+            pairs[step] = node[list(pair)]
+            node[pair[0]] = history.n_variables + step
+        return cls(history.n_variables, pairs, np.maximum.accumulate(history.loss), first, size)
 
     @property
-    def n_variables(self) -> int:
-        """How many leaves there are."""
-        return self.history.n_variables
-
-    @cached_property
-    def children(self) -> IntArray:
-        """The two nodes that each merge joined, in the order of its block."""
-        node = np.arange(self.n_variables)
-        pairs = np.empty((len(self.history), 2), dtype=np.intp)
-        for step, (block, other) in enumerate(
-            zip(self.history.block.tolist(), self.history.other.tolist(), strict=True)
-        ):
-            pairs[step] = node[block], node[other]
-            node[block] = self.n_variables + step
-        return pairs
-
-    @cached_property
-    def heights(self) -> FloatArray:
-        """Running maximum of the losses, one a merge."""
-        return np.maximum.accumulate(self.history.loss)
-
-    @cached_property
     def roots(self) -> list[int]:
         """Nodes that nobody joined, the largest first."""
-        everything = np.arange(self.n_variables + len(self.history))
-        left = np.setdiff1d(everything, self.children)
-        return sorted(left.tolist(), key=lambda node: (-self.size(node), self.first(node)))
-
-    def size(self, node: int) -> int:
-        """Variables under a node."""
-        return int(self.history.size[node - self.n_variables]) if node >= self.n_variables else 1
-
-    def first(self, node: int) -> int:
-        """The variable by which a node is known."""
-        inner = node - self.n_variables
-        return int(self.history.block[inner]) if inner >= 0 else node
+        left = np.setdiff1d(np.arange(self.size.size), self.children)
+        found: list[int] = left[np.lexsort((self.first[left], -self.size[left]))].tolist()
+        return found
 
     def node_of(self, members: IntArray) -> int:
-        """The node under which just these are."""
-        last = int(members[0])
-        for step, (pair, size) in enumerate(zip(self.children, self.history.size, strict=True)):
-            if last in pair and size <= members.size:
-                last = self.n_variables + step
-        return last
+        """The node under which just these are: known by one of them, and of their size."""
+        just = (self.size == members.size) & np.isin(self.first, members)
+        return int(np.flatnonzero(just)[0])
 
     def open(self, roots: list[int], most: int) -> list[int]:
         """Leaves of the picture: the uppermost merges opened until there are so many."""
+        opened: set[int] = set()
         closed = [node for node in roots if node >= self.n_variables]
-        n_leaves, opened = len(roots), set()
-        while closed and n_leaves < most:
-            # The latest merge is the highest.
-            latest = max(closed)
+        while closed and len(roots) + len(opened) < most:
+            latest = max(closed)  # and so the highest
             closed.remove(latest)
             opened.add(latest)
-            n_leaves += 1
             below = self.children[latest - self.n_variables].tolist()
             closed += [node for node in below if node >= self.n_variables]
         leaves, waiting = [], roots[::-1]
@@ -202,7 +179,7 @@ def _members(partition: Partition, names: list[str], group: Any) -> IntArray:
 
 def _choose(tree: Tree, roots: list[int], max_leaves: int, noun: str) -> tuple[list[int], str]:
     """Which trees are drawn, and what the title says of the others."""
-    sizes = np.array([tree.size(root) for root in roots])
+    sizes = tree.size[roots]
     if sizes.sum() <= max_leaves:
         return roots, ""
     whole = int(np.searchsorted(np.cumsum(sizes), max_leaves, side="right"))
@@ -224,7 +201,9 @@ def _draw(
     bottom = _set_heights(ax, heights, limit)
     place = {leaf: float(number) for number, leaf in enumerate(leaves)}
     top = dict.fromkeys(leaves, bottom)
-    colour = _colours(partition, [tree.first(leaf) for leaf in leaves])
+    groups = partition.labels[tree.first]  # of each node
+    order = dict.fromkeys(groups[leaves].tolist())  # as they are drawn: neighbours differ
+    colour = {group: LINE_COLOURS[k % len(LINE_COLOURS)] for k, group in enumerate(order)}
     merges: list[tuple[Any, str]] = []
     stems: list[tuple[Any, str]] = []  # of groups, from their last merge up to the limit
     for step, pair in enumerate(tree.children.tolist()):
@@ -233,13 +212,12 @@ def _draw(
         node, height = tree.n_variables + step, float(heights[step])
         (a, b), (low_a, low_b) = (place[child] for child in pair), (top[child] for child in pair)
         joined = limit is None or tree.heights[step] <= limit
-        shade = colour[int(partition.labels[tree.first(node)])] if joined else FAINT
+        shade = colour[int(groups[node])] if joined else FAINT
         merges.append(([(a, low_a), (a, height), (b, height), (b, low_b)], shade))
         for child in pair:
-            if not joined and limit is not None and top[child] <= limit and tree.size(child) > 1:
-                own = colour[int(partition.labels[tree.first(child)])]
+            if not joined and limit is not None and top[child] <= limit and tree.size[child] > 1:
                 x = place[child]
-                stems.append(([(x, top[child]), (x, limit)], own))
+                stems.append(([(x, top[child]), (x, limit)], colour[int(groups[child])]))
         place[node], top[node] = (a + b) / 2.0, height
     for lines in (merges, stems):
         shades = [shade for _, shade in lines]
@@ -283,15 +261,9 @@ def _ceiling(heights: FloatArray) -> float:
     return 2.0 * max(float(known.max(initial=0.0)), 1.0)
 
 
-def _colours(partition: Partition, leaders: list[int]) -> dict[int, str]:
-    """A colour for each group, in the order in which they are drawn: neighbours differ."""
-    order = dict.fromkeys(int(partition.labels[leader]) for leader in leaders)
-    return {group: LINE_COLOURS[k % len(LINE_COLOURS)] for k, group in enumerate(order)}
-
-
 def _leaf_name(tree: Tree, leaf: int, names: list[str], noun: str) -> str:
-    size = tree.size(leaf)
-    return names[tree.first(leaf)] if size == 1 else f"{size:,} {noun}s"
+    size = tree.size[leaf]
+    return names[tree.first[leaf]] if size == 1 else f"{size:,} {noun}s"
 
 
 def _title(partition: Partition, group: Any, names: list[str], noun: str) -> str:
@@ -333,8 +305,10 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
     """
     fitted = draw.require_groups(model, "regressors_")
     columns = fitted.evidence.columns()
-    saved = np.asarray(columns["variance_saved"], dtype=float)
-    paid = np.asarray(columns["bias_paid"], dtype=float)
+    saved, paid, gain, error = (
+        np.asarray(columns[name], dtype=float)
+        for name in ("variance_saved", "bias_paid", "gain", "gain_error")
+    )
     known = np.isfinite(saved) & np.isfinite(paid)
     if saved.size and not known.any():
         raise ValueError(
@@ -342,15 +316,14 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
             "penalised fits, which have no F. Fit with TargetAggregator(solver='ols')."
         )
     ax = draw.axes(ax, width=6.5, height=5.0)
-    ax.set_title(_merges_title(fitted, np.asarray(columns["gain"], dtype=float), known))
+    ax.set_title(_merges_title(fitted, gain, known))
     draw.bare(ax)
     if not saved.size:
         ax.set_axis_off()
         draw.say(ax, "no merges")
         return ax
-    error = np.asarray(columns["gain_error"], dtype=float)[known]
     losers = np.array([len(who) > 0 for who in columns["losers"]])[known]
-    saved, paid = saved[known], paid[known]
+    saved, paid, error = saved[known], paid[known], error[known]
     span = _scales(ax, paid, saved)
     if saved.size <= WITH_ERRORS:
         # The gain is one less the other, and nearly all that is not known of it is the bias.
