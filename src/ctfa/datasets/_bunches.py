@@ -43,17 +43,15 @@ class InputsBunch(Bunch):  # type: ignore[misc]
         """
         xarray = need("xarray", "to_xarray")
         target, task = self._words(target, task)
-        layout, table = np.asarray(self.layout), np.asarray(self.data, dtype=np.float64)
+        layout, cube = np.asarray(self.layout), self.inputs
         held: dict[str, Any] = {target: (("time", task), np.asarray(self.target))}
         for slot, name in enumerate(self.slot_names):
             columns = layout[:, slot]
             if len(columns) > 1 and (columns == columns[0]).all():
-                held[name] = (("time",), table[:, columns[0]])
-                continue
-            values = np.full((len(table), len(columns)), np.nan)
-            values[:, columns >= 0] = table[:, columns[columns >= 0]]
-            held[name] = (("time", task), values)
-        months = np.datetime64("2000-01") + np.arange(len(table))
+                held[name] = (("time",), cube[:, 0, slot])
+            else:
+                held[name] = (("time", task), cube[:, :, slot])
+        months = np.datetime64("2000-01") + np.arange(len(cube))
         times = self.get("time")
         times = np.asarray(months if times is None else times).astype("datetime64[ns]")
         coords: dict[str, Any] = {"time": times, task: list(self.target_names)}

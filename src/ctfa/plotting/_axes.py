@@ -101,6 +101,14 @@ def say(ax: Any, text: str) -> None:
     ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color=INK)
 
 
+def note(
+    ax: Any, text: str, where: Any, *, colour: str = INK, pad: float = 1.0, **how: Any
+) -> None:
+    """Write at a place, on white: lines may run close by."""
+    white = {"facecolor": "white", "edgecolor": "none", "pad": pad}
+    ax.annotate(text, where, color=colour, fontsize="small", bbox=white, **how)
+
+
 def colour_scale(values: FloatArray, *, diverging: bool | None = None) -> tuple[Any, Any]:
     """Colours and the norm for numbers: about zero where signs differ, else from low to high."""
     colours = importlib.import_module("matplotlib.colors")

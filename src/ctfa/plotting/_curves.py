@@ -59,26 +59,16 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     # The two extremes, no merge at all and one group, have no place on a scale of limits.
     places = np.arange(curve.max_loss.size)
     error, band = curve.error, 2.0 * curve.standard_error
-    ax.fill_between(
-        places,
-        error - band,
-        error + band,
-        color=BAND,
-        linewidth=0,
-        label="\u00b1 2 standard errors of the\ndifference from the best",
-    )
+    said = "\u00b1 2 standard errors of the\ndifference from the best"
+    ax.fill_between(places, error - band, error + band, color=BAND, linewidth=0, label=said)
     ax.plot(places, error, color=INK, marker="o", markersize=4)
-    ax.plot(places[curve.chosen], error[curve.chosen], "o", color=CHOSEN, markersize=10)
+    chosen = (places[curve.chosen], error[curve.chosen])
+    ax.plot(*chosen, "o", color=CHOSEN, markersize=10)
     low, high = _view(curve)
     height = (high - low) or 1.0
-    ax.annotate(
-        f"chosen: {_limit_name(curve.max_loss[curve.chosen])}",
-        (places[curve.chosen], error[curve.chosen]),
-        xytext=(0, 10),
-        textcoords="offset points",
-        ha=_towards_the_middle(curve.chosen, places.size),
-        color=CHOSEN,
-    )
+    name, side = _limit_name(curve.max_loss[curve.chosen]), _inwards(curve.chosen, places.size)
+    ax.annotate(f"chosen: {name}", chosen, xytext=(0, 10), textcoords="offset points", ha=side,
+                color=CHOSEN)  # fmt: skip
     ax.set_ylim(low - 0.08 * height, high + 0.15 * height)
     for place in (0, places.size - 1):
         if not low <= error[place] <= high:
@@ -117,22 +107,19 @@ def _view(curve: CutCurve) -> tuple[float, float]:
 def _point_at(ax: Any, place: int, value: float, *, up: bool) -> None:
     """An arrow to a point outside the picture, with its value."""
     edge, start = (1.0, 0.84) if up else (0.0, 0.16)
-    ax.annotate(
+    draw.note(
+        ax,
         f"{value:.3g}",
         (place, edge),
         xytext=(place, start),
         xycoords=ax.get_xaxis_transform(),  # across in places, upwards in shares of the axis
         ha="center",
         va="top" if up else "bottom",
-        color=INK,
-        fontsize="small",
-        # The curve leaves the picture close by.
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         arrowprops={"arrowstyle": "->", "color": INK},
     )
 
 
-def _towards_the_middle(place: int, n_places: int) -> str:
+def _inwards(place: int, n_places: int) -> str:
     """Alignment that keeps a text beside an end within the axis."""
     if place < 2:
         return "left"
@@ -356,23 +343,21 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
     rows = comparison.summary(metric)[::-1]
     ax = draw.axes(ax, height=1.5 + 0.3 * len(rows))
     centre = next((row.mean for row in rows if row.method == comparison.reference), None)
+    ends = {}  # of the intervals, drawn about the reference
     for place, row in enumerate(rows):
         splits = comparison.of_splits(metric, row.method)
         ax.plot(splits, np.full(splits.size, place), "o", color=SPLITS, markersize=4, zorder=2)
         own = row.method == comparison.reference
         if centre is not None and not own and np.isfinite(row.low):
-            ends = (centre + row.low, centre + row.high)
-            ax.plot(ends, (place, place), color=INK, linewidth=1.6, zorder=3)
+            ends[place] = (centre + row.low, centre + row.high)
+            ax.plot(ends[place], (place, place), color=INK, linewidth=1.6, zorder=3)
         ax.plot(row.mean, place, "o", color=CHOSEN if own else INK, markersize=6, zorder=4)
-    marks: list[float] = (
-        [] if centre is None else [centre + end for row in rows for end in (row.low, row.high)]
-    )
-    low, high = _span([row.mean for row in rows], marks)
+    low, high = _span([row.mean for row in rows], [end for pair in ends.values() for end in pair])
     for place, row in enumerate(rows):
         if not low <= row.mean <= high:
             _write_at_edge(ax, place, row.mean, right=row.mean > high)
-        elif centre is not None and row.method != comparison.reference:
-            _mark_cut(ax, place, centre + row.low, centre + row.high, (low, high))
+        elif place in ends:
+            _mark_cut(ax, place, *ends[place], (low, high))
     if centre is not None:
         ax.axvline(centre, color=CHOSEN, linewidth=1.0, zorder=1)
     ax.set_xlim(low, high)
@@ -453,14 +438,8 @@ def _mark_cut(ax: Any, place: int, start: float, end: float, limits: tuple[float
 
 def _write_at_edge(ax: Any, place: int, value: float, *, right: bool) -> None:
     """The value of a point outside the picture, at the side where it lies."""
-    ax.annotate(
-        f"{value:.3g} \u2192" if right else f"\u2190 {value:.3g}",
-        (1.0 if right else 0.0, place),
-        xycoords=ax.get_yaxis_transform(),
-        ha="right" if right else "left",
-        va="center",
-        color=INK,
-        fontsize="small",
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
-        zorder=5,
-    )
+    text, edge, side = f"\u2190 {value:.3g}", 0.0, "left"
+    if right:
+        text, edge, side = f"{value:.3g} \u2192", 1.0, "right"
+    across = ax.get_yaxis_transform()
+    draw.note(ax, text, (edge, place), xycoords=across, ha=side, va="center", zorder=5)

@@ -15,14 +15,7 @@ from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.plotting import _axes as draw
 from ctfa.plotting._axes import COLOURS, INK
-from ctfa.report._places import (
-    Rings,
-    guessed,
-    require_known,
-    require_outline,
-    same_sides,
-    touching_points,
-)
+from ctfa.report import _places as placed
 
 #: Corners nearer than this share of the map are one.
 SAME = 1e-9
@@ -252,7 +245,7 @@ def read_places(places: Any, n_targets: int) -> Where:
     if hasattr(places, "geom_type"):  # geopandas, series or frame
         return _of_geometries(places, n_targets)
     is_told = hasattr(places, "positions") and hasattr(places, "outlines")
-    known = places if is_told else guessed(places)
+    known = places if is_told else placed.guessed(places)
     geographic = is_told and bool(getattr(places, "geographic", False))
     if known.outlines is not None:
         _require_number(len(known.outlines), n_targets)
@@ -262,7 +255,7 @@ def read_places(places: Any, n_targets: int) -> Where:
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"positions has shape {points.shape}: give two numbers for each target.")
     _require_number(len(points), n_targets)
-    require_known(np.isfinite(points).all(axis=1))
+    placed.require_known(np.isfinite(points).all(axis=1))
     cell = getattr(known, "cell", None)
     if cell is None:
         return Where(points, [], geographic)
@@ -271,7 +264,7 @@ def read_places(places: Any, n_targets: int) -> Where:
 
 def outlines_of(rings: Sequence[Sequence[FloatArray]]) -> Outlines:
     """Every side of every target's rings, the same one of two targets by one number."""
-    joined = Rings.joined(rings)
+    joined = placed.Rings.joined(rings)
     corners = joined.corners
     grain = SAME * max(float(np.ptp(corners, axis=0).max()), np.finfo(float).tiny)
     _, point = np.unique(np.rint(corners / grain), axis=0, return_inverse=True)
@@ -296,9 +289,9 @@ def touching(where: Where, outlines: Outlines | None) -> IntArray:
     if where.pairs is not None:
         return where.pairs
     if outlines is not None:
-        return outlines.owner[np.column_stack(same_sides(outlines.side))]
+        return outlines.owner[np.column_stack(placed.same_sides(outlines.side))]
     assert where.points is not None
-    return touching_points(where.points)
+    return placed.touching_points(where.points)
 
 
 def areas(rings: Sequence[Sequence[FloatArray]]) -> list[Any]:
@@ -313,7 +306,7 @@ def areas(rings: Sequence[Sequence[FloatArray]]) -> list[Any]:
 
 
 def _turned(path: Any, rings: Sequence[FloatArray]) -> list[FloatArray]:
-    """Rings so turned that holes run the other way: what runs both ways is not filled."""
+    """placed.Rings so turned that holes run the other way: what runs both ways is not filled."""
     turned = []
     for number, ring in enumerate(rings):
         # A corner of a hole may lie on the ring around it; the middle of a side seldom does.
@@ -371,12 +364,12 @@ def _cells(points: FloatArray, cell: FloatArray) -> list[list[FloatArray]]:
 
 
 def _checked(each: list[list[FloatArray]]) -> list[list[FloatArray]]:
-    require_known([all(np.isfinite(ring).all() for ring in own) for own in each])
+    placed.require_known([all(np.isfinite(ring).all() for ring in own) for own in each])
     for number, own in enumerate(each):
         if not own:
             raise ValueError(f"place {number} has no outline: give one ring or more a target.")
         for ring in own:
-            require_outline(number, ring)
+            placed.require_outline(number, ring)
     # A corner that closes an outline is not one more corner.
     return [
         [r[:-1] if len(r) > 3 and np.array_equal(r[0], r[-1]) else r for r in own] for own in each

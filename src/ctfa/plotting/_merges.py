@@ -227,10 +227,9 @@ def _draw(
     ax.plot(alone, np.full(len(alone), bottom), "|", color=FAINT, markersize=9)
     if len(heights) and limit is not None and np.isfinite(limit):
         ax.axhline(limit, color=CHOSEN, linewidth=1.2, linestyle="--")
-        ax.annotate(f"limit {limit:g}", (1.0, limit), xycoords=ax.get_yaxis_transform(),
-                    xytext=(0, 3), textcoords="offset points", ha="right", color=CHOSEN,
-                    fontsize="small",
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
+        across = ax.get_yaxis_transform()
+        draw.note(ax, f"limit {limit:g}", (1.0, limit), colour=CHOSEN, pad=0.5, xycoords=across,
+                  xytext=(0, 3), textcoords="offset points", ha="right")  # fmt: skip
 
 
 def _set_heights(ax: Any, heights: FloatArray, limit: float | None) -> float:

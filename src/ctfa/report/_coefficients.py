@@ -105,13 +105,13 @@ def _in_words(reasons: list[str], n_groups: int) -> str:
     return "; ".join(said)
 
 
-def rows_of(fitted: FittedGroups, data: Any) -> Rows | None:
+def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
     """Rows that each group's model was fitted to, from the data of fit or what stands in for it."""
     if fitted.own_rows:
-        return _rows_of_tasks(fitted, data)
+        return _rows_of_tasks(fitted, given)
     if fitted.is_aggregator:
         return None
-    sample, targets = data.read(fitted)
+    sample, targets = given.read(fitted)
     n_levels = 1
     if sample.baseline is not None:  # which takes degrees of freedom of every series
         n_levels += Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank

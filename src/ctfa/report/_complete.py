@@ -54,23 +54,19 @@ HELD_OUT = "held out"
 
 
 def complete(material: Material, data: Any) -> Material:
-    """Work out what the data tell and nobody has told yet.
-
-    Rows that stand in for the data (``Summed``) tell no series.
-    """
+    """Work out what the data tell and nobody has told yet."""
     fitted = FittedGroups.of(material.model)
-    if not isinstance(data, Summed):
-        data = Given.of(data, own_rows=fitted.own_rows)
+    given = Given.of(data, own_rows=fitted.own_rows)
     return replace(
         material,
-        history=material.history or _full_history(fitted, data),
-        series=material.series or _series(fitted, data),
-        coefficients=material.coefficients or coefficients_of(fitted, rows_of(fitted, data)),
-        held_out=material.held_out or judged(fitted, data),
+        history=material.history or _full_history(fitted, given),
+        series=material.series or _series(fitted, given),
+        coefficients=material.coefficients or coefficients_of(fitted, rows_of(fitted, given)),
+        held_out=material.held_out or judged(fitted, given),
     )
 
 
-def _full_history(fitted: FittedGroups, data: Given | Summed) -> MergeHistory | None:
+def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     model, rule = fitted.model, fitted.aggregator
     is_passed = isinstance(getattr(model, "targets", None), str)
@@ -83,13 +79,13 @@ def _full_history(fitted: FittedGroups, data: Given | Summed) -> MergeHistory | 
         whole = fitted.anew().set_params(aggregate=model.aggregate_, **simple)
     else:
         whole = clone(model).set_params(**simple) if fitted.own_rows else CTFARegressor(**simple)
-    history: MergeHistory = data.fit(whole).history_
+    history: MergeHistory = given.fit(whole).history_
     return history
 
 
-def _series(fitted: FittedGroups, given: Given | Summed) -> GroupSeries | None:
+def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
     """Mean and spread of each group in the units in which targets were merged."""
-    if isinstance(given, Summed) or fitted.own_rows:
+    if given.stands_in or fitted.own_rows:
         return None
     if len(given.Y) * fitted.partition.n_groups > MOST_SERIES:
         return None
@@ -149,81 +145,64 @@ class Judging(NamedTuple):
         return [self.folds, *self.inside]
 
 
-class Summed(NamedTuple):
-    """Rows that stand in for those of a fit where squared errors are all that is asked."""
+def _fit_of_folds(given: Given, splits: list[Split]) -> Callable[[Any, int], Any]:
+    """How to fit a model to the rows that a fold learns from, with the folds inside them.
 
-    sample: check.Sample
-    targets: check.Targets
-    held_out: Any  # Judging: folds to judge on; None for none
+    These rows stand in for others.
+    """
+    sample, targets, judging = given.X, given.Y, given.held_out
 
-    def fit(self, model: Any) -> Any:
-        """Fit a model to all of them."""
-        return model.__ctfa_fit__(self.sample, self.targets)
+    @lru_cache(maxsize=1)  # factored once for all methods
+    def training(fold: int) -> Any:
+        train, _ = splits[fold]
+        inner = {
+            want.purpose: [
+                (np.searchsorted(train, learn), np.searchsorted(train, test))
+                for learn, test in sample.folds[want.inside(fold)]
+            ]
+            for want in judging.inside
+        }
+        return replace(sample.take(train), folds=inner)
 
-    def read(self, fitted: FittedGroups) -> tuple[check.Sample, check.Targets]:
-        """What a model like this learns from."""
-        return self.sample, self.targets
+    def fit(model: Any, fold: int) -> Any:
+        part = targets._replace(values=targets.values[splits[fold][0]])
+        return model.__ctfa_fit__(training(fold), part)
 
-    def folds(self, purpose: str) -> list[Split]:
-        """Folds of the rows for a purpose."""
-        return check.read_folds(None, self.sample, self.targets.values, purpose=purpose)
-
-    def fit_of_folds(self) -> Callable[[Any, int], Any]:
-        """How to fit a model to the rows that a fold learns from, with the folds inside them."""
-        splits = self.folds(HELD_OUT)
-
-        @lru_cache(maxsize=1)  # factored once for all methods
-        def training(fold: int) -> check.Sample:
-            train, _ = splits[fold]
-            inner = {
-                want.purpose: [
-                    (np.searchsorted(train, learn), np.searchsorted(train, test))
-                    for learn, test in self.folds(want.inside(fold))
-                ]
-                for want in self.held_out.inside
-            }
-            return replace(self.sample.take(train), folds=inner)
-
-        def fit(model: Any, fold: int) -> Any:
-            part = self.targets._replace(values=self.targets.values[splits[fold][0]])
-            return model.__ctfa_fit__(training(fold), part)
-
-        return fit
+    return fit
 
 
-def judged(fitted: FittedGroups, data: Any) -> HeldOut | None:
+def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
     """Mean squared error of each target by each method, in units of the target's variance.
 
     Every model is fitted again to the training rows of each fold, with everything it chooses. None
     where nothing is to be held out, or where, with a warning, folds leave a target too few rows.
     Rows that stand in for others have no ridge regression beside the model.
     """
-    if fitted.is_aggregator or data.held_out is None or data.held_out is False:
+    if fitted.is_aggregator or given.held_out is None or given.held_out is False:
         return None
     if fitted.own_rows:
-        return _judged_rows(fitted, data)
-    sample, targets = data.read(fitted)
-    summed = isinstance(data, Summed)
-    if summed:
-        splits, how = data.folds(HELD_OUT), data.held_out.how
+        return _judged_rows(fitted, given)
+    sample, targets = given.read(fitted)
+    if given.stands_in:
+        splits, how = sample.folds[HELD_OUT], given.held_out.how
         require = partial(_require_rows, fitted, sample, splits)
     else:
-        splits, how = choose_splits(data.held_out, sample, targets.values)
+        splits, how = choose_splits(given.held_out, sample, targets.values)
         require = partial(fitted.require_observed, sample, targets, splits)
     try:
         require()
     except ValueError as error:
         warnings.warn(f"Nothing was held out: {error}", UserWarning, stacklevel=2)
         return None
-    methods = _methods(fitted, ridge=not summed and targets.values.shape[1] <= MANY)
+    methods = _methods(fitted, ridge=not given.stands_in and targets.values.shape[1] <= MANY)
     *errors, zero = held_out_errors(
         [*methods.values(), Climatology()],
         sample,
         targets.values,
         splits,
         target_weight=targets.weights,
-        n_jobs=None if summed else fitted.model.n_jobs,
-        fit=data.fit_of_folds() if summed else None,
+        n_jobs=None if given.stands_in else fitted.model.n_jobs,
+        fit=_fit_of_folds(given, splits) if given.stands_in else None,
     )
     reference = "the mean of the training rows"
     if sample.baseline is not None:
