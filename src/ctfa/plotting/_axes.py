@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa.core.libraries import imported
+from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
 from ctfa.estimators.view import FittedGroups
 
@@ -149,6 +150,14 @@ def listed(names: Sequence[str], letters: int = 30) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun, one or many."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def grouped(partition: Partition, noun: str = "target") -> str:
+    """How many there are, and in how many groups."""
+    n_variables, n_groups = partition.n_variables, partition.n_groups
+    if n_groups < n_variables:
+        return f"{count(n_variables, noun)} in {count(n_groups, 'group')}"
+    return count(n_variables, noun) + (", each by itself" if n_variables > 1 else "")
 
 
 def label_places(ax: Any, side: str, labels: Sequence[str], *, letters: int = 22) -> None:

@@ -109,7 +109,7 @@ def plot_groups_map(
         ax.set_aspect(_aspect(where) if geographic else "equal")
     ax.set_xticks([])
     ax.set_yticks([])
-    ax.set_title(_title(partition))
+    ax.set_title(draw.grouped(partition))
     draw.bare(ax, *ax.spines)
     if numbers is not None:
         bar = ax.figure.colorbar(drawn, ax=ax, shrink=0.75, pad=0.02)
@@ -168,13 +168,6 @@ def _read_values(values: Any, result: Any, n_targets: int) -> FloatArray:
             "for each target, NaN where there is none."
         )
     return numbers
-
-
-def _title(partition: Partition) -> str:
-    n_targets, n_groups = partition.n_variables, partition.n_groups
-    if n_targets == n_groups:
-        return f"{n_targets:,} targets, each by itself"
-    return f"{n_targets:,} targets in {n_groups:,} group{'s' * (n_groups > 1)}"
 
 
 def _read_groups(groups: Any) -> Partition:

@@ -266,13 +266,10 @@ def _leaf_name(tree: Tree, leaf: int, names: list[str], noun: str) -> str:
 
 
 def _title(partition: Partition, group: Any, names: list[str], noun: str) -> str:
-    if group is not None:
-        members = _members(partition, names, group)
-        return f"group {int(partition.labels[members[0]])}: {draw.count(members.size, noun)}"
-    n_targets, n_groups = partition.n_variables, partition.n_groups
-    if n_groups == n_targets:
-        return draw.count(n_targets, noun) + (", each by itself" if n_targets > 1 else "")
-    return f"{draw.count(n_targets, noun)} in {draw.count(n_groups, 'group')}"
+    if group is None:
+        return draw.grouped(partition, noun)
+    members = _members(partition, names, group)
+    return f"group {int(partition.labels[members[0]])}: {draw.count(members.size, noun)}"
 
 
 def plot_merges(model: Any, *, ax: Any = None) -> Any:

@@ -65,10 +65,12 @@ def collect(
         )
     fitted = FittedGroups.of(known.model)
     if places is not None:
-        material["places"] = read_places(places, fitted.partition.n_variables)
+        material["places"] = places
     if title is not None:
         material["title"] = title
     known = replace(known, **material)
+    if known.places is not None:
+        known = replace(known, places=read_places(known.places, fitted.partition.n_variables))
     _require_fitting(known, fitted)
     return _page(fitted, known if data is None else complete(known, data))
 
@@ -78,8 +80,6 @@ def _require_fitting(material: Material, fitted: FittedGroups) -> None:
     targets, groups = {}, {}
     if material.names is not None:
         targets["names"] = len(material.names)
-    if material.places is not None:
-        targets["places"] = len(material.places.positions)
     if material.held_out is not None:
         for name, errors in material.held_out.errors.items():
             targets[f"held_out.errors[{name!r}]"] = np.size(errors)
@@ -109,11 +109,8 @@ def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
     means = None if fitted.means is None else fitted.means.max(axis=1) + 1
     version = metadata.version("ctfa")
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
-    drawing = (
-        tiles_of(history.leaf_order())
-        if material.places is None
-        else drawing_of(read_places(material.places, n_targets))
-    )
+    places = material.places
+    drawing = tiles_of(history.leaf_order()) if places is None else drawing_of(places)
     kept = _detailed(fitted.partition, material.series, coefficients)
     return {
         "title": material.title or f"{n_targets:,} {plural(material.task, n_targets)} in groups",
