@@ -177,12 +177,12 @@ def test_merging_under_the_graph_finds_regions():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"n_basins": 0}, "n_basins=0, n_samples=102"),
-        ({"n_regions": 500}, "n_regions=500 of n_basins=400"),
-        ({"noise": -1.0}, "noise=-1.0 and within=0.0"),
+        ({"n_basins": 0}, "n_basins=0: give a whole number, at least 1"),
+        ({"n_regions": 500}, "n_regions=500: give a whole number, from 1 to 400"),
+        ({"noise": -1.0}, "noise=-1.0: give a number, 0.0 or more"),
         ({"gaps": 0.9}, "gaps=0.9: give the share"),
         ({"gaps": (0.1, 0.1, 0.1)}, "or a pair"),
-        ({"missing_slots": 2.0}, "missing_slots=2.0: give a share"),
+        ({"missing_slots": 2.0}, "missing_slots=2.0: give a number, from 0.0 to 1.0"),
         ({"missing_slots": 0.1, "n_features": 1}, "at least two features"),
     ],
 )

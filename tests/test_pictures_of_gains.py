@@ -14,7 +14,7 @@ from ctfa import CTFARegressor, FeatureAggregator
 from ctfa.estimators.targets import in_units
 from ctfa.plotting import plot_coefficients, plot_gains, plot_stability
 from ctfa.plotting._axes import CHOSEN
-from ctfa.plotting._coefficients import collect, side_by_side
+from ctfa.plotting._matrices import collect, side_by_side
 from pictured import MADE, MODEL, OWN, POOLED, WHOLE, data, fitted, names_along, rgb
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.utils import Bunch
 
-from ctfa.datasets import _qm9 as features
 from ctfa.datasets._files import get_data_home
-from ctfa.datasets._qm9 import FEATURES, TARGETS, mean_distance
+from ctfa.datasets._qm9 import FEATURES, TARGETS
 from ctfa_study.reproduction import load_claims
 from ctfa_study.reproduction._case import AUTHORS, HONEST, Plan
 from ctfa_study.reproduction._reproduce import reproduce
@@ -20,6 +19,7 @@ from ctfa_study.reproduction._results import Results
 from ctfa_study.reproduction.compare import CANNOT, DIFFERS, REPRODUCED
 from ctfa_study.reproduction.experiments.table2 import _data as data
 from ctfa_study.reproduction.experiments.table2 import _data as distances
+from ctfa_study.reproduction.experiments.table2._data import mean_distance
 from ctfa_study.reproduction.experiments.table2._methods import LINEAR, measure
 from ctfa_study.reproduction.experiments.table2.table import (
     SETTING,
@@ -192,8 +192,8 @@ def test_distances_are_read_from_the_positions_of_the_package(monkeypatch):
         {"Index": "2", "XYZ_Ang": "[[0.,0.,0.],[0.,3.,4.]]"},
         {"Index": "7", "XYZ_Ang": "[[0.,0.,0.],[1.,0.,0.],[3.,0.,0.]]"},
     ]
-    monkeypatch.setattr(features, "_molecules", lambda folder: iter(rows))
-    numbers, made = features.distances_from_package(Path("anywhere"))
+    monkeypatch.setattr(distances, "molecules_of", lambda folder: iter(rows))
+    numbers, made = distances.distances_from_package(Path("anywhere"))
     assert numbers.tolist() == [2, 7]
     np.testing.assert_allclose(made, [5.0, 2.0])
 

@@ -254,15 +254,8 @@ def _sums(fit: Fit) -> tuple[FloatArray, FloatArray]:
 
 def _map(evidence: Evidence, change: Callable[[Any], Any], factor: float = 1.0) -> Evidence:
     def changed(fit: Fit) -> Fit:
-        return fit._replace(
-            explained=change(fit.explained) * factor,
-            residual=change(fit.residual) * factor,
-            n_samples=change(fit.n_samples),
-            n_inputs=change(fit.n_inputs),
-            rank=change(fit.rank),
-            dof=change(fit.dof),
-            size=change(fit.size),
-        )
+        new = Fit(*map(change, fit))
+        return new._replace(explained=new.explained * factor, residual=new.residual * factor)
 
     return Evidence(
         tuple(changed(fit) for fit in evidence.before),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.spatial import Voronoi
 from sklearn.utils import check_random_state
 
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.datasets._bunches import InputsBunch, numbered
+from ctfa.datasets._bunches import InputsBunch, numbered, require_count, require_number
 
 #: Inputs by name, their units, size and spread from month to month; snow comes last.
 SLOTS = (
@@ -117,8 +117,18 @@ def make_basins(
     (['temperature', 'precipitation'], 'basin_001')
     """
     gap_shares = _read_gaps(gaps)
-    _require_sizes(n_basins, n_samples, n_features, n_regions)
-    _require_shares(noise, within, missing_slots, n_features)
+    require_count("n_basins", n_basins, least=1)
+    require_count("n_samples", n_samples, least=1)
+    require_count("n_features", n_features, least=1)
+    require_count("n_regions", n_regions, least=1, most=n_basins)
+    require_number("noise", noise, least=0.0)
+    require_number("within", within, least=0.0)
+    require_number("missing_slots", missing_slots, least=0.0, most=1.0)
+    if missing_slots and n_features < 2:
+        raise ValueError(
+            f"missing_slots={missing_slots} with n_features={n_features}: a basin without its only "
+            "input has none. Give at least two features."
+        )
     # Seeded by scikit-learn's generator as everywhere, drawn from numpy's, which is twice as fast.
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
     world = Map.drawn(n_basins, rng)
@@ -237,7 +247,7 @@ def _cut_gaps(values: FloatArray, share: float, rng: np.random.Generator) -> Non
 
 def _read_gaps(gaps: Any) -> tuple[float, float]:
     shares = tuple(gaps) if isinstance(gaps, tuple | list | np.ndarray) else (gaps, gaps)
-    if not all(_is_number(share) for share in shares):
+    if not all(isinstance(share, Real) and not isinstance(share, bool) for share in shares):
         raise TypeError(
             f"gaps={gaps!r} is not a number: give the share of missing values, or a pair of them "
             "for inputs and for targets."
@@ -248,49 +258,6 @@ def _read_gaps(gaps: Any) -> tuple[float, float]:
             "them for inputs and for targets."
         )
     return float(shares[0]), float(shares[1])
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
-def _require_sizes(n_basins: int, n_samples: int, n_features: int, n_regions: int) -> None:
-    sizes: dict[str, Any] = {
-        "n_basins": n_basins,
-        "n_samples": n_samples,
-        "n_features": n_features,
-        "n_regions": n_regions,
-    }
-    for name, value in sizes.items():
-        if isinstance(value, bool) or not isinstance(value, Integral):
-            raise TypeError(f"{name}={value!r} is not a whole number: give how many there are.")
-    if min(n_basins, n_samples, n_features) < 1:
-        raise ValueError(
-            f"n_basins={n_basins}, n_samples={n_samples} and n_features={n_features}: there must "
-            "be at least one of each."
-        )
-    if not 1 <= n_regions <= n_basins:
-        raise ValueError(
-            f"n_regions={n_regions} of n_basins={n_basins}: a region has at least one basin."
-        )
-
-
-def _require_shares(noise: float, within: float, missing_slots: float, n_features: int) -> None:
-    shares = {"noise": noise, "within": within, "missing_slots": missing_slots}
-    for name, value in shares.items():
-        if not _is_number(value):
-            raise TypeError(f"{name}={value!r} is not a number: give one, zero or more.")
-    if noise < 0.0 or within < 0.0:
-        raise ValueError(
-            f"noise={noise} and within={within}: both are standard deviations, zero or more."
-        )
-    if not 0.0 <= missing_slots <= 1.0:
-        raise ValueError(f"missing_slots={missing_slots}: give a share of basins, from 0 to 1.")
-    if missing_slots and n_features < 2:
-        raise ValueError(
-            f"missing_slots={missing_slots} with n_features={n_features}: a basin without its only "
-            "input has none. Give at least two features."
-        )
 
 
 #: The box in degrees, west to east and south to north: about Europe.

@@ -17,6 +17,9 @@ from ctfa.estimators.layout import multi_input_layout
 
 NO_PANDAS = "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays."
 
+#: What columns of a Bunch are called by.
+NAMES = ("feature_names", "slot_names", "target_names")
+
 
 class InputsBunch(Bunch):  # type: ignore[misc]
     """Data of targets with inputs of their own: ``data`` is a table, ``inputs`` a cube of it."""
@@ -40,17 +43,15 @@ class InputsBunch(Bunch):  # type: ignore[misc]
         """
         xarray = need("xarray", "to_xarray")
         target, task = self._words(target, task)
-        layout, table = np.asarray(self.layout), np.asarray(self.data, dtype=np.float64)
+        layout, cube = np.asarray(self.layout), self.inputs
         held: dict[str, Any] = {target: (("time", task), np.asarray(self.target))}
         for slot, name in enumerate(self.slot_names):
             columns = layout[:, slot]
             if len(columns) > 1 and (columns == columns[0]).all():
-                held[name] = (("time",), table[:, columns[0]])
-                continue
-            values = np.full((len(table), len(columns)), np.nan)
-            values[:, columns >= 0] = table[:, columns[columns >= 0]]
-            held[name] = (("time", task), values)
-        months = np.datetime64("2000-01") + np.arange(len(table))
+                held[name] = (("time",), cube[:, 0, slot])
+            else:
+                held[name] = (("time", task), cube[:, :, slot])
+        months = np.datetime64("2000-01") + np.arange(len(cube))
         times = self.get("time")
         times = np.asarray(months if times is None else times).astype("datetime64[ns]")
         coords: dict[str, Any] = {"time": times, task: list(self.target_names)}
@@ -83,8 +84,8 @@ class InputsBunch(Bunch):  # type: ignore[misc]
 class Form:
     """Which form of the data the caller of a loader asked for.
 
-    Made before anything is read: to load for a minute and then lack pandas is no fun. Whatever
-    else a Bunch is to have (``filename``, ``lat``, ...) is given by name; what is None is left out.
+    Made before anything is read: to load for a minute and then lack pandas is no fun. What else a
+    Bunch is to have (``feature_names``, ``lat``, ...) is given by name; what is None is left out.
     """
 
     def __init__(
@@ -114,47 +115,19 @@ class Form:
         self._about = {"filename": paths if len(paths) > 1 else paths[0], **self._about}
         return found
 
-    def shared(
-        self,
-        X: FloatArray,
-        Y: FloatArray,
-        *,
-        feature_names: Sequence[str],
-        target_names: Sequence[str],
-        **more: Any,
-    ) -> Any:
+    def shared(self, X: FloatArray, Y: FloatArray, **more: Any) -> Any:
         """All targets on the same inputs: ``(X, Y)``, or a Bunch."""
-        arrays = {"data": self._frame(X, feature_names), "target": self._frame(Y, target_names)}
-        names = {"feature_names": feature_names, "target_names": target_names}
-        return self._given("shared", arrays, names, **more)
+        data = self._frame(X, more["feature_names"])
+        return self._given("shared", data, target=self._frame(Y, more["target_names"]), **more)
 
-    def own_rows(
-        self,
-        X: FloatArray,
-        y: FloatArray,
-        tasks: AnyArray,
-        *,
-        feature_names: Sequence[str],
-        target_names: Sequence[str],
-        **more: Any,
-    ) -> Any:
+    def own_rows(self, X: FloatArray, y: FloatArray, tasks: AnyArray, **more: Any) -> Any:
         """Tasks with rows of their own: ``(X, y, tasks)``, or a Bunch."""
-        arrays = {
-            "data": self._frame(X, feature_names),
-            "target": self._series(y, target_names[0]),
-            "tasks": self._series(tasks, "task"),
-        }
-        names = {"feature_names": feature_names, "target_names": target_names}
-        return self._given("own rows", arrays, names, **more)
+        data = self._frame(X, more["feature_names"])
+        target, whose = self._series(y, more["target_names"][0]), self._series(tasks, "task")
+        return self._given("own rows", data, target=target, tasks=whose, **more)
 
     def own_inputs(
-        self,
-        slots: Mapping[str, FloatArray],
-        Y: FloatArray,
-        *,
-        target_names: Sequence[str],
-        time: AnyArray | None = None,
-        **more: Any,
+        self, slots: Mapping[str, FloatArray], Y: FloatArray, time: AnyArray | None, **more: Any
     ) -> Any:
         """Targets with inputs of their own: ``(X, Y, layout)``, or a Bunch with ``inputs``.
 
@@ -162,30 +135,26 @@ class Form:
         series that all targets share, which is one column.
         """
         X, layout = _table(slots)
-        slot_names = list(slots)
-        columns = _column_names(layout, slot_names, target_names)
-        arrays = {
-            "data": self._frame(X, columns, time),
-            "target": self._frame(Y, target_names, time),
-            "layout": layout,
-        }
-        names = {"feature_names": columns, "slot_names": slot_names, "target_names": target_names}
-        return self._given("own inputs", arrays, names, time=time, **more)
+        columns = _column_names(layout, list(slots), more["target_names"])
+        data, target = self._frame(X, columns, time), self._frame(Y, more["target_names"], time)
+        names = {"feature_names": columns, "slot_names": slots}
+        return self._given(
+            "own inputs", data, target=target, layout=layout, time=time, **names, **more
+        )
 
     def series(self, X: FloatArray, *, feature_names: Sequence[str], time: AnyArray) -> Any:
         """Series to join to others by date: a Bunch without a target."""
-        arrays = {"data": self._frame(X, feature_names, time)}
-        return self._given("extra features", arrays, {"feature_names": feature_names}, time=time)
+        data = self._frame(X, feature_names, time)
+        return self._given("extra features", data, feature_names=feature_names, time=time)
 
-    def _given(
-        self, kind: str, arrays: dict[str, Any], names: Mapping[str, Sequence[str]], **more: Any
-    ) -> Any:
+    def _given(self, kind: str, data: Any, **more: Any) -> Any:
+        arrays = {name: more.pop(name) for name in ("target", "tasks", "layout") if name in more}
         if self._only_arrays:
-            return tuple(arrays.values())
+            return (data, *arrays.values())
+        names = {name: list(more.pop(name)) for name in NAMES if name in more}
         known = {name: value for name, value in more.items() if value is not None}
-        lists = {name: list(values) for name, values in names.items()}
         bunch = InputsBunch if kind == "own inputs" else Bunch
-        return bunch(**arrays, **lists, kind=kind, **known, **self._about)
+        return bunch(data=data, **arrays, **names, kind=kind, **known, **self._about)
 
     def _frame(self, values: FloatArray, names: Sequence[str], time: Any = None) -> Any:
         if self._pandas is None:

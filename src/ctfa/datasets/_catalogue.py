@@ -136,15 +136,8 @@ def list_datasets(data_home: Any = None) -> list[ListedDataset]:
     ('load_school()', 'own rows')
     """
     return [
-        ListedDataset(
-            record.name,
-            record.loader,
-            record.kind,
-            record.shape,
-            record.present(data_home),
-            record.licence,
-        )
-        for record in records().values()
+        ListedDataset(r.name, r.loader, r.kind, r.shape, r.present(data_home), r.licence)
+        for r in records().values()
     ]
 
 

@@ -302,11 +302,11 @@ def table_from_package(folder: Path | None, *, n_molecules: int | None = None) -
         )
     graph_of = _graph_reader()
     rows, quantities, molecules = [], [], []
-    for number, row in enumerate(islice(_molecules(folder), n_molecules)):
+    for number, row in enumerate(islice(molecules_of(folder), n_molecules)):
         if number and number % 10_000 == 0:
             logger.info("QM9: %d molecules of about 131,000 are computed", number)
         try:
-            rows.append(averaged_features(graph_of(row["SMILES"]), _positions(row["XYZ_Ang"])))
+            rows.append(averaged_features(graph_of(row["SMILES"]), positions_of(row["XYZ_Ang"])))
         except ValueError as error:
             raise ValueError(f"Molecule {row['Index']} ({row['SMILES']}): {error}") from error
         quantities.append([float(row[column]) for *_, column in PROPERTIES])
@@ -317,33 +317,8 @@ def table_from_package(folder: Path | None, *, n_molecules: int | None = None) -
     return Table(X.astype(np.float32), Y, np.array(molecules, dtype=np.int32))
 
 
-def distances_from_package(folder: Path | None) -> tuple[AnyArray, FloatArray]:
-    """Numbers of the molecules, and the mean distance between their atoms in angstrom.
-
-    Over all pairs of atoms, bonded or not. No feature of ``load_qm9``: the authors of the paper
-    have it among theirs.
-    """
-    if folder is None:
-        raise ImportError(
-            "Distances between the atoms of QM9 need the package qm9pack, which holds their "
-            "positions: pip install 'ctfa[qm9]'."
-        )
-    molecules, distances = [], []
-    for row in _molecules(folder):
-        molecules.append(int(row["Index"]))
-        distances.append(mean_distance(_positions(row["XYZ_Ang"])))
-    return np.array(molecules, dtype=np.int32), np.array(distances)
-
-
-def mean_distance(positions: FloatArray) -> float:
-    """Mean distance between two different points; 0 for a single one."""
-    n_points = len(positions)
-    steps = positions[:, None, :] - positions[None, :, :]
-    total = np.sqrt(np.sum(steps**2, axis=-1)).sum()
-    return float(total / max(n_points * (n_points - 1), 1))
-
-
-def _molecules(folder: Path) -> Iterator[dict[str, str]]:
+def molecules_of(folder: Path) -> Iterator[dict[str, str]]:
+    """Rows of the files of qm9pack, by column."""
     needed = {"Index", "SMILES", "XYZ_Ang", *(column for *_, column in PROPERTIES)}
     for part in PARTS:
         if not (folder / part).is_file():
@@ -365,7 +340,8 @@ def _molecules(folder: Path) -> Iterator[dict[str, str]]:
 _BRACKETS = str.maketrans("[],", "   ")
 
 
-def _positions(text: str) -> FloatArray:
+def positions_of(text: str) -> FloatArray:
+    """Coordinates of the atoms of a molecule, one a row."""
     # Not JSON: some numbers are written "0.".
     numbers = np.array(text.translate(_BRACKETS).split(), dtype=float)
     return numbers.reshape(-1, 3)

@@ -50,7 +50,7 @@ from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import kind_of, row_labels, several, word
-from ctfa.report import Given, Judging, Material, complete, complete_from_sums
+from ctfa.report import Given, Judging, Material, complete
 
 _NUMBER = (
     "a number of regions cannot be asked for: fit.path() tells the number of groups by max_loss, "
@@ -466,7 +466,7 @@ def _from_chunks(
     model.__ctfa_fit__(sample, targets, data.input_names, data)
     if arrays.layout is not None:
         _name_slots(model, task.plan)
-    known = complete_from_sums(Material(model), sample, targets, asked.judging)
+    known = complete(Material(model), Given(sample, targets, held_out=asked.judging))
     notes = [*arrays.notes, SUMMED]
     if asked.unjudged:
         notes.append(f"nothing was held out: {asked.unjudged}")

@@ -4,13 +4,12 @@ Of the figure it changes nothing but the layout where that has none, since label
 ``plot_comparison`` puts its legend below all axes, and a scale of colours adds a bar.
 """
 
-from ctfa.plotting._coefficients import plot_coefficients
 from ctfa.plotting._curves import plot_comparison, plot_cv_curve, plot_path
 from ctfa.plotting._data_flow import plot_data_flow
 from ctfa.plotting._gains import plot_gains
 from ctfa.plotting._groups_map import plot_groups_map
+from ctfa.plotting._matrices import plot_coefficients, plot_stability
 from ctfa.plotting._merges import plot_merge_tree, plot_merges
-from ctfa.plotting._stability import plot_stability
 
 __all__ = [
     "plot_coefficients",

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa.core.libraries import imported
+from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
 from ctfa.estimators.view import FittedGroups
 
@@ -90,15 +91,23 @@ def bare(ax: Any, *sides: str) -> None:
         ax.spines[side].set_visible(False)
 
 
-def draw_lines(ax: Any, lines: Any, *, autolim: bool = True, **style: Any) -> None:
+def lines(ax: Any, each: Any, *, autolim: bool = True, **style: Any) -> None:
     """Draw many lines at once."""
     collections = importlib.import_module("matplotlib.collections")
-    ax.add_collection(collections.LineCollection(lines, **style), autolim=autolim)
+    ax.add_collection(collections.LineCollection(each, **style), autolim=autolim)
 
 
 def say(ax: Any, text: str) -> None:
     """Write where a picture would be, when there is nothing to draw."""
     ax.text(0.5, 0.5, text, transform=ax.transAxes, ha="center", va="center", color=INK)
+
+
+def note(
+    ax: Any, text: str, where: Any, *, colour: str = INK, pad: float = 1.0, **how: Any
+) -> None:
+    """Write at a place, on white: lines may run close by."""
+    white = {"facecolor": "white", "edgecolor": "none", "pad": pad}
+    ax.annotate(text, where, color=colour, fontsize="small", bbox=white, **how)
 
 
 def colour_scale(values: FloatArray, *, diverging: bool | None = None) -> tuple[Any, Any]:
@@ -141,6 +150,14 @@ def listed(names: Sequence[str], letters: int = 30) -> str:
 def count(number: int, noun: str) -> str:
     """A number with its noun, one or many."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def grouped(partition: Partition, noun: str = "target") -> str:
+    """How many there are, and in how many groups."""
+    n_variables, n_groups = partition.n_variables, partition.n_groups
+    if n_groups < n_variables:
+        return f"{count(n_variables, noun)} in {count(n_groups, 'group')}"
+    return count(n_variables, noun) + (", each by itself" if n_variables > 1 else "")
 
 
 def label_places(ax: Any, side: str, labels: Sequence[str], *, letters: int = 22) -> None:

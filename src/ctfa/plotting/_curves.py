@@ -11,17 +11,8 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa.core.cut import CutCurve
 from ctfa.core.types import FloatArray
-from ctfa.plotting._axes import (
-    CHOSEN,
-    INK,
-    axes,
-    bare,
-    inches,
-    is_labelled,
-    model_of,
-    require,
-    unit_of,
-)
+from ctfa.plotting import _axes as draw
+from ctfa.plotting._axes import CHOSEN, INK
 
 BAND, SPLITS = "#bee3f2", "#7fb8d6"
 ERROR, ERROR_BAND = "#b07d12", "#f3dfb4"
@@ -62,32 +53,22 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     -------
     matplotlib Axes
     """
-    model = model_of(model)
+    model = draw.model_of(model)
     curve = check.require_curve(model)
-    ax = axes(ax)
+    ax = draw.axes(ax)
     # The two extremes, no merge at all and one group, have no place on a scale of limits.
     places = np.arange(curve.max_loss.size)
     error, band = curve.error, 2.0 * curve.standard_error
-    ax.fill_between(
-        places,
-        error - band,
-        error + band,
-        color=BAND,
-        linewidth=0,
-        label="\u00b1 2 standard errors of the\ndifference from the best",
-    )
+    said = "\u00b1 2 standard errors of the\ndifference from the best"
+    ax.fill_between(places, error - band, error + band, color=BAND, linewidth=0, label=said)
     ax.plot(places, error, color=INK, marker="o", markersize=4)
-    ax.plot(places[curve.chosen], error[curve.chosen], "o", color=CHOSEN, markersize=10)
+    chosen = (places[curve.chosen], error[curve.chosen])
+    ax.plot(*chosen, "o", color=CHOSEN, markersize=10)
     low, high = _view(curve)
     height = (high - low) or 1.0
-    ax.annotate(
-        f"chosen: {_limit_name(curve.max_loss[curve.chosen])}",
-        (places[curve.chosen], error[curve.chosen]),
-        xytext=(0, 10),
-        textcoords="offset points",
-        ha=_towards_the_middle(curve.chosen, places.size),
-        color=CHOSEN,
-    )
+    name, side = _limit_name(curve.max_loss[curve.chosen]), _inwards(curve.chosen, places.size)
+    ax.annotate(f"chosen: {name}", chosen, xytext=(0, 10), textcoords="offset points", ha=side,
+                color=CHOSEN)  # fmt: skip
     ax.set_ylim(low - 0.08 * height, high + 0.15 * height)
     for place in (0, places.size - 1):
         if not low <= error[place] <= high:
@@ -98,11 +79,11 @@ def plot_cv_curve(model: Any, *, ax: Any = None) -> Any:
     ]
     ax.set_xticks(kept, labels, fontsize="small")
     ax.set_xlabel("max_loss (and mean number of groups)")
-    gap = " " if inches(ax, "height") > LONG_LABEL else "\n"
-    ax.set_ylabel(f"held-out error,{gap}{unit_of(model)}")
+    gap = " " if draw.inches(ax, "height") > LONG_LABEL else "\n"
+    ax.set_ylabel(f"held-out error,{gap}{draw.unit_of(model)}")
     ax.set_title("Held-out error by max_loss")
     ax.legend(frameon=False, fontsize="small")
-    bare(ax)
+    draw.bare(ax)
     return ax
 
 
@@ -126,22 +107,19 @@ def _view(curve: CutCurve) -> tuple[float, float]:
 def _point_at(ax: Any, place: int, value: float, *, up: bool) -> None:
     """An arrow to a point outside the picture, with its value."""
     edge, start = (1.0, 0.84) if up else (0.0, 0.16)
-    ax.annotate(
+    draw.note(
+        ax,
         f"{value:.3g}",
         (place, edge),
         xytext=(place, start),
         xycoords=ax.get_xaxis_transform(),  # across in places, upwards in shares of the axis
         ha="center",
         va="top" if up else "bottom",
-        color=INK,
-        fontsize="small",
-        # The curve leaves the picture close by.
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
         arrowprops={"arrowstyle": "->", "color": INK},
     )
 
 
-def _towards_the_middle(place: int, n_places: int) -> str:
+def _inwards(place: int, n_places: int) -> str:
     """Alignment that keeps a text beside an end within the axis."""
     if place < 2:
         return "left"
@@ -155,7 +133,7 @@ def _limit_name(limit: float) -> str:
 def _labelled(ax: Any, curve: CutCurve) -> list[int]:
     """Places that are labelled: both ends, the one chosen, and others where there is room."""
     last = curve.max_loss.size - 1
-    room = inches(ax, "width") / LABEL_WIDTH
+    room = draw.inches(ax, "width") / LABEL_WIDTH
     apart = max(1, int(np.ceil(last / max(room, 1.0))))
     kept = sorted({0, curve.chosen, last})
     for place in range(last):
@@ -169,8 +147,7 @@ class Points(NamedTuple):
 
     max_loss: FloatArray
     n_groups: FloatArray
-    error: FloatArray | None
-    band: FloatArray | None
+    curve: CutCurve | None  # with held-out errors, where limits were tried on folds
     chosen: float | None
     interval: tuple[float, float] | None
 
@@ -206,7 +183,7 @@ def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
     >>> ax = plot_path(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
     points = _read(path, chosen)
-    ax = axes(ax)
+    ax = draw.axes(ax)
     low, high = _ends(points.max_loss)
     place = np.clip(points.max_loss, low, high)
     if high > WIDE:
@@ -217,7 +194,7 @@ def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
     if points.chosen is not None:
         at = float(np.clip(points.chosen, low, high))
         ax.axvline(at, color=CHOSEN, linewidth=1.4)
-    exact = points.error is None
+    exact = points.curve is None
     # Between limits the number is not known where it is a mean over folds.
     style = {"drawstyle": "steps-post"} if exact else {}
     dot = "o" if place.size <= DOTTED else ""
@@ -233,9 +210,9 @@ def plot_path(path: Any, *, chosen: float | None = None, ax: Any = None) -> Any:
     ax.set_xlabel("max_loss")
     ax.set_ylabel("groups" if exact else "groups (mean over folds)", color=INK)
     ax.set_title(_title(points))
-    bare(ax, "top", "right")
-    if points.error is not None:
-        _draw_errors(ax, place, points, unit_of(path))
+    draw.bare(ax, "top", "right")
+    if points.curve is not None:
+        _draw_errors(ax, place, points.curve, draw.unit_of(path))
     return ax
 
 
@@ -254,18 +231,14 @@ def _read(path: Any, chosen: float | None) -> Points:
             before = int(np.searchsorted(limits, chosen, side="right")) - 1
             found = known[max(before, 0)].loss_interval
             interval = found if _holds(found, chosen) else None
-        return Points(limits, groups, None, None, chosen, interval)
-    path = require(
+        return Points(limits, groups, None, chosen, interval)
+    path = draw.require(
         path, ("max_loss_", "loss_interval_"), "a fitted model, or a list from target_path"
     )
     curve = check.require_curve(path)
     marked = float(curve.max_loss[curve.chosen]) if chosen is None else chosen
-    start, end = path.loss_interval_
-    interval = (start, end) if _holds((start, end), marked) else None
-    # One standard error and not two: this is to look at; plot_cv_curve is to judge by.
-    return Points(
-        curve.max_loss, curve.n_groups, curve.error, curve.standard_error, marked, interval
-    )
+    interval = path.loss_interval_ if _holds(path.loss_interval_, marked) else None
+    return Points(curve.max_loss, curve.n_groups, curve, marked, interval)
 
 
 def _holds(interval: tuple[float, float], limit: float) -> bool:
@@ -286,35 +259,33 @@ def _ends(limits: FloatArray) -> tuple[float, float]:
 
 
 def _label_limits(ax: Any, limits: FloatArray, low: float, high: float) -> None:
+    """Finite limits by their value, the two ends by a word."""
     finite = limits[np.isfinite(limits)]
     if not finite.size:
         finite = np.array([low, high])
-    ticks, names = [], []
-    if np.isneginf(limits).any():
-        ticks, names = [low], ["none"]
     within = np.array([t for t in TICKS if finite.min() <= t <= finite.max()])
     if high > WIDE:
         within = within[(within != 0.5) & (within != 1.5) & (within != 3)]
     if within.size < 2:
         within = np.unique([finite.min(), finite.max()])
-    ticks += within.tolist()
-    names += [f"{tick:g}" for tick in within]
+    names = {tick: f"{tick:g}" for tick in within.tolist()}
+    if np.isneginf(limits).any():
+        names[low] = "none"
     if np.isposinf(limits).any():
-        ticks.append(high)
-        names.append("all")
-    ax.set_xticks(ticks, names)
+        names[high] = "all"
+    ticks = sorted(names)
+    ax.set_xticks(ticks, [names[tick] for tick in ticks])
     ax.set_xticks([], minor=True)
 
 
-def _draw_errors(ax: Any, place: FloatArray, points: Points, unit: str) -> None:
+def _draw_errors(ax: Any, place: FloatArray, curve: CutCurve, unit: str) -> None:
     """Held-out errors on an axis of their own, on the right."""
-    assert points.error is not None
-    assert points.band is not None
     right = ax.twinx()
-    error, band = points.error, points.band
+    # One standard error and not two: this is to look at; plot_cv_curve is to judge by.
+    error, band = curve.error, curve.standard_error
     right.fill_between(place, error - band, error + band, color=ERROR_BAND, linewidth=0, alpha=0.7)
     right.plot(place, error, color=ERROR, marker="s", markersize=3.5)
-    inner = np.isfinite(points.max_loss)
+    inner = np.isfinite(curve.max_loss)
     low = float((error - band)[inner].min())
     high = float((error + band)[inner].max())
     height = max(high - low, 0.02 * abs(low)) or 1.0
@@ -324,14 +295,14 @@ def _draw_errors(ax: Any, place: FloatArray, points: Points, unit: str) -> None:
     right.set_ylim(low - 0.15 * height, high + 0.25 * height)
     right.set_ylabel(f"held-out error, {unit}", color=ERROR)
     right.tick_params(axis="y", labelcolor=ERROR)
-    bare(right, "top", "left")
+    draw.bare(right, "top", "left")
     # The groups are what the picture is of: their line lies above.
     ax.set_zorder(right.get_zorder() + 1)
     ax.patch.set_visible(False)
 
 
 def _title(points: Points) -> str:
-    what = "Groups" if points.error is None else "Groups and held-out error"
+    what = "Groups" if points.curve is None else "Groups and held-out error"
     if points.chosen is None:
         return f"{what} by max_loss"
     shaded = "" if points.interval is None else "; shaded: limits that give the same groups"
@@ -361,7 +332,7 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
     -------
     matplotlib Axes
     """
-    if is_labelled(comparison):
+    if draw.is_labelled(comparison):
         return _plot_held_out(comparison, metric, ax)
     if not hasattr(comparison, "of_splits"):
         raise TypeError(
@@ -370,26 +341,23 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
         )
     metric = "nrmse" if metric is None else metric
     rows = comparison.summary(metric)[::-1]
-    ax = axes(ax, height=1.5 + 0.3 * len(rows))
-    known = {row.method: row for row in rows}
-    centre = known[comparison.reference].mean if comparison.reference in known else None
+    ax = draw.axes(ax, height=1.5 + 0.3 * len(rows))
+    centre = next((row.mean for row in rows if row.method == comparison.reference), None)
+    ends = {}  # of the intervals, drawn about the reference
     for place, row in enumerate(rows):
         splits = comparison.of_splits(metric, row.method)
         ax.plot(splits, np.full(splits.size, place), "o", color=SPLITS, markersize=4, zorder=2)
         own = row.method == comparison.reference
         if centre is not None and not own and np.isfinite(row.low):
-            ends = (centre + row.low, centre + row.high)
-            ax.plot(ends, (place, place), color=INK, linewidth=1.6, zorder=3)
+            ends[place] = (centre + row.low, centre + row.high)
+            ax.plot(ends[place], (place, place), color=INK, linewidth=1.6, zorder=3)
         ax.plot(row.mean, place, "o", color=CHOSEN if own else INK, markersize=6, zorder=4)
-    marks: list[float] = (
-        [] if centre is None else [centre + end for row in rows for end in (row.low, row.high)]
-    )
-    low, high = _span([row.mean for row in rows], marks)
+    low, high = _span([row.mean for row in rows], [end for pair in ends.values() for end in pair])
     for place, row in enumerate(rows):
         if not low <= row.mean <= high:
             _write_at_edge(ax, place, row.mean, right=row.mean > high)
-        elif centre is not None and row.method != comparison.reference:
-            _mark_cut(ax, place, centre + row.low, centre + row.high, (low, high))
+        elif place in ends:
+            _mark_cut(ax, place, *ends[place], (low, high))
     if centre is not None:
         ax.axvline(centre, color=CHOSEN, linewidth=1.0, zorder=1)
     ax.set_xlim(low, high)
@@ -411,7 +379,7 @@ def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
         )
     held_out = fit.need_held_out()
     methods = sorted(held_out.errors, key=held_out.mean, reverse=True)
-    ax = axes(ax, height=1.9 + 0.3 * len(methods))
+    ax = draw.axes(ax, height=1.9 + 0.3 * len(methods))
     mine, alone = list(held_out.errors)[:2]
     for place, method in enumerate(methods):
         middle = np.nanquantile(held_out.errors[method], (0.25, 0.75))
@@ -441,7 +409,7 @@ def _name_methods(
         fontsize="small",
     )  # fmt: skip
     ax.grid(axis="x", color="#eeeeee", zorder=0)
-    bare(ax, "top", "right", "left")
+    draw.bare(ax, "top", "right", "left")
     ax.tick_params(axis="y", length=0)
 
 
@@ -470,14 +438,8 @@ def _mark_cut(ax: Any, place: int, start: float, end: float, limits: tuple[float
 
 def _write_at_edge(ax: Any, place: int, value: float, *, right: bool) -> None:
     """The value of a point outside the picture, at the side where it lies."""
-    ax.annotate(
-        f"{value:.3g} \u2192" if right else f"\u2190 {value:.3g}",
-        (1.0 if right else 0.0, place),
-        xycoords=ax.get_yaxis_transform(),
-        ha="right" if right else "left",
-        va="center",
-        color=INK,
-        fontsize="small",
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
-        zorder=5,
-    )
+    text, edge, side = f"\u2190 {value:.3g}", 0.0, "left"
+    if right:
+        text, edge, side = f"{value:.3g} \u2192", 1.0, "right"
+    across = ax.get_yaxis_transform()
+    draw.note(ax, text, (edge, place), xycoords=across, ha=side, va="center", zorder=5)

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa.estimators.view import FittedGroups
-from ctfa.plotting._axes import CHOSEN, INK, axes, inches, require_groups
+from ctfa.plotting import _axes as draw
+from ctfa.plotting._axes import CHOSEN, INK
 
 #: Groups that are drawn each by itself, the largest; one more block stands for the others.
 SHOWN = 4
@@ -91,12 +92,12 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
     """
     flow = collect(model, "n" if n_samples is None else f"{n_samples:,}")
     n_lanes = len(flow.lanes)
-    ax = axes(ax, width=WIDE, height=1.6 + 0.85 * n_lanes)
+    ax = draw.axes(ax, width=WIDE, height=1.6 + 0.85 * n_lanes)
     ax.set_xlim(-0.5, 100.5)
     ax.set_ylim(-n_lanes + 0.5, 1.95)
     ax.set_axis_off()
     ax.set_title(flow.title)
-    size = POINTS * min(1.0, inches(ax, "width") / WIDE)
+    size = POINTS * min(1.0, draw.inches(ax, "width") / WIDE)
     for (left, width), heading in zip(COLUMNS, flow.headings, strict=True):
         ax.text(left + width / 2, 1.62, heading, ha="center", va="bottom", fontsize=size,
                 fontweight="bold", color=INK)  # fmt: skip
@@ -107,20 +108,21 @@ def plot_data_flow(model: Any, *, n_samples: int | None = None, ax: Any = None) 
     rows = [-STEP * place for place in range(n_lanes)]
     for y, lane in zip(rows, flow.lanes, strict=True):
         _lane(ax, y, lane, size)
-    _feed(ax, _right(0), middle, rows, COLUMNS[1][0])
+    groups, predictions = COLUMNS[1][0], COLUMNS[4][0]
+    _wire(ax, [middle], _right(0), (_right(0) + groups) / 2, rows, groups)
+    _wire(ax, rows, _right(3), predictions - 1.8, [middle], predictions)
     # Inputs go down beside the groups, and into the upper half of each block of features.
     beside = COLUMNS[2][0] - 2.2
     inner = [y + 0.2 for y in rows]
     ax.plot([COLUMNS[2][0], beside, beside], [1.1, 1.1, inner[-1]], color=INK, linewidth=1.0)
     for y in inner:
         _arrow(ax, (beside, y), (COLUMNS[2][0], y))
-    _gather(ax, rows, middle)
     return ax
 
 
 def collect(model: Any, n_rows: str) -> Flow:
     """What there is to be drawn of a fitted model."""
-    fitted = require_groups(model, "features_", "regressors_")
+    fitted = draw.require_groups(model, "features_", "regressors_")
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
     n_features = f"{len(fitted.features):,}"
     noun = "task" if fitted.own_rows else "target"
@@ -161,9 +163,9 @@ def _lanes(fitted: FittedGroups) -> list[Lane]:
         first = merged.format(len(members)) if len(members) > 1 else "by itself"
         listed = _listed([names[member] for member in members])
         given, kept = _sizes(fitted, group)
-        left = (
-            untouched.format(given) if given == kept else f"{given} {averaged} \u2192 {kept} means"
-        )
+        left = untouched.format(given)
+        if given != kept:
+            left = f"{given} {averaged} \u2192 {kept} means"
         kind = type(fitted.model.regressors_[group]).__name__
         lanes.append(Lane(f"{first}\n{listed}", left, kind, f"to {len(members)}"))
     rest = order[n_shown:]
@@ -238,20 +240,13 @@ def _arrow(ax: Any, start: tuple[float, float], end: tuple[float, float]) -> Non
     )
 
 
-def _feed(ax: Any, start: float, y: float, rows: Sequence[float], end: float) -> None:
-    """One source into the blocks of every row."""
-    turn = (start + end) / 2
-    ax.plot([start, turn], [y, y], color=INK, linewidth=1.0)
-    ax.plot([turn, turn], [rows[0], rows[-1]], color=INK, linewidth=1.0)
-    for row in rows:
-        _arrow(ax, (turn, row), (end, row))
-
-
-def _gather(ax: Any, rows: Sequence[float], y: float) -> None:
-    """The blocks of every row into the predictions."""
-    start, end = _right(3), COLUMNS[4][0]
-    turn = end - 1.8
-    for row in rows:
-        ax.plot([start, turn], [row, row], color=INK, linewidth=1.0)
-    ax.plot([turn, turn], [rows[0], rows[-1]], color=INK, linewidth=1.0)
-    _arrow(ax, (turn, y), (end, y))
+def _wire(
+    ax: Any, sources: Sequence[float], start: float, turn: float, ends: Sequence[float], end: float
+) -> None:
+    """Lines from the heights of some blocks to one upright line, and arrows on from there."""
+    for y in sources:
+        ax.plot([start, turn], [y, y], color=INK, linewidth=1.0)
+    heights = (*sources, *ends)
+    ax.plot([turn, turn], [max(heights), min(heights)], color=INK, linewidth=1.0)
+    for y in ends:
+        _arrow(ax, (turn, y), (end, y))

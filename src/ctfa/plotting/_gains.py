@@ -8,23 +8,10 @@ import numpy as np
 
 from ctfa.core.types import FloatArray
 from ctfa.estimators.held_out import SAME
-from ctfa.plotting._axes import (
-    CHOSEN,
-    INK,
-    axes,
-    bare,
-    is_labelled,
-    is_standardised,
-    label_places,
-    require_groups,
-    say,
-    unit_of,
-)
+from ctfa.plotting import _axes as draw
+from ctfa.plotting._axes import CHOSEN, INK, REGRESSORS
 
-GIVE = (
-    "a fitted CTFARegressor, MultiInputCTFARegressor or PooledCTFARegressor, or the frame that "
-    "its compare(X, y) returns"
-)
+GIVE = f"{REGRESSORS}, or the frame that its compare(X, y) returns"
 #: What the frame of compare has.
 COLUMNS = ("target", "gain", "predicted_gain", "single_task_error")
 #: Up to so many targets are called by name.
@@ -74,12 +61,12 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
     gains = _gains(model)
     known = np.isfinite(gains.value)
     order = np.argsort(np.where(known, gains.value, np.inf), kind="stable")[: known.sum()]
-    ax = axes(ax, width=float(np.clip(2.0 + 0.2 * order.size, 6.0, 10.0)))
+    ax = draw.axes(ax, width=float(np.clip(2.0 + 0.2 * order.size, 6.0, 10.0)))
     ax.set_title(_title(gains, known))
     ax.axhline(0.0, color=INK, linewidth=0.8)
-    bare(ax, "top", "right", "bottom")
+    draw.bare(ax, "top", "right", "bottom")
     if not order.size:
-        say(ax, "no gain is known")
+        draw.say(ax, "no gain is known")
         return ax
     value, place = gains.value[order], np.arange(order.size)
     colour = np.where(value < 0.0, CHOSEN, np.where(value > 0.0, INK, EVEN))
@@ -100,7 +87,7 @@ def plot_gains(model: Any, *, ax: Any = None) -> Any:
         ax.legend(frameon=False, fontsize="small", loc="upper left")
     ax.set_xlim(-0.8, order.size - 0.2)
     if few:
-        label_places(ax, "x", [gains.names[number] for number in order])
+        draw.label_places(ax, "x", [gains.names[number] for number in order])
     else:
         ax.set_xticks([])
         ax.set_xlabel(f"{order.size:,} targets, the worst first")
@@ -112,11 +99,11 @@ def _gains(model: Any) -> Gains:
     if hasattr(model, "columns") and not hasattr(model, "fit"):
         return _of_frame(model)
     predicted = _of_model(model)
-    held_out = getattr(model, "held_out", None) if is_labelled(model) else None
+    held_out = getattr(model, "held_out", None) if draw.is_labelled(model) else None
     if held_out is None:
         return predicted
     # Both in units of a variance, or the predicted ones are not shown.
-    beside = predicted.value if is_standardised(model) else np.full(predicted.value.shape, np.nan)
+    beside = np.where(draw.is_standardised(model), predicted.value, np.nan)
     return Gains(predicted.names, held_out.gain, None, beside, "share of variance")
 
 
@@ -134,10 +121,10 @@ def _of_frame(frame: Any) -> Gains:
 
 
 def _of_model(model: Any) -> Gains:
-    fitted = require_groups(model, "regressors_", give=GIVE)
+    fitted = draw.require_groups(model, "regressors_", give=GIVE)
     gain = fitted.evidence.gain if fitted.gains_of is None else fitted.gains_of()
     within = "share of the variance within tasks"
-    unit = unit_of(model, within if fitted.own_rows else "share of variance")
+    unit = draw.unit_of(model, within if fitted.own_rows else "share of variance")
     error = np.nan_to_num(np.asarray(gain.standard_error))
     value = np.asarray(gain.value, dtype=float)
     return Gains(list(fitted.names), value, error, None, f"predicted, {unit}")

@@ -13,17 +13,9 @@ from ctfa import _validation as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
-from ctfa.plotting._axes import (
-    COLOURS,
-    INK,
-    axes,
-    bare,
-    colour_scale,
-    draw_lines,
-    is_labelled,
-    model_of,
-)
-from ctfa.report._places import require_known, require_outline, touching_points
+from ctfa.plotting import _axes as draw
+from ctfa.plotting._axes import COLOURS, INK
+from ctfa.report import _places as placed
 
 #: Corners nearer than this share of the map are one.
 SAME = 1e-9
@@ -87,9 +79,9 @@ def plot_groups_map(
     >>> ax = plot_groups_map(model, basins.polygons)  # doctest: +SKIP
     >>> ax = plot_groups_map(model, basins.polygons, values=model.trust_)  # doctest: +SKIP
     """
-    if places is None and is_labelled(groups):
+    if places is None and draw.is_labelled(groups):
         places = groups.places()
-    partition = _read_groups(model_of(groups))
+    partition = _read_groups(draw.model_of(groups))
     where = read_places(places, partition.n_variables)
     numbers = None
     if values is not None:
@@ -97,7 +89,7 @@ def plot_groups_map(
     outlines = None if where.points is not None else outlines_of(where.rings)
     if geographic is None:
         geographic = where.geographic
-    ax = axes(ax, height=6.0)
+    ax = draw.axes(ax, height=6.0)
     if numbers is None:
         known = np.zeros((1, partition.n_variables))  # only their number is looked at
         graph = check.read_graph(connectivity, known, "targets")
@@ -105,20 +97,20 @@ def plot_groups_map(
         colour = _colours(partition, pairs) % len(COLOURS)
         paint = {"facecolors": np.array(COLOURS)[colour][partition.labels]}
     else:
-        scale, norm = colour_scale(numbers)
+        scale, norm = draw.colour_scale(numbers)
         paint = {"cmap": scale, "norm": norm, "array": np.ma.masked_invalid(numbers)}
     projected = _projection(ax) if geographic else {}
     drawn = _draw(ax, where, paint, projected, partition.n_variables)
     if outlines is not None:
         borders = outlines.ends[is_border(outlines, partition.labels)]
-        draw_lines(ax, borders, colors=INK, linewidths=0.8, **projected)
+        draw.lines(ax, borders, colors=INK, linewidths=0.8, **projected)
     ax.autoscale_view()
     if not projected:
         ax.set_aspect(_aspect(where) if geographic else "equal")
     ax.set_xticks([])
     ax.set_yticks([])
-    ax.set_title(_title(partition))
-    bare(ax, *ax.spines)
+    ax.set_title(draw.grouped(partition))
+    draw.bare(ax, *ax.spines)
     if numbers is not None:
         bar = ax.figure.colorbar(drawn, ax=ax, shrink=0.75, pad=0.02)
         bar.set_label(label)
@@ -163,7 +155,7 @@ def _aspect(where: Where) -> float:
 def _read_values(values: Any, result: Any, n_targets: int) -> FloatArray:
     """Numbers of the targets in their order: by their labels where both have such."""
     index: Any = getattr(values, "index", None)
-    if is_labelled(result):
+    if draw.is_labelled(result):
         values = result.tasks_first(values)[0]
     elif index is not None and hasattr(values, "reindex") and hasattr(result, "get_params"):
         names = list(FittedGroups.of(result).names)
@@ -176,13 +168,6 @@ def _read_values(values: Any, result: Any, n_targets: int) -> FloatArray:
             "for each target, NaN where there is none."
         )
     return numbers
-
-
-def _title(partition: Partition) -> str:
-    n_targets, n_groups = partition.n_variables, partition.n_groups
-    if n_targets == n_groups:
-        return f"{n_targets:,} targets, each by itself"
-    return f"{n_targets:,} targets in {n_groups:,} group{'s' * (n_groups > 1)}"
 
 
 def _read_groups(groups: Any) -> Partition:
@@ -252,36 +237,33 @@ def read_places(places: Any, n_targets: int) -> Where:
         )
     if hasattr(places, "geom_type"):  # geopandas, series or frame
         return _of_geometries(places, n_targets)
-    if hasattr(places, "positions") and hasattr(places, "outlines"):
-        return _of_object(places, n_targets)
-    if hasattr(places, "to_numpy"):  # a data frame, which would be gone through by its columns
-        places = places.to_numpy()
-    _require_number(len(places), n_targets)
-    each = [[np.asarray(place, dtype=np.float64)] for place in places]
-    if all(place[0].shape == (2,) for place in each):
-        points = np.stack([place[0] for place in each])
-        _require_finite([[point] for point in points])
-        return Where(points, [], geographic=False)
-    return Where(None, _checked(each), geographic=False)
+    is_told = hasattr(places, "positions") and hasattr(places, "outlines")
+    known = places if is_told else placed.guessed(places)
+    geographic = is_told and bool(getattr(places, "geographic", False))
+    if known.outlines is not None:
+        _require_number(len(known.outlines), n_targets)
+        each = [[np.asarray(ring, dtype=np.float64) for ring in own] for own in known.outlines]
+        return Where(None, _checked(each), geographic)
+    points = np.asarray(known.positions, dtype=np.float64)
+    if points.ndim != 2 or points.shape[1] != 2:
+        raise ValueError(f"positions has shape {points.shape}: give two numbers for each target.")
+    _require_number(len(points), n_targets)
+    placed.require_known(np.isfinite(points).all(axis=1))
+    cell = getattr(known, "cell", None)
+    if cell is None:
+        return Where(points, [], geographic)
+    return Where(None, _cells(points, np.asarray(cell, dtype=float)), geographic)
 
 
 def outlines_of(rings: Sequence[Sequence[FloatArray]]) -> Outlines:
     """Every side of every target's rings, the same one of two targets by one number."""
-    flat = [ring for own in rings for ring in own]
-    of_ring = np.repeat(np.arange(len(rings)), [len(own) for own in rings])
-    sizes = np.array([len(ring) for ring in flat])
-    corners = np.concatenate(flat)
-    following = np.concatenate([np.roll(ring, -1, axis=0) for ring in flat])
+    joined = placed.Rings.joined(rings)
+    corners = joined.corners
     grain = SAME * max(float(np.ptp(corners, axis=0).max()), np.finfo(float).tiny)
-    _, number = np.unique(np.rint(corners / grain), axis=0, return_inverse=True)
-    number = np.asarray(number).reshape(-1)
-    starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-    place = np.arange(len(corners)) - starts
-    after = starts + (place + 1) % np.repeat(sizes, sizes)
-    sides = np.sort(np.column_stack((number, number[after])), axis=1)
-    _, side = np.unique(sides, axis=0, return_inverse=True)
-    owner = np.repeat(of_ring, sizes)
-    return Outlines(np.stack((corners, following), axis=1), owner, np.asarray(side).reshape(-1))
+    _, point = np.unique(np.rint(corners / grain), axis=0, return_inverse=True)
+    ends = np.stack((corners, corners[joined.following]), axis=1)
+    side = joined.sides(np.asarray(point).reshape(-1))
+    return Outlines(ends, joined.owner[joined.ring], side)
 
 
 def is_border(outlines: Outlines, labels: IntArray) -> Any:
@@ -300,11 +282,9 @@ def touching(where: Where, outlines: Outlines | None) -> IntArray:
     if where.pairs is not None:
         return where.pairs
     if outlines is not None:
-        order = np.argsort(outlines.side, kind="stable")
-        same = np.flatnonzero(np.diff(outlines.side[order]) == 0)
-        return outlines.owner[np.column_stack((order[same], order[same + 1]))]
+        return outlines.owner[np.column_stack(placed.same_sides(outlines.side))]
     assert where.points is not None
-    return touching_points(where.points)
+    return placed.touching_points(where.points)
 
 
 def areas(rings: Sequence[Sequence[FloatArray]]) -> list[Any]:
@@ -313,17 +293,13 @@ def areas(rings: Sequence[Sequence[FloatArray]]) -> list[Any]:
     found = []
     for own in rings:
         turned = _turned(path, own) if len(own) > 1 else own
-        closed = [np.concatenate((ring, ring[:1])) for ring in turned]
-        codes = [
-            np.array([path.MOVETO, *[path.LINETO] * (len(ring) - 2), path.CLOSEPOLY])
-            for ring in closed
-        ]
-        found.append(path(np.concatenate(closed), np.concatenate(codes)))
+        closed = [path([*ring, ring[0]], closed=True) for ring in turned]
+        found.append(path.make_compound_path(*closed))
     return found
 
 
 def _turned(path: Any, rings: Sequence[FloatArray]) -> list[FloatArray]:
-    """Rings so turned that holes run the other way: what runs both ways is not filled."""
+    """placed.Rings so turned that holes run the other way: what runs both ways is not filled."""
     turned = []
     for number, ring in enumerate(rings):
         # A corner of a hole may lie on the ring around it; the middle of a side seldom does.
@@ -369,24 +345,6 @@ def _of_geometries(places: Any, n_targets: int) -> Where:
     return Where(None, _checked(each), geographic, pairs[pairs[:, 0] < pairs[:, 1]])
 
 
-def _of_object(places: Any, n_targets: int) -> Where:
-    """Anything with positions, outlines, and the cell of a grid."""
-    geographic = bool(getattr(places, "geographic", False))
-    if places.outlines is not None:
-        _require_number(len(places.outlines), n_targets)
-        each = [[np.asarray(ring, dtype=np.float64) for ring in own] for own in places.outlines]
-        return Where(None, _checked(each), geographic)
-    points = np.asarray(places.positions, dtype=np.float64)
-    if points.ndim != 2 or points.shape[1] != 2:
-        raise ValueError(f"positions has shape {points.shape}: give two numbers for each target.")
-    _require_number(len(points), n_targets)
-    _require_finite([[point] for point in points])
-    cell = getattr(places, "cell", None)
-    if cell is None:
-        return Where(points, [], geographic)
-    return Where(None, _cells(points, np.asarray(cell, dtype=float)), geographic)
-
-
 def _cells(points: FloatArray, cell: FloatArray) -> list[list[FloatArray]]:
     """The four corners about each position of a grid."""
     first = points.min(axis=0)
@@ -399,12 +357,12 @@ def _cells(points: FloatArray, cell: FloatArray) -> list[list[FloatArray]]:
 
 
 def _checked(each: list[list[FloatArray]]) -> list[list[FloatArray]]:
-    _require_finite(each)
+    placed.require_known([all(np.isfinite(ring).all() for ring in own) for own in each])
     for number, own in enumerate(each):
         if not own:
             raise ValueError(f"place {number} has no outline: give one ring or more a target.")
         for ring in own:
-            require_outline(number, ring)
+            placed.require_outline(number, ring)
     # A corner that closes an outline is not one more corner.
     return [
         [r[:-1] if len(r) > 3 and np.array_equal(r[0], r[-1]) else r for r in own] for own in each
@@ -417,7 +375,3 @@ def _require_number(n_places: int, n_targets: int) -> None:
             f"there are {n_places} places and {n_targets} targets: give one outline or one "
             "position for each target, in the order of the targets."
         )
-
-
-def _require_finite(each: Sequence[Sequence[FloatArray]]) -> None:
-    require_known([all(np.isfinite(ring).all() for ring in own) for own in each])

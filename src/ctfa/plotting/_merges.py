@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,22 +10,8 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
-from ctfa.plotting._axes import (
-    CHOSEN,
-    FAINT,
-    INK,
-    LINE_COLOURS,
-    axes,
-    bare,
-    count,
-    draw_lines,
-    is_labelled,
-    label_places,
-    require,
-    require_groups,
-    say,
-    unit_of,
-)
+from ctfa.plotting import _axes as draw
+from ctfa.plotting._axes import CHOSEN, FAINT, INK, LINE_COLOURS
 
 GIVE = "a fitted TargetAggregator or regressor with groups, or a MergeHistory"
 #: Groups that are drawn, as branches, where not even one fits whole.
@@ -90,89 +74,68 @@ def plot_merge_tree(
     history, limit, names, noun = _read(model)
     limit = limit if max_loss is None else float(max_loss)
     partition = history.partition(np.inf if limit is None else limit)
-    tree = Tree(history)
+    tree = Tree.of(history)
     roots = tree.roots
-    if is_labelled(model) and isinstance(group, tuple | list):
+    if draw.is_labelled(model) and isinstance(group, tuple | list):
         group = names[model.tasks.position(group)]
     if group is not None:
         roots = [tree.node_of(_members(partition, names, group))]
     shown, note = _choose(tree, roots, max_leaves, noun)
     leaves = tree.open(shown, max_leaves)
-    ax = axes(ax, width=float(np.clip(2.0 + 0.16 * len(leaves), 6.0, 12.0)))
+    ax = draw.axes(ax, width=float(np.clip(2.0 + 0.16 * len(leaves), 6.0, 12.0)))
     _draw(ax, tree, leaves, partition, limit)
-    label_places(ax, "x", [_leaf_name(tree, leaf, names, noun) for leaf in leaves])
+    draw.label_places(ax, "x", [_leaf_name(tree, leaf, names, noun) for leaf in leaves])
     ax.set_xlim(-0.7, len(leaves) - 0.3)
     if len(history):
         ax.set_ylabel("loss of the merge")
     ax.set_title(_title(partition, group, names, noun) + note)
-    bare(ax, "top", "right", "bottom")
+    draw.bare(ax, "top", "right", "bottom")
     if not len(history):
-        say(ax, "no merges")
+        draw.say(ax, "no merges")
     return ax
 
 
-@dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(NamedTuple):
     """Merges as nodes: the first are variables, then one a merge, as scipy numbers them."""
 
-    history: MergeHistory
+    n_variables: int
+    children: IntArray  # (merges, 2): the two nodes that each joined, in the order of its block
+    heights: FloatArray  # (merges,): running maximum of the losses
+    first: IntArray  # (nodes,): the variable by which a node is known
+    size: IntArray  # (nodes,): variables under it
+
+    @classmethod
+    def of(cls, history: MergeHistory) -> Tree:
+        """The tree of all merges."""
+        first = np.concatenate((np.arange(history.n_variables), history.block))
+        size = np.concatenate((np.ones(history.n_variables, dtype=np.intp), history.size))
+        node = np.arange(history.n_variables)
+        pairs = np.empty((len(history), 2), dtype=np.intp)
+        for step, pair in enumerate(zip(history.block, history.other, strict=True)):
+            pairs[step] = node[list(pair)]
+            node[pair[0]] = history.n_variables + step
+        return cls(history.n_variables, pairs, np.maximum.accumulate(history.loss), first, size)
 
     @property
-    def n_variables(self) -> int:
-        """How many leaves there are."""
-        return self.history.n_variables
-
-    @cached_property
-    def children(self) -> IntArray:
-        """The two nodes that each merge joined, in the order of its block."""
-        node = np.arange(self.n_variables)
-        pairs = np.empty((len(self.history), 2), dtype=np.intp)
-        for step, (block, other) in enumerate(
-            zip(self.history.block.tolist(), self.history.other.tolist(), strict=True)
-        ):
-            pairs[step] = node[block], node[other]
-            node[block] = self.n_variables + step
-        return pairs
-
-    @cached_property
-    def heights(self) -> FloatArray:
-        """Running maximum of the losses, one a merge."""
-        return np.maximum.accumulate(self.history.loss)
-
-    @cached_property
     def roots(self) -> list[int]:
         """Nodes that nobody joined, the largest first."""
-        everything = np.arange(self.n_variables + len(self.history))
-        left = np.setdiff1d(everything, self.children)
-        return sorted(left.tolist(), key=lambda node: (-self.size(node), self.first(node)))
-
-    def size(self, node: int) -> int:
-        """Variables under a node."""
-        return int(self.history.size[node - self.n_variables]) if node >= self.n_variables else 1
-
-    def first(self, node: int) -> int:
-        """The variable by which a node is known."""
-        inner = node - self.n_variables
-        return int(self.history.block[inner]) if inner >= 0 else node
+        left = np.setdiff1d(np.arange(self.size.size), self.children)
+        found: list[int] = left[np.lexsort((self.first[left], -self.size[left]))].tolist()
+        return found
 
     def node_of(self, members: IntArray) -> int:
-        """The node under which just these are."""
-        last = int(members[0])
-        for step, (pair, size) in enumerate(zip(self.children, self.history.size, strict=True)):
-            if last in pair and size <= members.size:
-                last = self.n_variables + step
-        return last
+        """The node under which just these are: known by one of them, and of their size."""
+        just = (self.size == members.size) & np.isin(self.first, members)
+        return int(np.flatnonzero(just)[0])
 
     def open(self, roots: list[int], most: int) -> list[int]:
         """Leaves of the picture: the uppermost merges opened until there are so many."""
+        opened: set[int] = set()
         closed = [node for node in roots if node >= self.n_variables]
-        n_leaves, opened = len(roots), set()
-        while closed and n_leaves < most:
-            # The latest merge is the highest.
-            latest = max(closed)
+        while closed and len(roots) + len(opened) < most:
+            latest = max(closed)  # and so the highest
             closed.remove(latest)
             opened.add(latest)
-            n_leaves += 1
             below = self.children[latest - self.n_variables].tolist()
             closed += [node for node in below if node >= self.n_variables]
         leaves, waiting = [], roots[::-1]
@@ -190,7 +153,7 @@ def _read(model: Any) -> tuple[MergeHistory, float | None, list[str], str]:
     if isinstance(model, MergeHistory):
         named = range(model.n_variables) if model.names is None else model.names
         return model, None, [str(name) for name in named], "target"
-    model = require(model, ("history_", "max_loss_", "partition_"), GIVE)
+    model = draw.require(model, ("history_", "max_loss_", "partition_"), GIVE)
     history, limit = model.history_, float(model.max_loss_)
     try:
         fitted = FittedGroups.of(model)
@@ -216,7 +179,7 @@ def _members(partition: Partition, names: list[str], group: Any) -> IntArray:
 
 def _choose(tree: Tree, roots: list[int], max_leaves: int, noun: str) -> tuple[list[int], str]:
     """Which trees are drawn, and what the title says of the others."""
-    sizes = np.array([tree.size(root) for root in roots])
+    sizes = tree.size[roots]
     if sizes.sum() <= max_leaves:
         return roots, ""
     whole = int(np.searchsorted(np.cumsum(sizes), max_leaves, side="right"))
@@ -238,7 +201,9 @@ def _draw(
     bottom = _set_heights(ax, heights, limit)
     place = {leaf: float(number) for number, leaf in enumerate(leaves)}
     top = dict.fromkeys(leaves, bottom)
-    colour = _colours(partition, [tree.first(leaf) for leaf in leaves])
+    groups = partition.labels[tree.first]  # of each node
+    order = dict.fromkeys(groups[leaves].tolist())  # as they are drawn: neighbours differ
+    colour = {group: LINE_COLOURS[k % len(LINE_COLOURS)] for k, group in enumerate(order)}
     merges: list[tuple[Any, str]] = []
     stems: list[tuple[Any, str]] = []  # of groups, from their last merge up to the limit
     for step, pair in enumerate(tree.children.tolist()):
@@ -247,26 +212,24 @@ def _draw(
         node, height = tree.n_variables + step, float(heights[step])
         (a, b), (low_a, low_b) = (place[child] for child in pair), (top[child] for child in pair)
         joined = limit is None or tree.heights[step] <= limit
-        shade = colour[int(partition.labels[tree.first(node)])] if joined else FAINT
+        shade = colour[int(groups[node])] if joined else FAINT
         merges.append(([(a, low_a), (a, height), (b, height), (b, low_b)], shade))
         for child in pair:
-            if not joined and limit is not None and top[child] <= limit and tree.size(child) > 1:
-                own = colour[int(partition.labels[tree.first(child)])]
+            if not joined and limit is not None and top[child] <= limit and tree.size[child] > 1:
                 x = place[child]
-                stems.append(([(x, top[child]), (x, limit)], own))
+                stems.append(([(x, top[child]), (x, limit)], colour[int(groups[child])]))
         place[node], top[node] = (a + b) / 2.0, height
     for lines in (merges, stems):
         shades = [shade for _, shade in lines]
-        draw_lines(ax, [line for line, _ in lines], colors=shades, linewidths=1.6, capstyle="round")
+        draw.lines(ax, [line for line, _ in lines], colors=shades, linewidths=1.6, capstyle="round")
     inner = {node for pair in tree.children.tolist() for node in pair}
     alone = [place[leaf] for leaf in leaves if leaf not in inner]
     ax.plot(alone, np.full(len(alone), bottom), "|", color=FAINT, markersize=9)
     if len(heights) and limit is not None and np.isfinite(limit):
         ax.axhline(limit, color=CHOSEN, linewidth=1.2, linestyle="--")
-        ax.annotate(f"limit {limit:g}", (1.0, limit), xycoords=ax.get_yaxis_transform(),
-                    xytext=(0, 3), textcoords="offset points", ha="right", color=CHOSEN,
-                    fontsize="small",
-                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5})  # fmt: skip
+        across = ax.get_yaxis_transform()
+        draw.note(ax, f"limit {limit:g}", (1.0, limit), colour=CHOSEN, pad=0.5, xycoords=across,
+                  xytext=(0, 3), textcoords="offset points", ha="right")  # fmt: skip
 
 
 def _set_heights(ax: Any, heights: FloatArray, limit: float | None) -> float:
@@ -274,7 +237,7 @@ def _set_heights(ax: Any, heights: FloatArray, limit: float | None) -> float:
     if not heights.size:
         ax.set_ylim(-0.1, 1.0)
         ax.set_yticks([])
-        bare(ax, "left")
+        draw.bare(ax, "left")
         return 0.0
     known = limit if limit is not None and np.isfinite(limit) else None
     low = min(0.0, float(heights[0]))
@@ -297,25 +260,16 @@ def _ceiling(heights: FloatArray) -> float:
     return 2.0 * max(float(known.max(initial=0.0)), 1.0)
 
 
-def _colours(partition: Partition, leaders: list[int]) -> dict[int, str]:
-    """A colour for each group, in the order in which they are drawn: neighbours differ."""
-    order = dict.fromkeys(int(partition.labels[leader]) for leader in leaders)
-    return {group: LINE_COLOURS[k % len(LINE_COLOURS)] for k, group in enumerate(order)}
-
-
 def _leaf_name(tree: Tree, leaf: int, names: list[str], noun: str) -> str:
-    size = tree.size(leaf)
-    return names[tree.first(leaf)] if size == 1 else f"{size:,} {noun}s"
+    size = tree.size[leaf]
+    return names[tree.first[leaf]] if size == 1 else f"{size:,} {noun}s"
 
 
 def _title(partition: Partition, group: Any, names: list[str], noun: str) -> str:
-    if group is not None:
-        members = _members(partition, names, group)
-        return f"group {int(partition.labels[members[0]])}: {count(members.size, noun)}"
-    n_targets, n_groups = partition.n_variables, partition.n_groups
-    if n_groups == n_targets:
-        return count(n_targets, noun) + (", each by itself" if n_targets > 1 else "")
-    return f"{count(n_targets, noun)} in {count(n_groups, 'group')}"
+    if group is None:
+        return draw.grouped(partition, noun)
+    members = _members(partition, names, group)
+    return f"group {int(partition.labels[members[0]])}: {draw.count(members.size, noun)}"
 
 
 def plot_merges(model: Any, *, ax: Any = None) -> Any:
@@ -345,26 +299,27 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
     >>> X, Y = make_paper_synthetic(150, 20, random_state=0)
     >>> ax = plot_merges(CTFARegressor().fit(X, Y))  # doctest: +SKIP
     """
-    fitted = require_groups(model, "regressors_")
+    fitted = draw.require_groups(model, "regressors_")
     columns = fitted.evidence.columns()
-    saved = np.asarray(columns["variance_saved"], dtype=float)
-    paid = np.asarray(columns["bias_paid"], dtype=float)
+    saved, paid, gain, error = (
+        np.asarray(columns[name], dtype=float)
+        for name in ("variance_saved", "bias_paid", "gain", "gain_error")
+    )
     known = np.isfinite(saved) & np.isfinite(paid)
     if saved.size and not known.any():
         raise ValueError(
             "the merges of this model have no variance saved and no bias paid: they were judged by "
             "penalised fits, which have no F. Fit with TargetAggregator(solver='ols')."
         )
-    ax = axes(ax, width=6.5, height=5.0)
-    ax.set_title(_merges_title(fitted, np.asarray(columns["gain"], dtype=float), known))
-    bare(ax)
+    ax = draw.axes(ax, width=6.5, height=5.0)
+    ax.set_title(_merges_title(fitted, gain, known))
+    draw.bare(ax)
     if not saved.size:
         ax.set_axis_off()
-        say(ax, "no merges")
+        draw.say(ax, "no merges")
         return ax
-    error = np.asarray(columns["gain_error"], dtype=float)[known]
     losers = np.array([len(who) > 0 for who in columns["losers"]])[known]
-    saved, paid = saved[known], paid[known]
+    saved, paid, error = saved[known], paid[known], error[known]
     span = _scales(ax, paid, saved)
     if saved.size <= WITH_ERRORS:
         # The gain is one less the other, and nearly all that is not known of it is the bias.
@@ -378,7 +333,7 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
         ax.scatter(paid[losers], saved[losers], s=1.5 * size, marker="D", facecolors="none",
                    edgecolors=CHOSEN, linewidths=1.1, zorder=4,
                    label="merge that a member is predicted to lose by")  # fmt: skip
-    unit = unit_of(fitted.model, "share of a variance")
+    unit = draw.unit_of(fitted.model, "share of a variance")
     ax.set_xlabel(f"bias paid ({unit})")
     ax.set_ylabel(f"variance saved ({unit})")
     ax.legend(frameon=False, fontsize="small", loc="best")
@@ -388,10 +343,10 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
 def _merges_title(fitted: FittedGroups, gain: FloatArray, known: Any) -> str:
     n_merges = gain.size
     if not n_merges:
-        return f"{count(fitted.partition.n_variables, 'target')}, no merges"
+        return f"{draw.count(fitted.partition.n_variables, 'target')}, no merges"
     pays = int(np.count_nonzero(gain[known] > 0.0))
     rest = int(np.count_nonzero(known)) - pays
-    text = f"{count(n_merges, 'merge')}: {pays:,} predicted to gain, {rest:,} to lose"
+    text = f"{draw.count(n_merges, 'merge')}: {pays:,} predicted to gain, {rest:,} to lose"
     unknown = n_merges - pays - rest
     return text + (f", {unknown:,} not worked out" if unknown else "")
 

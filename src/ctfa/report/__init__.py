@@ -1,7 +1,7 @@
 """A page that tells why targets were merged: one file, without a network or a plotting library."""
 
 from ctfa.report._collect import collect
-from ctfa.report._complete import Judging, complete, complete_from_sums
+from ctfa.report._complete import Judging, complete
 from ctfa.report._material import Coefficients, Given, GroupSeries, HeldOut, Material, Places
 from ctfa.report._write import render, write
 
@@ -15,7 +15,6 @@ __all__ = [
     "Places",
     "collect",
     "complete",
-    "complete_from_sums",
     "render",
     "write",
 ]

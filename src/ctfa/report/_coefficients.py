@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.linear_model import LinearRegression
 
-from ctfa import _validation as check
 from ctfa.core.baseline import Baseline
 from ctfa.core.series import Series
 from ctfa.core.tasks.own_inputs import OwnRows, mean_series
+from ctfa.core.tasks.own_rows import TaskRows
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.models import reduced
 from ctfa.estimators.view import FittedGroups
@@ -107,16 +107,12 @@ def _in_words(reasons: list[str], n_groups: int) -> str:
 
 
 def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
-    """Rows that each group's model was fitted to, from the data of fit."""
+    """Rows that each group's model was fitted to, from the data of fit or what stands in for it."""
     if fitted.own_rows:
         return _rows_of_tasks(fitted, given)
     if fitted.is_aggregator:
         return None
-    return rows_of_read(fitted, *fitted.read(given.X, given.Y, None, given.baseline))
-
-
-def rows_of_read(fitted: FittedGroups, sample: check.Sample, targets: check.Targets) -> Rows:
-    """The same of data that have been read; they may stand in for others."""
+    sample, targets = given.read(fitted)
     n_levels = 1
     if sample.baseline is not None:  # which takes degrees of freedom of every series
         n_levels += Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank
@@ -141,15 +137,13 @@ def _rows_of_tasks(fitted: FittedGroups, given: Given) -> Rows:
     """Rows of the tasks of a group, about the means of each."""
     X, y = np.asarray(given.X, dtype=np.float64), np.asarray(given.Y, dtype=np.float64)
     position = np.searchsorted(fitted.model.tasks_, np.asarray(given.tasks))
+    tasks = TaskRows(X, y, None, position, fitted.partition.n_variables)
+    inputs, target = tasks.within(X), tasks.within(y)
 
     def stacked(group: int) -> GroupRows:
         members = fitted.partition.groups[group]
         rows = np.flatnonzero(np.isin(position, members))
-        both = np.column_stack([X[rows], y[rows]])
-        for member in members.tolist():
-            own = position[rows] == member
-            both[own] -= both[own].mean(axis=0)
-        return GroupRows(both[:, :-1], both[:, -1], rows, members.size)
+        return GroupRows(inputs[rows], target[rows], rows, members.size)
 
     return stacked
 
@@ -170,11 +164,9 @@ def _rows_of_own(fitted: FittedGroups, series: Series, n_levels: int) -> Rows:
         complete = own.complete[members]
         sample = np.nonzero(complete)[1]
         inputs, target = inputs[complete], own.target[members][complete]
-        levels = members.size * n_levels
-        if stands_for is None:
-            return GroupRows(inputs, target, sample, levels)
         root = own.weight[sample]
-        weights = stands_for[sample]
+        weights = None if stands_for is None else stands_for[sample]
+        levels = members.size * n_levels
         return GroupRows(inputs / root[:, None], target / root, sample, levels, weights)
 
     return stacked

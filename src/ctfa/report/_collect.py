@@ -65,10 +65,12 @@ def collect(
         )
     fitted = FittedGroups.of(known.model)
     if places is not None:
-        material["places"] = read_places(places, fitted.partition.n_variables)
+        material["places"] = places
     if title is not None:
         material["title"] = title
     known = replace(known, **material)
+    if known.places is not None:
+        known = replace(known, places=read_places(known.places, fitted.partition.n_variables))
     _require_fitting(known, fitted)
     return _page(fitted, known if data is None else complete(known, data))
 
@@ -78,8 +80,6 @@ def _require_fitting(material: Material, fitted: FittedGroups) -> None:
     targets, groups = {}, {}
     if material.names is not None:
         targets["names"] = len(material.names)
-    if material.places is not None:
-        targets["places"] = len(material.places.positions)
     if material.held_out is not None:
         for name, errors in material.held_out.errors.items():
             targets[f"held_out.errors[{name!r}]"] = np.size(errors)
@@ -109,11 +109,8 @@ def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
     means = None if fitted.means is None else fitted.means.max(axis=1) + 1
     version = metadata.version("ctfa")
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
-    drawing = (
-        tiles_of(history.leaf_order())
-        if material.places is None
-        else drawing_of(read_places(material.places, n_targets))
-    )
+    places = material.places
+    drawing = tiles_of(history.leaf_order()) if places is None else drawing_of(places)
     kept = _detailed(fitted.partition, material.series, coefficients)
     return {
         "title": material.title or f"{n_targets:,} {plural(material.task, n_targets)} in groups",
@@ -254,21 +251,14 @@ def _held_out_gain(held_out: HeldOut) -> FloatArray | None:
 
 def _refusals(fitted: FittedGroups) -> dict[str, Any]:
     """Whom each group refused at the smallest loss, and why: reasons by number, in words once."""
-    reasons: list[str] = []
-    candidate, loss, reason, guarded = [], [], [], []
-    for group in range(fitted.partition.n_groups):
-        refusal = fitted.refusal(group)
-        if refusal.reason not in reasons:
-            reasons.append(refusal.reason)
-        candidate.append(fitted.candidate(group) if refusal.candidate else -1)
-        loss.append(refusal.loss)
-        reason.append(reasons.index(refusal.reason))
-        guarded.append(refusal.by_guard)
+    each = [fitted.refusal(group) for group in range(fitted.partition.n_groups)]
+    reasons = list(dict.fromkeys(refusal.reason for refusal in each))
+    candidate = [fitted.candidate(g) if refusal.candidate else -1 for g, refusal in enumerate(each)]
     return {
         "candidate": np.array(candidate, dtype=np.intp),
-        "loss": np.array(loss, dtype=np.float64),
-        "reason": np.array(reason, dtype=np.intp),
-        "by_guard": np.array(guarded, dtype=bool),
+        "loss": np.array([refusal.loss for refusal in each], dtype=np.float64),
+        "reason": np.array([reasons.index(refusal.reason) for refusal in each], dtype=np.intp),
+        "by_guard": np.array([refusal.by_guard for refusal in each], dtype=bool),
         "reasons": reasons,
     }
 

@@ -7,9 +7,9 @@ left out: of the model, of the same for each target by itself, and of a plain ri
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +28,7 @@ from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.held_out import Climatology, Split, held_out_errors
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.view import FittedGroups
-from ctfa.report._coefficients import coefficients_of, rows_of, rows_of_read
+from ctfa.report._coefficients import coefficients_of, rows_of
 from ctfa.report._material import Given, GroupSeries, HeldOut, Material
 
 #: Shares of the members between which the spread of a group is drawn.
@@ -57,46 +57,16 @@ def complete(material: Material, data: Any) -> Material:
     """Work out what the data tell and nobody has told yet."""
     fitted = FittedGroups.of(material.model)
     given = Given.of(data, own_rows=fitted.own_rows)
-    options = {"tasks": given.tasks} if fitted.own_rows else given.options
-
-    def fit(model: Any) -> Any:
-        return model.fit(given.X, given.Y, **options)
-
-    coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))
     return replace(
         material,
-        history=material.history or _full_history(fitted, clone(fitted.model), fit),
+        history=material.history or _full_history(fitted, given),
         series=material.series or _series(fitted, given),
-        coefficients=coefficients,
+        coefficients=material.coefficients or coefficients_of(fitted, rows_of(fitted, given)),
         held_out=material.held_out or judged(fitted, given),
     )
 
 
-def complete_from_sums(
-    material: Material, sample: check.Sample, targets: check.Targets, judging: Judging | None
-) -> Material:
-    """The same from rows that stand in for the data, where squared errors are all that is asked.
-
-    Series and the ridge regressions that a model is compared with are not, and are left out.
-    """
-    fitted = FittedGroups.of(material.model)
-
-    def fit(model: Any) -> Any:
-        return model.__ctfa_fit__(sample, targets)
-
-    rows = rows_of_read(fitted, sample, targets)
-    held_out = None if judging is None else judged_by_sums(fitted, sample, targets, judging)
-    return replace(
-        material,
-        history=material.history or _full_history(fitted, fitted.anew(), fit),
-        coefficients=material.coefficients or coefficients_of(fitted, rows),
-        held_out=material.held_out or held_out,
-    )
-
-
-def _full_history(
-    fitted: FittedGroups, unfitted: Any, fit: Callable[[Any], Any]
-) -> MergeHistory | None:
+def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
     """Every merge up to an infinite limit; None where the order of merges depends on the limit."""
     model, rule = fitted.model, fitted.aggregator
     is_passed = isinstance(getattr(model, "targets", None), str)
@@ -106,16 +76,18 @@ def _full_history(
     # One group for each component of the graph: the models of so few cost nothing.
     simple = {"regressor": None, "targets": every, "features": "passthrough", "head": "mean"}
     if fitted.own_inputs:
-        simple["aggregate"] = model.aggregate_
-    shared = not (fitted.own_inputs or fitted.own_rows)
-    whole = CTFARegressor(**simple) if shared else unfitted.set_params(**simple)
-    history: MergeHistory = fit(whole).history_
+        whole = fitted.anew().set_params(aggregate=model.aggregate_, **simple)
+    else:
+        whole = clone(model).set_params(**simple) if fitted.own_rows else CTFARegressor(**simple)
+    history: MergeHistory = given.fit(whole).history_
     return history
 
 
 def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
     """Mean and spread of each group in the units in which targets were merged."""
-    if fitted.own_rows or len(given.Y) * fitted.partition.n_groups > MOST_SERIES:
+    if given.stands_in or fitted.own_rows:
+        return None
+    if len(given.Y) * fitted.partition.n_groups > MOST_SERIES:
         return None
     units, means = FittedGroups.of(fitted.aggregator).in_units(given.Y, given.baseline)
     index = getattr(given.Y, "index", None)
@@ -172,18 +144,31 @@ class Judging(NamedTuple):
         """All of them."""
         return [self.folds, *self.inside]
 
-    def training(self, sample: check.Sample, fold: int) -> check.Sample:
-        """Rows that a fold learns from, with the folds inside them."""
-        assert sample.folds is not None
-        train, _ = sample.folds[HELD_OUT][fold]
+
+def _fit_of_folds(given: Given, splits: list[Split]) -> Callable[[Any, int], Any]:
+    """How to fit a model to the rows that a fold learns from, with the folds inside them.
+
+    These rows stand in for others.
+    """
+    sample, targets, judging = given.X, given.Y, given.held_out
+
+    @lru_cache(maxsize=1)  # factored once for all methods
+    def training(fold: int) -> Any:
+        train, _ = splits[fold]
         inner = {
             want.purpose: [
                 (np.searchsorted(train, learn), np.searchsorted(train, test))
                 for learn, test in sample.folds[want.inside(fold)]
             ]
-            for want in self.inside
+            for want in judging.inside
         }
         return replace(sample.take(train), folds=inner)
+
+    def fit(model: Any, fold: int) -> Any:
+        part = targets._replace(values=targets.values[splits[fold][0]])
+        return model.__ctfa_fit__(training(fold), part)
+
+    return fit
 
 
 def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
@@ -191,72 +176,52 @@ def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
 
     Every model is fitted again to the training rows of each fold, with everything it chooses. None
     where nothing is to be held out, or where, with a warning, folds leave a target too few rows.
+    Rows that stand in for others have no ridge regression beside the model.
     """
     if fitted.is_aggregator or given.held_out is None or given.held_out is False:
         return None
     if fitted.own_rows:
         return _judged_rows(fitted, given)
-    sample, targets = fitted.read(given.X, given.Y, None, given.baseline)
-    splits, how = choose_splits(given.held_out, sample, targets.values)
+    sample, targets = given.read(fitted)
+    if given.stands_in:
+        splits, how = sample.folds[HELD_OUT], given.held_out.how
+        require = partial(_require_rows, fitted, sample, splits)
+    else:
+        splits, how = choose_splits(given.held_out, sample, targets.values)
+        require = partial(fitted.require_observed, sample, targets, splits)
     try:
-        fitted.require_observed(sample, targets, splits)
+        require()
     except ValueError as error:
         warnings.warn(f"Nothing was held out: {error}", UserWarning, stacklevel=2)
         return None
-    methods = _methods(fitted, ridge=targets.values.shape[1] <= MANY)
-    weights, n_jobs = targets.weights, fitted.model.n_jobs
-    return _compared(methods, sample, targets, splits, how, target_weight=weights, n_jobs=n_jobs)
-
-
-def judged_by_sums(
-    fitted: FittedGroups, sample: check.Sample, targets: check.Targets, judging: Judging
-) -> HeldOut | None:
-    """The same from rows that stand in for others; a ridge regression has no such rows."""
-    assert sample.folds is not None
-    left = Anomalies.of(sample, targets.values[:, :0])
-    rank = len(fitted.features) if fitted.own_inputs else left.judged.design.rank
-    needed = rank + left.n_spent + 3
-    splits = sample.folds[HELD_OUT]
-    for fold, (train, _) in enumerate(splits):
-        n_samples = sample.take(train).n_samples
-        if n_samples < needed:
-            warnings.warn(
-                f"Nothing was held out: fold {fold} leaves {n_samples} rows to learn from and "
-                f"least squares needs {needed}.",
-                UserWarning,
-                stacklevel=2,
-            )
-            return None
-
-    @lru_cache(maxsize=1)  # factored once for all methods
-    def training(fold: int) -> check.Sample:
-        return judging.training(sample, fold)
-
-    def fit(model: Any, fold: int) -> Any:
-        part = targets._replace(values=targets.values[splits[fold][0]])
-        return model.__ctfa_fit__(training(fold), part)
-
-    methods = _methods(fitted, ridge=False)
-    return _compared(methods, sample, targets, splits, judging.how, fit=fit)
-
-
-def _compared(
-    methods: Mapping[str, Any],
-    sample: check.Sample,
-    targets: check.Targets,
-    splits: list[Split],
-    how: str,
-    **options: Any,
-) -> HeldOut:
-    """Errors of every method, and of predicting without features."""
+    methods = _methods(fitted, ridge=not given.stands_in and targets.values.shape[1] <= MANY)
     *errors, zero = held_out_errors(
-        [*methods.values(), Climatology()], sample, targets.values, splits, **options
+        [*methods.values(), Climatology()],
+        sample,
+        targets.values,
+        splits,
+        target_weight=targets.weights,
+        n_jobs=None if given.stands_in else fitted.model.n_jobs,
+        fit=_fit_of_folds(given, splits) if given.stands_in else None,
     )
     reference = "the mean of the training rows"
     if sample.baseline is not None:
         reference += " and what their baseline says"
-    named = dict(zip(methods, errors, strict=True))
-    return HeldOut(named, how, targets.weights, zero, reference)
+    return HeldOut(dict(zip(methods, errors, strict=True)), how, targets.weights, zero, reference)
+
+
+def _require_rows(fitted: FittedGroups, sample: check.Sample, splits: list[Split]) -> None:
+    """Refuse folds of sums that stand for too few rows."""
+    left = Anomalies.of(sample, np.empty((len(sample.inputs), 0)))
+    rank = len(fitted.features) if fitted.own_inputs else left.judged.design.rank
+    needed = rank + left.n_spent + 3
+    for fold, (train, _) in enumerate(splits):
+        n_samples = sample.take(train).n_samples
+        if n_samples < needed:
+            raise ValueError(
+                f"fold {fold} leaves {n_samples} rows to learn from and least squares needs "
+                f"{needed}."
+            )
 
 
 def choose_splits(
@@ -336,12 +301,10 @@ def _judged_rows(fitted: FittedGroups, given: Given) -> HeldOut:
 
 def _by_task(squares: FloatArray, y: FloatArray, position: IntArray) -> FloatArray:
     """Mean over the rows of each task, in units of the variance of its target."""
-    n_tasks = int(position.max()) + 1
     known = np.isfinite(squares)
-    total = np.bincount(position[known], squares[known], n_tasks)
-    count = np.bincount(position[known], minlength=n_tasks)
-    n_rows = np.bincount(position, minlength=n_tasks)
-    mean = np.bincount(position, y, n_tasks) / n_rows
-    variance = np.bincount(position, (y - mean[position]) ** 2, n_tasks) / n_rows
+    n_rows, n_known = np.bincount(position), np.bincount(position, known)
+    mean = np.bincount(position, y) / n_rows
+    variance = np.bincount(position, (y - mean[position]) ** 2) / n_rows
+    total = np.bincount(position, np.where(known, squares, 0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(total / count / variance)
+        return np.asarray(total / n_known / variance)

@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
 from ctfa.core.types import BoolArray, FloatArray
 from ctfa.estimators.held_out import SAME
+from ctfa.estimators.view import FittedGroups
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +155,11 @@ class Material:
 
 
 class Given(NamedTuple):
-    """Data of a fit beside which a model can say more of itself."""
+    """Data of a fit beside which a model can say more of itself.
+
+    Where squared errors are all that is asked rows may stand in for them: ``X`` is then a
+    ``Sample``, ``Y`` are its ``Targets``, and ``held_out`` is a ``Judging`` or None.
+    """
 
     X: Any
     Y: Any
@@ -179,5 +185,22 @@ class Given(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What the fit was told beside the data."""
-        known = {"baseline": self.baseline, "target_weight": self.target_weight}
-        return {name: value for name, value in known.items() if value is not None}
+        named = ("tasks", "baseline", "target_weight")
+        return {name: getattr(self, name) for name in named if getattr(self, name) is not None}
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether rows stand in for others."""
+        return isinstance(self.X, check.Sample)
+
+    def fit(self, model: Any) -> Any:
+        """Fit a model to all of them."""
+        if self.stands_in:
+            return model.__ctfa_fit__(self.X, self.Y)
+        return model.fit(self.X, self.Y, **self.options)
+
+    def read(self, fitted: FittedGroups) -> Any:
+        """Rows and targets, as a model like this learns from them."""
+        if self.stands_in:
+            return self.X, self.Y
+        return fitted.read(self.X, self.Y, None, self.baseline)

@@ -38,7 +38,7 @@ class Drawing(NamedTuple):
 
 def read_places(places: Any, n_targets: int) -> Places:
     """Places from what a user may give: Places, outlines, or positions."""
-    known = places if isinstance(places, Places) else _guessed(places)
+    known = places if isinstance(places, Places) else guessed(places)
     positions = np.asarray(known.positions, dtype=np.float64)
     if positions.shape != (n_targets, 2):
         raise ValueError(
@@ -74,23 +74,42 @@ def require_outline(number: int, ring: FloatArray) -> None:
 
 
 def drawing_of(places: Places) -> Drawing:
-    """Outlines, cells as outlines, or dots."""
+    """Outlines, cells as outlines, or dots as outlines of one corner."""
     positions = np.asarray(places.positions, dtype=np.float64)
     if places.outlines is not None:
+        kind = "outlines"
         each = [[np.asarray(r, dtype=np.float64) for r in rings] for rings in places.outlines]
-        return _of_outlines("outlines", each, len(positions), geographic=places.geographic)
-    if places.cell is not None:
+    elif places.cell is not None:
         half = np.abs(np.asarray(places.cell, dtype=np.float64)) / 2.0
         around = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]]) * half
-        squares = [[position + around] for position in positions]
-        return _of_outlines("cells", squares, len(positions), geographic=places.geographic)
-    box, squeeze = _frame(positions, geographic=places.geographic)
-    nothing = np.empty(0, dtype=np.intp)
-    n = len(positions)
+        kind, each = "cells", [[position + around] for position in positions]
+    else:
+        kind, each = "dots", [[position[None]] for position in positions]
+    for number, ring in enumerate(ring for own in each for ring in own):
+        if ring.ndim != 2 or ring.shape[1] != 2 or not np.isfinite(ring).all():
+            raise ValueError(
+                f"ring {number} of the outlines has shape {ring.shape} or holds NaN: give arrays "
+                "of shape (n_corners, 2)."
+            )
+    rings = Rings.joined(each)
+    low, high = rings.corners.min(axis=0), rings.corners.max(axis=0)
+    middle = np.clip((low[1] + high[1]) / 2.0, -80.0, 80.0)
+    span = np.where(high > low, high - low, 1.0)
+    on_grid = np.asarray(np.rint((rings.corners - low) / span * GRID), dtype=np.intp)
+    kept = thinned(Rings.of(on_grid, np.diff(rings.starts), rings.owner), MOST_CORNERS)
+    is_dots = kind == "dots"
     return Drawing(
-        "dots", box, squeeze, places.geographic, _on_grid(positions, box), np.arange(n + 1),
-        np.arange(n), nothing, touching_points(positions), n,
-    )  # fmt: skip
+        kind,
+        box=(float(low[0]), float(low[1]), float(high[0]), float(high[1])),
+        squeeze=float(np.cos(np.radians(middle))) if places.geographic else 1.0,
+        geographic=places.geographic,
+        corners=kept.corners,
+        starts=kept.starts,
+        owner=kept.owner,
+        across=np.empty(0, dtype=np.intp) if is_dots else _across(kept, len(each)),
+        pairs=touching_points(positions) if is_dots else np.empty((0, 2), dtype=np.intp),
+        given=len(rings.corners),
+    )
 
 
 def tiles_of(order: IntArray) -> Drawing:
@@ -109,7 +128,8 @@ def tiles_of(order: IntArray) -> Drawing:
     return drawn._replace(kind="tiles")
 
 
-def _guessed(places: Any) -> Places:
+def guessed(places: Any) -> Places:
+    """Places from a list of outlines, or from positions."""
     if hasattr(places, "to_numpy"):  # a data frame, which would be gone through by its columns
         places = places.to_numpy()
     try:
@@ -133,58 +153,21 @@ def _looks_geographic(positions: FloatArray) -> bool:
     return bool((np.abs(positions) <= [360.0, 90.0]).all())
 
 
-def _frame(
-    corners: FloatArray, *, geographic: bool
-) -> tuple[tuple[float, float, float, float], float]:
-    low, high = corners.min(axis=0), corners.max(axis=0)
-    middle = np.clip((low[1] + high[1]) / 2.0, -80.0, 80.0)
-    squeeze = float(np.cos(np.radians(middle))) if geographic else 1.0
-    return (float(low[0]), float(low[1]), float(high[0]), float(high[1])), squeeze
-
-
-def _on_grid(points: FloatArray, box: tuple[float, float, float, float]) -> IntArray:
-    low, high = np.array(box[:2]), np.array(box[2:])
-    span = np.where(high > low, high - low, 1.0)
-    return np.asarray(np.rint((points - low) / span * GRID), dtype=np.intp)
-
-
-def _of_outlines(
-    kind: str, each: Sequence[Sequence[FloatArray]], n_targets: int, *, geographic: bool
-) -> Drawing:
-    rings = [ring for own in each for ring in own]
-    for number, ring in enumerate(rings):
-        if ring.ndim != 2 or ring.shape[1] != 2 or not np.isfinite(ring).all():
-            raise ValueError(
-                f"ring {number} of the outlines has shape {ring.shape} or holds NaN: give arrays "
-                "of shape (n_corners, 2)."
-            )
-    owner = np.repeat(np.arange(n_targets), [len(own) for own in each])
-    corners = np.concatenate(rings) if rings else np.zeros((1, 2))
-    box, squeeze = _frame(corners, geographic=geographic)
-    on_grid = Rings.of(
-        _on_grid(corners, box), np.array([len(r) for r in rings], dtype=np.intp), owner
-    )
-    kept = thinned(on_grid, MOST_CORNERS)
-    none = np.empty((0, 2), dtype=np.intp)
-    return Drawing(
-        kind, box, squeeze, geographic, kept.corners, kept.starts, kept.owner,
-        _across(kept, n_targets), none, len(corners),
-    )  # fmt: skip
-
-
 def _across(rings: Rings, n_targets: int) -> IntArray:
     """Who has the same side as each corner and the next."""
-    key = rings.corners[:, 0] * (GRID + 1) + rings.corners[:, 1]
-    other = key[rings.following]
-    low, high = np.minimum(key, other), np.maximum(key, other)
-    order = np.lexsort((high, low))
-    same = (np.diff(low[order]) == 0) & (np.diff(high[order]) == 0)
-    first, second = order[:-1][same], order[1:][same]
+    first, second = same_sides(rings.sides(rings.corners[:, 0] * (GRID + 1) + rings.corners[:, 1]))
     owner = rings.owner[rings.ring]
-    across = np.full(len(key), n_targets, dtype=np.intp)
+    across = np.full(len(rings.corners), n_targets, dtype=np.intp)
     across[first], across[second] = owner[second], owner[first]
     across[across == owner] = n_targets
     return across
+
+
+def same_sides(side: IntArray) -> tuple[IntArray, IntArray]:
+    """Corners from which the same side goes: each, and the next that has it."""
+    order = np.argsort(side, kind="stable")
+    same = np.diff(side[order]) == 0
+    return order[:-1][same], order[1:][same]
 
 
 def touching_points(positions: FloatArray) -> IntArray:
@@ -200,11 +183,19 @@ def touching_points(positions: FloatArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Rings:
-    """Closed lines one after another, on a grid; the corner that closes a line is left out."""
+    """Closed lines one after another; the corner that closes a line is left out."""
 
-    corners: IntArray  # (n, 2)
+    corners: AnyArray  # (n, 2)
     starts: IntArray  # (rings + 1,)
     owner: IntArray  # (rings,)
+
+    @classmethod
+    def joined(cls, each: Sequence[Sequence[FloatArray]]) -> Rings:
+        """Every ring of every target."""
+        rings = [ring for own in each for ring in own]
+        starts = np.cumsum([0, *map(len, rings)])
+        owner = np.repeat(np.arange(len(each)), [len(own) for own in each])
+        return cls(np.concatenate(rings), starts, owner)
 
     @classmethod
     def of(cls, corners: IntArray, sizes: IntArray, owner: IntArray) -> Rings:
@@ -236,6 +227,12 @@ class Rings:
         before = np.empty(len(self.corners), dtype=np.intp)
         before[self.following] = np.arange(len(self.corners))
         return before
+
+    def sides(self, point: IntArray) -> IntArray:
+        """Number of the side from each corner to the next; corners of one ``point`` are one."""
+        ends = np.sort(np.column_stack((point, point[self.following])), axis=1)
+        _, side = np.unique(ends, axis=0, return_inverse=True)
+        return np.asarray(side).reshape(-1)
 
     def keep(self, kept: BoolArray) -> Rings:
         """Some of the corners."""

@@ -51,18 +51,15 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
     if held_out is None:
         return None
     methods = list(held_out.errors)
-    errors = {m: np.asarray(held_out.errors[m], dtype=np.float64) for m in methods}
-    own = errors[methods[0]]
     single = methods[1] if len(methods) > 1 else None
     mean = {m: held_out.mean(m) for m in methods}
-    rivals = [m for m in methods[1:] if m != single]
     found: dict[str, Any] = {
         "how": held_out.how,
         "methods": methods,
         "single": single,
         "error": mean,
         "weighted": held_out.weights is not None,
-        "rival": min(rivals, key=mean.__getitem__) if rivals else None,
+        "rival": min(methods[2:], key=mean.__getitem__, default=None),
         "climatology": None,
         "skill_words": skill_words(held_out),
     }
@@ -74,10 +71,9 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
             "skill": skill,
         }
     if single is not None:
-        seen = np.isfinite(errors[single] - own)
         found["helped"] = int(np.count_nonzero(held_out.helped))
         found["hurt"] = int(np.count_nonzero(held_out.hurt))
-        found["judged"] = int(np.count_nonzero(seen))
+        found["judged"] = int(np.count_nonzero(np.isfinite(held_out.gain)))
         found["change"] = _change(mean[methods[0]], mean[single])
     if found["rival"] is not None:
         found["rival_change"] = _change(mean[methods[0]], mean[found["rival"]])
