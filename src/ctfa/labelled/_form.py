@@ -18,7 +18,7 @@ from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._tasks import EAST, NORTH, Tasks, find_labels, longitudes
+from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 from ctfa.report import Coefficients
 
@@ -100,13 +100,17 @@ def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) ->
     require_rows(frame)
     if getattr(frame.columns, "nlevels", 1) > 1:
         return _pairs(frame, target, features, sample, task)
-    twice = frame.columns[frame.columns.duplicated()]
-    if len(twice):
-        raise ValueError(f"column {twice[0]} is there twice: name each once.")
+    _require_columns_once(frame)
     tasks = names_of(task, ())
     if tasks:
         return _long(frame, target, features, sample, tasks)
     return _wide(frame, target, features, sample)
+
+
+def _require_columns_once(frame: Any) -> None:
+    twice = frame.columns[frame.columns.duplicated()]
+    if len(twice):
+        raise ValueError(f"column {twice[0]} is there twice: name each once.")
 
 
 def names_of(given: Any, default: Iterable[Any]) -> list[Any]:
@@ -164,18 +168,12 @@ def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str])
     places = {name for name in frame.columns if _is_place(name)}
     fixed = {target, sample, *tasks, _geometry_name(frame), *places}
     names = names_of(features, numeric_columns(frame, fixed))
-    dims = [sample, *tasks]
-    indexes, codes = _codes(frame, dims, sort_from=len(tasks) > 1)
-    _require_once(frame, dims)
-    shape = tuple(len(index) for index in indexes)
-    _require_dense(shape, len(frame), dims)
-    held = {name: (dims, pivot(column(frame, name), codes, shape)) for name in [target, *names]}
-    coords: dict[str, Any] = dict(zip(dims, indexes, strict=True))
+    dataset, codes = _pivoted(frame, [target, *names], [sample, *tasks])
     geometry = None
     if len(tasks) == 1:
-        coords |= _places_of(frame, tasks[0], codes[1], shape[1])
-        geometry = _geometry_of(frame, indexes[1], codes[1])
-    dataset = need("xarray").Dataset(held, coords=coords)
+        (task,) = tasks
+        geometry = _geometry_of(frame, dataset.indexes[task], codes[1])
+        dataset = dataset.assign_coords(_places_of(frame, task, codes[1], dataset.sizes[task]))
     return Table(dataset, target, list(map(str, names)), sample, tuple(tasks), "long", geometry)
 
 
@@ -196,64 +194,96 @@ def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Table:
 
 
 def _pairs(frame: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:
+    variables = dict.fromkeys(frame.columns.get_level_values(0))
+    names = names_of(features, (name for name in variables if name != target))
+    index, dim = _rows(frame, sample)
+    dim_task = task if isinstance(task, str) else frame.columns.names[1] or TASK
+    dataset = _paired(frame, [target, *names], (dim, dim_task), index)
+    return Table(dataset, str(target), list(map(str, names)), dim, (dim_task,), "pairs")
+
+
+def _paired(frame: Any, names: list[Any], dims: tuple[str, str], index: Any) -> Any:
+    """Variables of columns that are named by (variable, task), for the tasks of the first."""
     if frame.columns.nlevels != 2:
         raise ValueError(
             f"the table's columns have {frame.columns.nlevels} levels: two are read, (variable, "
             "task)."
         )
     variables = list(dict.fromkeys(frame.columns.get_level_values(0)))
-    names = names_of(features, (name for name in variables if name != target))
-    dim_task = task if isinstance(task, str) else frame.columns.names[1] or TASK
-    index, dim = _rows(frame, sample)
-    for name in [target, *names]:
+    for name in names:
         if name not in variables:
             raise ValueError(
                 f"there is no variable {name!r}{hint(str(name), list(map(str, variables)))} in the "
                 f"first level of the columns: it has {listed(variables)}."
             )
-    tasks = list(dict.fromkeys(frame[target].columns))
+    tasks = list(dict.fromkeys(frame[names[0]].columns))
+    lacking = np.full(len(frame), np.nan)
     held = {}
-    for name in [target, *names]:
+    for name in names:
         part = frame[name]
-        lacking = np.full(len(frame), np.nan)
         table = [column(part, label) if label in part.columns else lacking for label in tasks]
-        held[str(name)] = ((dim, dim_task), np.column_stack(table))
-    dataset = need("xarray").Dataset(held, coords={dim: index, dim_task: tasks})
-    return Table(dataset, str(target), list(map(str, names)), dim, (dim_task,), "pairs")
+        held[str(name)] = (dims, np.column_stack(table))
+    return need("xarray").Dataset(held, coords={dims[0]: index, dims[1]: tasks})
 
 
-def pivot(values: FloatArray, codes: Sequence[IntArray], shape: tuple[int, ...]) -> FloatArray:
-    """Numbers of rows on their dimensions, NaN where there is no row."""
-    whole = np.full(shape, np.nan)
-    whole[tuple(codes)] = values
-    return whole
+def _pivoted(
+    frame: Any, names: list[str], dims: list[str], fitted: Coordinates | None = None
+) -> tuple[Any, list[IntArray]]:
+    """Columns of a long table on their dimensions, NaN where no row is, and where each row lies.
 
-
-def _codes(frame: Any, dims: list[str], *, sort_from: bool) -> tuple[list[Any], list[IntArray]]:
-    """Labels along each dimension, and where each row lies.
-
-    Samples are sorted: rows of a long table have no order of their own. Tasks come as they first
-    appear, the two sides of a grid sorted.
+    Samples are sorted: rows of a long table have no order of their own. Tasks are those that were
+    fitted, else they come as they first appear, the two sides of a grid sorted.
     """
     pandas = need("pandas")
-    indexes, codes = [], []
+    indexes: dict[str, Any] = {}
+    codes: list[IntArray] = []
     for number, dim in enumerate(dims):
         require_column(frame, dim)
         require_filled(frame[dim], dim)
-        code, labels = pandas.factorize(frame[dim], sort=number == 0 or sort_from)
-        indexes.append(pandas.Index(labels))
-        codes.append(np.asarray(code, dtype=np.intp))
-    return indexes, codes
+        if number and fitted is not None:
+            indexes[dim] = fitted.index(dim)
+            codes.append(_fitted_labels(frame[dim], dim, fitted))
+        else:
+            code, labels = pandas.factorize(frame[dim], sort=number == 0 or len(dims) > 2)
+            indexes[dim] = pandas.Index(labels)
+            codes.append(np.asarray(code, dtype=np.intp))
+    shape = tuple(map(len, indexes.values()))
+    if fitted is None:
+        _require_dense(shape, len(frame), dims)
+    _require_once(frame[dims], np.ravel_multi_index(codes, shape))
+    held = {}
+    for name in names:
+        values = np.full(shape, np.nan)
+        values[tuple(codes)] = column(frame, name)
+        held[name] = (dims, values)
+    return need("xarray").Dataset(held, coords=indexes), codes
 
 
-def _require_once(frame: Any, dims: list[str]) -> None:
-    twice = frame[dims].duplicated()
-    if twice.any():
-        first = frame[dims][twice].iloc[0]
-        named = ", ".join(f"{dim} {word(first[dim])}" for dim in dims)
+def _fitted_labels(given: Any, dim: str, fitted: Coordinates) -> IntArray:
+    """Where labels of a column lie among those that were fitted."""
+    wanted = need("pandas").Index(given, name=dim)
+    places = find_labels(wanted, fitted.index(dim), longitudes([dim], fitted.variables))
+    unknown = given[places < 0]
+    if len(unknown):
         raise ValueError(
-            f"{several(int(twice.sum()), 'row')} more than once, the first {named}: every pair of "
-            f"{' and '.join(dims)} must come once. Drop or average the copies."
+            f"{several(unknown.nunique(), dim)} that fit has not seen: "
+            f"{listed(unknown.unique(), 3)}."
+        )
+    return places
+
+
+def _require_once(labels: Any, cell: IntArray) -> None:
+    """Refuse rows of one sample and task; labels may differ by rounding, or by a whole turn."""
+    twice = need("pandas").Index(cell).duplicated()
+    if twice.any():
+        later = int(np.argmax(twice))
+        pair = (int(np.argmax(cell == cell[later])), later)
+        first, again = (", ".join(map(word, labels.iloc[row])) for row in pair)
+        after = f" after ({first})" if first != again else ""
+        raise ValueError(
+            f"{several(int(twice.sum()), 'row')} more than once for the same "
+            f"{' and '.join(labels.columns)}, the first ({again}){after}. Drop or average the "
+            "copies."
         )
 
 
@@ -397,20 +427,16 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     frame = _same_table(data)
     if form.kind == "long":
         return _long_features(fit, frame)
+    require_rows(frame)
+    first_level = frame.columns.get_level_values(0)
+    index, _ = _rows(frame, plan.sample if plan.sample in first_level else None)
     names = [slot.name for slot in plan.slots]
-    first_level = getattr(frame.columns, "levels", [frame.columns])[0]
-    sample = plan.sample if plan.sample in frame.columns or plan.sample in first_level else None
     if form.kind == "pairs":
-        present = [name for name in names if name in frame.columns.get_level_values(0)]
-        first = present[0] if present else names[0]
-        read = read_table(frame, first, names, sample, tasks.dims[0])
+        dataset = _paired(frame, names, (plan.sample, tasks.dims[0]), index)
     else:
-        # Any column does for a target: only the features are looked at.
-        other = next((n for n in frame.columns if n not in (*names, sample)), None)
-        if other is None:
-            frame, other = frame.assign(**{"_none_": 0.0}), "_none_"
-        read = read_table(frame.assign(**{str(other): 0.0}), [other], names, sample, None)
-    renamed = read.dataset.rename({read.sample: plan.sample})
+        _require_columns_once(frame)
+        held = {name: (plan.sample, column(frame, name)) for name in names}
+        dataset = need("xarray").Dataset(held, coords={plan.sample: index})
 
     def hand_back(found: Any) -> Any:
         values = found.transpose(plan.sample, *tasks.dims).values
@@ -420,7 +446,7 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
             table.columns.name = None
         return _native(form, table)
 
-    return renamed, hand_back
+    return dataset, hand_back
 
 
 def require_members(fit: Any, given: IntArray) -> None:
@@ -465,34 +491,10 @@ def predict_rows(fit: Any, data: Any) -> Any:
 
 def _long_features(fit: Any, frame: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Features of a long table on the tasks of fit; those that it lacks are not handed back."""
-    xarray, pandas = need("xarray"), need("pandas")
     plan, tasks = fit.plan, fit.tasks
     require_rows(frame)
-    for dim in (plan.sample, *tasks.dims):
-        if dim not in frame.columns:
-            raise ValueError(
-                f"there is no column {dim!r}: the table has {listed(map(str, frame.columns))}."
-            )
-        require_filled(frame[dim], dim)
-    code, labels = pandas.factorize(frame[plan.sample], sort=True)
-    indexes = [pandas.Index(labels), *(tasks.coords.index(dim) for dim in tasks.dims)]
-    codes = [np.asarray(code, dtype=np.intp)]
-    for dim, index in zip(tasks.dims, indexes[1:], strict=True):
-        given = pandas.Index(frame[dim], name=dim)
-        places = find_labels(given, index, longitudes([dim], tasks.coords.variables))
-        unknown = frame[dim][places < 0]
-        if len(unknown):
-            raise ValueError(
-                f"{several(unknown.nunique(), dim)} that fit has not seen: "
-                f"{listed(unknown.unique(), 3)}."
-            )
-        codes.append(places)
     dims = [plan.sample, *tasks.dims]
-    shape = tuple(map(len, indexes))
-    _refuse_repeated(frame[dims], np.ravel_multi_index(codes, shape))
-    held = {slot.name: (dims, pivot(column(frame, slot.name), codes, shape)) for slot in plan.slots}
-    built = xarray.Dataset(held, coords=dict(zip(dims, indexes, strict=True)))
-
+    built, codes = _pivoted(frame, [slot.name for slot in plan.slots], dims, tasks.coords)
     flat = np.unique(np.ravel_multi_index(codes[1:], tasks.shape))
     require_members(fit, np.flatnonzero(np.isin(tasks.kept, flat)))
 
@@ -509,19 +511,6 @@ def _long_features(fit: Any, frame: Any) -> tuple[Any, Callable[[Any], Any]]:
         return _column_back(fit.form, values, plan.target, frame)
 
     return built, hand_back
-
-
-def _refuse_repeated(labels: Any, cell: IntArray) -> None:
-    """Refuse rows of one sample and task; labels may differ by rounding, or by a whole turn."""
-    twice = need("pandas").Index(cell).duplicated()
-    if twice.any():
-        later = int(np.argmax(twice))
-        pair = (int(np.argmax(cell == cell[later])), later)
-        first, again = (", ".join(map(word, labels.iloc[row])) for row in pair)
-        raise ValueError(
-            f"{several(int(twice.sum()), 'row')} more than once for the same "
-            f"{' and '.join(labels.columns)}: ({again}) after ({first}). Drop or average them."
-        )
 
 
 def _column_back(form: DataForm, values: FloatArray, name: str, frame: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -82,18 +82,6 @@ class Coordinates:
         if dim in self.variables:
             return pandas.Index(self.variables[dim].values, name=dim)
         return pandas.RangeIndex(self.sizes[dim], name=dim)
-
-    def at(self, places: Mapping[str, IntArray]) -> Coordinates:
-        """Those at some positions along each dimension."""
-        variables = {
-            name: c._replace(values=c.values[np.ix_(*(places[dim] for dim in c.dims))])
-            if c.dims
-            else c
-            for name, c in self.variables.items()
-        }
-        return replace(
-            self, variables=variables, sizes={dim: int(places[dim].size) for dim in self.sizes}
-        )
 
     @property
     def coords(self) -> dict[str, Coordinate]:
@@ -334,15 +322,6 @@ class Tasks:
         if found is None:
             raise KeyError(self._unknown(label))
         return found
-
-    def at(self, places: Mapping[str, IntArray]) -> tuple[Tasks, IntArray]:
-        """The tasks at some positions along each dimension, and which of all tasks they are."""
-        flat = np.arange(int(np.prod(self.shape))).reshape(self.shape)
-        flat = flat[np.ix_(*(places[dim] for dim in self.dims))].reshape(-1)
-        number = np.full(int(np.prod(self.shape)), -1, dtype=np.intp)
-        number[self.kept] = np.arange(self.n_tasks)
-        kept = np.flatnonzero(number[flat] >= 0)
-        return Tasks(self.dims, self.coords.at(places), kept), number[flat][kept]
 
     def spread(self, values: AnyArray, fill: Any) -> AnyArray:
         """Values of the tasks, first axis, on the dimensions they came from; masked get a fill."""
