@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.labelled._gather import Gathered, gather
 from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 from ctfa.report import Coefficients
@@ -26,18 +27,6 @@ from ctfa.report import Coefficients
 SPARSE = 20
 #: What tasks and rows of a wide table are called that does not say.
 TASK, SAMPLE = "target", "row"
-
-
-class Table(NamedTuple):
-    """A table as labelled arrays."""
-
-    dataset: Any  # xarray Dataset
-    target: str
-    features: list[str]
-    sample: str
-    task: tuple[str, ...]
-    kind: str  # "long", "wide" or "pairs"
-    geometry: Any = None  # GeoSeries by task, where the table had one
 
 
 def is_table(data: Any) -> bool:
@@ -87,24 +76,21 @@ def require_rows(frame: Any) -> None:
         raise ValueError("the table has no rows: look whether it was written whole.")
 
 
-def require_filled(labels: Any, dim: str) -> None:
-    """Refuse rows of a long table that do not say when, or whose they are."""
-    count = int(labels.isna().sum())
-    if count:
-        raise ValueError(f"{several(count, 'row')} without a {dim}: drop or complete them.")
-
-
-def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:
-    """Put a table into labelled arrays, whichever its shape."""
+def read_table(
+    data: Any, target: Any, features: Any, sample: Any, task: Any
+) -> tuple[Gathered, DataForm, Any]:
+    """Target and features of a table, its form, and geometry by task where it has some."""
     frame = as_pandas(data)
     require_rows(frame)
+    library = library_of(data)
     if getattr(frame.columns, "nlevels", 1) > 1:
-        return _pairs(frame, target, features, sample, task)
+        return _pairs(frame, target, features, sample, task), DataForm("pairs", library), None
     _require_columns_once(frame)
     tasks = names_of(task, ())
-    if tasks:
-        return _long(frame, target, features, sample, tasks)
-    return _wide(frame, target, features, sample)
+    if not tasks:
+        return _wide(frame, target, features, sample), DataForm("wide", library), None
+    gathered, geometry = _long(frame, target, features, sample, tasks)
+    return gathered, DataForm("long", library), geometry
 
 
 def _require_columns_once(frame: Any) -> None:
@@ -155,7 +141,9 @@ def _example(values: Any) -> str:
     return repr(wrong.iloc[0]) if len(wrong) else f"{values.dtype} values"
 
 
-def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str]) -> Table:
+def _long(
+    frame: Any, target: Any, features: Any, sample: Any, tasks: list[str]
+) -> tuple[Gathered, Any]:
     if not isinstance(target, str):
         raise ValueError(
             f"target is {kind_of(target)}: with a task column, name the one column to predict."
@@ -173,11 +161,11 @@ def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str])
     if len(tasks) == 1:
         (task,) = tasks
         geometry = _geometry_of(frame, dataset.indexes[task], codes[1])
-        dataset = dataset.assign_coords(_places_of(frame, task, codes[1], dataset.sizes[task]))
-    return Table(dataset, target, list(map(str, names)), sample, tuple(tasks), "long", geometry)
+        dataset = dataset.assign_coords(_places_of(frame, task, codes[1]))
+    return gather(dataset, target, list(map(str, names)), sample, tasks), geometry
 
 
-def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Table:
+def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Gathered:
     targets = names_of(target, ())
     if not targets:
         raise ValueError("name the columns to predict (target=[...]), or the task column.")
@@ -187,19 +175,20 @@ def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Table:
         raise ValueError(f"{listed(both)} is a target and a feature too: leave it out of one.")
     index, dim = _rows(frame, sample)
     values = np.column_stack([column(frame, name) for name in targets])
-    held: dict[str, Any] = {_free("value", names): ((dim, TASK), values)}
+    value = _free("value", names)
+    held: dict[str, Any] = {value: ((dim, TASK), values)}
     held |= {str(name): ((dim,), column(frame, name)) for name in names}
     dataset = need("xarray").Dataset(held, coords={dim: index, TASK: targets})
-    return Table(dataset, next(iter(held)), list(map(str, names)), dim, (TASK,), "wide")
+    return gather(dataset, value, list(map(str, names)), dim, TASK)
 
 
-def _pairs(frame: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:
+def _pairs(frame: Any, target: Any, features: Any, sample: Any, task: Any) -> Gathered:
     variables = dict.fromkeys(frame.columns.get_level_values(0))
     names = names_of(features, (name for name in variables if name != target))
     index, dim = _rows(frame, sample)
     dim_task = task if isinstance(task, str) else frame.columns.names[1] or TASK
     dataset = _paired(frame, [target, *names], (dim, dim_task), index)
-    return Table(dataset, str(target), list(map(str, names)), dim, (dim_task,), "pairs")
+    return gather(dataset, str(target), list(map(str, names)), dim, dim_task)
 
 
 def _paired(frame: Any, names: list[Any], dims: tuple[str, str], index: Any) -> Any:
@@ -239,7 +228,9 @@ def _pivoted(
     codes: list[IntArray] = []
     for number, dim in enumerate(dims):
         require_column(frame, dim)
-        require_filled(frame[dim], dim)
+        n_missing = int(frame[dim].isna().sum())
+        if n_missing:
+            raise ValueError(f"{several(n_missing, 'row')} without a {dim}: drop or complete them.")
         if number and fitted is not None:
             indexes[dim] = fitted.index(dim)
             codes.append(_fitted_labels(frame[dim], dim, fitted))
@@ -314,7 +305,7 @@ def _is_place(name: Any) -> bool:
     return str(name).lower() in (*EAST, *NORTH)
 
 
-def _places_of(frame: Any, task: str, code: IntArray, n_tasks: int) -> dict[str, Any]:
+def _places_of(frame: Any, task: str, code: IntArray) -> dict[str, Any]:
     """Longitude and latitude columns, where every task has one value."""
     found = {}
     for name in frame.columns:
@@ -324,8 +315,7 @@ def _places_of(frame: Any, task: str, code: IntArray, n_tasks: int) -> dict[str,
             values = column(frame, name)
         except ValueError:
             continue
-        first = np.full(n_tasks, np.nan)
-        first[code[::-1]] = values[::-1]
+        first = values[np.unique(code, return_index=True)[1]]
         if np.array_equal(first[code], values, equal_nan=True):
             found[str(name)] = (task, first)
     return found
@@ -340,9 +330,7 @@ def _geometry_of(frame: Any, labels: Any, code: IntArray) -> Any:
     name = _geometry_name(frame)
     if name is None or name not in frame.columns:
         return None
-    first = np.zeros(len(labels), dtype=np.intp)
-    first[code[::-1]] = np.arange(len(code))[::-1]
-    geometry = frame[name].iloc[first]
+    geometry = frame[name].iloc[np.unique(code, return_index=True)[1]]
     geometry.index = labels
     return geometry
 
@@ -364,25 +352,13 @@ class DataForm:
     library: str = "xarray"  # or "pandas", "polars"
 
 
-def array(
-    form: DataForm, tasks: Tasks, values: AnyArray, name: str, attrs: Mapping[str, Any], fill: Any
-) -> Any:
-    """One value a task, labelled."""
-    if form.kind == "xarray":
-        coords = tasks.coords.to_xarray()
-        return need("xarray").DataArray(
-            tasks.spread(values, fill), dims=tasks.dims, coords=coords, name=name, attrs=attrs
-        )
-    return dataset(form, tasks, {name: values}, {})[name]
-
-
 def dataset(
-    form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray], attrs: Mapping[str, Any]
+    form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray], fill: Any = np.nan
 ) -> Any:
-    """Several values a task, labelled."""
+    """Several values a task, labelled; masked tasks get a fill."""
     if form.kind == "xarray":
-        held = {n: (tasks.dims, tasks.spread(v, np.nan)) for n, v in columns.items()}
-        return need("xarray").Dataset(held, coords=tasks.coords.to_xarray(), attrs=attrs)
+        held = {n: (tasks.dims, tasks.spread(v, fill)) for n, v in columns.items()}
+        return need("xarray").Dataset(held, coords=tasks.coords.to_xarray())
     pandas = need("pandas")
     index = pandas.Index(tasks.labels, name=tasks.dims[0])
     if len(tasks.dims) > 1:

@@ -83,8 +83,9 @@ class LabelledFit:
         }
         if self.tasks.n_masked:
             attrs["masked"] = f"{NO_REGION}: no data"
-        labels = self.estimator.labels_.astype(np.int64)
-        return _form.array(self.form, self.tasks, labels, self.tasks.group, attrs, NO_REGION)
+        name, labels = self.tasks.group, self.estimator.labels_.astype(np.int64)
+        found = _form.dataset(self.form, self.tasks, {name: labels}, NO_REGION)[name]
+        return found.assign_attrs(attrs) if self.form.kind == "xarray" else found
 
     @property
     def coef(self) -> Any:
@@ -117,7 +118,8 @@ class LabelledFit:
         attrs = {"units": self.variance, "held_out": held_out.how}
         if held_out.climatology is not None:
             attrs["climatology"] = held_out.reference
-        return _form.dataset(self.form, self.tasks, columns, attrs)
+        found = _form.dataset(self.form, self.tasks, columns)
+        return found.assign_attrs(attrs) if self.form.kind == "xarray" else found
 
     @property
     def merges(self) -> Any:

@@ -306,19 +306,14 @@ class Tasks:
 
     def position(self, label: Any) -> int:
         """Which task a label means; a task can be given by its name too."""
-        known: dict[Any, int] = self._positions
-        if isinstance(label, list):
-            label = tuple(label)
-        if isinstance(label, np.generic):
-            label = label.item()
+        label = _plain(tuple(label) if isinstance(label, list) else label)
         try:
-            if label in known:
-                return known[label]
-        except TypeError:
-            pass  # not a label at all: refused below
-        found = self._near(label)
-        if found is None and isinstance(label, str):
-            found = self._by_name.get(label)
+            found = self._positions.get(label)
+        except TypeError:  # not a label at all
+            found = None
+        found = self._near(label) if found is None else found
+        if found is None and isinstance(label, str) and label in self.names:
+            found = self.names.index(label)
         if found is None:
             raise KeyError(self._unknown(label))
         return found
@@ -397,10 +392,6 @@ class Tasks:
     @cached_property
     def _positions(self) -> dict[Any, int]:
         return {_plain(label): number for number, label in enumerate(self.labels)}
-
-    @cached_property
-    def _by_name(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.names)}
 
     def _near(self, label: Any) -> int | None:
         """A task whose numbers are these but for rounding, or for a whole turn east or west."""
