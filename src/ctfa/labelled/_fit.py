@@ -30,18 +30,7 @@ from ctfa.labelled._doubts import (
     never_changes,
     same_variables,
 )
-from ctfa.labelled._form import (
-    DataForm,
-    as_pandas,
-    column,
-    is_table,
-    library_of,
-    names_of,
-    numeric_columns,
-    read_table,
-    require_column,
-    require_rows,
-)
+from ctfa.labelled._form import DataForm, is_table, library_of, read_rows, read_table
 from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
 from ctfa.labelled._matching import tasks_first
@@ -328,26 +317,19 @@ def _fit_rows(
     title: str | None,
 ) -> LabelledFit:
     """Group tasks that have rows of their own: pupils of schools, patients of clinics."""
-    frame = as_pandas(data)
-    require_rows(frame)
-    y = column(frame, target)
-    names = list(map(str, names_of(features, numeric_columns(frame, {target, task}))))
-    if not names:
-        raise ValueError("there are no features: name one at least.")
-    require_column(frame, task)
-    X = np.column_stack([column(frame, name) for name in names])
-    whole = ~(np.isnan(X).any(axis=1) | np.isnan(y) | frame[task].isna().to_numpy())
+    X, y, of = read_rows(data, target, features, task)
+    names = list(X.columns)
+    whole = ~(X.isna().any(axis=1).to_numpy() | np.isnan(y) | of.isna().to_numpy())
     notes = []
     if not whole.all():
         notes.append(f"{several(int((~whole).sum()), 'row')} lacking a value, left out")
-    seen = {target: y[:, None], **dict(zip(names, X.T[:, :, None], strict=True))}
+    seen = {target: y[:, None], **dict(zip(names, X.to_numpy().T[:, :, None], strict=True))}
     notes += map(str, doubtful_fills(seen))
     merged = model.features != "passthrough"
     notes += map(str, same_variables(target, seen, merged=merged))
     for name in names:
         notes += map(str, flat_feature(name, never_changes(seen[name]), list, task))
-    y, ids = y[whole], frame[task].to_numpy()[whole]
-    X = need("pandas").DataFrame(X[whole], columns=names)
+    X, y, ids = X[whole].reset_index(drop=True), y[whole], of.to_numpy()[whole]
     labels = np.unique(ids)
     coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
     tasks = Tasks((task,), coords, np.arange(labels.size))

@@ -93,6 +93,19 @@ def read_table(
     return gathered, DataForm("long", library), geometry
 
 
+def read_rows(data: Any, target: str, features: Any, task: str) -> tuple[Any, FloatArray, Any]:
+    """Features, target and tasks of a table in which every task has rows of its own."""
+    frame = as_pandas(data)
+    require_rows(frame)
+    y = column(frame, target)
+    names = list(map(str, names_of(features, numeric_columns(frame, {target, task}))))
+    if not names:
+        raise ValueError("there are no features: name one at least.")
+    require_column(frame, task)
+    X = np.column_stack([column(frame, name) for name in names])
+    return need("pandas").DataFrame(X, columns=names), y, frame[task]
+
+
 def _require_columns_once(frame: Any) -> None:
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
@@ -289,11 +302,8 @@ def _require_dense(shape: tuple[int, ...], n_rows: int, dims: list[str]) -> None
 
 def _rows(frame: Any, sample: Any) -> tuple[Any, str]:
     """Labels of the rows of a wide table, and what they are called."""
-    if sample is None:
-        named = frame.index.name is not None or type(frame.index).__name__ != "RangeIndex"
-        return frame.index, str(frame.index.name or SAMPLE) if named else SAMPLE
-    if sample not in frame.columns and frame.index.name == sample:
-        return frame.index, str(sample)
+    if sample is None or (sample not in frame.columns and frame.index.name == sample):
+        return frame.index, str(frame.index.name or SAMPLE)
     require_column(frame, sample)
     values = frame[sample]
     if getattr(frame.columns, "nlevels", 1) > 1:
