@@ -221,6 +221,12 @@ def test_a_lake_with_an_island_a_half_side_and_an_overlap_are_borders():
     assert edges(found) == {(0, 1), (0, 2), (0, 3), (2, 4)}
 
 
+@pytest.mark.parametrize("kind", ["border", "touch"])
+def test_polygons_that_lie_apart_have_no_neighbours(kind):
+    apart = [box(3 * k, 0, 3 * k + 1, 1) for k in range(4)]
+    assert edges(read_neighbours(kind, tasks_along("basin", ABC), geometry(apart))) == set()
+
+
 def test_polygons_meet_at_the_date_line():
     shapes = [box(-180 + 60 * i, 0, -120 + 60 * i, 10) for i in range(6)]
     tasks = tasks_along("basin", range(6))

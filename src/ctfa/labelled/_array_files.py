@@ -249,12 +249,8 @@ def _attributes(attrs: Any, taken: tuple[str, ...]) -> tuple[dict[str, Any], dic
 
 def _as_json(value: Any) -> Any:
     """A value that JSON holds; what it cannot hold becomes text."""
-    if getattr(value, "dtype", np.dtype(float)).kind in "mM":  # in numpy's lists these are numbers
-        value = np.asarray(value).astype(str).tolist()
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, np.ndarray | np.generic):  # in whose lists times are numbers
+        value = (value.astype(str) if value.dtype.kind in "mM" else value).tolist()
     if isinstance(value, dict):
         return {str(name): _as_json(part) for name, part in value.items()}
     if isinstance(value, list | tuple):

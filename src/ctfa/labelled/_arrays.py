@@ -65,9 +65,9 @@ class Facts:
     """Counts by column and flags by row, of a target and its features; few numbers beside data."""
 
     n_rows: int
-    observed: IntArray  # values of the target that are there, by task
-    constant: BoolArray  # whether they are two or more, and all the same
-    slots: list[IntArray]  # values by column of each feature
+    missing: IntArray  # values of the target that are not there, by task
+    constant: BoolArray  # whether those that are there are two or more, and all the same
+    slots: list[IntArray]  # missing values by column of each feature
     flat: list[BoolArray]  # the same of those that never change
     complete: BoolArray  # (n_rows,): rows with every feature
     meet: bool  # whether the target is ever there when its features are
@@ -75,15 +75,14 @@ class Facts:
     @classmethod
     def of(cls, Y: Any, slots: Sequence[Any], plan: Plan) -> Facts:
         """Look at all values, once; those in chunks are reduced chunk by chunk, in one pass."""
-        there = ~np.isnan(Y)
-        known = [~np.isnan(values) for values in slots]
+        gaps = [np.isnan(values) for values in (Y, *slots)]
         complete: Any = np.ones(Y.shape[0], dtype=bool)
         if plan.is_shared:
-            complete = known[0].all(axis=1)
-            meet = (complete & there.any(axis=1)).any()
+            complete = ~gaps[1].any(axis=1)
+            meet = (complete & ~gaps[0].all(axis=1)).any()
         else:
-            meet = functools.reduce(np.logical_and, known, there).any()
-        counts = [flags.sum(axis=0) for flags in (there, *known)]
+            meet = (~functools.reduce(np.logical_or, gaps)).any()
+        counts = [flags.sum(axis=0) for flags in gaps]
         infinite = [np.isinf(values).sum(axis=0) for values in (Y, *slots)]
         flat = [never_changes(values) for values in (Y, *slots)]
         complete, meet, *found = _in_memory([complete, meet, *counts, *infinite, *flat])
@@ -91,40 +90,28 @@ class Facts:
         parts = found[:n], found[n:-n], found[-n:]
         counted, unbounded, never = (_by_name(part[0], part[1:], plan) for part in parts)
         _refuse_infinite(unbounded)
-        (observed, *counts), (constant, *flat) = counted.values(), never.values()
-        if not plan.is_shared:
-            meet = meet or _meet_anywhere(there, known, counts)
-        return cls(int(Y.shape[0]), observed, constant, counts, flat, complete, bool(meet))
+        (missing, *counts), (constant, *flat) = counted.values(), never.values()
+        if not meet and not plan.is_shared:  # a feature that a task never has need not be there
+            lacking = gaps[0]
+            for flags, count in zip(gaps[1:], counts, strict=True):
+                lacking = lacking | (flags & (np.asarray(count) < Y.shape[0]))
+            (meet,) = _in_memory([(~lacking).any()])
+        return cls(int(Y.shape[0]), missing, constant, counts, flat, complete, bool(meet))
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing is missing and every target changes."""
-        counts = [self.observed, *self.slots]
-        return not self.constant.any() and all((count == self.n_rows).all() for count in counts)
-
-    def continued(self, n_rows: int) -> Facts:
-        """Of so many rows, if plain ones go on as they began.
-
-        A task that is there throughout the first rows and changes in them is none without data.
-        Gaps that come later are found by whoever sums the rows up.
-        """
-        return replace(
-            self,
-            n_rows=n_rows,
-            observed=np.full_like(self.observed, n_rows),
-            slots=[np.full_like(count, n_rows) for count in self.slots],
-            complete=np.ones(n_rows, dtype=bool),
-        )
+        return not any(flags.any() for flags in (self.constant, self.missing, *self.slots))
 
     def has_gaps(self, kept: IntArray, plan: Plan) -> bool:
         """Whether anything is missing of these tasks, in rows with all that they share."""
-        counts = [self.observed[kept]]
+        counts = [self.missing[kept]]
         if not plan.is_shared:
             counts += [
                 count if slot.shared else count[kept]
                 for count, slot in zip(self.slots, plan.slots, strict=True)
             ]
-        return any(bool((count < self.n_rows).any()) for count in counts)
+        return any(bool(count.any()) for count in counts)
 
 
 def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays:
@@ -142,7 +129,10 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
         first = _first_rows(Y, slots)
         began = None if closely else Facts.of(*first, plan)
         if began is not None and began.is_plain:
-            presumed = began.continued(int(Y.shape[0]))
+            # A task that is there throughout the first rows and changes in them is none without
+            # data. Gaps that come later are found by whoever sums the rows up.
+            n_rows = int(Y.shape[0])
+            presumed = replace(began, n_rows=n_rows, complete=np.ones(n_rows, dtype=bool))
     facts = Facts.of(Y, slots, plan) if presumed is None else presumed
     coords = Coordinates.of(target, dims)
     everything = Tasks(dims, coords, np.arange(Y.shape[1]))
@@ -284,7 +274,7 @@ def _doubts(
     where = in_first(len(Y), facts.n_rows)
     yield from map(str, doubtful_fills(seen, where))
     if not where:
-        changes = (facts.observed > 0) & ~facts.constant
+        changes = (facts.missing < facts.n_rows) & ~facts.constant
         doubts = copied_targets(plan.target, Y, changes, lambda: everything.names, everything.what)
         yield from map(str, doubts)
 
@@ -295,14 +285,6 @@ def _in_memory(values: Sequence[Any]) -> list[Any]:
         return list(values)
     found = compute(*values)
     return list(found) if len(values) > 1 else [found]
-
-
-def _meet_anywhere(there: Any, known: Sequence[Any], counts: Sequence[IntArray]) -> bool:
-    """Whether some task has its target and every feature that it ever has in one row."""
-    together = there
-    for flags, count in zip(known, counts, strict=True):
-        together = together & (flags | (np.asarray(count) == 0))
-    return bool(_in_memory([together.any()])[0])
 
 
 def _refuse_infinite(counts: dict[str, IntArray]) -> None:
@@ -320,11 +302,11 @@ def _kept_tasks(
     """Tasks with a target and a feature; the others are masked, or refused."""
     if masked not in MASKED:
         raise ValueError(f"masked={masked!r} is not known: use one of {', '.join(MASKED)}.")
-    empty = facts.observed == 0
+    empty = facts.missing == facts.n_rows
     lacking = np.zeros(empty.size, dtype=bool)
     if not plan.is_shared:
         own = [n for n, slot in zip(facts.slots, plan.slots, strict=True) if not slot.shared]
-        lacking = np.all([count == 0 for count in own], axis=0) & ~empty
+        lacking = np.all([count == facts.n_rows for count in own], axis=0) & ~empty
     constant = facts.constant & ~empty
     lost = np.flatnonzero(empty | lacking)
     leave = masked == "leave" or (masked == "auto" and everything.is_grid)
@@ -361,7 +343,7 @@ def _complete_rows(facts: Facts, plan: Plan) -> tuple[BoolArray, list[str]]:
     used = facts.complete
     if used.all():
         return used, []
-    worst = plan.slots[int(np.argmin([count.min() for count in facts.slots]))].name
+    worst = plan.slots[int(np.argmax([count.max() for count in facts.slots]))].name
     if not used.any():
         raise ValueError(
             f"no row has every feature: {worst} has most gaps. Leave it out, or fill them."
@@ -393,17 +375,17 @@ def _require_common_rows(
 def _gaps_in_words(facts: Facts, plan: Plan, tasks: Tasks) -> list[str]:
     """How much is missing of the tasks that are kept."""
     notes = []
-    share = 1.0 - float(facts.observed[tasks.kept].mean()) / facts.n_rows
+    share = float(facts.missing[tasks.kept].mean()) / facts.n_rows
     if share:
         notes.append(f"{100 * share:.2g} % of {plan.target} missing")
     for count, slot in zip(facts.slots, plan.slots, strict=True):
         if slot.shared:
             continue
         own = count[tasks.kept]
-        absent = own == 0
+        absent = own == facts.n_rows
         if absent.any():
             notes.append(f"{several(int(absent.sum()), tasks.what)} without any {slot.name}")
-        share = 1.0 - float(own[~absent].mean()) / facts.n_rows if not absent.all() else 0.0
+        share = float(own[~absent].mean()) / facts.n_rows if not absent.all() else 0.0
         if share:
             notes.append(f"{100 * share:.2g} % of {slot.name} missing")
     return notes

@@ -332,16 +332,12 @@ def _step(samples: Any) -> float:
 
 def _part(samples: Any, part: str) -> FloatArray:
     """Month, season, hour or day of the year of each row."""
-    name = part
     try:
-        plain = isinstance(samples.dtype, np.dtype) and samples.dtype.kind == "M"
-        if plain or is_cftime(samples):
-            dates = samples.dt
-        else:  # of pandas and of Python, with or without a zone
-            dates, name = _index(samples), {"dayofyear": "day_of_year"}.get(part, part)
+        dates = _index(samples)
         if part == "season":
             return np.asarray(dates.month, dtype=np.float64) % 12 // 3 + 1
-        return np.asarray(getattr(dates, name), dtype=np.float64)
+        by_pandas = part == "dayofyear" and not is_cftime(samples)
+        return np.asarray(getattr(dates, "day_of_year" if by_pandas else part), dtype=np.float64)
     except (AttributeError, TypeError) as error:
         raise ValueError(
             f"anomalies={part!r} need dates along {samples.name!r}, which holds "

@@ -30,18 +30,7 @@ from ctfa.labelled._doubts import (
     never_changes,
     same_variables,
 )
-from ctfa.labelled._form import (
-    DataForm,
-    as_pandas,
-    column,
-    is_table,
-    library_of,
-    names_of,
-    numeric_columns,
-    read_table,
-    require_column,
-    require_rows,
-)
+from ctfa.labelled._form import DataForm, is_table, library_of, read_rows, read_table
 from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
 from ctfa.labelled._matching import tasks_first
@@ -211,18 +200,8 @@ def fit(
         notes.append("tasks count by their area" if by_area else "tasks have weights")
     times = row_labels(arrays.samples)
     span = word(times[0]), word(times[-1]), len(times)
-    return _result(
-        known,
-        plan,
-        tasks,
-        form,
-        notes,
-        title,
-        span=span,
-        baseline=baseline,
-        geometry=outlines,
-        weights=weight,
-    )
+    beside = {"baseline": baseline, "geometry": outlines, "weights": weight}
+    return _result(known, plan, tasks, form, notes, title, span, **beside)
 
 
 def _result(
@@ -232,11 +211,8 @@ def _result(
     form: DataForm,
     notes: list[str],
     title: str | None,
-    *,
     span: tuple[str, str, int],
-    baseline: Seasons | None = None,
-    geometry: Geometry | None = None,
-    weights: FloatArray | None = None,
+    **beside: Any,
 ) -> LabelledFit:
     """What was fitted, with what is known of it."""
     found = known.coefficients
@@ -247,16 +223,14 @@ def _result(
         plan=plan,
         tasks=tasks,
         form=form,
-        baseline=baseline,
         held_out=known.held_out,
         history=known.history,
         coefficients=found,
         series=known.series,
-        geometry=geometry,
-        weights=weights,
         notes=tuple(notes),
         title=title or f"{plan.target_words}: {several(tasks.n_tasks, tasks.what)}",
         span=span,
+        **beside,
     )
 
 
@@ -286,11 +260,9 @@ def read_labelled(
     data: Any, target: Any, features: Any, sample: Any, task: Any
 ) -> tuple[Gathered, DataForm, Any]:
     """Target and features, the form they came in, and the shapes that came with a table."""
-    if not is_table(data):
-        return gather(data, target, features, sample, task), DataForm("xarray"), None
-    table = read_table(data, target, features, sample, task)
-    gathered = gather(table.dataset, table.target, table.features, table.sample, table.task)
-    return gathered, DataForm(table.kind, library_of(data)), table.geometry
+    if is_table(data):
+        return read_table(data, target, features, sample, task)
+    return gather(data, target, features, sample, task), DataForm("xarray"), None
 
 
 def read_outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
@@ -345,26 +317,19 @@ def _fit_rows(
     title: str | None,
 ) -> LabelledFit:
     """Group tasks that have rows of their own: pupils of schools, patients of clinics."""
-    frame = as_pandas(data)
-    require_rows(frame)
-    y = column(frame, target)
-    names = list(map(str, names_of(features, numeric_columns(frame, {target, task}))))
-    if not names:
-        raise ValueError("there are no features: name one at least.")
-    require_column(frame, task)
-    X = np.column_stack([column(frame, name) for name in names])
-    whole = ~(np.isnan(X).any(axis=1) | np.isnan(y) | frame[task].isna().to_numpy())
+    X, y, of = read_rows(data, target, features, task)
+    names = list(X.columns)
+    whole = ~(X.isna().any(axis=1).to_numpy() | np.isnan(y) | of.isna().to_numpy())
     notes = []
     if not whole.all():
         notes.append(f"{several(int((~whole).sum()), 'row')} lacking a value, left out")
-    seen = {target: y[:, None], **dict(zip(names, X.T[:, :, None], strict=True))}
+    seen = {target: y[:, None], **dict(zip(names, X.to_numpy().T[:, :, None], strict=True))}
     notes += map(str, doubtful_fills(seen))
     merged = model.features != "passthrough"
     notes += map(str, same_variables(target, seen, merged=merged))
     for name in names:
         notes += map(str, flat_feature(name, never_changes(seen[name]), list, task))
-    y, ids = y[whole], frame[task].to_numpy()[whole]
-    X = need("pandas").DataFrame(X[whole], columns=names)
+    X, y, ids = X[whole].reset_index(drop=True), y[whole], of.to_numpy()[whole]
     labels = np.unique(ids)
     coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
     tasks = Tasks((task,), coords, np.arange(labels.size))
@@ -375,8 +340,9 @@ def _fit_rows(
         known = complete(Material(model), Given(X, y, ids, held_out=held_out))
     plan = Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names))
     form = DataForm("rows", library_of(data))
-    known, span = replace(known, series=None), ("", "", len(y))
-    return _result(known, plan, tasks, form, notes, title, span=span)
+    known = replace(known, series=None)
+    beside = dict.fromkeys(("baseline", "geometry", "weights"))
+    return _result(known, plan, tasks, form, notes, title, ("", "", len(y)), **beside)
 
 
 def _refuse_for_rows(**options: Any) -> None:
@@ -433,9 +399,11 @@ def learn(
 
 
 def _from_rows(model: Any, task: Task, arrays: Arrays) -> tuple[Arrays, Material]:
-    inputs = named_inputs(arrays.X, task.plan)
-    given = Given(inputs, _named(arrays), None, task.columns(arrays), task.weights, task.held_out)
-    model.fit(given.X, given.Y, **given.options)
+    index = [word(value) for value in row_labels(arrays.samples)]
+    Y = need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
+    X = named_inputs(arrays.X, task.plan)
+    given = Given(X, Y, None, task.columns(arrays), task.weights, task.held_out)
+    model.fit(X, Y, **given.options)
     if arrays.layout is not None:
         _name_slots(model, task.plan)
     return arrays, complete(Material(model), given)
@@ -446,13 +414,22 @@ def _from_chunks(
 ) -> tuple[Arrays, Material]:
     """Sum all rows up in one pass; gather them where sums are not enough."""
     data = _collection(task, arrays)
-    asked = _Asked.of(model, task, arrays)
-    if asked.needs_rows is None:
-        asked = asked.within_room(data)
-    if asked.needs_rows is not None:
-        return _from_rows(model, task, _gathered(data, arrays, asked.needs_rows))
+    wanted, needs_rows = model.__ctfa_asks__(arrays.tasks.n_tasks)
+    if arrays.has_gaps:
+        what = "" if arrays.layout is None else " or features"
+        needs_rows = f"a fit to {task.plan.target}{what} with missing values"
+    if needs_rows is not None:
+        return _from_rows(model, task, _gathered(data, arrays, needs_rows))
+    judging, unjudged = _judging(model, task, wanted, arrays.tasks.n_tasks)
+    folds = wanted if judging is None else [*wanted, *judging.wanted]
+    if not data.has_room_for_sums(folds):  # then the rows, else sums without judging
+        if data.has_room_for(sum(data.widths)):
+            why = "a fit to so many tasks and features"
+            return _from_rows(model, task, _gathered(data, arrays, why))
+        judging, unjudged = None, "sums of so many columns in folds are too many"
+        folds = wanted
     try:
-        sums, classes = data.look(asked.folds)
+        sums, classes = data.look(folds)
     except ValueError as error:
         raise ValueError(str(error).replace(*LOAD)) from error
     if any(sums.trouble) and arrays.is_presumed:
@@ -466,50 +443,23 @@ def _from_chunks(
     model.__ctfa_fit__(sample, targets, data.input_names, data)
     if arrays.layout is not None:
         _name_slots(model, task.plan)
-    known = complete(Material(model), Given(sample, targets, held_out=asked.judging))
     notes = [*arrays.notes, SUMMED]
-    if asked.unjudged:
-        notes.append(f"nothing was held out: {asked.unjudged}")
+    if unjudged:
+        notes.append(f"nothing was held out: {unjudged}")
+    known = complete(Material(model), Given(sample, targets, held_out=judging))
     return replace(arrays, notes=notes), known
 
 
-class _Asked(NamedTuple):
-    """What a fit wants of its rows."""
-
-    wanted: list[Wanted]  # folds in which it chooses something
-    judging: Judging | None  # folds on which it is judged
-    needs_rows: str | None  # what in it sums cannot answer
-    unjudged: str = ""  # why it is not judged, though it should
-
-    @classmethod
-    def of(cls, model: Any, task: Task, arrays: Arrays) -> _Asked:
-        if arrays.has_gaps:
-            what = "" if arrays.layout is None else " or features"
-            return cls([], None, f"a fit to {task.plan.target}{what} with missing values")
-        n_tasks = arrays.tasks.n_tasks
-        wanted, needs_rows = model.__ctfa_asks__(n_tasks)
-        if task.held_out is None or task.held_out is False:
-            return cls(wanted, None, needs_rows)
-        if model.regressor is not None and not learns_from_sums(model.regressor):
-            name = type(model.regressor).__name__
-            return cls(wanted, None, needs_rows, f"{name} learns from rows, which stay in chunks")
-        judging = Judging.of(task.held_out, wanted, n_tasks)
-        if judging is None:
-            return cls(wanted, None, needs_rows, "in chunks it is numbers of blocks that are")
-        return cls(wanted, judging, needs_rows)
-
-    @property
-    def folds(self) -> list[Wanted]:
-        """All of them."""
-        return self.wanted if self.judging is None else [*self.wanted, *self.judging.wanted]
-
-    def within_room(self, data: Collection) -> _Asked:
-        """What fits in memory: sums of all folds, else the rows, else sums without judging."""
-        if data.has_room_for_sums(self.folds):
-            return self
-        if data.has_room_for(sum(data.widths)):
-            return self._replace(needs_rows="a fit to so many tasks and features")
-        return self._replace(judging=None, unjudged="sums of so many columns in folds are too many")
+def _judging(
+    model: Any, task: Task, wanted: list[Wanted], n_tasks: int
+) -> tuple[Judging | None, str]:
+    """Folds on which a fit to sums is judged; or why it is not, though it should."""
+    if task.held_out is None or task.held_out is False:
+        return None, ""
+    if model.regressor is not None and not learns_from_sums(model.regressor):
+        return None, f"{type(model.regressor).__name__} learns from rows, which stay in chunks"
+    judging = Judging.of(task.held_out, wanted, n_tasks)
+    return judging, "" if judging is not None else "in chunks it is numbers of blocks that are"
 
 
 def _collection(task: Task, arrays: Arrays) -> Collection:
@@ -530,12 +480,6 @@ def _gathered(data: Collection, arrays: Arrays, why: str) -> Arrays:
         raise ValueError(str(error).replace(*LOAD)) from error
     X, Y = (np.asarray(table, dtype=np.float64) for table in (rows.X, rows.Y))
     return replace(arrays, X=X, Y=Y)
-
-
-def _named(arrays: Arrays) -> Any:
-    """Targets with the names of their tasks, and rows with those of the samples."""
-    index = [word(value) for value in row_labels(arrays.samples)]
-    return need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
 
 
 def _name_slots(model: Any, plan: Plan) -> None:

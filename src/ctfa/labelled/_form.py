@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +18,8 @@ from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._tasks import EAST, NORTH, Tasks, find_labels, longitudes
+from ctfa.labelled._gather import Gathered, gather
+from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 from ctfa.report import Coefficients
 
@@ -26,18 +27,6 @@ from ctfa.report import Coefficients
 SPARSE = 20
 #: What tasks and rows of a wide table are called that does not say.
 TASK, SAMPLE = "target", "row"
-
-
-class Table(NamedTuple):
-    """A table as labelled arrays."""
-
-    dataset: Any  # xarray Dataset
-    target: str
-    features: list[str]
-    sample: str
-    task: tuple[str, ...]
-    kind: str  # "long", "wide" or "pairs"
-    geometry: Any = None  # GeoSeries by task, where the table had one
 
 
 def is_table(data: Any) -> bool:
@@ -87,26 +76,40 @@ def require_rows(frame: Any) -> None:
         raise ValueError("the table has no rows: look whether it was written whole.")
 
 
-def require_filled(labels: Any, dim: str) -> None:
-    """Refuse rows of a long table that do not say when, or whose they are."""
-    count = int(labels.isna().sum())
-    if count:
-        raise ValueError(f"{several(count, 'row')} without a {dim}: drop or complete them.")
-
-
-def read_table(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:
-    """Put a table into labelled arrays, whichever its shape."""
+def read_table(
+    data: Any, target: Any, features: Any, sample: Any, task: Any
+) -> tuple[Gathered, DataForm, Any]:
+    """Target and features of a table, its form, and geometry by task where it has some."""
     frame = as_pandas(data)
     require_rows(frame)
+    library = library_of(data)
     if getattr(frame.columns, "nlevels", 1) > 1:
-        return _pairs(frame, target, features, sample, task)
+        return _pairs(frame, target, features, sample, task), DataForm("pairs", library), None
+    _require_columns_once(frame)
+    tasks = names_of(task, ())
+    if not tasks:
+        return _wide(frame, target, features, sample), DataForm("wide", library), None
+    gathered, geometry = _long(frame, target, features, sample, tasks)
+    return gathered, DataForm("long", library), geometry
+
+
+def read_rows(data: Any, target: str, features: Any, task: str) -> tuple[Any, FloatArray, Any]:
+    """Features, target and tasks of a table in which every task has rows of its own."""
+    frame = as_pandas(data)
+    require_rows(frame)
+    y = column(frame, target)
+    names = list(map(str, names_of(features, numeric_columns(frame, {target, task}))))
+    if not names:
+        raise ValueError("there are no features: name one at least.")
+    require_column(frame, task)
+    X = np.column_stack([column(frame, name) for name in names])
+    return need("pandas").DataFrame(X, columns=names), y, frame[task]
+
+
+def _require_columns_once(frame: Any) -> None:
     twice = frame.columns[frame.columns.duplicated()]
     if len(twice):
         raise ValueError(f"column {twice[0]} is there twice: name each once.")
-    tasks = names_of(task, ())
-    if tasks:
-        return _long(frame, target, features, sample, tasks)
-    return _wide(frame, target, features, sample)
 
 
 def names_of(given: Any, default: Iterable[Any]) -> list[Any]:
@@ -151,7 +154,9 @@ def _example(values: Any) -> str:
     return repr(wrong.iloc[0]) if len(wrong) else f"{values.dtype} values"
 
 
-def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str]) -> Table:
+def _long(
+    frame: Any, target: Any, features: Any, sample: Any, tasks: list[str]
+) -> tuple[Gathered, Any]:
     if not isinstance(target, str):
         raise ValueError(
             f"target is {kind_of(target)}: with a task column, name the one column to predict."
@@ -164,22 +169,16 @@ def _long(frame: Any, target: Any, features: Any, sample: Any, tasks: list[str])
     places = {name for name in frame.columns if _is_place(name)}
     fixed = {target, sample, *tasks, _geometry_name(frame), *places}
     names = names_of(features, numeric_columns(frame, fixed))
-    dims = [sample, *tasks]
-    indexes, codes = _codes(frame, dims, sort_from=len(tasks) > 1)
-    _require_once(frame, dims)
-    shape = tuple(len(index) for index in indexes)
-    _require_dense(shape, len(frame), dims)
-    held = {name: (dims, pivot(column(frame, name), codes, shape)) for name in [target, *names]}
-    coords: dict[str, Any] = dict(zip(dims, indexes, strict=True))
+    dataset, codes = _pivoted(frame, [target, *names], [sample, *tasks])
     geometry = None
     if len(tasks) == 1:
-        coords |= _places_of(frame, tasks[0], codes[1], shape[1])
-        geometry = _geometry_of(frame, indexes[1], codes[1])
-    dataset = need("xarray").Dataset(held, coords=coords)
-    return Table(dataset, target, list(map(str, names)), sample, tuple(tasks), "long", geometry)
+        (task,) = tasks
+        geometry = _geometry_of(frame, dataset.indexes[task], codes[1])
+        dataset = dataset.assign_coords(_places_of(frame, task, codes[1]))
+    return gather(dataset, target, list(map(str, names)), sample, tasks), geometry
 
 
-def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Table:
+def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Gathered:
     targets = names_of(target, ())
     if not targets:
         raise ValueError("name the columns to predict (target=[...]), or the task column.")
@@ -189,71 +188,106 @@ def _wide(frame: Any, target: Any, features: Any, sample: Any) -> Table:
         raise ValueError(f"{listed(both)} is a target and a feature too: leave it out of one.")
     index, dim = _rows(frame, sample)
     values = np.column_stack([column(frame, name) for name in targets])
-    held: dict[str, Any] = {_free("value", names): ((dim, TASK), values)}
+    value = _free("value", names)
+    held: dict[str, Any] = {value: ((dim, TASK), values)}
     held |= {str(name): ((dim,), column(frame, name)) for name in names}
     dataset = need("xarray").Dataset(held, coords={dim: index, TASK: targets})
-    return Table(dataset, next(iter(held)), list(map(str, names)), dim, (TASK,), "wide")
+    return gather(dataset, value, list(map(str, names)), dim, TASK)
 
 
-def _pairs(frame: Any, target: Any, features: Any, sample: Any, task: Any) -> Table:
+def _pairs(frame: Any, target: Any, features: Any, sample: Any, task: Any) -> Gathered:
+    variables = dict.fromkeys(frame.columns.get_level_values(0))
+    names = names_of(features, (name for name in variables if name != target))
+    index, dim = _rows(frame, sample)
+    dim_task = task if isinstance(task, str) else frame.columns.names[1] or TASK
+    dataset = _paired(frame, [target, *names], (dim, dim_task), index)
+    return gather(dataset, str(target), list(map(str, names)), dim, dim_task)
+
+
+def _paired(frame: Any, names: list[Any], dims: tuple[str, str], index: Any) -> Any:
+    """Variables of columns that are named by (variable, task), for the tasks of the first."""
     if frame.columns.nlevels != 2:
         raise ValueError(
             f"the table's columns have {frame.columns.nlevels} levels: two are read, (variable, "
             "task)."
         )
     variables = list(dict.fromkeys(frame.columns.get_level_values(0)))
-    names = names_of(features, (name for name in variables if name != target))
-    dim_task = task if isinstance(task, str) else frame.columns.names[1] or TASK
-    index, dim = _rows(frame, sample)
-    for name in [target, *names]:
+    for name in names:
         if name not in variables:
             raise ValueError(
                 f"there is no variable {name!r}{hint(str(name), list(map(str, variables)))} in the "
                 f"first level of the columns: it has {listed(variables)}."
             )
-    tasks = list(dict.fromkeys(frame[target].columns))
+    tasks = list(dict.fromkeys(frame[names[0]].columns))
+    lacking = np.full(len(frame), np.nan)
     held = {}
-    for name in [target, *names]:
+    for name in names:
         part = frame[name]
-        lacking = np.full(len(frame), np.nan)
         table = [column(part, label) if label in part.columns else lacking for label in tasks]
-        held[str(name)] = ((dim, dim_task), np.column_stack(table))
-    dataset = need("xarray").Dataset(held, coords={dim: index, dim_task: tasks})
-    return Table(dataset, str(target), list(map(str, names)), dim, (dim_task,), "pairs")
+        held[str(name)] = (dims, np.column_stack(table))
+    return need("xarray").Dataset(held, coords={dims[0]: index, dims[1]: tasks})
 
 
-def pivot(values: FloatArray, codes: Sequence[IntArray], shape: tuple[int, ...]) -> FloatArray:
-    """Numbers of rows on their dimensions, NaN where there is no row."""
-    whole = np.full(shape, np.nan)
-    whole[tuple(codes)] = values
-    return whole
+def _pivoted(
+    frame: Any, names: list[str], dims: list[str], fitted: Coordinates | None = None
+) -> tuple[Any, list[IntArray]]:
+    """Columns of a long table on their dimensions, NaN where no row is, and where each row lies.
 
-
-def _codes(frame: Any, dims: list[str], *, sort_from: bool) -> tuple[list[Any], list[IntArray]]:
-    """Labels along each dimension, and where each row lies.
-
-    Samples are sorted: rows of a long table have no order of their own. Tasks come as they first
-    appear, the two sides of a grid sorted.
+    Samples are sorted: rows of a long table have no order of their own. Tasks are those that were
+    fitted, else they come as they first appear, the two sides of a grid sorted.
     """
     pandas = need("pandas")
-    indexes, codes = [], []
+    indexes: dict[str, Any] = {}
+    codes: list[IntArray] = []
     for number, dim in enumerate(dims):
         require_column(frame, dim)
-        require_filled(frame[dim], dim)
-        code, labels = pandas.factorize(frame[dim], sort=number == 0 or sort_from)
-        indexes.append(pandas.Index(labels))
-        codes.append(np.asarray(code, dtype=np.intp))
-    return indexes, codes
+        n_missing = int(frame[dim].isna().sum())
+        if n_missing:
+            raise ValueError(f"{several(n_missing, 'row')} without a {dim}: drop or complete them.")
+        if number and fitted is not None:
+            indexes[dim] = fitted.index(dim)
+            codes.append(_fitted_labels(frame[dim], dim, fitted))
+        else:
+            code, labels = pandas.factorize(frame[dim], sort=number == 0 or len(dims) > 2)
+            indexes[dim] = pandas.Index(labels)
+            codes.append(np.asarray(code, dtype=np.intp))
+    shape = tuple(map(len, indexes.values()))
+    if fitted is None:
+        _require_dense(shape, len(frame), dims)
+    _require_once(frame[dims], np.ravel_multi_index(codes, shape))
+    held = {}
+    for name in names:
+        values = np.full(shape, np.nan)
+        values[tuple(codes)] = column(frame, name)
+        held[name] = (dims, values)
+    return need("xarray").Dataset(held, coords=indexes), codes
 
 
-def _require_once(frame: Any, dims: list[str]) -> None:
-    twice = frame[dims].duplicated()
-    if twice.any():
-        first = frame[dims][twice].iloc[0]
-        named = ", ".join(f"{dim} {word(first[dim])}" for dim in dims)
+def _fitted_labels(given: Any, dim: str, fitted: Coordinates) -> IntArray:
+    """Where labels of a column lie among those that were fitted."""
+    wanted = need("pandas").Index(given, name=dim)
+    places = find_labels(wanted, fitted.index(dim), longitudes([dim], fitted.variables))
+    unknown = given[places < 0]
+    if len(unknown):
         raise ValueError(
-            f"{several(int(twice.sum()), 'row')} more than once, the first {named}: every pair of "
-            f"{' and '.join(dims)} must come once. Drop or average the copies."
+            f"{several(unknown.nunique(), dim)} that fit has not seen: "
+            f"{listed(unknown.unique(), 3)}."
+        )
+    return places
+
+
+def _require_once(labels: Any, cell: IntArray) -> None:
+    """Refuse rows of one sample and task; labels may differ by rounding, or by a whole turn."""
+    twice = need("pandas").Index(cell).duplicated()
+    if twice.any():
+        later = int(np.argmax(twice))
+        pair = (int(np.argmax(cell == cell[later])), later)
+        first, again = (", ".join(map(word, labels.iloc[row])) for row in pair)
+        after = f" after ({first})" if first != again else ""
+        raise ValueError(
+            f"{several(int(twice.sum()), 'row')} more than once for the same "
+            f"{' and '.join(labels.columns)}, the first ({again}){after}. Drop or average the "
+            "copies."
         )
 
 
@@ -268,11 +302,8 @@ def _require_dense(shape: tuple[int, ...], n_rows: int, dims: list[str]) -> None
 
 def _rows(frame: Any, sample: Any) -> tuple[Any, str]:
     """Labels of the rows of a wide table, and what they are called."""
-    if sample is None:
-        named = frame.index.name is not None or type(frame.index).__name__ != "RangeIndex"
-        return frame.index, str(frame.index.name or SAMPLE) if named else SAMPLE
-    if sample not in frame.columns and frame.index.name == sample:
-        return frame.index, str(sample)
+    if sample is None or (sample not in frame.columns and frame.index.name == sample):
+        return frame.index, str(frame.index.name or SAMPLE)
     require_column(frame, sample)
     values = frame[sample]
     if getattr(frame.columns, "nlevels", 1) > 1:
@@ -284,7 +315,7 @@ def _is_place(name: Any) -> bool:
     return str(name).lower() in (*EAST, *NORTH)
 
 
-def _places_of(frame: Any, task: str, code: IntArray, n_tasks: int) -> dict[str, Any]:
+def _places_of(frame: Any, task: str, code: IntArray) -> dict[str, Any]:
     """Longitude and latitude columns, where every task has one value."""
     found = {}
     for name in frame.columns:
@@ -294,8 +325,7 @@ def _places_of(frame: Any, task: str, code: IntArray, n_tasks: int) -> dict[str,
             values = column(frame, name)
         except ValueError:
             continue
-        first = np.full(n_tasks, np.nan)
-        first[code[::-1]] = values[::-1]
+        first = values[np.unique(code, return_index=True)[1]]
         if np.array_equal(first[code], values, equal_nan=True):
             found[str(name)] = (task, first)
     return found
@@ -310,9 +340,7 @@ def _geometry_of(frame: Any, labels: Any, code: IntArray) -> Any:
     name = _geometry_name(frame)
     if name is None or name not in frame.columns:
         return None
-    first = np.zeros(len(labels), dtype=np.intp)
-    first[code[::-1]] = np.arange(len(code))[::-1]
-    geometry = frame[name].iloc[first]
+    geometry = frame[name].iloc[np.unique(code, return_index=True)[1]]
     geometry.index = labels
     return geometry
 
@@ -334,25 +362,13 @@ class DataForm:
     library: str = "xarray"  # or "pandas", "polars"
 
 
-def array(
-    form: DataForm, tasks: Tasks, values: AnyArray, name: str, attrs: Mapping[str, Any], fill: Any
-) -> Any:
-    """One value a task, labelled."""
-    if form.kind == "xarray":
-        coords = tasks.coords.to_xarray()
-        return need("xarray").DataArray(
-            tasks.spread(values, fill), dims=tasks.dims, coords=coords, name=name, attrs=attrs
-        )
-    return dataset(form, tasks, {name: values}, {})[name]
-
-
 def dataset(
-    form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray], attrs: Mapping[str, Any]
+    form: DataForm, tasks: Tasks, columns: Mapping[str, AnyArray], fill: Any = np.nan
 ) -> Any:
-    """Several values a task, labelled."""
+    """Several values a task, labelled; masked tasks get a fill."""
     if form.kind == "xarray":
-        held = {n: (tasks.dims, tasks.spread(v, np.nan)) for n, v in columns.items()}
-        return need("xarray").Dataset(held, coords=tasks.coords.to_xarray(), attrs=attrs)
+        held = {n: (tasks.dims, tasks.spread(v, fill)) for n, v in columns.items()}
+        return need("xarray").Dataset(held, coords=tasks.coords.to_xarray())
     pandas = need("pandas")
     index = pandas.Index(tasks.labels, name=tasks.dims[0])
     if len(tasks.dims) > 1:
@@ -397,20 +413,16 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
     frame = _same_table(data)
     if form.kind == "long":
         return _long_features(fit, frame)
+    require_rows(frame)
+    first_level = frame.columns.get_level_values(0)
+    index, _ = _rows(frame, plan.sample if plan.sample in first_level else None)
     names = [slot.name for slot in plan.slots]
-    first_level = getattr(frame.columns, "levels", [frame.columns])[0]
-    sample = plan.sample if plan.sample in frame.columns or plan.sample in first_level else None
     if form.kind == "pairs":
-        present = [name for name in names if name in frame.columns.get_level_values(0)]
-        first = present[0] if present else names[0]
-        read = read_table(frame, first, names, sample, tasks.dims[0])
+        dataset = _paired(frame, names, (plan.sample, tasks.dims[0]), index)
     else:
-        # Any column does for a target: only the features are looked at.
-        other = next((n for n in frame.columns if n not in (*names, sample)), None)
-        if other is None:
-            frame, other = frame.assign(**{"_none_": 0.0}), "_none_"
-        read = read_table(frame.assign(**{str(other): 0.0}), [other], names, sample, None)
-    renamed = read.dataset.rename({read.sample: plan.sample})
+        _require_columns_once(frame)
+        held = {name: (plan.sample, column(frame, name)) for name in names}
+        dataset = need("xarray").Dataset(held, coords={plan.sample: index})
 
     def hand_back(found: Any) -> Any:
         values = found.transpose(plan.sample, *tasks.dims).values
@@ -420,7 +432,7 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
             table.columns.name = None
         return _native(form, table)
 
-    return renamed, hand_back
+    return dataset, hand_back
 
 
 def require_members(fit: Any, given: IntArray) -> None:
@@ -465,34 +477,10 @@ def predict_rows(fit: Any, data: Any) -> Any:
 
 def _long_features(fit: Any, frame: Any) -> tuple[Any, Callable[[Any], Any]]:
     """Features of a long table on the tasks of fit; those that it lacks are not handed back."""
-    xarray, pandas = need("xarray"), need("pandas")
     plan, tasks = fit.plan, fit.tasks
     require_rows(frame)
-    for dim in (plan.sample, *tasks.dims):
-        if dim not in frame.columns:
-            raise ValueError(
-                f"there is no column {dim!r}: the table has {listed(map(str, frame.columns))}."
-            )
-        require_filled(frame[dim], dim)
-    code, labels = pandas.factorize(frame[plan.sample], sort=True)
-    indexes = [pandas.Index(labels), *(tasks.coords.index(dim) for dim in tasks.dims)]
-    codes = [np.asarray(code, dtype=np.intp)]
-    for dim, index in zip(tasks.dims, indexes[1:], strict=True):
-        given = pandas.Index(frame[dim], name=dim)
-        places = find_labels(given, index, longitudes([dim], tasks.coords.variables))
-        unknown = frame[dim][places < 0]
-        if len(unknown):
-            raise ValueError(
-                f"{several(unknown.nunique(), dim)} that fit has not seen: "
-                f"{listed(unknown.unique(), 3)}."
-            )
-        codes.append(places)
     dims = [plan.sample, *tasks.dims]
-    shape = tuple(map(len, indexes))
-    _refuse_repeated(frame[dims], np.ravel_multi_index(codes, shape))
-    held = {slot.name: (dims, pivot(column(frame, slot.name), codes, shape)) for slot in plan.slots}
-    built = xarray.Dataset(held, coords=dict(zip(dims, indexes, strict=True)))
-
+    built, codes = _pivoted(frame, [slot.name for slot in plan.slots], dims, tasks.coords)
     flat = np.unique(np.ravel_multi_index(codes[1:], tasks.shape))
     require_members(fit, np.flatnonzero(np.isin(tasks.kept, flat)))
 
@@ -509,19 +497,6 @@ def _long_features(fit: Any, frame: Any) -> tuple[Any, Callable[[Any], Any]]:
         return _column_back(fit.form, values, plan.target, frame)
 
     return built, hand_back
-
-
-def _refuse_repeated(labels: Any, cell: IntArray) -> None:
-    """Refuse rows of one sample and task; labels may differ by rounding, or by a whole turn."""
-    twice = need("pandas").Index(cell).duplicated()
-    if twice.any():
-        later = int(np.argmax(twice))
-        pair = (int(np.argmax(cell == cell[later])), later)
-        first, again = (", ".join(map(word, labels.iloc[row])) for row in pair)
-        raise ValueError(
-            f"{several(int(twice.sum()), 'row')} more than once for the same "
-            f"{' and '.join(labels.columns)}: ({again}) after ({first}). Drop or average them."
-        )
 
 
 def _column_back(form: DataForm, values: FloatArray, name: str, frame: Any) -> Any:

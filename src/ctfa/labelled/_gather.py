@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ctfa.core.types import IntArray
 from ctfa.labelled._matching import (
     known_places,
@@ -15,7 +17,7 @@ from ctfa.labelled._matching import (
     require_once,
     same_rows,
 )
-from ctfa.labelled._tasks import DEGREES, EAST, NORTH, is_longitude
+from ctfa.labelled._tasks import DEGREES, EAST, NORTH, Tasks, is_longitude
 from ctfa.labelled._units import in_units_of_fit, on_units_of, without_quantity
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 
@@ -162,11 +164,13 @@ def _without(data: Any, dim: Any, notes: list[str]) -> Any:
     return data.squeeze(dim, drop=True)
 
 
-def gather_features(data: Any, plan: Plan, tasks: Any) -> tuple[list[Any], Any, IntArray]:
-    """Find the features of a fitted model in other data, in its units, on those of its tasks that
-    are there.
+def gather_features(
+    data: Any, plan: Plan, tasks: Tasks
+) -> tuple[list[Any], dict[str, IntArray], IntArray]:
+    """Find the features of a fitted model in other data, on its tasks and in its units.
 
-    And these tasks, and which of all they are.
+    Tasks that the data lack have NaN. And where along each dimension there are data, and which
+    tasks these are.
     """
     names = [slot.name for slot in plan.slots]
     feature_dim, task_dims = plan.feature_dim, plan.task_dims
@@ -211,14 +215,17 @@ def gather_features(data: Any, plan: Plan, tasks: Any) -> tuple[list[Any], Any, 
             array = on_units_of(array, fitted, dim)
         given[number] = array
     own = [array for array, slot in zip(given, plan.slots, strict=True) if not slot.shared]
-    there, chosen = tasks.at(known_places(own, fitted, task_dims))
+    places = known_places(own, fitted, task_dims)
+    there = np.zeros(tasks.shape, dtype=bool)
+    there[np.ix_(*(places[dim] for dim in task_dims))] = True
+    chosen = np.flatnonzero(tasks.gather(there))
     if not chosen.size:
         raise ValueError(
             f"every {tasks.what} in the data to predict from was without data in fit: there is no "
             "model for any."
         )
-    given = [on_tasks(array, there.coords, task_dims) for array in given]
-    return in_units_of_fit(given, plan.slots), there, chosen
+    given = [on_tasks(array, fitted, task_dims, some=True) for array in given]
+    return in_units_of_fit(given, plan.slots), places, chosen
 
 
 def _require_same_names(array: Any, wanted: Sequence[str]) -> None:

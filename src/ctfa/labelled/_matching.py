@@ -212,8 +212,8 @@ def require_apart(index: Any, is_longitude: bool) -> None:
         )
 
 
-def on_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
-    """A feature on the tasks of the target, in their order."""
+def on_tasks(slot: Any, target: Any, tasks: Sequence[str], *, some: bool = False) -> Any:
+    """A feature on the tasks of the target, in their order; NaN for others, where ``some`` do."""
     for dim in tasks:
         if dim not in slot.dims:
             continue
@@ -223,7 +223,7 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
         if places is None:
             continue
         missing = mine[places < 0]
-        if len(missing):
+        if len(missing) and not some:
             theirs = slot.indexes[dim]
             raise ValueError(
                 f"{slot.name} lacks {len(missing):,} of {len(mine):,} values of {dim}, the first "
@@ -232,6 +232,8 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str]) -> Any:
         # Labels of its own may differ by rounding, and would not be joined with those of others.
         own = [name for name, coord in slot.coords.items() if dim in coord.dims]
         slot = slot.isel({dim: places}).drop_vars(own)
+        if len(missing):
+            slot = slot.where(need("xarray").DataArray(places >= 0, dims=dim))
     return slot
 
 

@@ -31,10 +31,8 @@ _OTHER_WAYS = (
 UNEVEN = 0.02
 #: A gap of that many steps between cells that are listed is a gap in the map.
 GAP = 1.5
-
-#: To the right and below; for corners the two diagonals below as well.
-_ROOK = ((0, 1), (1, 0))
-_QUEEN = (*_ROOK, (1, 1), (1, -1))
+#: In steps: cells nearer than this lie side by side.
+BESIDE = 1.5
 #: Of the diagonal of the map: vertices that near are the same. Files round, and so do projections.
 SAME_PLACE = 1e-6
 #: Of the size of a typical polygon, where these are tiny on a large map.
@@ -308,7 +306,7 @@ class _Axis(NamedTuple):
     """Where each task lies along an axis, in steps; round it in so many, if it closes."""
 
     place: IntArray
-    around: int | None
+    around: int = 0
 
 
 def grid_edges(
@@ -327,32 +325,12 @@ def grid_edges(
             f" such as ('nearest', 6) or polygons."
         )
     rows, columns = axes
-    number = _numbering(rows, columns)
-    own = number(rows.place, columns.place)
-    order = np.argsort(own, kind="stable")
-    known = own[order]
-    first, second = [], []
-    for down, right in _QUEEN if corners else _ROOK:
-        other = number(rows.place + down, columns.place + right)
-        at = np.minimum(np.searchsorted(known, other), known.size - 1)
-        found = (known[at] == other) & (other >= 0)
-        first.append(np.flatnonzero(found))
-        second.append(order[at[found]])
-    return np.concatenate(first), np.concatenate(second)
-
-
-def _numbering(rows: _Axis, columns: _Axis):  # type: ignore[no-untyped-def]
-    """One number for a place on two axes; negative outside."""
-    height = rows.around or int(rows.place.max(initial=0)) + 1
-    width = columns.around or int(columns.place.max(initial=0)) + 1
-
-    def number(row: IntArray, column: IntArray) -> IntArray:
-        row = row % height if rows.around else row
-        column = column % width if columns.around else column
-        inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
-        return np.where(inside, row * width + column, -1)
-
-    return number
+    # Round an axis that closes, distances are measured the shorter way.
+    around = np.array([rows.around, columns.around], dtype=np.float64)
+    tree = cKDTree(np.column_stack([rows.place, columns.place]), boxsize=around)
+    norm = np.inf if corners else 1.0
+    pairs: IntArray = tree.query_pairs(BESIDE, p=norm, output_type="ndarray")
+    return pairs[:, 0], pairs[:, 1]
 
 
 def _axes(tasks: Tasks) -> tuple[_Axis, _Axis] | None:
@@ -385,15 +363,15 @@ def _dense_axis(tasks: Tasks, dim: str, place: IntArray) -> _Axis:
     """Next to each other are neighbours in the order of the coordinate, however wide the steps."""
     coordinate = tasks.coords.variables.get(dim)
     if coordinate is None or coordinate.values.dtype.kind not in "iuf":
-        return _Axis(place, None)
+        return _Axis(place)
     values = tasks.numbers(dim)
     if not _is_longitude(tasks, dim):
-        return _Axis(_ranks(values)[place], None)
+        return _Axis(_ranks(values)[place])
     # A map of Africa may have longitudes 350, 355, 0, 5.
     values = in_one_piece(values)
     steps = np.diff(np.sort(values), append=values.min() + 360)
     closed = values.size > 2 and np.ptp(steps) <= UNEVEN * steps.mean()
-    return _Axis(_ranks(values)[place], values.size if closed else None)
+    return _Axis(_ranks(values)[place], values.size if closed else 0)
 
 
 def _ranks(values: FloatArray) -> IntArray:
@@ -407,7 +385,7 @@ def _listed_axis(values: AnyArray, goes_round: bool) -> _Axis:
     place = place.reshape(-1)
     gaps = np.diff(unique)
     if not gaps.size:
-        return _Axis(place, None)
+        return _Axis(place)
     # Not the least, which has the rounding of both its ends: over thousands of steps it would tell.
     step = float(gaps[gaps < GAP * gaps.min()].mean())
     steps = np.rint((unique - unique[0]) / step)
@@ -419,11 +397,11 @@ def _listed_axis(values: AnyArray, goes_round: bool) -> _Axis:
         # Closed whenever a turn is a whole number of steps: elsewhere no cell is there to meet.
         closes = goes_round and around > 2 and abs(360 / step - around) <= UNEVEN
         if closes and np.unique(steps % around).size == unique.size:
-            return _Axis(steps.astype(np.intp)[place], around)
-        return _Axis(steps.astype(np.intp)[place], None)
+            return _Axis((steps % around).astype(np.intp)[place], around)
+        return _Axis(steps.astype(np.intp)[place])
     # Uneven steps, as of a Gaussian grid: a place is left free where a gap is wide.
     ahead = np.where(gaps > GAP * np.median(gaps), 2, 1)
-    return _Axis(np.concatenate([[0], np.cumsum(ahead)]).astype(np.intp)[place], None)
+    return _Axis(np.concatenate([[0], np.cumsum(ahead)]).astype(np.intp)[place])
 
 
 # -- Polygons that share a border, or touch; and places that lie nearest
@@ -451,7 +429,7 @@ def border_edges(
     first, second = tree.query(shapes, predicate="dwithin", distance=near)
     once = (first < second) & (owner[first] != owner[second])
     first, second = first[once], second[once]
-    if not corners:
+    if not corners and first.size:
         shared = _shared_edges(shapely, shapes, first, second, near)
         # Both have this edge, however short; what is measured may be a corner, seen from near by.
         keep = shared > EDGE * near
@@ -508,25 +486,19 @@ def _shared_edges(
     rings, of_part = shapely.get_rings(parts, return_index=True)
     points, of_ring = shapely.get_coordinates(rings, return_index=True)
     rounded = np.rint((points - points.min(axis=0)) / near).astype(np.uint64)
-    corner = (rounded[:, 0] << np.uint64(32)) | rounded[:, 1]
+    _, corner = np.unique((rounded[:, 0] << np.uint64(32)) | rounded[:, 1], return_inverse=True)
     within = of_ring[1:] == of_ring[:-1]
-    start, end = corner[:-1][within], corner[1:][within]
-    low, high = np.minimum(start, end), np.maximum(start, end)
+    ends = np.sort(np.column_stack([corner[:-1], corner[1:]])[within], axis=1)
+    _, edge = np.unique(ends[:, 0] * len(points) + ends[:, 1], return_inverse=True)
     length = np.hypot(*(points[1:] - points[:-1])[within].T)
     owner = of_shape[of_part[of_ring[:-1][within]]]
-    order = np.lexsort((high, low))
-    low, high, length, owner = low[order], high[order], length[order], owner[order]
-    same = (low[1:] == low[:-1]) & (high[1:] == high[:-1]) & (owner[1:] != owner[:-1])
-    one, two = owner[:-1][same], owner[1:][same]
-    n_shapes = np.int64(len(shapes))
-    found = np.minimum(one, two) * n_shapes + np.maximum(one, two)
-    asked = first * n_shapes + second
-    known = np.argsort(asked)
-    at = np.searchsorted(asked, found, sorter=known)
-    there = at < asked.size
-    there[there] = asked[known[at[there]]] == found[there]
-    total = np.bincount(known[at[there]], length[:-1][same][there], minlength=asked.size)
-    return np.asarray(total, dtype=np.float64)
+    shape = (int(edge.max(initial=-1)) + 1, len(shapes))
+    held = sparse.csr_array((np.ones(edge.size), (edge, owner)), shape=shape)
+    held.data[:] = 1.0
+    lengths = np.zeros(shape[0])
+    lengths[edge] = length
+    shared = (held * lengths[:, None]).T @ held
+    return np.asarray(sparse.csr_array(shared)[first, second], dtype=np.float64).reshape(-1)
 
 
 def _measured(

@@ -83,8 +83,9 @@ class LabelledFit:
         }
         if self.tasks.n_masked:
             attrs["masked"] = f"{NO_REGION}: no data"
-        labels = self.estimator.labels_.astype(np.int64)
-        return _form.array(self.form, self.tasks, labels, self.tasks.group, attrs, NO_REGION)
+        name, labels = self.tasks.group, self.estimator.labels_.astype(np.int64)
+        found = _form.dataset(self.form, self.tasks, {name: labels}, NO_REGION)[name]
+        return found.assign_attrs(attrs) if self.form.kind == "xarray" else found
 
     @property
     def coef(self) -> Any:
@@ -117,7 +118,8 @@ class LabelledFit:
         attrs = {"units": self.variance, "held_out": held_out.how}
         if held_out.climatology is not None:
             attrs["climatology"] = held_out.reference
-        return _form.dataset(self.form, self.tasks, columns, attrs)
+        found = _form.dataset(self.form, self.tasks, columns)
+        return found.assign_attrs(attrs) if self.form.kind == "xarray" else found
 
     @property
     def merges(self) -> Any:
@@ -141,12 +143,12 @@ class LabelledFit:
         if self.form.kind == "rows":
             return _form.predict_rows(self, data)
         dataset, hand_back = _form.features_in(self, data)
-        arrays, there, chosen = gather_features(dataset, self.plan, self.tasks)
+        arrays, places, chosen = gather_features(dataset, self.plan, self.tasks)
         _form.require_members(self, chosen)
         with warnings.catch_warnings():
             if self.form.kind == "long":  # says itself what is missing of the rows it was asked
                 warnings.filterwarnings("ignore", ".*predictions are NaN because", RuntimeWarning)
-            found = self._predict_arrays(arrays, there, chosen)
+            found = self._predict_arrays(arrays, places, chosen)
         return hand_back(found)
 
     def why(self, task: Any) -> Any:
@@ -311,8 +313,10 @@ class LabelledFit:
     def __repr__(self) -> str:
         return self.summary()
 
-    def _predict_arrays(self, arrays: list[Any], there: Tasks, chosen: IntArray) -> Any:
-        """Predict from DataArrays, one a slot, on tasks of fit: those chosen."""
+    def _predict_arrays(
+        self, arrays: list[Any], places: dict[str, IntArray], chosen: IntArray
+    ) -> Any:
+        """Predict from DataArrays, one a slot: the tasks chosen, at places on their dimensions."""
         xarray = need("xarray")
         plan, dims = self.plan, self.tasks.dims
         core = [[] if slot.shared else list(dims) for slot in plan.slots]
@@ -343,40 +347,36 @@ class LabelledFit:
             input_core_dims=core,
             output_core_dims=[list(dims)],
             join="exact",
-            kwargs={"there": there, "chosen": chosen},
+            kwargs={"chosen": chosen},
             dask="parallelized",
             output_dtypes=[np.float64],
             dask_gufunc_kwargs={
                 "allow_rechunk": True,
-                "output_sizes": dict(zip(dims, there.shape, strict=True)),
+                "output_sizes": self.tasks.coords.sizes,
             },
         )
         found = found.drop_vars([n for n in found.coords if set(found[n].dims) & set(dims)])
-        found = found.assign_coords(there.coords.to_xarray())
+        found = found.assign_coords(self.tasks.coords.to_xarray())
+        if any(at.size < found.sizes[dim] for dim, at in places.items()):
+            found = found.isel(places)
         return found.transpose(*plan.dims).rename(plan.target).assign_attrs(plan.target_attrs)
 
-    def _predict_block(self, *blocks: AnyArray, there: Tasks, chosen: IntArray) -> FloatArray:
-        """Predict some rows, ``(rows, *tasks)`` each, of the tasks that are there."""
+    def _predict_block(self, *blocks: AnyArray, chosen: IntArray) -> FloatArray:
+        """Predict the tasks chosen in some rows, ``(rows, *tasks)`` each; NaN for the others."""
         columns = None
         if self.baseline is not None:
             *blocks, columns = blocks  # type: ignore[assignment]
             columns = np.asarray(columns, dtype=np.float64)
         n_rows = blocks[0].shape[0]
         slots = [np.asarray(block, dtype=np.float64).reshape(n_rows, -1) for block in blocks]
-        if there.shape != self.tasks.shape:  # in a table of all tasks, NaN for the others
-            for number, slot in enumerate(self.plan.slots):
-                if not slot.shared:
-                    among_all = np.full((n_rows, int(np.prod(self.tasks.shape))), np.nan)
-                    among_all[:, self.tasks.kept[chosen]] = slots[number][:, there.kept]
-                    slots[number] = among_all
-        whole = np.full((n_rows, int(np.prod(there.shape))), np.nan)
+        whole = np.full((n_rows, int(np.prod(self.tasks.shape))), np.nan)
         X, layout = table(slots, self.plan, self.tasks)
         rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
         if rows.any():
             columns = None if columns is None else columns[rows]
             predicted = self._predict_table(named_inputs(X[rows], self.plan), columns, chosen)
-            whole[np.ix_(rows, there.kept)] = predicted
-        return whole.reshape(n_rows, *there.shape)
+            whole[np.ix_(rows, self.tasks.kept[chosen])] = predicted
+        return whole.reshape(n_rows, *self.tasks.shape)
 
     def _predict_table(self, inputs: Any, columns: FloatArray | None, chosen: IntArray) -> AnyArray:
         """Predict the tasks chosen; of the others nothing may be known, and nothing is said."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -82,18 +82,6 @@ class Coordinates:
         if dim in self.variables:
             return pandas.Index(self.variables[dim].values, name=dim)
         return pandas.RangeIndex(self.sizes[dim], name=dim)
-
-    def at(self, places: Mapping[str, IntArray]) -> Coordinates:
-        """Those at some positions along each dimension."""
-        variables = {
-            name: c._replace(values=c.values[np.ix_(*(places[dim] for dim in c.dims))])
-            if c.dims
-            else c
-            for name, c in self.variables.items()
-        }
-        return replace(
-            self, variables=variables, sizes={dim: int(places[dim].size) for dim in self.sizes}
-        )
 
     @property
     def coords(self) -> dict[str, Coordinate]:
@@ -318,31 +306,17 @@ class Tasks:
 
     def position(self, label: Any) -> int:
         """Which task a label means; a task can be given by its name too."""
-        known: dict[Any, int] = self._positions
-        if isinstance(label, list):
-            label = tuple(label)
-        if isinstance(label, np.generic):
-            label = label.item()
+        label = _plain(tuple(label) if isinstance(label, list) else label)
         try:
-            if label in known:
-                return known[label]
-        except TypeError:
-            pass  # not a label at all: refused below
-        found = self._near(label)
-        if found is None and isinstance(label, str):
-            found = self._by_name.get(label)
+            found = self._positions.get(label)
+        except TypeError:  # not a label at all
+            found = None
+        found = self._near(label) if found is None else found
+        if found is None and isinstance(label, str) and label in self.names:
+            found = self.names.index(label)
         if found is None:
             raise KeyError(self._unknown(label))
         return found
-
-    def at(self, places: Mapping[str, IntArray]) -> tuple[Tasks, IntArray]:
-        """The tasks at some positions along each dimension, and which of all tasks they are."""
-        flat = np.arange(int(np.prod(self.shape))).reshape(self.shape)
-        flat = flat[np.ix_(*(places[dim] for dim in self.dims))].reshape(-1)
-        number = np.full(int(np.prod(self.shape)), -1, dtype=np.intp)
-        number[self.kept] = np.arange(self.n_tasks)
-        kept = np.flatnonzero(number[flat] >= 0)
-        return Tasks(self.dims, self.coords.at(places), kept), number[flat][kept]
 
     def spread(self, values: AnyArray, fill: Any) -> AnyArray:
         """Values of the tasks, first axis, on the dimensions they came from; masked get a fill."""
@@ -418,10 +392,6 @@ class Tasks:
     @cached_property
     def _positions(self) -> dict[Any, int]:
         return {_plain(label): number for number, label in enumerate(self.labels)}
-
-    @cached_property
-    def _by_name(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self.names)}
 
     def _near(self, label: Any) -> int | None:
         """A task whose numbers are these but for rounding, or for a whole turn east or west."""
