@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ctfa.core.design import Design
+from ctfa.core.moments import StandIns
 from ctfa.core.spaces.targets import TargetSpace
-from ctfa.core.stand_ins import StandIns
 
 
 @dataclass(frozen=True, eq=False)

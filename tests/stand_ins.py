@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from ctfa import _validation as check
-from ctfa.core.stand_ins import Summary, stacked
+from ctfa.core.moments import Summary, stacked
 
 
 def summed(table, classes, weights=None):

@@ -28,8 +28,7 @@ from ctfa import (
     target_path,
 )
 from ctfa._collections import _collection
-from ctfa.core.moments import Moments
-from ctfa.core.stand_ins import StandIns, Summary
+from ctfa.core.moments import Moments, StandIns, Summary
 from ctfa.datasets import make_paper_synthetic
 
 dask = pytest.importorskip("dask")

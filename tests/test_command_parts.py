@@ -15,8 +15,16 @@ from scipy import sparse
 from command_data import content, pd, xr
 from ctfa._commands import _options
 from ctfa._commands._asked import RunFile, checksum, read_run_file
-from ctfa._commands._contents import contents_of, guess_roles, period_of, values_of
-from ctfa._commands._findings import HARMS, NOTE, STOPS, look_over
+from ctfa._commands._contents import (
+    HARMS,
+    NOTE,
+    STOPS,
+    contents_of,
+    guess_roles,
+    look_over,
+    period_of,
+    values_of,
+)
 from ctfa._commands._results import FILES, OutputFolder
 from ctfa._commands._terminal import in_words, plain, table_text
 from ctfa._commands.doctor import extrapolated, spoken, together

@@ -11,8 +11,8 @@ import pytest
 
 from ctfa import cli, datasets
 from ctfa.datasets._catalogue import MEANING, read_records, records
+from ctfa.datasets._loaders import MULAN, read_arff
 from ctfa.datasets._qm9 import TARGETS, UNITS
-from ctfa.datasets._shared import MULAN, read_arff
 
 RECORDS = records()
 SHARED = {

@@ -7,7 +7,7 @@ import oracle
 import problems
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.design import Design
-from ctfa.core.gains import gain
+from ctfa.core.members import gain
 from ctfa.core.spaces.features import FeatureSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.targets import TargetSpace

@@ -6,10 +6,10 @@ import pytest
 import oracle
 import problems
 from ctfa.core.design import Design
-from ctfa.core.gaps import fit_columns, observed_mean
 from ctfa.core.history import Ledger
 from ctfa.core.members import MemberRisk
 from ctfa.core.partition import Partition
+from ctfa.core.small_fits import fit_columns, observed_mean
 from ctfa.core.spaces.gappy import GappyMembers
 from gap_problems import GAPS, group_series, random_weights, with_gaps
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import oracle_own
 from ctfa import testing
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.gains import gain
 from ctfa.core.graph import Neighbours
+from ctfa.core.members import gain
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from command_data import content
-from ctfa._names import cell, from_cell
+from ctfa._text import cell, from_cell
 from ctfa.labelled._files import FileError, read, write
 
 pd = pytest.importorskip("pandas", reason="tables need pandas")

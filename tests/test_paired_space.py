@@ -11,8 +11,8 @@ import problems
 from ctfa import testing
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.design import Design
-from ctfa.core.gains import gain
 from ctfa.core.graph import Neighbours
+from ctfa.core.members import gain
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.spaces.paired import PairedSpace

@@ -15,9 +15,9 @@ from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
 from ctfa.core.small_fits import judge, judge_columns, residual_as_if_left_out
+from ctfa.core.spaces.base import CrossValidated
 from ctfa.core.spaces.gappy_paired import PenalisedPairedSpace
 from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
-from ctfa.core.spaces.readings import CrossValidated
 from ctfa.core.spaces.targets import TargetSpace
 from test_core_against_oracle import TIED_FAMILIES, assert_same_decisions, graph_matrix
 from test_gappy_paired_space import PATTERNS, own_series, series_of

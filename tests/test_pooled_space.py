@@ -9,8 +9,8 @@ import oracle_own
 import problems
 from ctfa import testing
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.gains import gain
 from ctfa.core.graph import Neighbours
+from ctfa.core.members import gain
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.pooled import Pool, PooledSpace, break_even
 from test_core_against_oracle import assert_same_decisions, graph_matrix

@@ -23,7 +23,7 @@ from ctfa import (
     PooledCTFARegressor,
     TargetAggregator,
 )
-from ctfa._names import cell, from_cell
+from ctfa._text import cell, from_cell
 from ctfa.datasets import make_basins, make_gauges, make_paper_synthetic
 from ctfa.report import HeldOut, Places, write
 

@@ -21,8 +21,8 @@ from ctfa import (
 from ctfa.core.criteria import cross_validated_risk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import PENALTIES, Ridge
+from ctfa.core.spaces.base import CrossValidated
 from ctfa.core.spaces.features import FeatureSpace
-from ctfa.core.spaces.readings import CrossValidated
 from ctfa.core.spaces.targets import TargetSpace
 from ctfa.core.tasks.shared import LinearFit
 from problems import make_problem

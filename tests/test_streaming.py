@@ -17,8 +17,7 @@ from sklearn.tree import DecisionTreeRegressor
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator, persistence
 from ctfa._collections import _collection
 from ctfa._streaming import RunningSums
-from ctfa.core.moments import Moments
-from ctfa.core.stand_ins import Summary
+from ctfa.core.moments import Moments, Summary
 from ctfa.datasets import make_paper_synthetic
 
 X, Y = make_paper_synthetic(600, n_features=12, n_targets=6, random_state=0)

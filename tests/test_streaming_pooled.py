@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator, persistence
 from ctfa._streaming import TaskSums
-from ctfa.core.stand_ins import Summary
+from ctfa.core.moments import Summary
 from test_stand_ins_pooled import assert_alike, problem
 from test_streaming import cut, cuttings, pieces, refused_after_fit
 

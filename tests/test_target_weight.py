@@ -14,7 +14,7 @@ from ctfa import (
     target_path,
 )
 from ctfa.core.criteria import target_risk
-from ctfa.core.gains import gain
+from ctfa.core.members import gain
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace

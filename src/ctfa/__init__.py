@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from ctfa.core.progress import ScanProgress, SearchStopped
     from ctfa.estimators.cv import CTFARegressorCV
     from ctfa.estimators.features import FeatureAggregator, feature_path
-    from ctfa.estimators.layout import multi_input_layout
-    from ctfa.estimators.multi_input import MultiInputCTFARegressor, target_path
+    from ctfa.estimators.multi_input import MultiInputCTFARegressor, multi_input_layout, target_path
     from ctfa.estimators.parity import nonlinctfa
     from ctfa.estimators.pooled import PooledCTFARegressor
     from ctfa.estimators.shared import CTFARegressor
@@ -65,7 +64,7 @@ _HOMES = {
     "SearchStopped": "core.progress",
     "TargetAggregator": "estimators.targets",
     "feature_path": "estimators.features",
-    "multi_input_layout": "estimators.layout",
+    "multi_input_layout": "estimators.multi_input",
     "nonlinctfa": "estimators.parity",
     "progress": "_progress",
     "target_path": "estimators.multi_input",

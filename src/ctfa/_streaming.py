@@ -37,7 +37,7 @@ from ctfa._collections import (
     to_numpy,
 )
 from ctfa._threads import one_thread
-from ctfa.core.stand_ins import Summary
+from ctfa.core.moments import Summary
 from ctfa.core.types import IntArray
 
 NO_ROWS = "it has no rows that count: leave it out."

@@ -21,7 +21,7 @@ from ctfa._commands._terminal import (
     open_streams,
     say,
 )
-from ctfa._names import visible
+from ctfa._text import visible
 
 #: Every command with its line of help, in the order in which help shows them.
 COMMANDS = {

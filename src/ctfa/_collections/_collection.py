@@ -18,7 +18,7 @@ from ctfa._collections._devices import is_foreign, to_numpy
 from ctfa._collections._folds import Classes, Wanted
 from ctfa._collections._summing import Digits, Sums, sum_up
 from ctfa._threads import one_thread
-from ctfa.core.stand_ins import Summary, stacked
+from ctfa.core.moments import Summary, stacked
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Bytes of rows that are gathered into memory for what sums cannot answer.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ctfa.core.libraries import imported
-from ctfa.core.moments import Moments, add_up
-from ctfa.core.stand_ins import Summary
+from ctfa.core.moments import Moments, Summary, add_up
 from ctfa.core.types import FloatArray
 
 #: Libraries whose arrays are worked with where they lie.

@@ -16,8 +16,7 @@ from ctfa._collections._devices import (
     namespace,
     to_numpy,
 )
-from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, add_up
-from ctfa.core.stand_ins import Summary
+from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, Summary, add_up
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Columns of a baseline that depend on each other by construction leave no more than this.

@@ -23,8 +23,7 @@ from ctfa._collections._collection import (
 from ctfa._collections._devices import is_foreign, like, to_numpy
 from ctfa._collections._folds import Classes, Split, Wanted
 from ctfa._collections._summing import Digits, Sums, as_column, joined, sum_up
-from ctfa.core.moments import Moments, add_up
-from ctfa.core.stand_ins import Summary
+from ctfa.core.moments import Moments, Summary, add_up
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 
 #: Where the numbers begin by which folds are put in another order each time.

@@ -21,7 +21,7 @@ from sklearn.linear_model import RidgeCV
 from ctfa import __version__, labelled
 from ctfa._commands._terminal import Steps, path_text
 from ctfa._kinds import format_of
-from ctfa._names import nearest
+from ctfa._text import nearest
 
 NAME = "run.toml"
 HEAD = """\

@@ -21,8 +21,8 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
-from ctfa._names import UNSEEN, visible
 from ctfa._progress import progress
+from ctfa._text import UNSEEN, visible
 from ctfa.core.libraries import lacks_memory
 from ctfa.core.progress import SearchStopped
 

@@ -14,8 +14,7 @@ from sklearn.utils import Bunch
 
 from ctfa import labelled
 from ctfa._commands._terminal import note, say
-from ctfa._names import csv_text
-from ctfa._whole_file import write_whole
+from ctfa._text import csv_text, write_whole
 from ctfa.core.types import FloatArray
 from ctfa.datasets import make_basins, make_gauges
 from ctfa.estimators.multi_input import MultiInputCTFARegressor

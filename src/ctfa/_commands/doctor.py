@@ -14,32 +14,26 @@ import numpy as np
 from scipy import sparse
 
 from ctfa import labelled
+from ctfa._commands import _terminal as terminal
 from ctfa._commands._asked import DEFAULTS, RunFile, arguments, asked_for, one_or_all, read_data
 from ctfa._commands._contents import (
     COUNTED,
+    HARMS,
     MIXED,
+    NOTE,
+    STOPS,
     Contents,
+    Finding,
     Period,
     Roles,
     Values,
     contents_of,
     guess_roles,
+    look_over,
     make_dates,
     values_of,
 )
-from ctfa._commands._findings import HARMS, NOTE, STOPS, Finding, look_over
-from ctfa._commands._terminal import (
-    Steps,
-    guarded,
-    in_words,
-    path_text,
-    print_json,
-    print_styled,
-    print_table,
-    say,
-    watched,
-)
-from ctfa._names import nearest
+from ctfa._text import nearest
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._arrays import Arrays, arrange
@@ -109,11 +103,11 @@ class Examination:
         return [found for found in self.seasons if found.in_target]
 
 
-@guarded
+@terminal.guarded
 def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     asked, _ = asked_for(options)
-    with watched(options) as steps:
+    with terminal.watched(options) as steps:
         data = read_data(asked.files["data"], steps)
         contents = contents_of(data)
         left_out: list[str] = []
@@ -143,9 +137,9 @@ def run(options: argparse.Namespace) -> int:
         seen.findings.sort(key=lambda finding: list(MARKS).index(finding.severity))
     command = suggestion(asked, roles, seen, shown=options.data)
     if options.json:
-        print_json(document(options.data, contents, roles, seen, command))
+        terminal.print_json(document(options.data, contents, roles, seen, command))
     else:
-        show(path_text(asked.files["data"]), contents, roles, seen, command)
+        show(terminal.path_text(asked.files["data"]), contents, roles, seen, command)
     return 1 if seen.stops else 0
 
 
@@ -158,7 +152,7 @@ def suggestion(asked: RunFile, roles: Roles, seen: Examination, *, shown: str) -
     words = ["ctfa", "fit", shown, "-t", ",".join(roles.targets), "-f", ",".join(features)]
     way = asked.options["neighbours"] or seen.way
     if "neighbours" in asked.files:
-        way = path_text(asked.files["neighbours"])
+        way = terminal.path_text(asked.files["neighbours"])
     said = {"sample": roles.sample, "task": ",".join(roles.task), "neighbours": way}
     said["masked"] = "leave" if seen.masks else None
     for option, value in said.items():
@@ -181,7 +175,7 @@ def _given(asked: RunFile, said: set[str]) -> Iterator[str]:
         else:
             yield from (f"--{option}", str(value))
     if "places" in asked.files:
-        yield from ("--places", path_text(asked.files["places"]))
+        yield from ("--places", terminal.path_text(asked.files["places"]))
 
 
 def document(
@@ -207,19 +201,19 @@ def show(
 ) -> None:
     """Print it for people."""
     sizes = ", ".join(f"{size:,} {dim}" for dim, size in contents.sizes.items())
-    print_styled(f"{file}: {contents.form} of {sizes}")
+    terminal.print_styled(f"{file}: {contents.form} of {sizes}")
     if seen.period is not None:
-        say(f"  {roles.sample}: {seen.period.words}")
+        terminal.say(f"  {roles.sample}: {seen.period.words}")
     rows = [
         [v.name, " x ".join(v.dims), v.kind, v.units or "-", v.words or ""]
         for v in contents.variables[:MOST_VARIABLES]
     ]
     columns = ["variable", "dimensions", "holds", "units", "what it is"]
-    print_table(columns, rows, words=columns)
+    terminal.print_table(columns, rows, words=columns)
     if len(contents.variables) > MOST_VARIABLES:
-        say(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
-    say("")
-    print_styled("What is what")
+        terminal.say(f"and {len(contents.variables) - MOST_VARIABLES:,} more")
+    terminal.say("")
+    terminal.print_styled("What is what")
     for role, value in (
         ("target", ", ".join(roles.targets)),
         ("features", ", ".join(roles.features)),
@@ -227,26 +221,34 @@ def show(
         ("task", ", ".join(roles.task)),
     ):
         guessed = "  (guessed)" if role in roles.guessed else ""
-        say(f"  {role:9s} {value or '-'}{guessed}")
-    say("")
-    print_styled("What was found" if seen.findings else "Nothing wrong was found")
+        terminal.say(f"  {role:9s} {value or '-'}{guessed}")
+    terminal.say("")
+    terminal.print_styled("What was found" if seen.findings else "Nothing wrong was found")
     for number, finding in enumerate(seen.findings):
         mark, style = MARKS[finding.severity]
-        print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
+        terminal.print_styled(f"  {mark}  ", style, rest=f"{finding.what}.")
         # The same advice for one thing after another is given once, under the last.
         following = seen.findings[number + 1 : number + 2]
         if finding.do and [f.do for f in following] != [finding.do]:
-            say(f"         {finding.do[0].upper()}{finding.do[1:]}.")
-    say("")
+            terminal.say(f"         {finding.do[0].upper()}{finding.do[1:]}.")
+    terminal.say("")
     if seen.estimate is not None:
-        say(f"A fit takes {seen.estimate.words}.")
+        terminal.say(f"A fit takes {seen.estimate.words}.")
     if command is not None:
-        print_styled("To fit it" if not seen.stops else "To fit it, once what stops it is mended")
-        say(f"  {command}")
+        terminal.print_styled(
+            "To fit it" if not seen.stops else "To fit it, once what stops it is mended"
+        )
+        terminal.say(f"  {command}")
 
 
 def examine(
-    data: Any, contents: Contents, roles: Roles, asked: RunFile, steps: Steps, *, timing: bool
+    data: Any,
+    contents: Contents,
+    roles: Roles,
+    asked: RunFile,
+    steps: terminal.Steps,
+    *,
+    timing: bool,
 ) -> Examination:
     """Look at everything; what cannot be looked at is a finding too."""
     seen = Examination()
@@ -261,7 +263,7 @@ def examine(
     try:
         values = values_of(data, roles)
     except (ValueError, KeyError, TypeError) as error:
-        seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
+        seen.findings.append(Finding(STOPS, terminal.in_words(error).rstrip(".")))
         return seen
     seen.n_samples, seen.n_tasks = values.n_samples, values.n_tasks
     seen.period = values.period
@@ -269,7 +271,7 @@ def examine(
     try:
         seen.seasons = _seasons(values, asked.options)
     except ValueError as error:  # seasons were asked for, of rows without dates
-        seen.findings.append(Finding(STOPS, in_words(error).rstrip(".")))
+        seen.findings.append(Finding(STOPS, terminal.in_words(error).rstrip(".")))
     seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
     seen.findings += _too_few(values, asked.options["held_out"])
     seen.masks = bool(not values.is_grid and values.empty.any() and not values.empty.all())
@@ -415,7 +417,13 @@ def _says_nothing(series: FloatArray) -> bool:
 
 
 def _as_fit_would(
-    data: Any, roles: Roles, asked: RunFile, seen: Examination, steps: Steps, *, timing: bool
+    data: Any,
+    roles: Roles,
+    asked: RunFile,
+    seen: Examination,
+    steps: terminal.Steps,
+    *,
+    timing: bool,
 ) -> None:
     """Go the way a fit goes up to the first merge: what stops it there is told as it tells it."""
     masked = asked.options["masked"]
@@ -441,7 +449,7 @@ def _as_fit_would(
             seen.estimate = estimate(gathered, graph, options, "leave")
     except (ValueError, KeyError, TypeError, ImportError, OSError, ArithmeticError) as error:
         if not seen.stops:
-            seen.findings.insert(0, Finding(STOPS, in_words(error).rstrip(".")))
+            seen.findings.insert(0, Finding(STOPS, terminal.in_words(error).rstrip(".")))
 
 
 def _graph_findings(graph: Any, tasks: Any) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ctfa import __version__
+from ctfa._commands import _terminal as terminal
 from ctfa._commands._asked import RunFile, asked_for, fit_from, read_large
 from ctfa._commands._results import (
     MODEL,
@@ -18,16 +19,6 @@ from ctfa._commands._results import (
     load_run,
     refuse_existing,
     write_results,
-)
-from ctfa._commands._terminal import (
-    complain,
-    guarded,
-    path_text,
-    print_json,
-    print_styled,
-    print_table,
-    say,
-    watched,
 )
 from ctfa._kinds import common_formats, either, format_of
 from ctfa.labelled import write
@@ -43,7 +34,7 @@ COLUMNS = {
 MOST_ROWS = 40
 
 
-@guarded
+@terminal.guarded
 def run(options: argparse.Namespace) -> int:
     """Run one of them; return the exit code."""
     COMMANDS[options.command](options)
@@ -53,9 +44,9 @@ def run(options: argparse.Namespace) -> int:
 def _written(options: argparse.Namespace, path: Path, told: str, **document: Any) -> None:
     """Say which file was written, and what is to be told of it."""
     if options.json:
-        print_json({"output": str(path)} | document)
+        terminal.print_json({"output": str(path)} | document)
     else:
-        print_styled(f"Written: {path_text(path)}", rest=f", {told}")
+        terminal.print_styled(f"Written: {terminal.path_text(path)}", rest=f", {told}")
 
 
 # -------------------------------------------------------------------------------------------- fit
@@ -66,16 +57,18 @@ def _fit(options: argparse.Namespace) -> None:
     asked, before = asked_for(options)
     if before is not None:
         _same_as_before(before, options)
-    with watched(options) as steps:
+    with terminal.watched(options) as steps:
         fitted = fit_from(asked, steps, n_jobs=options.jobs)
         made = _resolved(asked, fitted)
         steps(f"writing {options.output}")
         names = folder.write(lambda draft: write_results(fitted, draft, made, folder.path))
     if options.json:
-        print_json(document(fitted) | {"output": str(options.output), "files": names})
+        terminal.print_json(document(fitted) | {"output": str(options.output), "files": names})
     else:
-        say(*fitted.summary().split("\n"), "")
-        print_styled(f"Written to {path_text(folder.path)}: ", rest=", ".join(names))
+        terminal.say(*fitted.summary().split("\n"), "")
+        terminal.print_styled(
+            f"Written to {terminal.path_text(folder.path)}: ", rest=", ".join(names)
+        )
 
 
 def _resolved(asked: RunFile, fitted: Any) -> RunFile:
@@ -96,7 +89,9 @@ def _same_as_before(before: RunFile, options: argparse.Namespace) -> None:
             "--changed to go on with what is there."
         )
     if before.version != __version__ and not options.quiet:
-        complain("fit", f"note: that run was made by ctfa {before.version}, this is {__version__}.")
+        terminal.complain(
+            "fit", f"note: that run was made by ctfa {before.version}, this is {__version__}."
+        )
 
 
 # ---------------------------------------------------------------------------------------- predict
@@ -104,7 +99,7 @@ def _same_as_before(before: RunFile, options: argparse.Namespace) -> None:
 
 def _predict(options: argparse.Namespace) -> None:
     refuse_existing(options.output, force=options.force)
-    with watched(options) as steps:
+    with terminal.watched(options) as steps:
         fitted = load_run(options.fitted)
         plan = fitted.plan
         names = None if plan.feature_dim is not None else [slot.name for slot in plan.slots]
@@ -160,7 +155,7 @@ def _report(options: argparse.Namespace) -> None:
         page = (folder if folder.is_dir() else folder.parent) / "report.html"
     else:
         refuse_existing(page, force=options.force)
-    with watched(options) as steps:
+    with terminal.watched(options) as steps:
         fitted = load_run(options.fitted)
         steps(f"writing {page}")
         fitted.report(page)
@@ -176,7 +171,7 @@ def _report(options: argparse.Namespace) -> None:
 def _path(options: argparse.Namespace) -> None:
     if options.csv is not None:
         refuse_existing(options.csv, force=options.force)
-    with watched(options) as steps:
+    with terminal.watched(options) as steps:
         given = Path(options.data)
         if (given / MODEL).exists() or given.suffix == Path(MODEL).suffix:
             fitted = load_run(given)
@@ -190,15 +185,15 @@ def _path(options: argparse.Namespace) -> None:
     chosen = float(fitted.estimator.max_loss_)
     rows = table.to_dict("records")
     if options.json:
-        print_json({"chosen": chosen, "n_regions": fitted.n_regions, "path": rows})
+        terminal.print_json({"chosen": chosen, "n_regions": fitted.n_regions, "path": rows})
         return
     _print_path(rows, chosen, fitted)
     if options.csv is not None:
-        say(f"Written: {path_text(options.csv)}")
+        terminal.say(f"Written: {terminal.path_text(options.csv)}")
 
 
 def _print_path(rows: list[dict[str, Any]], chosen: float, fitted: Any) -> None:
-    say(
+    terminal.say(
         f"{fitted.tasks.n_tasks:,} tasks ({fitted.tasks.what}); chosen: max_loss = {chosen:g}, "
         f"{fitted.n_regions:,} regions"
     )
@@ -210,9 +205,9 @@ def _print_path(rows: list[dict[str, Any]], chosen: float, fitted: Any) -> None:
     cells = [
         [*(_cell(row[name]) for name in names), "<- chosen" if row is best else ""] for row in shown
     ]
-    print_table([*(COLUMNS[name] for name in names), ""], cells, words=[""])
+    terminal.print_table([*(COLUMNS[name] for name in names), ""], cells, words=[""])
     if len(shown) < len(rows):
-        say(f"{len(shown)} of {len(rows):,} rows; --csv writes all.")
+        terminal.say(f"{len(shown)} of {len(rows):,} rows; --csv writes all.")
 
 
 def _distance(limit: float, chosen: float) -> float:
@@ -235,9 +230,9 @@ def _why(options: argparse.Namespace) -> None:
         position = tasks.position(_label(text, tasks.labels))
         answers.append((tasks.names[position], fitted.why(tasks.labels[position])))
     if options.json:
-        print_json({"tasks": [_answer(name, answer) for name, answer in answers]})
+        terminal.print_json({"tasks": [_answer(name, answer) for name, answer in answers]})
     else:
-        say(*"\n\n".join(str(answer) for _, answer in answers).split("\n"))
+        terminal.say(*"\n\n".join(str(answer) for _, answer in answers).split("\n"))
 
 
 def _label(text: str, labels: list[Any]) -> Any:

@@ -3,7 +3,6 @@
 from ctfa._validation.baseline import *
 from ctfa._validation.containers import *
 from ctfa._validation.data import *
-from ctfa._validation.fills import *
 from ctfa._validation.folds import *
 from ctfa._validation.numbers import *
 from ctfa._validation.options import *

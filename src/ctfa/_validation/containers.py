@@ -17,8 +17,6 @@ def hand_back(
     values: FloatArray, labels: Sequence[Any], library: str | None, rows: Any, *, is_vector: bool
 ) -> Any:
     """Columns in the container the targets came in, with the row index of ``rows``."""
-    if library is None:
-        return values[:, 0] if is_vector else values
     if is_vector:
         return as_series(library, values[:, 0], labels[0], rows)
     return as_frame(library, values, labels, rows)

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_array, column_or_1d, validate_data
 from ctfa._threads import one_thread
 from ctfa._validation.baseline import read_baseline
 from ctfa._validation.containers import container_of
-from ctfa._validation.fills import warn_of_fills
 from ctfa._validation.numbers import (
     FILL,
     LARGEST,
@@ -23,6 +22,7 @@ from ctfa._validation.numbers import (
     refuse_gaps,
     require_plain_numbers,
     warn,
+    warn_of_fills,
 )
 from ctfa._validation.sufficiency import SPARE, warn_if_doubtful
 from ctfa.core.design import Design, is_single

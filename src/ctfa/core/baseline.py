@@ -18,7 +18,7 @@ import numpy as np
 from scipy import linalg
 
 from ctfa.core.design import EPS, column_lengths, reflected, row_scales, weighted_mean
-from ctfa.core.gaps import patterns
+from ctfa.core.small_fits import patterns
 from ctfa.core.types import FloatArray, IntArray
 
 #: Singular values of unit columns below this share of the largest are rounding. Months, harmonics

@@ -11,8 +11,7 @@ import numpy as np
 
 from ctfa.core.baseline import Baseline, Lines
 from ctfa.core.design import EPS, row_scales
-from ctfa.core.moments import Moments
-from ctfa.core.stand_ins import StandIns
+from ctfa.core.moments import Moments, StandIns
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 
 #: Numbers handled at once: eight megabytes.

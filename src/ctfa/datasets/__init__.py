@@ -8,18 +8,20 @@ data come from, who may use them and what to beware of.
 from ctfa.datasets._basins import make_basins
 from ctfa.datasets._catalogue import describe_dataset, list_datasets
 from ctfa.datasets._files import get_data_home
-from ctfa.datasets._own import (
+from ctfa.datasets._loaders import (
     load_climate_indices,
     load_computer,
     load_cru_iberia,
     load_french_basins,
+    load_mulan,
     load_parkinson,
     load_po_basins,
+    load_sarcos,
     load_school,
+    load_tecator,
     load_traffic,
 )
 from ctfa.datasets._qm9 import load_qm9
-from ctfa.datasets._shared import load_mulan, load_sarcos, load_tecator
 from ctfa.datasets._synthetic import make_gauges, make_paper_synthetic, make_task_groups
 
 __all__ = [

@@ -13,7 +13,7 @@ from ctfa.core.libraries import imported, need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.datasets._catalogue import records
 from ctfa.datasets._files import DataFile, Found, find
-from ctfa.estimators.layout import multi_input_layout
+from ctfa.estimators.multi_input import multi_input_layout
 
 NO_PANDAS = "as_frame=True needs pandas: pip install pandas, or leave as_frame away for arrays."
 

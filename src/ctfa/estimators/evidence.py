@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ctfa._names import visible
+from ctfa._text import visible
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
-from ctfa.core.gains import Gain, gain, replay
 from ctfa.core.history import MergeHistory
+from ctfa.core.members import Gain, gain, replay
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series

@@ -13,8 +13,8 @@ from sklearn.linear_model import Ridge
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
-from ctfa.core.gains import Gain
-from ctfa.core.gaps import observed_mean
+from ctfa.core.members import Gain
+from ctfa.core.small_fits import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray
 from ctfa.estimators.evidence import MergeEvidence, MergeSummary

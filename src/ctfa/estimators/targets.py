@@ -19,8 +19,8 @@ from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve
 from ctfa.core.design import Design
-from ctfa.core.gaps import observed_mean
 from ctfa.core.partition import Partition
+from ctfa.core.small_fits import observed_mean
 from ctfa.core.tasks.base import Rule
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ctfa.core.gains import Gain
 from ctfa.core.history import MergeHistory
+from ctfa.core.members import Gain
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.evidence import MergeEvidence, Refusal, co_clustering, refusal_of

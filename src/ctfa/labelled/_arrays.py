@@ -18,15 +18,7 @@ from ctfa import _validation as check
 from ctfa._collections import compute, is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import BoolArray, FloatArray, IntArray
-from ctfa.labelled._doubts import (
-    N_LOOKED_AT,
-    copied_targets,
-    doubtful_fills,
-    flat_feature,
-    in_first,
-    never_changes,
-    spread_over,
-)
+from ctfa.labelled import _doubts as doubts
 from ctfa.labelled._gather import Gathered, Plan
 from ctfa.labelled._tasks import Coordinates, Tasks
 from ctfa.labelled._words import listed, several, word
@@ -84,7 +76,7 @@ class Facts:
             meet = (~functools.reduce(np.logical_or, gaps)).any()
         counts = [flags.sum(axis=0) for flags in gaps]
         infinite = [np.isinf(values).sum(axis=0) for values in (Y, *slots)]
-        flat = [never_changes(values) for values in (Y, *slots)]
+        flat = [doubts.never_changes(values) for values in (Y, *slots)]
         complete, meet, *found = _in_memory([complete, meet, *counts, *infinite, *flat])
         n = 1 + len(slots)
         parts = found[:n], found[n:-n], found[-n:]
@@ -144,7 +136,7 @@ def arrange(gathered: Gathered, masked: str, *, closely: bool = False) -> Arrays
     X, layout = table(slots, plan, tasks)
     notes = [*gathered.notes, *notes, *more, *_gaps_in_words(facts, plan, tasks)]
     notes += _doubts(_by_name(*first, plan), facts, plan, everything)
-    where = in_first(facts.n_rows if presumed is None else len(first[0]), facts.n_rows)
+    where = doubts.in_first(facts.n_rows if presumed is None else len(first[0]), facts.n_rows)
     notes += _flat_in_words(facts, plan, tasks, where)
     if sample not in target.coords:  # rows without labels are counted
         target = target.assign_coords({sample: np.arange(target.sizes[sample])})
@@ -246,7 +238,7 @@ def _some(
     X: FloatArray, Y: FloatArray, layout: IntArray | None, plan: Plan
 ) -> dict[str, FloatArray]:
     """Target and features by name, ``(rows, tasks or 1)``, of some tasks spread over all."""
-    tasks = spread_over(Y.shape[1], N_LOOKED_AT)
+    tasks = doubts.spread_over(Y.shape[1], doubts.N_LOOKED_AT)
     found = {plan.target: Y[:, tasks]}
     for number, slot in enumerate(plan.slots):
         columns = [number]
@@ -271,12 +263,14 @@ def _doubts(
 ) -> Iterator[str]:
     """What looks wrong in the rows that are in memory, in words."""
     Y = seen[plan.target]
-    where = in_first(len(Y), facts.n_rows)
-    yield from map(str, doubtful_fills(seen, where))
+    where = doubts.in_first(len(Y), facts.n_rows)
+    yield from map(str, doubts.doubtful_fills(seen, where))
     if not where:
         changes = (facts.missing < facts.n_rows) & ~facts.constant
-        doubts = copied_targets(plan.target, Y, changes, lambda: everything.names, everything.what)
-        yield from map(str, doubts)
+        found = doubts.copied_targets(
+            plan.target, Y, changes, lambda: everything.names, everything.what
+        )
+        yield from map(str, found)
 
 
 def _in_memory(values: Sequence[Any]) -> list[Any]:
@@ -395,5 +389,5 @@ def _flat_in_words(facts: Facts, plan: Plan, tasks: Tasks, where: str) -> Iterat
     """Features that never change, in all tasks that are kept or in some."""
     for flat, slot in zip(facts.flat, plan.slots, strict=True):
         own = flat if slot.shared else flat[tasks.kept]
-        doubts = flat_feature(slot.name, own, lambda: tasks.names, tasks.what, where)
-        yield from map(str, doubts)
+        found = doubts.flat_feature(slot.name, own, lambda: tasks.names, tasks.what, where)
+        yield from map(str, found)

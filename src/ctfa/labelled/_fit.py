@@ -21,15 +21,9 @@ from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
+from ctfa.labelled import _doubts as doubts
 from ctfa.labelled._arrays import Arrays, arrange, named_inputs
 from ctfa.labelled._baseline import Seasons, untreated
-from ctfa.labelled._doubts import (
-    doubtful_fills,
-    flat_feature,
-    in_first,
-    never_changes,
-    same_variables,
-)
 from ctfa.labelled._form import DataForm, is_table, library_of, read_rows, read_table
 from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
@@ -247,8 +241,8 @@ def _doubts(
     Of what is in chunks the first rows are looked at, in which a season may pass for a trend.
     """
     some = arrays.some(plan)
-    where = in_first(len(some[plan.target]), len(arrays.samples))
-    yield from map(str, same_variables(plan.target, some, where, merged=merged))
+    where = doubts.in_first(len(some[plan.target]), len(arrays.samples))
+    yield from map(str, doubts.same_variables(plan.target, some, where, merged=merged))
     if where:
         return
     for found in untreated(some, arrays.samples, anomalies=anomalies, detrend=detrend):
@@ -324,11 +318,11 @@ def _fit_rows(
     if not whole.all():
         notes.append(f"{several(int((~whole).sum()), 'row')} lacking a value, left out")
     seen = {target: y[:, None], **dict(zip(names, X.to_numpy().T[:, :, None], strict=True))}
-    notes += map(str, doubtful_fills(seen))
+    notes += map(str, doubts.doubtful_fills(seen))
     merged = model.features != "passthrough"
-    notes += map(str, same_variables(target, seen, merged=merged))
+    notes += map(str, doubts.same_variables(target, seen, merged=merged))
     for name in names:
-        notes += map(str, flat_feature(name, never_changes(seen[name]), list, task))
+        notes += map(str, doubts.flat_feature(name, doubts.never_changes(seen[name]), list, task))
     X, y, ids = X[whole].reset_index(drop=True), y[whole], of.to_numpy()[whole]
     labels = np.unique(ids)
     coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa._names import visible
+from ctfa._text import visible
 from ctfa.core.cut import PREFERRED
 from ctfa.core.history import MergeHistory
 from ctfa.core.libraries import need

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._names import cell, from_cell
+from ctfa._text import cell, from_cell
 from ctfa.core.libraries import need
 from ctfa.labelled._words import is_counted
 
@@ -106,7 +106,7 @@ def _dates(pandas: Any, column: Any) -> Any:
 def write_csv(table: Any, path: Path) -> None:
     """A table of text; labels of the rows come first, as columns of their own.
 
-    No text in it is a formula to a spreadsheet (`ctfa._names.cell`), and the same table again is
+    No text in it is a formula to a spreadsheet (`ctfa._text.cell`), and the same table again is
     the same file: packed ones hold no time.
     """
     pandas = need("pandas", "A table")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa._names import visible
+from ctfa._text import visible
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._units import Conversion, conversion, spelled

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._names import visible
+from ctfa._text import visible
 from ctfa.core.types import FloatArray
 from ctfa.report import HeldOut
 from ctfa.report._words import plural

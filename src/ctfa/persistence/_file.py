@@ -15,7 +15,7 @@ from typing import IO, Any
 import numpy as np
 import sklearn
 
-from ctfa._whole_file import write_whole
+from ctfa._text import write_whole
 from ctfa.persistence._codec import (
     TOP,
     Kind,

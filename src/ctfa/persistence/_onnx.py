@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ctfa._whole_file import write_whole
+from ctfa._text import write_whole
 from ctfa.core.libraries import imported
 from ctfa.estimators.collapsed import collapse
 

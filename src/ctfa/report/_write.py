@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ctfa._whole_file import write_whole
+from ctfa._text import write_whole
 from ctfa.core.types import AnyArray
 from ctfa.report._collect import collect
 

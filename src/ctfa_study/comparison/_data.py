@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.utils import Bunch
 
 from ctfa import datasets
-from ctfa._names import nearest
+from ctfa._text import nearest
 from ctfa.datasets._catalogue import records
-from ctfa.datasets._shared import MULAN
+from ctfa.datasets._loaders import MULAN
 from ctfa_study.comparison._problem import Problem, read_problem
 
 

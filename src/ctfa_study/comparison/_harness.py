@@ -21,7 +21,7 @@ import sklearn
 from threadpoolctl import threadpool_limits
 
 import ctfa
-from ctfa._whole_file import write_whole
+from ctfa._text import write_whole
 
 Row = dict[str, Any]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa._names import nearest
+from ctfa._text import nearest
 from ctfa_study.comparison._data import read_data
 from ctfa_study.comparison._describe import describe
 from ctfa_study.comparison._harness import (

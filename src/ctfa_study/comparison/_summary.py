@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 
 from ctfa import _validation as check
-from ctfa._names import visible
+from ctfa._text import visible
 from ctfa.core.types import FloatArray
 from ctfa_study.comparison._data import DATA
 from ctfa_study.comparison._harness import Row

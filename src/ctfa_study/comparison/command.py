@@ -9,8 +9,7 @@ from typing import Any
 
 from ctfa._commands import _options as read
 from ctfa._commands._terminal import note, say
-from ctfa._names import csv_text
-from ctfa._whole_file import write_whole
+from ctfa._text import csv_text, write_whole
 from ctfa.core.libraries import imported
 from ctfa_study.comparison import (
     DATA,

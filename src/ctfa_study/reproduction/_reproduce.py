@@ -8,8 +8,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ctfa._names import csv_text, nearest
-from ctfa._whole_file import write_whole
+from ctfa._text import csv_text, nearest, write_whole
 from ctfa.core.libraries import imported
 from ctfa_study.comparison._harness import Row, Step, Store, attempt, go_through, made_with
 from ctfa_study.reproduction import compare

@@ -1,12 +1,12 @@
-"""What a scan may ask of a space."""
+"""What a scan may ask of a space, and what two inner products of a target say about its fit."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from ctfa.core.fit import Evidence
+from ctfa.core.fit import Evidence, Fit
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
@@ -75,3 +75,58 @@ def unit_vectors(vectors: FloatArray, squares: FloatArray) -> FloatArray:
     """Vectors of these squared lengths at unit length; zero where they are zero."""
     length = np.sqrt(squares)
     return np.asarray(vectors / np.where(length > 0.0, length, np.inf)[..., None])
+
+
+class InSample(NamedTuple):
+    """Least squares: products of fitted values, then of residuals.
+
+    ``fit`` reads a target, or a difference of two, from its two squared lengths; ``total`` gives
+    inner products of the centred targets themselves, ``explained`` those of what inputs explain.
+    """
+
+    n_samples: int
+    n_inputs: int
+    rank: int
+
+    def fit(self, squares: FloatArray, size: FloatArray) -> Fit:
+        """Explained and residual sums of squares, as they are."""
+        dof = self.n_samples - self.rank - 1
+        return Fit(squares[0], squares[1], self.n_samples, self.n_inputs, self.rank, dof, size)
+
+    def total(self, products: FloatArray) -> FloatArray:
+        """Fitted values and residuals are orthogonal, so their products add up."""
+        return np.asarray(products.sum(axis=0))
+
+    def explained(self, products: FloatArray) -> FloatArray:
+        """The products of fitted values."""
+        return np.asarray(products[0])
+
+
+class CrossValidated(NamedTuple):
+    """A linear smoother judged by cross-validation: products of targets, then of residuals.
+
+    What is explained is what remains of the target when each row is predicted from the others; it
+    is negative where the inputs predict worse than the mean does.
+    """
+
+    n_samples: int
+    n_inputs: int
+    rank: float  # trace of the smoother: effective coefficients
+
+    def fit(self, squares: FloatArray, size: FloatArray) -> Fit:
+        """Honest explained sum of squares, and that of cross-validated residuals."""
+        explained = squares[0] - squares[1]
+        dof = self.n_samples - 1
+        return Fit(explained, squares[1], self.n_samples, self.n_inputs, self.rank, dof, size)
+
+    def total(self, products: FloatArray) -> FloatArray:
+        """The products of targets."""
+        return np.asarray(products[0])
+
+    def explained(self, products: FloatArray) -> FloatArray:
+        """What such predictions take away from the products of targets."""
+        return np.asarray(products[0] - products[1])
+
+
+#: How a pair of inner products is read.
+Reading: TypeAlias = InSample | CrossValidated

@@ -10,15 +10,17 @@ import numpy as np
 
 from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
-from ctfa.core.gains import Gain, gain
-from ctfa.core.gaps import ROUNDING, observed_mean, patterns, subset_design
 from ctfa.core.history import MergeHistory
-from ctfa.core.members import MergeGain
+from ctfa.core.members import Gain, MergeGain, best_weight, gain
 from ctfa.core.partition import Partition
+from ctfa.core.small_fits import observed_mean, patterns, subset_design
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.targets import CANCELLATION
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray, Number
 
+#: A squared difference smaller than this, relative to what is subtracted, is rounding: copies, and
+#: means of copies, differ by nothing.
+ROUNDING = 1e-26
 #: So many candidates of one question with the same common rows have their inputs factored and
 #: their coordinates kept; fewer are solved in a batch with the others.
 SHARED = 4
@@ -479,10 +481,7 @@ class GappyMembers:
         beside, own, group = self._of_groups(partition)
         slope = own * beside.noise - group * beside.shared
         curve = beside.bias + own * beside.noise + group * (beside.series - 2.0 * beside.shared)
-        flat = curve <= 0.0
-        best = np.clip(slope / np.where(flat, 1.0, curve), 0.0, 1.0)
-        best = np.where(flat, np.where(slope >= 0.0, 1.0, 0.0), best)
-        return np.where(partition.sizes[partition.labels] == 1, 1.0, best)
+        return best_weight(slope, curve, partition)
 
     def gain_over_single(self, partition: Partition) -> Gain:
         """Risk that each target saves by its group's model instead of its own.

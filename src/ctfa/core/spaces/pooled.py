@@ -403,14 +403,8 @@ def _regress_on_firm(table: FloatArray, firm: BoolArray) -> tuple[FloatArray, Bo
 
 
 #: What files keep of a space, and what it is called here.
-KEPT = {
-    "coordinates": "_coordinates",
-    "metric": "_metric",
-    "n_inputs": "n_inputs",
-    "n_variables": "n_variables",
-    "pool": "_pool",
-    "prediction": "_prediction",
-    "root": "_root",
+KEPT = {"n_inputs": "n_inputs", "n_variables": "n_variables"} | {
+    name: f"_{name}" for name in ("coordinates", "metric", "pool", "prediction", "root")
 }
 #: Stands for no degrees of freedom: a risk a million times the noise, but a number.
 NEARLY_NO_DOF = 1e-6

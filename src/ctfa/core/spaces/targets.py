@@ -10,8 +10,7 @@ from ctfa.core.design import Design
 from ctfa.core.fit import Evidence, Fit
 from ctfa.core.gram import DenseGram, FactoredGram, Gram
 from ctfa.core.members import MemberGuard, MemberRisk
-from ctfa.core.spaces.base import MergeSpace, correlations
-from ctfa.core.spaces.readings import InSample, Reading
+from ctfa.core.spaces.base import InSample, MergeSpace, Reading, correlations
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: More targets than this and the two matrices of inner products are not held in memory.

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from ctfa.core.gains import Gain, SquaredErrors
 from ctfa.core.history import MergeHistory
+from ctfa.core.members import Gain, SquaredErrors
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
 from ctfa.core.shrinkage import shrink

@@ -15,12 +15,12 @@ import numpy as np
 from ctfa.core.baseline import Baseline, Lines, take_off
 from ctfa.core.criteria import TINY
 from ctfa.core.design import Design, row_scales, weighted_mean
-from ctfa.core.gaps import fit_columns, observed_mean
 from ctfa.core.members import MemberRisk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge
+from ctfa.core.small_fits import fit_columns, observed_mean
+from ctfa.core.spaces.base import CrossValidated, InSample
 from ctfa.core.spaces.gappy import GappyMembers, GappyTargetSpace
-from ctfa.core.spaces.readings import CrossValidated, InSample
 from ctfa.core.spaces.targets import TargetSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray

@@ -1,12 +1,15 @@
-"""Names that others gave: as cells of a CSV file, as words on a terminal, and nearly right."""
+"""Text that is read by others: names as cells and words, and files that are whole or not there."""
 
 from __future__ import annotations
 
 import csv
 import difflib
 import io
+import os
 import re
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 #: Where a spreadsheet would begin a formula (the list of OWASP), and quotes that stand there.
@@ -78,3 +81,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
         found = next(k for k in names if k.lower() == near[0])
         return f"; did you mean {found!r}"
     return f": choose from {', '.join(names)}"
+
+
+def write_whole(data: bytes, path: Path) -> None:
+    """Write beside the place and rename; what was there stays until all is written."""
+    # A name that nobody else has: two writers of one file must not share, or remove, a draft.
+    handle, draft = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        # As an ordinary file: a temporary one is its owner's alone.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(draft, 0o666 & ~umask)
+        os.replace(draft, path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
