@@ -67,7 +67,8 @@ def client(cluster):
 
 def chunks(X, then=None):
     """X in chunks, each computed by a task that may do something first."""
-    lazy = da.from_array(X, chunks=(len(X) // N_CHUNKS, -1))
+    # A new name each time: a scheduler may still remember that a task of this name had failed.
+    lazy = da.from_array(X, chunks=(len(X) // N_CHUNKS, -1), name=False)
     if then is None:
         return lazy
     return lazy.map_blocks(then, dtype=float, meta=np.empty((0, 0)))
