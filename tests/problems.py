@@ -8,10 +8,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression, RidgeCV
 
 from ctfa.core.design import Design
 from ctfa.core.moments import StandIns
 from ctfa.core.spaces.targets import TargetSpace
+
+#: What judges merges of targets, in closed form.
+RIDGE = RidgeCV(np.logspace(-3.0, 4.0, 20))
+JUDGES = {"ols": LinearRegression(), "ridge": RIDGE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,6 +170,19 @@ def paper_data(n=250, D=100, L=10, noise=7.5, seed=0) -> Problem:
     Y = X @ (signs * rng.uniform(0.5, 1.0, size=(D, L))) + noise * rng.normal(size=(n, L))
     y = Y[:, signs == signs[0]].mean(axis=1)
     return Problem(f"paper(noise={noise:g})-{seed}", X, Y, y)
+
+
+def features_in_fours(seed=7, n=120, n_targets=6):
+    """Eight features of two kinds, and two groups of targets whose members differ a little.
+
+    Of the default model, groups of features serve with contrasts, and members add to their groups.
+    """
+    rng = np.random.default_rng(seed)
+    X = np.repeat(rng.normal(size=(n, 2)), 4, axis=1) + 0.5 * rng.normal(size=(n, 8))
+    common = np.repeat(rng.normal(size=2), 4) + 0.3 * rng.normal(size=8)
+    sign = np.where(np.arange(n_targets) < n_targets // 2, 1.0, -1.0)
+    coef = common[:, None] * sign + 0.3 * rng.normal(size=(8, n_targets))
+    return X, X @ coef + 2.0 * rng.normal(size=(n, n_targets))
 
 
 def _sizes(rng, n_samples, n_features, n_targets):

@@ -1,5 +1,8 @@
 """A baseline (seasons, a trend) taken off every series first: laws, and what folds may see."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,7 +21,11 @@ from ctfa import (
     target_path,
 )
 from ctfa.core.baseline import Baseline, take_off
+from ctfa.core.levels import TEMPERS
+from ctfa.core.ridge import restricted_penalty
 from ctfa.core.series import Series
+from ctfa.estimators.models import HEADS
+from problems import JUDGES
 
 N = 96
 
@@ -71,6 +78,7 @@ def kinds():
     X_own, layout, Y_own, B_own = own()
     return {
         "shared": (CTFARegressor, X, Y, B),
+        "least squares": (partial(CTFARegressor, LinearRegression(), head="mean"), X, Y, B),
         "mean": (lambda **k: MultiInputCTFARegressor(layout, **k), X_own, Y_own, B_own),
         "pool": (
             lambda **k: MultiInputCTFARegressor(layout, aggregate="pool", **k),
@@ -82,6 +90,8 @@ def kinds():
 
 
 KINDS = ("shared", "mean", "pool")
+#: Those whose groups are served by regressions that know no degrees of freedom.
+PLAIN = ("least squares", "mean", "pool")
 
 
 @settings(max_examples=30, deadline=None)
@@ -151,8 +161,8 @@ def test_a_series_that_the_baseline_tells_entirely_is_zero_and_comes_back():
     np.testing.assert_allclose(again.values, scaled.values, atol=1e-8)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("kind", ["shared", *PLAIN])
+@pytest.mark.parametrize("head", HEADS)
 def test_a_constant_column_changes_nothing(kind, head):
     make, X, Y, _ = kinds()[kind]
     ones = np.full((N, 1), 7.0)
@@ -192,9 +202,9 @@ def test_merges_are_judged_by_the_f_of_the_inputs_beside_the_baseline():
 
 def test_a_group_is_fitted_as_with_the_baseline_among_its_columns():
     X, Y, B = shared()
-    model = CTFARegressor(targets=fixed(), features="passthrough").fit(
-        X[:72], Y[:72], baseline=B[:72]
-    )
+    model = CTFARegressor(
+        LinearRegression(), targets=fixed(), features="passthrough", head="mean"
+    ).fit(X[:72], Y[:72], baseline=B[:72])
     assert 1 < model.n_groups_ < 6
     predicted = model.predict(X[72:], baseline=B[72:])
     both = np.column_stack((X, B))
@@ -238,15 +248,15 @@ def test_targets_on_the_same_inputs_are_grouped_as_targets_with_their_own():
         np.testing.assert_allclose(one.merges_[name], two.merges_[name], rtol=1e-6)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(
-    st.sampled_from(KINDS),
-    st.sampled_from(["mean", "shrink"]),
-    st.sampled_from(["ols", "ridge"]),
+    st.sampled_from(["shared", *PLAIN]),
+    st.sampled_from(HEADS),
+    st.sampled_from([None, *JUDGES.values()]),
     st.integers(0, 2**32 - 1),
 )
 def test_multiples_of_baseline_columns_change_no_decision_and_move_predictions(
-    kind, head, solver, seed
+    kind, head, judge, seed
 ):
     make, X, Y, B = kinds()[kind]
     rng = np.random.default_rng(seed)
@@ -255,7 +265,7 @@ def test_multiples_of_baseline_columns_change_no_decision_and_move_predictions(
     train, test = slice(0, 72), slice(72, None)
     fits = []
     for inputs, targets in ((X, Y), (X + more_x, Y + more_y)):
-        model = make(targets=TargetAggregator(cv=3, solver=solver), head=head)
+        model = make(targets=TargetAggregator(cv=3, regressor=judge), head=head)
         model.fit(inputs[train], targets[train], baseline=B[train])
         fits.append((model, model.predict(inputs[test], baseline=B[test])))
     (plain, before), (moved, after) = fits
@@ -302,7 +312,7 @@ def test_what_folds_learn_does_not_feel_their_test_rows(kind):
     np.testing.assert_array_equal(*grouped)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PLAIN)
 @pytest.mark.parametrize("max_loss", [-np.inf, np.inf])
 def test_errors_on_folds_are_those_of_doing_it_by_hand(kind, max_loss):
     make, X, Y, B = kinds()[kind]
@@ -326,7 +336,62 @@ def test_errors_on_folds_are_those_of_doing_it_by_hand(kind, max_loss):
     np.testing.assert_allclose(table["single_task_error"], single, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+def ridge_by_hand(X, Y, B, train, rows):
+    """Predictions of ridge regressions beside a baseline, for any groups and tempers."""
+    n = len(train) - 12  # what the baseline leaves
+    of_x, of_y = regress(X[train], B[train]), regress(Y[train], B[train])
+    left_x, left_y = X[train] - of_x(B[train]), Y[train] - of_y(B[train])
+    units, length = np.sqrt((left_y**2).sum(axis=0) / n), np.linalg.norm(left_x, axis=0)
+    turn, values, back = np.linalg.svd(left_x / length, full_matrices=False)
+    new = (X[rows] - of_x(B[rows])) / length
+
+    def predict(partition, temper):
+        means = partition.mean(left_y / units)
+        turned = turn.T @ means
+        rest = ((means - turn @ turned) ** 2).sum(axis=0)
+        penalty = temper * restricted_penalty(turned**2, rest, values, n)
+        coef = back.T @ (turned * values[:, None] / (values[:, None] ** 2 + penalty))
+        return partition.spread(new @ coef) * units + of_y(B[rows]), penalty
+
+    return predict
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_penalties_are_those_of_as_many_rows_as_the_baseline_leaves(head):
+    X, Y, B = shared()
+    model = CTFARegressor(targets=fixed(), features="passthrough", head=head)
+    model.fit(X, Y, baseline=B)
+    everything = np.arange(N)
+    predict = ridge_by_hand(X, Y, B, everything, everything)
+    found = np.array([one.alpha for one in model.regressors_])
+    _, likely = predict(model.partition_, 1.0)
+    temper = (found / likely)[0]
+    assert any(np.isclose(temper, known.mean) for known in TEMPERS)
+    expected, penalty = predict(model.partition_, temper)
+    np.testing.assert_allclose(found, penalty)
+    if head == "mean":
+        got = model.predict(X, baseline=B)
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_limits_are_judged_by_ridge_regressions_of_the_training_rows_and_their_baseline():
+    X, Y, B = shared()
+    train, test = np.arange(24, N), np.arange(24)
+    model = CTFARegressor(targets=TargetAggregator(cv=[(train, test)])).fit(X, Y, baseline=B)
+    curve, unit = model.cv_curve_, model.targets_.scales_
+    predict = ridge_by_hand(X, Y, B, train, test)
+    for k in (0, curve.max_loss.size // 2, curve.max_loss.size - 1):
+        alone = TargetAggregator(max_loss=curve.max_loss[k])
+        groups = alone.fit(X[train], Y[train], baseline=B[train]).partition_
+        assert curve.n_groups[k] == groups.n_groups
+        errors = [
+            (((Y[test] - predict(groups, temper)[0]) / unit) ** 2).mean()
+            for temper in {known.mean for known in TEMPERS}
+        ]
+        assert curve.fold_errors[0, k] == pytest.approx(min(errors), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", PLAIN)
 def test_limits_are_judged_by_fits_of_the_training_rows_and_their_baseline(kind):
     make, X, Y, B = kinds()[kind]
     train, test = np.arange(24, N), np.arange(24)
@@ -410,7 +475,8 @@ def test_a_path_takes_a_baseline_and_ends_where_fits_do():
 
 def test_targets_left_by_themselves_are_regressions_with_the_baseline_among_their_columns():
     X, Y, B = shared()
-    model = CTFARegressor(targets="passthrough", features="passthrough").fit(X, Y, baseline=B)
+    model = CTFARegressor(LinearRegression(), targets="passthrough", features="passthrough")
+    model.fit(X, Y, baseline=B)
     both = np.column_stack((X, B))
     expected = LinearRegression().fit(both, Y).predict(both)
     np.testing.assert_allclose(model.predict(X, baseline=B), expected, atol=1e-6)
@@ -474,7 +540,11 @@ def test_rows_that_a_baseline_uses_up_are_missed():
     with pytest.warns(RuntimeWarning, match="17 rows in which.*Ridge"):
         MultiInputCTFARegressor(layout).fit(X, Y, baseline=B)
     with pytest.warns(RuntimeWarning, match="5 rows to learn from and 3 features.*Ridge"):
-        CTFARegressor().fit(X[:, :3], Y, baseline=B)
+        CTFARegressor(LinearRegression()).fit(X[:, :3], Y, baseline=B)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        few = CTFARegressor().fit(X[:, :3], Y, baseline=B)
+    assert np.isfinite(few.predict(X[:, :3], baseline=B)).all()
     paper = CTFARegressor(targets=TargetAggregator("mse", max_loss=0.0), features="passthrough")
     with pytest.raises(ValueError, match=r"17 rows and 3 features beside .* rank 12.* 18 rows"):
         paper.fit(X[:, :3], Y, baseline=B)

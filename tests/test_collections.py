@@ -1,12 +1,14 @@
 """Data in chunks, or of other array libraries: the same decisions as from rows in memory."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.linear_model import Lasso, LinearRegression, Ridge
+from sklearn.base import clone
+from sklearn.linear_model import Lasso, LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection import (
     GroupKFold,
     KFold,
@@ -30,6 +32,8 @@ from ctfa import (
 from ctfa._collections import _collection
 from ctfa.core.moments import Moments, StandIns, Summary
 from ctfa.datasets import make_paper_synthetic
+from ctfa.estimators.models import HEADS
+from problems import RIDGE
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -69,7 +73,12 @@ def same_models(one, two, X):
     for mine, theirs in zip(one.features_, two.features_, strict=True):
         same_histories(mine, theirs)
     np.testing.assert_allclose(one.trust_, two.trust_, rtol=1e-6, atol=1e-9)
+    assert one._evidence.held_out == two._evidence.held_out
+    np.testing.assert_allclose(one._evidence.gain, two._evidence.gain, rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-8, atol=1e-8)
+
+
+heads = st.sampled_from(HEADS)
 
 
 # -- Rows that stand in for others -----------------------------------------------------------------
@@ -103,14 +112,22 @@ def test_few_rows_are_kept_as_they_are():
 # -- The same decisions ----------------------------------------------------------------------------
 
 
-@given(st.integers(0, 5), chunkings, chunkings)
-@settings(max_examples=25, deadline=None)
-def test_any_chunks_of_rows_give_the_model_of_all_rows(seed, first, second):
+@given(
+    st.integers(0, 5),
+    chunkings,
+    chunkings,
+    st.sampled_from([None, LinearRegression()]),
+    heads,
+    st.sampled_from(["auto", 1.0, None]),
+)
+@settings(max_examples=50, deadline=None)
+def test_any_chunks_of_rows_give_the_model_of_all_rows(
+    seed, first, second, regressor, head, max_loss
+):
     X, Y = paper(300, seed)
-    model = CTFARegressor(targets=TargetAggregator(cv=5))
-    same_models(
-        model.fit(X, Y), CTFARegressor(targets=model.targets).fit(*chunked(X, Y, first, second)), X
-    )
+    targets = "passthrough" if max_loss is None else TargetAggregator(max_loss=max_loss, cv=5)
+    model = CTFARegressor(regressor, targets=targets, head=head)
+    same_models(clone(model).fit(X, Y), model.fit(*chunked(X, Y, first, second)), X)
 
 
 @given(
@@ -188,7 +205,7 @@ def test_features_merge_alike(criterion, cv):
 
 
 @pytest.mark.parametrize("regressor", [None, LinearRegression(), Ridge(3.0), Lasso(0.05)])
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_regressors_of_sums_are_those_of_the_rows(regressor, head):
     X, Y = paper(400)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 400)
@@ -199,14 +216,23 @@ def test_regressors_of_sums_are_those_of_the_rows(regressor, head):
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-5, atol=1e-5)
 
 
-def test_a_baseline_and_weights_of_targets_go_along():
+@pytest.mark.parametrize("head", HEADS)
+def test_a_penalty_chosen_row_by_row_is_chosen_on_the_rows(head):
+    X, Y = paper(400)
+    model = CTFARegressor(RidgeCV([0.1, 10.0, 1000.0]), head=head)
+    same_models(clone(model).fit(X, Y), model.fit(*chunked(X, Y, [130])), X)
+
+
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+@pytest.mark.parametrize("head", HEADS)
+def test_a_baseline_and_weights_of_targets_go_along(regressor, head):
     X, Y = paper(400)
     month = np.arange(400) % 12
     seasons = (month[:, None] == np.arange(12)).astype(float)
     Y = Y + 3.0 * np.sin(month)[:, None]
     given = {"baseline": seasons, "target_weight": np.arange(1.0, 7.0)}
-    one = CTFARegressor().fit(X, Y, **given)
-    two = CTFARegressor().fit(*chunked(X, Y, [100, 333]), **given)
+    one = CTFARegressor(regressor, head=head).fit(X, Y, **given)
+    two = CTFARegressor(regressor, head=head).fit(*chunked(X, Y, [100, 333]), **given)
     same_histories(one, two)
     predicted = two.predict(
         da.from_array(X, chunks=(90, 12)), baseline=da.from_array(seasons, chunks=(77, 12))
@@ -220,28 +246,50 @@ def test_regressors_that_learn_from_rows_get_the_rows_of_their_group(monkeypatch
     X, Y = paper(400)
     weights = np.ones(400)
     weights[:30] = 0.0
-    options = {"max_depth": 3, "random_state": 0}
-    one = CTFARegressor(DecisionTreeRegressor(**options)).fit(X, Y, weights)
-    two = CTFARegressor(DecisionTreeRegressor(**options)).fit(*chunked(X, Y, [130]), weights)
+    model = CTFARegressor(DecisionTreeRegressor(max_depth=3, random_state=0), head="mean")
+    one = clone(model).fit(X, Y, weights)
+    two = clone(model).fit(*chunked(X, Y, [130]), weights)
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-7)
     # Too many for all groups at once: group by group.
     widest = max(features.n_groups_ for features in two.features_) + 1
     monkeypatch.setattr(_collection, "ROWS_LIMIT", 8 * 400 * widest)
-    three = CTFARegressor(DecisionTreeRegressor(**options)).fit(*chunked(X, Y, [130]), weights)
+    three = clone(model).fit(*chunked(X, Y, [130]), weights)
     np.testing.assert_allclose(one.predict(X), three.predict(X), rtol=1e-7)
     monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
     with pytest.raises(ValueError, match=r"needs the rows themselves .* 400 rows of"):
-        CTFARegressor(DecisionTreeRegressor(**options)).fit(*chunked(X, Y, [130]))
+        model.fit(*chunked(X, Y, [130]))
 
 
-def test_the_search_scores_alike():
+def test_members_whose_own_models_learn_from_rows_get_all_rows(monkeypatch):
+    X, Y = paper(400)
+    weights = np.ones(400)
+    weights[:30] = 0.0
+    model = CTFARegressor(DecisionTreeRegressor(max_depth=3, random_state=0))
+    one = clone(model).fit(X, Y, weights)
+    two = clone(model).fit(*chunked(X, Y, [130]), weights)
+    np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-7)
+    monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
+    what = r"head='levels' with DecisionTreeRegressor\(\) needs the rows themselves .* 400 rows of"
+    with pytest.raises(ValueError, match=what):
+        model.fit(*chunked(X, Y, [130]))
+
+
+@pytest.mark.parametrize("regressor", [None, LinearRegression(), Ridge(3.0)])
+@pytest.mark.parametrize("head", HEADS)
+def test_the_search_scores_alike(regressor, head):
     X, Y = paper(300)
-    one = CTFARegressorCV(target_losses=[0.0, 1.0, 2.0], cv=4).fit(X, Y)
-    two = CTFARegressorCV(target_losses=[0.0, 1.0, 2.0], cv=4).fit(*chunked(X, Y, [111]))
+    search = CTFARegressorCV(regressor, target_losses=[0.0, 1.0, 2.0], cv=4, head=head)
+    one, two = clone(search).fit(X, Y), search.fit(*chunked(X, Y, [111]))
     assert one.best_params_ == two.best_params_
+    np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-7, atol=1e-7)
     for name in ("mean_test_score", "std_test_score", "mean_n_groups"):
         np.testing.assert_allclose(one.cv_results_[name], two.cv_results_[name], rtol=1e-7)
-    trees = CTFARegressorCV(DecisionTreeRegressor(max_depth=2), target_losses=[1.0], cv=3)
+
+
+def test_a_search_with_regressors_that_learn_from_rows_scores_alike():
+    X, Y = paper(300)
+    tree = DecisionTreeRegressor(max_depth=2, random_state=0)
+    trees = CTFARegressorCV(tree, target_losses=[1.0], cv=3)
     np.testing.assert_allclose(
         trees.fit(X, Y).best_score_, trees.fit(*chunked(X, Y, [111])).best_score_, rtol=1e-7
     )
@@ -349,16 +397,14 @@ def test_missing_targets_are_worked_with_in_memory(monkeypatch):
 @pytest.mark.parametrize(
     "aggregator",
     [
-        TargetAggregator(max_loss=1.0, solver="ridge"),
+        TargetAggregator(max_loss=1.0, regressor=RIDGE),
         TargetAggregator(max_loss=1.0, connectivity=lambda rows: np.ones((6, 6))),
     ],
     ids=["ridge", "callable"],
 )
 def test_options_that_need_rows_get_them(aggregator):
     X, Y = paper(200)
-    same_histories(
-        aggregator.fit(X, Y), type(aggregator)(**aggregator.get_params()).fit(*chunked(X, Y, [100]))
-    )
+    same_histories(aggregator.fit(X, Y), clone(aggregator).fit(*chunked(X, Y, [100])))
 
 
 @pytest.mark.parametrize(
@@ -410,12 +456,24 @@ def test_a_constant_target_and_too_few_rows_are_told_as_in_memory():
     few = X[:10], Y[:10]
     with pytest.raises(ValueError, match="degrees of freedom"):
         TargetAggregator("mse", max_loss=1.0).fit(*chunked(*few, [4]))
+    least_squares = CTFARegressor(LinearRegression(), head="mean")
     with pytest.warns(RuntimeWarning, match="Ridge regression"):
-        found = CTFARegressor().fit(*chunked(*few, [4]))
+        found = clone(least_squares).fit(*chunked(*few, [4]))
     with pytest.warns(RuntimeWarning, match="Ridge regression"):
-        expected = CTFARegressor().fit(*few)
+        expected = least_squares.fit(*few)
     np.testing.assert_array_equal(found.labels_, expected.labels_)
     np.testing.assert_allclose(found.predict(few[0]), expected.predict(few[0]))
+
+
+@pytest.mark.parametrize("n_rows", [10, 20, 22, 24])
+@pytest.mark.parametrize("head", HEADS)
+def test_few_rows_are_judged_by_ridge_regression_without_a_word(n_rows, head):
+    X, Y = paper(300)
+    few = X[:n_rows], Y[:n_rows]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = CTFARegressor(head=head).fit(*chunked(*few, [4]))
+        same_models(CTFARegressor(head=head).fit(*few), found, X)
 
 
 def test_rows_drawn_several_times_are_refused():

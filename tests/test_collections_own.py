@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, target_path
 from ctfa._collections import _collection
+from problems import RIDGE
 from test_stand_ins_own import assert_alike, problem
 
 da = pytest.importorskip("dask.array")
@@ -33,7 +34,7 @@ def chunkings(n_rows):
     sizes=chunkings(500),
     seed=st.integers(0, 2**16),
     aggregate=st.sampled_from(["mean", "pool", "auto"]),
-    head=st.sampled_from(["mean", "shrink"]),
+    head=st.sampled_from(["mean", "levels"]),
     weighted=st.booleans(),
 )
 def test_any_chunks_are_decided_as_rows_in_memory(sizes, seed, aggregate, head, weighted):
@@ -82,8 +83,8 @@ def test_arrays_of_other_libraries_are_decided_alike(library):
     space = pytest.importorskip(library)
     pytest.importorskip("array_api_compat")
     X, Y, layout = problem(3)
-    plain = MultiInputCTFARegressor(layout, head="shrink").fit(X, Y)
-    other = MultiInputCTFARegressor(layout, head="shrink")
+    plain = MultiInputCTFARegressor(layout, head="levels").fit(X, Y)
+    other = MultiInputCTFARegressor(layout, head="levels")
     other.fit(space.asarray(X), space.asarray(Y))
     assert_alike(plain, other, X)
     answer = other.predict(space.asarray(X))
@@ -123,10 +124,10 @@ def test_a_regressor_that_is_no_least_squares_gets_the_means_of_its_group(featur
 @pytest.mark.parametrize(
     "options",
     [
-        {"targets": TargetAggregator(solver="ridge")},
+        {"targets": TargetAggregator(regressor=RIDGE)},
         {"aggregate": "pool", "features": FeatureAggregator("r2", max_loss=1e-3, cv=5)},
         {"aggregate": "pool", "regressor": DecisionTreeRegressor(max_depth=3, random_state=0)},
-        {"head": "shrink", "regressor": DecisionTreeRegressor(max_depth=3, random_state=0)},
+        {"head": "levels", "regressor": DecisionTreeRegressor(max_depth=3, random_state=0)},
     ],
     ids=["ridge", "folds for shared slots", "shared tree", "shrunk tree"],
 )
@@ -168,7 +169,7 @@ def test_tables_of_more_columns_than_rows_are_gathered(monkeypatch):
     assert_alike(plain, lazy, X)
 
 
-@pytest.mark.parametrize("options", [{}, {"aggregate": "pool"}, {"solver": "ridge"}])
+@pytest.mark.parametrize("options", [{}, {"aggregate": "pool"}, {"regressor": RIDGE}])
 def test_paths_are_those_of_the_rows(options):
     X, Y, layout = problem(10)
     limits = [-1.0, 0.5, 1.5, 5.0, np.inf]

@@ -1,11 +1,12 @@
 """Choosing max_loss on held-out folds: the curve against refits, its honesty and its rule."""
 
-import itertools
+import warnings
 from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.linear_model import Ridge as SklearnRidge
 from sklearn.model_selection import (
@@ -18,9 +19,11 @@ from sklearn.model_selection import (
 
 from ctfa import CTFARegressor, MultiInputCTFARegressor, TargetAggregator, target_path
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, without_rounding
-from ctfa.core.ridge import Ridge
+from ctfa.core.levels import TEMPERS
+from ctfa.estimators.search import fewest_readable
 from ctfa.plotting import plot_cv_curve
-from problems import make_problem
+from problems import JUDGES, RIDGE, make_problem
+from test_ridge import brute_force_groups, likeliest_penalty
 
 PROBLEM = make_problem("correlated", 0, n_samples=60, n_features=4, n_targets=6)
 X, Y = PROBLEM.X, PROBLEM.Y * np.array([1.0, 10.0, 0.1, 1.0, 3.0, 1.0]) + 5.0
@@ -30,81 +33,110 @@ CHAIN = sparse.diags([1.0, 1.0], offsets=[-1, 1], shape=(6, 6))
 SPLITTERS = {
     "contiguous": KFold(10),
     "shuffled": KFold(5, shuffle=True, random_state=0),
-    "series": TimeSeriesSplit(4),
+    "series": TimeSeriesSplit(3),
     "groups": GroupKFold(4),
     "predefined": PredefinedSplit(np.arange(60) % 6),
     "random": ShuffleSplit(3, random_state=1),
 }
+# What judges merges, and serves groups on rows left out; None is the linear reading.
+REGRESSORS = {"default": None, **JUDGES}
 
 
-def explicit_curve(X, Y, splits, *, weights=None, scale="standard", solver="ols", **options):
-    """Held-out error of every limit: groups by a fit a limit and fold, means refitted."""
+def group_predictions(X, units, weights, aggregator, new):
+    """By the mean of the groups' members' own fits: least squares, or RidgeCV in its own words."""
+    members = [clone(aggregator.regressor).fit(X, column, weights) for column in units.T]
+    return [aggregator.partition_.mean(np.column_stack([one.predict(new) for one in members]))]
+
+
+def readable_predictions(X, units, weights, aggregator, new):
+    """By ridge regressions of the groups' means, at each temper of their penalties."""
+    rows = (X - np.average(X, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
+    length = np.linalg.norm(rows, axis=0)
+    means = aggregator.partition_.mean(units)
+    penalty = np.array([likeliest_penalty(X / length, mean, weights) for mean in means.T])
+    for temper in dict.fromkeys(temper.mean for temper in TEMPERS):
+        model = SklearnRidge(temper * penalty, solver="svd").fit(X / length, means, weights)
+        yield model.predict(new / length).reshape(len(new), -1)
+
+
+def explicit_curve(
+    X, Y, splits, *, weights=None, scale="standard", regressor=None, find=None, **options
+):
+    """Held-out error of every limit: groups by a fit a limit and fold, models refitted.
+
+    For the regressor None that of the groups' models at the temper that suits a limit best over all
+    folds. ``find`` finds groups in place of a fit.
+    """
     weights = np.ones(len(X)) if weights is None else weights
+    serve = readable_predictions if regressor is None else group_predictions
     spread = np.ones(Y.shape[1])
     if scale == "standard":
         spread = np.sqrt(np.average((Y - np.average(Y, axis=0, weights=weights)) ** 2, 0, weights))
-    errors = np.empty((len(splits), GRID.size))
-    counts = np.empty((len(splits), GRID.size))
-    for (fold, (train, test)), (at, limit) in itertools.product(enumerate(splits), enumerate(GRID)):
-        aggregator = TargetAggregator(max_loss=limit, scale=scale, solver=solver, **options)
-        aggregator.fit(X[train], Y[train], weights[train])
-        means = aggregator.transform(Y[train])
-        regressor = LinearRegression()
-        if solver == "ridge":
-            units = (Y[train] - aggregator.offsets_) / aggregator.scales_
-            scaled = weights[train] / weights[train].mean()
-            ridge = Ridge.of(X[train], units * np.sqrt(scaled)[:, None], weights[train])
-            # Each member with a penalty of its own, then the mean of their predictions.
-            regressor, length = SklearnRidge(alpha=ridge.penalty), ridge.length
-            regressor.fit(X[train] / length, units * aggregator.signs_, scaled)
-            groups = aggregator.partition_.mean(regressor.predict(X[test] / length))
-        else:
-            groups = regressor.fit(X[train], means, weights[train]).predict(X[test])
-        predicted = aggregator.inverse_transform(np.reshape(groups, (len(test), -1)))
-        gap = ((Y[test] - predicted) / spread) ** 2
-        errors[fold, at] = np.average(gap.mean(axis=1), weights=weights[test])
-        counts[fold, at] = aggregator.n_groups_
-    return errors, counts.mean(axis=0)
+    table, counts = [], np.empty((len(splits), GRID.size))
+    for fold, (train, test) in enumerate(splits):
+        known = {}
+        for at, limit in enumerate(GRID):
+            aggregator = TargetAggregator(
+                max_loss=limit, scale=scale, regressor=regressor, **options
+            ).fit(X[train], Y[train], weights[train])
+            if find is not None:
+                aggregator.partition_ = find(X[train], Y[train], limit)
+            partition, signs = aggregator.partition_, aggregator.signs_
+            counts[fold, at] = partition.n_groups
+            key = partition, signs.tobytes()
+            if key not in known:
+                units = (Y[train] - aggregator.offsets_) / aggregator.scales_ * signs
+                scaled = weights[train] / weights[train].mean()
+                known[key] = []
+                for groups in serve(X[train], units, scaled, aggregator, X[test]):
+                    predicted = partition.spread(groups) * signs * aggregator.scales_
+                    gap = ((Y[test] - aggregator.offsets_ - predicted) / spread) ** 2
+                    known[key].append(np.average(gap.mean(axis=1), weights=weights[test]))
+            table.append(known[key])
+    table = np.reshape(table, (len(splits), GRID.size, -1))
+    mildest = table.mean(axis=0).argmin(axis=1)
+    return table[:, np.arange(GRID.size), mildest], counts.mean(axis=0)
 
 
 def assert_same_curve(model, errors, counts):
     np.testing.assert_allclose(model.cv_curve_.fold_errors, errors, rtol=1e-8)
     np.testing.assert_array_equal(model.cv_curve_.n_groups, counts)
-    preferred = 1.5 - 1.0 / model.labels_.size
-    assert model.max_loss_ == choice_by_hand(GRID, errors, preferred)
+    assert model.max_loss_ == choice_by_hand(GRID, errors, counts)
 
 
-def choice_by_hand(limits, errors, preferred=1.5):
-    """The rule, spelled out: the nearest to 1.5 within two paired errors of the best limit.
+def choice_by_hand(limits, errors, n_groups):
+    """The rule, spelled out: the fewest groups within one paired standard error of the best limit.
 
-    Within half of one where it merges more than the best.
+    Of limits that leave as many, the nearest to 1.5 as a ratio, and the first of those as near.
     """
     mean = errors.mean(axis=0)
     best = int(np.argmin(mean))
     allowed = []
     for at, limit in enumerate(limits):
         gap = errors[:, at] - errors[:, best]
-        n_errors = 0.5 if limit > limits[best] else 2.0
-        if mean[at] - mean[best] <= n_errors * np.std(gap, ddof=1) / np.sqrt(len(gap)):
-            distance = abs(np.log(max(limit, 0.1) / preferred)) if np.isfinite(limit) else np.inf
-            allowed.append((distance, mean[at], limit))
-    return min(allowed)[2]
+        error = np.std(gap, ddof=1) / np.sqrt(len(gap)) if len(gap) > 1 else 0.0
+        if mean[at] - mean[best] <= error + 1e-10 * mean[best]:
+            distance = abs(np.log(max(limit, 0.1) / 1.5)) if np.isfinite(limit) else np.inf
+            allowed.append((n_groups[at], distance, at))
+    return limits[min(allowed)[2]]
 
 
 # -- The curve -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("regressor", REGRESSORS)
 @pytest.mark.parametrize("splitter", SPLITTERS)
-def test_the_curve_is_that_of_refits_in_every_fold(splitter, weighted):
-    cv = SPLITTERS[splitter]
+def test_the_curve_is_that_of_refits_in_every_fold(splitter, regressor, weighted):
+    cv, regressor = SPLITTERS[splitter], REGRESSORS[regressor]
     weights = WEIGHTS if weighted else None
     labels = LABELS if splitter == "groups" else None  # others warn that they have no use for it
     splits = list(cv.split(X, Y, labels))
-    model = TargetAggregator(cv=cv).fit(X, Y, weights, groups=labels)
-    assert_same_curve(model, *explicit_curve(X, Y, splits, weights=weights))
+    model = TargetAggregator(cv=cv, regressor=regressor).fit(X, Y, weights, groups=labels)
+    assert_same_curve(model, *explicit_curve(X, Y, splits, weights=weights, regressor=regressor))
 
 
+@pytest.mark.parametrize("regressor", REGRESSORS)
 @pytest.mark.parametrize(
     "options",
     [
@@ -114,16 +146,30 @@ def test_the_curve_is_that_of_refits_in_every_fold(splitter, weighted):
         {"guard": "member"},
         {"scale": "center"},
         {"scale": "none"},
-        {"solver": "ridge"},
         {"scan": "correlation", "flip": True, "guard": "member"},
     ],
     ids=str,
 )
-def test_the_curve_is_that_of_refits_with_every_option(options):
+def test_the_curve_is_that_of_refits_with_every_option(options, regressor):
+    options = {**options, "regressor": REGRESSORS[regressor]}
     signs = np.where(np.arange(6) % 2, -1.0, 1.0) if options.get("flip") else np.ones(6)
     splits = list(KFold(4).split(X))
     model = TargetAggregator(cv=4, **options).fit(X, Y * signs)
     assert_same_curve(model, *explicit_curve(X, Y * signs, splits, **options))
+
+
+def test_folds_of_few_rows_are_judged_by_ridge_regression_all_alike():
+    """Rows up to ten beyond the coefficients do not carry least squares: not one fold's either."""
+    splits = list(TimeSeriesSplit(4).split(X))
+    assert [len(train) for train, _ in splits] == [12, 24, 36, 48]
+    model = TargetAggregator(cv=TimeSeriesSplit(4)).fit(X, Y)
+    assert_same_curve(model, *explicit_curve(X, Y, splits, find=brute_force_groups))
+
+    def by_least_squares(X, Y, limit):
+        return TargetAggregator(max_loss=limit, regressor=LinearRegression()).fit(X, Y).partition_
+
+    others, _ = explicit_curve(X, Y, splits, find=by_least_squares)
+    assert not np.allclose(model.cv_curve_.fold_errors, others)
 
 
 def test_folds_may_be_lists_of_rows_and_splitters_may_yield_lists():
@@ -172,27 +218,26 @@ def test_what_a_fold_holds_out_does_not_change_its_groups():
 
 
 @pytest.mark.parametrize("scan", ["best-first", "correlation"])
-@pytest.mark.parametrize("solver", ["ols", "ridge"])
-def test_the_choice_does_not_depend_on_the_order_of_targets(scan, solver):
+@pytest.mark.parametrize("regressor", REGRESSORS)
+def test_the_choice_does_not_depend_on_the_order_of_targets(scan, regressor):
     order = np.array([3, 0, 5, 1, 4, 2])
-    targets = TargetAggregator(scan=scan, solver=solver, cv=5)
-    one, two = (
-        targets.fit(X, Y),
-        TargetAggregator(scan=scan, solver=solver, cv=5).fit(X, Y[:, order]),
-    )
+    options = {"scan": scan, "regressor": REGRESSORS[regressor], "cv": 5}
+    one = TargetAggregator(**options).fit(X, Y)
+    two = TargetAggregator(**options).fit(X, Y[:, order])
     np.testing.assert_allclose(one.cv_curve_.fold_errors, two.cv_curve_.fold_errors, rtol=1e-9)
     assert one.max_loss_ == two.max_loss_
     same = one.labels_[order][:, None] == one.labels_[order]
     np.testing.assert_array_equal(same, two.labels_[:, None] == two.labels_)
 
 
-@pytest.mark.parametrize("solver", ["ols", "ridge"])
-def test_the_choice_does_not_depend_on_the_units_of_targets_or_features(solver):
+@pytest.mark.parametrize("regressor", REGRESSORS)
+def test_the_choice_does_not_depend_on_the_units_of_targets_or_features(regressor):
     units = 10.0 ** np.array([-8.0, 3.0, 0.0, 9.0, -2.0, 1.0])
-    one = TargetAggregator(solver=solver, cv=5).fit(X, Y)
-    two = TargetAggregator(solver=solver, cv=5).fit(
-        X * [1e-3, 1.0, 1e5, 7.0] + 1.0, Y * units - 3.0
-    )
+    # Penalties that are given are in the units of the features.
+    inputs = X if regressor == "ridge" else X * [1e-3, 1.0, 1e5, 7.0]
+    options = {"regressor": REGRESSORS[regressor], "cv": 5}
+    one = TargetAggregator(**options).fit(X, Y)
+    two = TargetAggregator(**options).fit(inputs + 1.0, Y * units - 3.0)
     np.testing.assert_allclose(one.cv_curve_.fold_errors, two.cv_curve_.fold_errors, rtol=1e-5)
     assert one.partition_ == two.partition_
 
@@ -211,41 +256,63 @@ def test_a_target_that_is_constant_outside_one_fold_counts_in_its_own_variance(u
 # -- The rule --------------------------------------------------------------------------------------
 
 
-def curve_of(limits, fold_errors):
-    errors = np.array(fold_errors, dtype=float)
-    return CutCurve.of(np.array(limits, dtype=float), errors, np.ones(len(limits)))
-
-
 @pytest.mark.parametrize(
-    ("limits", "fold_errors", "chosen"),
+    ("limits", "fold_errors", "n_groups", "chosen"),
     [
-        ([0.5, 1.5, 3.0], [[1.0, 1.1, 1.2]] * 4, 0.5),  # better in every fold alike
-        ([0.5, 1.5, 3.0], [[1.0, 1.3, 2.0], [1.0, 0.8, 2.0], [1.0, 1.0, 2.1]], 1.5),
-        ([0.5, 1.0, 6.0], [[1.0, 1.0, 1.0]] * 3, 1.0),  # all equal: the nearest
-        ([-np.inf, 0.0, np.inf], [[1.0, 2.0, 1.5]] * 3, -np.inf),
-        ([-np.inf, np.inf], [[1.0, 1.2], [1.0, 0.7]], np.inf),  # both as far: the better
-        ([0.0, 1.5], [[1.0, 2.0]], 0.0),  # one fold says nothing of errors
+        ([0.5, 1.5, 3.0], [[1.0, 1.1, 1.2]] * 4, [3, 2, 1], 0.5),  # better in every fold alike
+        # Within a standard error of the best, and beyond it.
+        ([0.5, 1.5, 3.0], [[1.0, 1.3, 2.0], [1.0, 0.8, 2.0], [1.0, 1.0, 2.1]], [3, 2, 1], 1.5),
+        ([0.5, 1.5, 3.0], [[1.0, 1.3, 1.2], [1.0, 1.0, 1.0], [1.0, 1.1, 1.3]], [3, 2, 1], 0.5),
+        # The best itself merges everything: folds that differ speak for no finer groups.
+        ([0.5, 1.5, 3.0], [[1.0, 1.3, 1.0], [1.0, 0.8, 0.9], [1.0, 1.0, 1.0]], [3, 2, 1], 3.0),
+        # One more group is not worth less error that folds cannot tell apart.
+        ([-np.inf, 1.5, 30.0], [[0.9, 1.0, 1.2], [1.1, 1.0, 0.9]], [6, 5.5, 2], 30.0),
+        ([0.5, 1.0, 6.0], [[1.0, 1.0, 1.0]] * 3, [2, 2, 2], 1.0),  # all equal: the nearest
+        ([0.5, 1.0, 6.0], [[1.0, 1.0, 1.0]] * 3, [2, 2, 1], 6.0),  # all errors equal: the fewest
+        ([-np.inf, 0.0, np.inf], [[1.0, 2.0, 1.5]] * 3, [3, 2, 1], -np.inf),
+        ([-np.inf, np.inf], [[1.0, 1.2], [1.0, 0.7]], [2, 1], np.inf),
+        ([0.0, 1.5], [[1.0, 2.0]], [2, 1], 0.0),  # one fold says nothing of errors
     ],
 )
-def test_the_limit_nearest_to_one_and_a_half_within_two_paired_errors_is_taken(
-    limits, fold_errors, chosen
+def test_the_fewest_groups_within_one_paired_error_of_the_best_are_taken(
+    limits, fold_errors, n_groups, chosen
 ):
-    curve = curve_of(limits, fold_errors)
-    assert limits[curve.chosen] == chosen
-    if len(fold_errors) > 1:
-        assert choice_by_hand(limits, np.array(fold_errors)) == chosen
+    limits, errors, n_groups = map(np.array, (limits, fold_errors, n_groups))
+    assert limits[CutCurve.of(limits, errors, n_groups).chosen] == chosen
+    assert choice_by_hand(limits, errors, n_groups) == chosen
 
 
 def test_the_rule_by_hand_agrees_on_random_curves():
     rng = np.random.default_rng(0)
+    chosen = set()
     for _ in range(300):
         spread = 10 ** rng.uniform(-3, 0)
         errors = 1.0 + rng.normal(size=GRID.size) * 0.1 + spread * rng.normal(size=(6, GRID.size))
-        curve = curve_of(GRID, errors)
-        assert GRID[curve.chosen] == choice_by_hand(GRID, errors)
+        # Limits next to each other often give the same groups, and some give more than before.
+        n_groups = np.sort(rng.integers(1, 9, size=GRID.size))[::-1] + rng.integers(
+            0, 2, size=GRID.size
+        )
+        curve = CutCurve.of(GRID, errors, n_groups)
+        assert GRID[curve.chosen] == choice_by_hand(GRID, errors, n_groups)
         assert curve.best == int(np.argmin(curve.error))
         assert curve.standard_error[curve.best] == 0.0
         assert set(curve.columns()) == {"max_loss", "error", "standard_error", "n_groups"}
+        chosen.add(curve.chosen)
+    assert len(chosen) > 10
+
+
+def test_each_limit_is_judged_at_the_temper_of_its_least_error_over_all_folds():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        table = 1.0 + 0.1 * rng.normal(size=(5, GRID.size, 4))  # folds, limits, tempers
+        n_groups = np.sort(rng.integers(1, 9, size=GRID.size))[::-1]
+        curve, temper = fewest_readable(table, GRID, n_groups)
+        for at in range(GRID.size):
+            best = min(range(4), key=lambda t, at=at: table[:, at, t].sum())
+            np.testing.assert_array_equal(curve.fold_errors[:, at], table[:, at, best])
+            if at == curve.chosen:
+                assert temper == best
+        assert GRID[curve.chosen] == choice_by_hand(GRID, curve.fold_errors, n_groups)
 
 
 # -- Ties ------------------------------------------------------------------------------------------
@@ -260,7 +327,14 @@ def copies(n_copies, seed, *, noise=1.0):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"scan": "correlation"}, {"solver": "ridge"}, {"scale": "none"}, {"guard": "member"}],
+    [
+        {},
+        {"scan": "correlation"},
+        {"regressor": RIDGE},
+        {"regressor": LinearRegression()},
+        {"scale": "none"},
+        {"guard": "member"},
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("n_copies", [3, 6, 40])
@@ -273,8 +347,8 @@ def test_identical_targets_are_joined(n_copies, options):
 def test_identical_targets_without_noise_or_far_from_zero_are_joined():
     for seed in range(6):
         inputs, exact = copies(7, seed, noise=0.0)
-        assert TargetAggregator(cv=5).fit(inputs, exact).n_groups_ == 1
-        assert TargetAggregator(cv=5, solver="ridge").fit(inputs, exact).n_groups_ == 1
+        for regressor in REGRESSORS.values():
+            assert TargetAggregator(cv=5, regressor=regressor).fit(inputs, exact).n_groups_ == 1
         inputs, noisy = copies(7, seed)
         assert TargetAggregator(cv=5, scale="none").fit(inputs, noisy + 1e6).n_groups_ == 1
 
@@ -297,7 +371,7 @@ def test_identical_targets_are_joined_among_others():
         assert set(model.labels_[:5]) == {0}
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_identical_targets_with_identical_inputs_of_their_own_are_joined(head):
     layout = np.arange(15).reshape(5, 3).tolist()
     for seed in range(6):
@@ -334,15 +408,28 @@ def test_of_equal_errors_the_fewest_groups_are_taken_though_farther_from_one_and
 # -- Where nothing can be chosen -------------------------------------------------------------------
 
 
-def test_folds_too_short_for_least_squares_fall_back_with_a_warning():
+def test_folds_too_short_for_least_squares_are_judged_by_ridge_regression():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # nobody has asked for least squares
+        ridge = TargetAggregator(cv=TimeSeriesSplit(9)).fit(X[:20], Y[:20])
+    assert np.isfinite(ridge.cv_curve_.fold_errors).all()
+    given = TargetAggregator(cv=TimeSeriesSplit(9), regressor=RIDGE).fit(X[:20], Y[:20])
+    assert np.isfinite(given.cv_curve_.fold_errors).all()
+    asked = TargetAggregator(cv=TimeSeriesSplit(9), regressor=LinearRegression())
+    with pytest.warns(RuntimeWarning, match="2 rows to learn from and 4 features.*Ridge"):
+        asked.fit(X[:20], Y[:20])
+    assert np.isfinite(asked.cv_curve_.fold_errors).all()
+
+
+def test_folds_too_short_for_gaps_which_ridge_regression_does_not_take_fall_back_with_a_warning():
+    gappy = Y[:20].copy()
+    gappy[3, 0] = np.nan
     with pytest.warns(RuntimeWarning, match=r"cannot be chosen: fold 0 .* max_loss=1\.5 is used"):
-        model = TargetAggregator(cv=TimeSeriesSplit(9)).fit(X[:20], Y[:20])
+        model = TargetAggregator(cv=TimeSeriesSplit(9)).fit(X[:20], gappy)
     assert model.max_loss_ == PREFERRED
     assert model.cv_curve_ is None
-    fixed = TargetAggregator(max_loss=PREFERRED).fit(X[:20], Y[:20])
+    fixed = TargetAggregator(max_loss=PREFERRED).fit(X[:20], gappy)
     assert model.partition_ == fixed.partition_
-    ridge = TargetAggregator(cv=TimeSeriesSplit(9), solver="ridge").fit(X[:20], Y[:20])
-    assert np.isfinite(ridge.cv_curve_.fold_errors).all()
 
 
 def test_a_single_target_asks_for_no_folds():
@@ -377,10 +464,11 @@ def test_labels_of_rows_must_be_as_many_as_rows():
         CTFARegressor(targets=TargetAggregator(cv=GroupKFold(3))).fit(X, Y, groups=LABELS[:-1])
 
 
-def test_the_regressor_hands_labels_and_curve_on():
-    targets = TargetAggregator(cv=GroupKFold(3))
-    model = CTFARegressor(targets=targets).fit(X, Y, groups=LABELS)
-    alone = targets.fit(X, Y, groups=LABELS)
+@pytest.mark.parametrize("regressor", REGRESSORS)
+def test_the_regressor_hands_labels_and_curve_on_and_judges(regressor):
+    cv, regressor = GroupKFold(3), REGRESSORS[regressor]
+    model = CTFARegressor(regressor, targets=TargetAggregator(cv=cv)).fit(X, Y, groups=LABELS)
+    alone = TargetAggregator(cv=cv, regressor=regressor).fit(X, Y, groups=LABELS)
     np.testing.assert_array_equal(model.cv_curve_.fold_errors, alone.cv_curve_.fold_errors)
     assert model.max_loss_ == alone.max_loss_
 
@@ -429,7 +517,7 @@ def test_a_curve_is_shown_in_a_line():
 
 @pytest.mark.parametrize("noise", [0.0, 1e-6, 1e-3, 1.0, 10.0])
 @pytest.mark.parametrize(
-    "options", [{}, {"flip": True}, {"guard": "member"}, {"solver": "ridge"}], ids=str
+    "options", [{}, {"flip": True}, {"guard": "member"}, {"regressor": RIDGE}], ids=str
 )
 def test_copies_are_joined_though_folds_choose_to_merge_nothing_else(options, noise):
     for seed in range(20):

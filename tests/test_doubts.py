@@ -246,7 +246,7 @@ def test_seasons_of_rows_without_dates_stop_a_fit(tmp_path, capsys):
 
 def test_what_was_asked_for_is_in_the_command_and_no_finding(tmp_path, capsys):
     path = as_it_is(stations(months(), trend=20.0), tmp_path)
-    given = ["--anomalies", "month", "--detrend", "--no-standardise", "--head", "shrink"]
+    given = ["--anomalies", "month", "--detrend", "--no-standardise", "--head", "levels"]
     found = doctor(path, capsys, *given)
     assert "explains" not in said(found)
     words = shlex.split(found["command"])

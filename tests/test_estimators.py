@@ -121,6 +121,15 @@ def test_both_passed_through_is_the_plain_regressor_for_each_target(regressor):
     np.testing.assert_allclose(model.predict(X), plain, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_targets_passed_through_in_chunks_are_fitted_as_in_one_piece(regressor):
+    da = pytest.importorskip("dask.array")
+    model = CTFARegressor(regressor, targets="passthrough", features="passthrough")
+    expected = clone(model).fit(X, Y).predict(X)
+    model.fit(da.from_array(X, chunks=(20, -1)), da.from_array(Y, chunks=(20, -1)))
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6, atol=1e-9)
+
+
 def test_phase_one_alone_is_a_regression_of_the_means():
     model = nonlinctfa().set_params(features="passthrough").fit(X, Y)
     assert 1 < model.n_groups_ < Y.shape[1]

@@ -197,7 +197,8 @@ def test_a_series_serves_as_the_target_of_features(library):
 
 def test_reduced_tasks_are_named(library):
     X_frame, Y_frame = frames(library)
-    tasks = CTFARegressor().fit(X_frame, Y_frame).reduce(X_frame, Y_frame)
+    model = CTFARegressor(features=FeatureAggregator()).fit(X_frame, Y_frame)
+    tasks = model.reduce(X_frame, Y_frame)
     assert [task.target.name for task in tasks] == ["mean(north, south)", "west"]
     assert list(tasks[0].features.columns) == [
         "mean(temp_jan, temp_feb)",
@@ -209,7 +210,7 @@ def test_reduced_tasks_are_named(library):
 
 
 def test_reduced_arrays_are_arrays():
-    task = CTFARegressor().fit(X, Y).reduce(X, Y)[0]
+    task = CTFARegressor(features=FeatureAggregator()).fit(X, Y).reduce(X, Y)[0]
     assert type(task.target) is np.ndarray
     assert task.features.shape == (60, 2)
 

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.linear_model import LinearRegression
 
 from ctfa import CTFARegressor, TargetAggregator, target_path
 from ctfa.core.criteria import target_risk
@@ -14,7 +15,7 @@ from ctfa.core.scans import SCANS
 from ctfa.core.spaces import targets as target_spaces
 from ctfa.core.spaces.targets import TargetSpace
 from ctfa.core.tasks.shared import LinearFit
-from problems import make_problem
+from problems import JUDGES, RIDGE, make_problem
 
 N_TARGETS = 8
 GRAPHS = {"everybody": None, "chain": sparse.diags([1.0, 1.0], offsets=[-1, 1], shape=(8, 8))}
@@ -171,7 +172,7 @@ def test_an_infinite_limit_without_a_guard_merges_what_the_guard_refuses():
 def test_the_guard_holds_for_ridge_by_left_out_errors():
     X, Y = problem_of(1)
     for max_loss in (1.5, np.inf):
-        targets = TargetAggregator(solver="ridge", guard="member", max_loss=max_loss)
+        targets = TargetAggregator(regressor=RIDGE, guard="member", max_loss=max_loss)
         model = CTFARegressor(targets=targets, features="passthrough").fit(X, Y)
         assert (model.merges_["worst_gain"] >= -1e-10).all()
         assert (model.merges_["losers"].map(len) == 0).all()
@@ -182,10 +183,14 @@ def test_the_guard_holds_for_ridge_by_left_out_errors():
 def test_a_strong_signal_common_to_all_changes_no_decision_of_the_guard(strength, solver):
     for seed, max_loss in itertools.product(range(4), (1.5, np.inf)):
         X, Y = problem_of(seed)
-        weak = TargetAggregator(max_loss=max_loss, guard="member", scale="center", solver="ols")
+        weak = TargetAggregator(
+            max_loss=max_loss, guard="member", scale="center", regressor=LinearRegression()
+        )
         groups = weak.fit(X, Y).partition_
         common = strength * X @ np.ones((X.shape[1], 1))
-        strong = TargetAggregator(max_loss=max_loss, guard="member", scale="center", solver=solver)
+        strong = TargetAggregator(
+            max_loss=max_loss, guard="member", scale="center", regressor=JUDGES[solver]
+        )
         strong.fit(X, Y + common)
         if solver == "ols":
             assert strong.partition_ == groups
@@ -231,27 +236,43 @@ def test_flips_are_those_of_brute_force(scan, graph):
     assert n_turned
 
 
+# Regressors of the model and of Phase I: levels, levels of groups that another model judged, and
+# an explicit regressor mixed with members' own.
+REGRESSORS = {
+    "default": (None, None),
+    "ols": (None, JUDGES["ols"]),
+    "ridge": (None, RIDGE),
+    "mixed": (LinearRegression(), None),
+}
+
+
 @pytest.mark.usefixtures("gram")
-@pytest.mark.parametrize("solver", ["ols", "ridge"])
+@pytest.mark.parametrize("solver", REGRESSORS)
 @pytest.mark.parametrize(
     ("scan", "max_loss"),
     [*((scan, 1.5) for scan in SCANS), ("best-first", "auto"), ("correlation", "auto")],
 )
 def test_negating_targets_changes_only_their_signs(scan, max_loss, solver):
-    X, Y = problem_of(2)
     turn = np.where(np.arange(N_TARGETS) % 3 == 1, -1.0, 1.0)
-    targets = TargetAggregator(max_loss=max_loss, scan=scan, flip=True, solver=solver)
-    options = {"targets": targets, "features": "passthrough", "head": "shrink"}
-    plain, turned = (CTFARegressor(**options).fit(X, values) for values in (Y, Y * turn))
-    assert plain.partition_ == turned.partition_
-    assert plain.max_loss_ == turned.max_loss_
-    for group in plain.partition_.groups:
-        relative = turn[group] * turn[group[0]]
-        np.testing.assert_array_equal(turned.signs_[group], plain.signs_[group] * relative)
-    np.testing.assert_allclose(turned.predict(X), plain.predict(X) * turn, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(turned.trust_, plain.trust_, atol=1e-8)
-    columns = ["loss", "f_statistic", "gain", "gain_error", "worst_gain"]
-    np.testing.assert_allclose(turned.merges_[columns], plain.merges_[columns], atol=1e-8)
+    regressor, judge = REGRESSORS[solver]
+    n_apart = 0
+    for seed in (2, 11):
+        X, Y = problem_of(seed)
+        targets = TargetAggregator(max_loss=max_loss, scan=scan, flip=True, regressor=judge)
+        options = {"regressor": regressor, "targets": targets, "features": "passthrough"}
+        plain, turned = (CTFARegressor(**options).fit(X, values) for values in (Y, Y * turn))
+        assert plain.partition_ == turned.partition_
+        assert plain.max_loss_ == turned.max_loss_
+        for group in plain.partition_.groups:
+            relative = turn[group] * turn[group[0]]
+            np.testing.assert_array_equal(turned.signs_[group], plain.signs_[group] * relative)
+        predicted = plain.predict(X) * turn
+        np.testing.assert_allclose(turned.predict(X), predicted, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(turned.trust_, plain.trust_, atol=1e-8)
+        columns = ["loss", "f_statistic", "gain", "gain_error", "worst_gain"]
+        np.testing.assert_allclose(turned.merges_[columns], plain.merges_[columns], atol=1e-8)
+        n_apart += np.count_nonzero(plain.trust_ < 1.0)
+    assert n_apart  # members add something of their own
 
 
 @pytest.mark.usefixtures("gram")
@@ -259,14 +280,15 @@ def test_negating_targets_changes_only_their_signs(scan, max_loss, solver):
 def test_a_turned_copy_is_found_transformed_and_predicted(scale):
     X, Y = problem_of(3)
     Y = np.column_stack((Y[:, 0], -Y[:, 0] if scale != "standard" else 2.0 - 3.0 * Y[:, 0]))
-    model = CTFARegressor(
-        targets=TargetAggregator(max_loss=1.0, flip=True, scale=scale), features="passthrough"
-    ).fit(X, Y)
+    # Deviations from a mean have no unit where targets have none.
+    options = {"features": "passthrough", "head": "mean" if scale == "none" else "levels"}
+    targets = TargetAggregator(max_loss=1.0, flip=True, scale=scale)
+    model = CTFARegressor(targets=targets, **options).fit(X, Y)
     assert model.n_groups_ == 1
     np.testing.assert_array_equal(model.signs_, [1.0, -1.0])
     aggregator = model.targets_
     np.testing.assert_allclose(aggregator.inverse_transform(aggregator.transform(Y)), Y)
-    alone = CTFARegressor(targets="passthrough", features="passthrough").fit(X, Y)
+    alone = CTFARegressor(targets="passthrough", **options).fit(X, Y)
     np.testing.assert_allclose(model.predict(X), alone.predict(X))
     assert aggregator.get_group_names_out() == ["mean(y0, -y1)"]
     (task,) = model.reduce(X, Y)

@@ -39,10 +39,12 @@ from ctfa.core.criteria import (
 )
 from ctfa.core.cut import CutCurve
 from ctfa.core.design import Design
+from ctfa.core.levels import TEMPERS
+from ctfa.core.ridge import PENALTIES
 from ctfa.core.scans import SCANS
 from ctfa.core.tasks.shared import LinearFit
 from ctfa.plotting import plot_cv_curve, plot_merge_tree, plot_merges
-from problems import make_problem
+from problems import JUDGES, RIDGE, make_problem
 
 PROBLEM = make_problem("correlated", 3, n_samples=60, n_features=5, n_targets=7)
 X, Y = PROBLEM.X, PROBLEM.Y * [1.0, 5.0, 0.2, 1.0, 1.0, 30.0, 1.0] + 2.0
@@ -60,51 +62,251 @@ def planted(seed=0, n=200):
     return inputs, np.repeat(signal, 4, axis=1) + rng.normal(size=(n, 8))
 
 
-# -- The shrink head -------------------------------------------------------------------------------
+# -- Groups and members of them, by hand -----------------------------------------------------------
+
+
+def restricted_by_hand(known, columns):
+    """Penalty of the greatest restricted likelihood, from the covariance of the rows themselves."""
+    n = len(known)
+    contrasts = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]  # rows without their mean
+    seen, inputs = contrasts.T @ columns, contrasts.T @ known
+    deviances = []
+    for penalty in PENALTIES:
+        covariance = np.eye(n - 1) + inputs @ inputs.T / penalty
+        squares = np.sum(seen * np.linalg.solve(covariance, seen))
+        deviances.append((n - 1) * np.log(squares) + np.linalg.slogdet(covariance)[1])
+    return PENALTIES[np.argmin(deviances)]
+
+
+class LevelsByHand:
+    """The ridge model of each group's mean, and of what its members deviate by."""
+
+    def __init__(self, inputs, values, labels, signs=None):
+        self.mean, self.spread = values.mean(axis=0), values.std(axis=0)
+        if signs is not None:
+            self.spread = self.spread * signs
+        self.about = inputs.mean(axis=0)
+        self.length = np.sqrt(((inputs - self.about) ** 2).sum(axis=0))
+        self.known = (inputs - self.about) / self.length
+        self.parts = []
+        units = (values - self.mean) / self.spread
+        for label in np.unique(labels):
+            members = np.flatnonzero(labels == label)
+            mean = units[:, members].mean(axis=1, keepdims=True)
+            apart, deviates = units[:, members] - mean, np.inf
+            if members.size > 1:
+                deviates = restricted_by_hand(self.known, apart)
+            self.parts.append(
+                (members, mean, restricted_by_hand(self.known, mean), apart, deviates)
+            )
+
+    def predict(self, inputs, temper):
+        asked = (inputs - self.about) / self.length
+        units = np.empty((len(inputs), self.mean.size))
+        for members, mean, penalty, apart, deviates in self.parts:
+            units[:, members] = asked @ self._ridge(mean, temper.mean * penalty)
+            units[:, members] += asked @ self._ridge(apart, temper.apart * deviates)
+        return units * self.spread + self.mean
+
+    def _ridge(self, columns, penalty):
+        if penalty == np.inf:
+            return np.zeros((self.known.shape[1], columns.shape[1]))
+        gram = self.known.T @ self.known + penalty * np.eye(self.known.shape[1])
+        return np.linalg.solve(gram, self.known.T @ columns)
+
+    def trust(self, temper):
+        """What is not kept of the deviations of each member, mean over the directions."""
+        found = np.ones(self.mean.size)
+        for members, *_, deviates in self.parts:
+            gram = self.known.T @ self.known
+            step = temper.apart * deviates
+            if step < np.inf:
+                kept = np.linalg.solve(gram + step * np.eye(len(gram)), gram)
+                found[members] = 1.0 - np.trace(kept) / len(gram)
+        return found
+
+
+class LeastSquaresByHand:
+    """Least squares of each group's mean."""
+
+    def __init__(self, inputs, values, labels, signs=None):
+        self.mean, self.spread = values.mean(axis=0), values.std(axis=0)
+        units = (values - self.mean) / self.spread
+        means = np.stack([units[:, labels == label].mean(axis=1) for label in labels], axis=1)
+        self.model = LinearRegression().fit(inputs, means)
+
+    def predict(self, inputs, temper=None):
+        return self.model.predict(inputs) * self.spread + self.mean
+
+
+class FoldsByHand:
+    """Groups found again on the training rows of each fold, and who predicts the others how."""
+
+    def __init__(self, kind, aggregator):
+        self.folds = []
+        for train, test in KFold(10).split(X):
+            known = clone(aggregator).fit(X[train], Y[train])
+            group, single = (
+                kind(X[train], Y[train], labels, known.signs_)
+                for labels in (known.labels_, np.arange(7))
+            )
+            self.folds.append((group, single, test))
+        self.units = Y.std(axis=0)
+
+    def squares(self, temper, *, alone=False):
+        """Squared errors in units of each target, rows in the order given."""
+        return np.concatenate(
+            [
+                ((Y[test] - (single if alone else group).predict(X[test], temper)) / self.units)
+                ** 2
+                for group, single, test in self.folds
+            ]
+        )
+
+    def of_folds(self, squares):
+        """Mean square of each target in each fold."""
+        return np.array([squares[test].mean(axis=0) for *_, test in self.folds])
+
+    def temper(self, among):
+        """Of those within half a paired standard error of the best, the likelihood's own."""
+        errors = np.array([self.of_folds(self.squares(one)).mean(axis=1) for one in among])
+        best = errors[errors.mean(axis=1).argmin()]
+        error = (errors - best).std(axis=1, ddof=1) / np.sqrt(10)
+        near = errors.mean(axis=1) <= best.mean() + 0.5 * error
+        far = [abs(np.log(one.mean)) + np.log(min(one.apart, 64.0)) for one in among]
+        return among[int(np.argmin(np.where(near, far, np.inf)))]
+
+    def best(self, among):
+        """The one of the smallest error."""
+        return among[int(np.argmin([self.squares(one).mean() for one in among]))]
+
+    def gain(self, temper, of_single):
+        """What each target saves, and the standard error that folds with rows in common have."""
+        saved = self.of_folds(self.squares(of_single, alone=True) - self.squares(temper))
+        error = np.sqrt(saved.var(axis=0, ddof=1) * (1.0 / 10 + 1.0 / 9))
+        return saved.mean(axis=0), error
+
+
+LEVELS = FoldsByHand(LevelsByHand, TARGETS)
+#: Tempers of groups without what their members add.
+MEANS = [one for one in TEMPERS if one.apart == np.inf]
+
+
+# -- The heads -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("head", ["mean", "levels"])
+def test_members_are_served_by_their_groups_ridge_model_and_by_what_they_deviate(head):
+    model = CTFARegressor(targets=TARGETS, features="passthrough", head=head).fit(X, Y)
+    hand = LevelsByHand(X, Y, model.labels_)
+    temper = LEVELS.temper(TEMPERS if head == "levels" else MEANS)
+    new = np.random.default_rng(1).normal(size=(9, 5))
+    np.testing.assert_allclose(model.predict(new), hand.predict(new, temper), rtol=1e-6)
+    for regressor, (_, _, penalty, *_) in zip(model.regressors_, hand.parts, strict=True):
+        assert regressor.alpha == pytest.approx(temper.mean * penalty)
+    if head == "levels":
+        assert temper.apart < np.inf
+        np.testing.assert_allclose(model.trust_, hand.trust(temper), rtol=1e-6)
+        assert ((model.trust_ > 0.0) & (model.trust_ < 1.0)).any()
+    apart = model.coef_ - (model.group_coef_[model.labels_].T * model.targets_.scales_).T
+    assert (np.abs(apart).max() > 1e-3) == (head == "levels")
+
+
+@pytest.mark.parametrize("head", ["mean", "levels"])
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_a_group_has_one_trust(regressor, head):
+    for flip in (False, True):
+        targets = TargetAggregator(max_loss=6.0, flip=flip)
+        model = CTFARegressor(regressor, targets=targets, head=head).fit(X, Y)
+        for members in model.partition_.groups:
+            assert np.unique(model.trust_[members]).size == 1
+            assert members.size > 1 or model.trust_[members[0]] == 1.0
+
+
+@pytest.mark.parametrize("counts", [None, [1.0, 2.0, 1.0, 4.0, 1.0, 0.5, 3.0]])
+def test_trust_is_the_weight_at_which_members_together_are_predicted_to_err_least(counts):
+    targets = TargetAggregator(max_loss=6.0)
+    model = CTFARegressor(LinearRegression(), targets=targets).fit(X, Y, target_weight=counts)
+    share = np.ones(7) if counts is None else np.array(counts)
+    (n, rank), units = X.shape, (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    fitted = LinearRegression().fit(X, units).predict(X)
+    noise = (units - fitted).T @ (units - fitted) / (n - rank - 1)
+    signal = fitted.T @ fitted / (n - 1) - rank / (n - 1) * noise
+    weights = np.linspace(0.0, 1.0, 2001)
+    for members in model.partition_.groups:
+        group = np.zeros(7)
+        group[members] = share[members] / share[members].sum()
+        risk = np.zeros(weights.size)
+        for i, own in zip(members, np.eye(7)[members], strict=True):
+            mixed = own + weights[:, None] * (group - own)
+            bias = np.einsum("wi,ij,wj->w", own - mixed, signal, own - mixed)
+            variance = rank / (n - rank - 2) * np.einsum("wi,ij,wj->w", mixed, noise, mixed)
+            risk += share[i] * (bias + variance)
+        if members.size > 1:
+            assert model.trust_[members[0]] == pytest.approx(weights[risk.argmin()], abs=1e-3)
+    assert ((model.trust_ > 0.0) & (model.trust_ < 1.0)).any()
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 @pytest.mark.parametrize("scale", ["standard", "center", "none"])
 @pytest.mark.parametrize(
     "regressor",
-    [None, Ridge(3.0), LinearRegression(positive=True), RandomForestRegressor(3, random_state=0)],
-    ids=lambda regressor: type(regressor).__name__,
+    [
+        LinearRegression(),
+        Ridge(3.0),
+        LinearRegression(positive=True),
+        RandomForestRegressor(3, random_state=0),
+    ],
+    ids=str,
 )
-def test_shrunk_predictions_mix_the_group_with_a_model_of_its_own(regressor, scale, weights):
+def test_a_regressor_that_is_given_is_mixed_with_members_own(regressor, scale, weights):
+    values = Y if scale == "standard" else PROBLEM.Y + 2.0  # one target would decide for all
     targets = TargetAggregator(max_loss=6.0, scale=scale)
-    mean, shrink = (
-        CTFARegressor(regressor, targets=targets, head=head).fit(X, Y, weights)
-        for head in ("mean", "shrink")
+    mean, levels = (
+        CTFARegressor(regressor, targets=targets, head=head).fit(X, values, weights)
+        for head in ("mean", "levels")
     )
-    np.testing.assert_array_equal(mean.trust_, shrink.trust_)
-    assert ((shrink.trust_ > 0.0) & (shrink.trust_ < 1.0)).any()
-    units = (Y - shrink.targets_.offsets_) / shrink.targets_.scales_
-    own = np.empty_like(Y)
+    np.testing.assert_array_equal(mean.trust_, levels.trust_)
+    assert ((levels.trust_ > 0.0) & (levels.trust_ < 1.0)).any()
+    units = (values - levels.targets_.offsets_) / levels.targets_.scales_
+    own = np.empty_like(values)
     extra = {}
     if weights is not None:
         # As the library passes them on: a forest breaks ties by the last digit.
         relative = weights / weights.max()
         extra = {"sample_weight": relative * (relative.size / relative.sum())}
     for i in range(7):
-        single = clone(LinearRegression() if regressor is None else regressor)
-        single.fit(X, units[:, i], **extra)
-        own[:, i] = single.predict(X) * shrink.targets_.scales_[i] + shrink.targets_.offsets_[i]
-    expected = shrink.trust_ * mean.predict(X) + (1.0 - shrink.trust_) * own
-    np.testing.assert_allclose(shrink.predict(X), expected, rtol=1e-8, atol=1e-8)
+        single = clone(regressor).fit(X, units[:, i], **extra)
+        own[:, i] = single.predict(X) * levels.targets_.scales_[i] + levels.targets_.offsets_[i]
+    expected = levels.trust_ * mean.predict(X) + (1.0 - levels.trust_) * own
+    np.testing.assert_allclose(levels.predict(X), expected, rtol=1e-8, atol=1e-8)
 
 
-def test_changing_the_head_of_a_fitted_model_changes_nothing_until_it_is_fitted_again():
-    model = CTFARegressor(targets=TARGETS).fit(X, Y)
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_changing_the_head_of_a_fitted_model_changes_nothing_until_it_is_fitted_again(regressor):
+    model = CTFARegressor(regressor, targets=TARGETS, head="mean").fit(X, Y)
     before = model.predict(X)
-    np.testing.assert_array_equal(model.set_params(head="shrink").predict(X), before)
-    shrunk = model.fit(X, Y).predict(X)
-    assert np.abs(shrunk - before).max() > 1e-3
-    np.testing.assert_array_equal(model.set_params(head="mean").predict(X), shrunk)
+    np.testing.assert_array_equal(model.set_params(head="levels").predict(X), before)
+    apart = model.fit(X, Y).predict(X)
+    assert np.abs(apart - before).max() > 1e-3
+    np.testing.assert_array_equal(model.set_params(head="mean").predict(X), apart)
     np.testing.assert_array_equal(model.fit(X, Y).predict(X), before)
 
 
+@pytest.mark.parametrize("judge", [LinearRegression(), RIDGE], ids=["ols", "ridge"])
+def test_groups_are_served_by_levels_whoever_judges_merges(judge):
+    for model in (CTFARegressor(), CTFARegressorCV(target_losses=[6.0], cv=3)):
+        targets = TargetAggregator(max_loss=6.0, regressor=judge)
+        model.set_params(targets=targets, features="passthrough").fit(X, Y)
+        judged = clone(targets).fit(X, Y)
+        assert model.partition_ == judged.partition_
+        temper = FoldsByHand(LevelsByHand, judged).temper(TEMPERS)
+        expected = LevelsByHand(X, Y, model.labels_).predict(X, temper)
+        np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6)
+
+
 def test_an_unknown_head_is_refused():
-    with pytest.raises(ValueError, match="head='median' is not known; use one of 'mean', 'shrink'"):
+    with pytest.raises(ValueError, match="head='median' is not known; use one of 'levels', 'mean'"):
         CTFARegressor(head="median").fit(X, Y)
 
 
@@ -112,7 +314,7 @@ def test_an_unknown_head_is_refused():
 def test_one_target_trusts_itself_with_any_number_of_rows(n):
     rng = np.random.default_rng(0)
     inputs, target = rng.normal(size=(n, 5)), rng.normal(size=n)
-    model = CTFARegressor(Ridge(), features="passthrough", head="shrink").fit(inputs, target)
+    model = CTFARegressor(Ridge(), features="passthrough", head="levels").fit(inputs, target)
     assert model.trust_.tolist() == [1.0]
     assert model.predict(inputs).shape == (n,)
     assert model.why(0).gain == model.why(0).gain_error == 0.0
@@ -154,11 +356,90 @@ def test_the_table_of_merges_is_what_refits_say(scan):
         blocks[int(block)] = first + second
 
 
+@pytest.mark.parametrize("head", ["mean", "levels"])
+def test_the_gain_of_a_target_is_what_its_group_saves_on_rows_it_has_not_seen(head):
+    model = CTFARegressor(targets=TARGETS, features="passthrough", head=head).fit(X, Y)
+    alone = LEVELS.best(MEANS)
+    temper = LEVELS.temper(TEMPERS if head == "levels" else MEANS)
+    merged = model.partition_.sizes[model.labels_] > 1
+    group, error = LEVELS.gain(temper._replace(apart=np.inf), alone)
+    served, _ = LEVELS.gain(temper, alone)
+    for i in range(7):
+        told = model.why(i)
+        assert told.held_out
+        assert told.gain == pytest.approx(merged[i] * group[i], abs=1e-9)
+        assert told.gain_error == pytest.approx(merged[i] * error[i], abs=1e-9)
+        assert told.served_gain == pytest.approx(merged[i] * served[i], abs=1e-9)
+        assert told.expected_to_lose == (told.gain < -told.gain_error)
+        assert told.trust == model.trust_[i]
+    assert merged.any()
+
+
+def test_where_a_regressor_is_given_the_gain_is_that_of_the_fits_that_judge_merges():
+    for regressor in (LinearRegression(), RandomForestRegressor(3)):
+        model = CTFARegressor(regressor, head="mean").fit(X, Y)
+        limit = TargetAggregator(max_loss=model.max_loss_, regressor=LinearRegression())
+        if isinstance(regressor, LinearRegression):
+            folds = FoldsByHand(LeastSquaresByHand, limit)
+            gain, error = folds.gain(None, None)
+        else:
+            # Whose merges are judged by the linear reading, as those of no regressor are.
+            folds = FoldsByHand(LevelsByHand, limit)
+            gain, error = folds.gain(folds.best(MEANS), folds.best(MEANS))
+        merged = model.partition_.sizes[model.labels_] > 1
+        assert merged.any()
+        told = [model.why(i) for i in range(7)]
+        assert all(one.held_out for one in told)
+        np.testing.assert_allclose([one.gain for one in told], merged * gain, atol=1e-9)
+        np.testing.assert_allclose([one.gain_error for one in told], merged * error, atol=1e-9)
+
+
+@pytest.mark.parametrize("flip", [False, True])
+def test_the_score_of_a_merge_is_what_its_difference_is_worth_on_rows_left_out(flip):
+    targets = TargetAggregator(max_loss=6.0, flip=flip)
+    model = CTFARegressor(targets=targets, features="passthrough").fit(X, Y)
+    folds = FoldsByHand(LevelsByHand, targets)
+    temper = folds.best(MEANS)
+    wrong, levels = np.empty((2, 60, 7))
+    for _, single, test in folds.folds:
+        wrong[test] = (Y[test] - single.predict(X[test], temper)) / folds.units
+        levels[test] = (Y[test] - single.mean) / folds.units
+    wrong, levels = wrong * model.signs_, levels * model.signs_
+    blocks, frame = {i: [i] for i in range(7)}, model.merges_
+    for score, block, other in zip(
+        frame["score"], model.history_.block, model.history_.other, strict=True
+    ):
+        first, second = blocks[int(block)], blocks.pop(int(other))
+        d, left = (
+            each[:, first].mean(axis=1) - each[:, second].mean(axis=1) for each in (levels, wrong)
+        )
+        a, b = len(first), len(second)
+        assert score == pytest.approx(a * b / (a + b) * np.mean(left**2 - d**2), abs=1e-9)
+        blocks[int(block)] = first + second
+    assert len(frame) > 2
+    assert f"score on held-out blocks {100 * frame['score'][0]:+.1f} %" in str(
+        model.why(int(model.history_.block[0]))
+    )
+
+
+def test_without_folds_gains_are_predicted_and_merges_have_no_score():
+    short = {"X": X[:3], "y": Y[:3]}
+    asked = CTFARegressor(LinearRegression(), targets=TARGETS)
+    for model in (asked.fit(X, Y), CTFARegressor(targets=TARGETS).fit(**short)):
+        assert model.merges_["score"].isna().all()
+        for i in range(7):
+            told = model.why(i)
+            assert not told.held_out
+            assert np.isnan(told.served_gain)
+            assert "held-out" not in str(told)
+    assert asked.n_groups_ < 7
+
+
 def test_the_predicted_gain_of_a_target_is_that_of_all_its_merges():
     design = Design.of(X)
     centred = design.centre((Y - Y.mean(axis=0)) / Y.std(axis=0))
     risk = LinearFit(design, centred).members
-    model = CTFARegressor(targets=TARGETS).fit(X, Y)
+    model = CTFARegressor(LinearRegression(), targets=TARGETS).fit(X, Y)
     total = np.zeros(7)
     for step in risk.along(model.history_):
         total[step.members] += step.gain
@@ -217,10 +498,13 @@ def test_evidence_can_be_read():
     assert max(map(len, text.splitlines())) < 250
 
 
-@pytest.mark.parametrize("scale", ["center", "none"])
-def test_gains_of_targets_in_their_own_units_are_not_called_shares(scale):
+@pytest.mark.parametrize(
+    ("regressor", "scale"),
+    [(None, "center"), (LinearRegression(), "center"), (LinearRegression(), "none")],
+)
+def test_gains_of_targets_in_their_own_units_are_not_called_shares(regressor, scale):
     targets = TargetAggregator(max_loss=6.0, scale=scale)
-    model = CTFARegressor(targets=targets).fit(X, Y)
+    model = CTFARegressor(regressor, targets=targets).fit(X, Y)
     grouped = int(model.partition_.groups[int(np.argmax(model.partition_.sizes))][0])
     assert "%" not in str(model.why(grouped)).replace(f"{100 * model.trust_[grouped]:.0f} %", "")
     assert "squared units of the targets" in str(model.why(grouped))
@@ -328,7 +612,7 @@ def test_turned_members_are_told_with_their_minus():
 
 
 def test_a_penalised_fit_has_no_f():
-    targets = TargetAggregator(max_loss=1.25, solver="ridge")
+    targets = TargetAggregator(max_loss=1.25, regressor=RIDGE)
     model = CTFARegressor(targets=targets).fit(*planted())
     assert model.merges_[["f_statistic", "f_star"]].isna().all(axis=None)
     text = str(model.why(0))
@@ -354,15 +638,30 @@ def test_the_loss_of_another_criterion_is_not_taken_for_an_f():
     ) in str(model.why(0))
 
 
-def test_a_small_loss_is_about_even_and_a_large_one_is_expected():
+def test_what_a_target_gained_on_held_out_blocks_is_told_with_what_it_adds():
     told = CTFARegressor(targets=TARGETS).fit(*planted()).why(0)
+    known = f"; with what the target adds to it: {100 * told.served_gain:+.1f} % of its variance"
+    for gain, word in ((0.01, ""), (-0.01, " (about even)"), (-0.03, " (it LOSES by it)")):
+        given = replace(told, gain=gain, gain_error=0.02)
+        assert str(given).splitlines()[1] == (
+            "  Gain of the group's model over a model of its own, on held-out blocks: "
+            f"{100 * gain:+.1f} ± 2.0 % of its variance{word}{known}; "
+            f"it trusts its group {100 * told.trust:.0f} %."
+        )
+        assert given.expected_to_lose == (gain == -0.03)
+    assert "with what the target adds" not in str(replace(told, shrunk=False))
+
+
+def test_a_small_loss_is_about_even_and_a_large_one_is_expected():
+    model = CTFARegressor(LinearRegression(), targets=TARGETS, head="mean")
+    told = model.fit(*planted()).why(0)
     for gain, word in ((0.01, "variance;"), (-0.01, "(about even)"), (-0.03, "expected to LOSE")):
         given = replace(told, gain=gain, gain_error=0.02)
         assert word in str(given).splitlines()[1]
         assert given.expected_to_lose == (gain == -0.03)
     row = told.merges[0]
     assert f", summed over its {len(row.group + row.joined)} members." in str(told)
-    assert f"trusts its group {100 * told.trust:.0f} % (used by head='shrink' only)." in str(told)
+    assert f"trusts its group {100 * told.trust:.0f} % (used by head='levels' only)." in str(told)
     assert f"group {100 * told.trust:.0f} %." in str(replace(told, shrunk=True))
 
 
@@ -461,16 +760,21 @@ def test_subsamples_are_grouped_as_a_fit_to_their_rows_does(weights, n_jobs):
     np.testing.assert_allclose(model.stability_, counts / 5)
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
-def test_comparisons_refit_both_models_on_every_fold(weights, head):
-    model = CTFARegressor(targets=TARGETS, head=head).fit(X, Y, weights)
+@pytest.mark.parametrize("regressor", [None, LinearRegression(), Ridge(2.0)], ids=str)
+def test_comparisons_refit_both_models_on_every_fold(regressor, weights, head):
+    model = CTFARegressor(regressor, targets=TARGETS, head=head).fit(X, Y, weights)
     frame = model.compare(X, Y, cv=4, sample_weight=weights)
     error = np.zeros((2, 7))
     for train, test in KFold(4).split(X):
         learn, judge = (None, None) if weights is None else (weights[train], weights[test])
         share = 1 / 4 if weights is None else weights[test].sum() / weights.sum()
-        single = LinearRegression().fit(X[train], Y[train], learn)
+        single = CTFARegressor(targets="passthrough", features="passthrough")
+        if regressor is not None:
+            single = clone(regressor)
+            learn = None if learn is None else learn * (train.size / learn.sum())
+        single.fit(X[train], Y[train], learn)
         for kind, fitted in enumerate((clone(model).fit(X[train], Y[train], learn), single)):
             gap = (Y[test] - fitted.predict(X[test])) ** 2
             error[kind] += share * np.average(gap, axis=0, weights=judge) / np.var(Y, axis=0)
@@ -485,12 +789,17 @@ def test_comparisons_hand_labels_of_rows_on():
     model = CTFARegressor(targets=TargetAggregator(cv=GroupKFold(3))).fit(X, Y, groups=labels)
     frame = model.compare(X, Y, cv=GroupKFold(4), groups=labels)
     assert np.isfinite(frame["error"]).all()
+    assert np.isfinite(frame["single_task_error"]).all()
+    # A number of folds is lowered to that of the labels, and two labels leave one to learn from.
+    given = CTFARegressor(targets=TARGETS).fit(X, Y, groups=labels)
+    halves = given.compare(X, Y, cv=GroupKFold(2), groups=labels // 5)
+    assert np.isfinite(halves["error"]).all()
 
 
 # -- Life of a model -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize("container", [np.asarray, pd.DataFrame, pl.DataFrame])
 def test_pickled_models_predict_and_explain_the_same(container, head):
     model = CTFARegressor(
@@ -509,7 +818,7 @@ def test_pickled_models_predict_and_explain_the_same(container, head):
 
 @pytest.mark.parametrize("targets", [None, "passthrough"])
 @pytest.mark.parametrize("features", [None, "passthrough"])
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_every_combination_of_phases_has_evidence(targets, features, head):
     model = CTFARegressor(targets=targets, features=features, head=head).fit(X, Y)
     assert model.trust_.shape == (7,)
@@ -525,7 +834,9 @@ def test_identical_targets_and_flat_features_leave_numbers():
     for inputs, targets in ((X, same), (flat, Y), (flat, same), (np.ones((60, 2)), Y)):
         for solver in ("ols", "ridge"):
             model = CTFARegressor(
-                targets=TargetAggregator(solver=solver), features="passthrough", head="shrink"
+                targets=TargetAggregator(regressor=JUDGES[solver]),
+                features="passthrough",
+                head="levels",
             ).fit(inputs, targets)
             assert np.isfinite(model.predict(inputs)).all()
             assert np.isfinite(model.trust_).all()
@@ -546,7 +857,7 @@ def test_a_target_whose_own_model_fails_is_named():
     Y = X.sum(axis=1, keepdims=True) + rng.normal(size=(80, 3)) * [1.0, 2.0, 9.0] + X[:, :3]
     features = FeatureAggregator(max_loss=np.inf)
     targets = TargetAggregator(max_loss=np.inf)
-    model = CTFARegressor(Failing(), targets=targets, features=features, head="shrink").fit(X, Y)
+    model = CTFARegressor(Failing(), targets=targets, features=features, head="levels").fit(X, Y)
     assert (model.trust_ < 1.0).any()
     with pytest.raises(ValueError, match=r"model of target 'y.' by itself predicted NaN"):
         model.predict(X)

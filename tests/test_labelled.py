@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 
 import ctfa
 from ctfa import CTFARegressor, MultiInputCTFARegressor, PooledCTFARegressor
@@ -210,6 +210,18 @@ def test_only_common_rows_are_used_and_said(dataset):
         ctfa.labelled.fit(dataset.flow, features=other, **QUICK)
 
 
+@pytest.mark.parametrize("shared", [True, False])
+def test_what_is_not_asked_for_depends_on_whether_tasks_share_features(dataset, shared):
+    drivers = [dataset[name].mean("basin") if shared else dataset[name] for name in FEATURES]
+    model = ctfa.labelled.fit(dataset.flow, features=drivers, **QUICK).estimator
+    asked = model.head, model.features, model.targets.regressor
+    assert asked == (("levels", None, None) if shared else ("mean", "passthrough", None))
+    options = {"head": "mean", "merge_features": True, "solver": "ridge"}
+    other = ctfa.labelled.fit(dataset.flow, features=drivers, **QUICK, **options).estimator
+    asked = other.head, type(other.features), type(other.targets.regressor)
+    assert asked == ("mean", ctfa.FeatureAggregator, RidgeCV)
+
+
 def test_coefficients_are_those_of_the_regressors(fit):
     coef, error = fit.coef, fit.coef_error
     assert coef.dims == ("region", "feature")
@@ -227,7 +239,7 @@ def test_standard_errors_are_those_of_least_squares():
     frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": y})
     found = ctfa.labelled.fit(
         frame, target=["y"], features=["a", "b"], held_out=None, standardise=False,
-        merge_features=False,
+        merge_features=False, regressor=LinearRegression(),
     )  # fmt: skip
     columns = np.column_stack([np.ones(60), X])
     coef, rss, *_ = np.linalg.lstsq(columns, y, rcond=None)
@@ -264,6 +276,7 @@ def test_standard_errors_of_anomalies_pay_for_the_months():
     found = ctfa.labelled.fit(
         frame, target=["y"], features=["a", "b"], sample="time", anomalies="month",
         held_out=None, standardise=False, merge_features=False, max_loss=1.5,
+        regressor=LinearRegression(),
     )  # fmt: skip
     expected = dummy_errors(X, frame["y"].to_numpy(), np.eye(12)[time.month - 1])
     np.testing.assert_allclose(found.coef_error.to_numpy()[0], expected)
@@ -506,6 +519,8 @@ def test_regions_have_outlines(fit):
         (lambda d: (d, {"features": ["flow", "snow"]}), "is the target and a feature too"),
         (lambda d: (d, {"features": ["snow", "snow"]}), "feature snow is given twice"),
         (lambda d: (d, {"masked": "yes"}), "masked='yes' is not known"),
+        (lambda d: (d, {"solver": "lasso"}), "solver='lasso' is not known"),
+        (lambda d: (d, {"head": "median"}), "head='median' is not known"),
         (lambda d: (d, {"anomalies": "week"}), "anomalies='week' is not known"),
         (lambda d: (d, {"weights": [1.0, 2.0]}), r"weights has shape \(2,\)"),
         (lambda d: (d, {"held_out": "some"}), "held_out='some' is not known"),
@@ -636,7 +651,8 @@ def test_a_model_that_merges_nothing_is_not_said_to_help_and_hurt_beside_its_own
     names = [f"y{k}" for k in range(10)]
     frame = pd.DataFrame(np.c_[X, Y], columns=["a", "b", "c", "d", *names])
     options = {"target": names, "features": ["a", "b", "c", "d"]}
-    averaged = ctfa.labelled.fit(frame, **options)
+    means = ctfa.FeatureAggregator(max_loss=5.0)  # as they are, whatever held-out rows say of them
+    averaged = ctfa.labelled.fit(frame, merge_features=means, **options)
     assert averaged.n_regions == 10
     assert "keeps a model of its own, on averaged features" in str(averaged)
     assert "made worse than by a model of their own on all features" in str(averaged)

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold
 from sklearn.neighbors import KNeighborsRegressor
 
@@ -138,7 +139,7 @@ class Watched:
         {"held_out": 3, "cv": 4},
         {"anomalies": "month", "detrend": True},
         {"anomalies": "dayofyear", "held_out": None},
-        {"head": "shrink", "weights": np.arange(1.0, 13.0)},
+        {"head": "levels", "weights": np.arange(1.0, 13.0)},
         {"neighbours": "nearest:3", "standardise": False, "max_loss": 1.2},
         {"merge_features": False, "cv": KFold(4, shuffle=True, random_state=0), "held_out": None},
     ],
@@ -450,7 +451,8 @@ def test_wide_tables_are_gathered_where_their_rows_are_fewer(monkeypatch):
     same(ctfa.labelled.fit(data, target="flow"), found, data)
     assert found.series is not None
     monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
-    less = ctfa.labelled.fit(data.chunk(time=50), target="flow", max_loss=1.5)
+    options = {"regressor": LinearRegression(), "max_loss": 1.5}  # which ask no folds
+    less = ctfa.labelled.fit(data.chunk(time=50), target="flow", **options)
     assert less.held_out is None
     assert any("nothing was held out" in note for note in less.notes)
     with pytest.raises(ValueError, match=r"give a number for max_loss.*ds\.load\(\) before fit"):
@@ -459,13 +461,16 @@ def test_wide_tables_are_gathered_where_their_rows_are_fewer(monkeypatch):
 
 def test_regressors_that_learn_from_rows_get_them_and_are_not_judged():
     data = basins()
-    nearest = KNeighborsRegressor(3)
-    one = ctfa.labelled.fit(data, target="flow", regressor=nearest, **QUICK)
-    options = {"regressor": nearest, "max_loss": 1.5}
+    nearest = {"regressor": KNeighborsRegressor(3), "head": "mean"}
+    one = ctfa.labelled.fit(data, target="flow", **nearest, **QUICK)
+    options = {**nearest, "max_loss": 1.5}
     two = ctfa.labelled.fit(data.chunk(time=50), target="flow", **options)
     xr.testing.assert_identical(one.regions, two.regions)
     xr.testing.assert_allclose(two.predict(data), one.predict(data), rtol=1e-6)
     assert any("nothing was held out: KNeighborsRegressor" in note for note in two.notes)
+    # Models of single tasks, which the usual head mixes in, need all features: all rows are loaded.
+    three = ctfa.labelled.fit(data.chunk(time=50), target="flow", regressor=KNeighborsRegressor(3))
+    assert three.held_out is not None
     blocks = ctfa.labelled.fit(data.chunk(time=50), target="flow", held_out=KFold(3, shuffle=True))
     assert blocks.held_out is None
     with pytest.raises(ValueError, match="held_out='all' is not known"):
@@ -493,7 +498,7 @@ def own_inputs(n_samples=900, **options):
     [
         {"aggregate": "mean", "max_loss": 1.2},
         {"aggregate": "auto", "anomalies": "month", "cv": 4, "held_out": 3},
-        {"aggregate": "pool", "head": "shrink", "weights": None, "held_out": None},
+        {"aggregate": "pool", "head": "levels", "weights": None, "held_out": None},
     ],
     ids=lambda options: "-".join(map(str, options.values())),
 )

@@ -566,7 +566,7 @@ def test_a_window_of_a_grid_is_predicted_by_itself(grid, lazy):
 
 
 def test_seasons_and_gaps_of_some_tasks_are_those_of_all(grid):
-    found = ctfa.labelled.fit(grid, **GRID, anomalies="month", aggregate="pool", head="shrink")
+    found = ctfa.labelled.fit(grid, **GRID, anomalies="month", aggregate="pool", head="levels")
     window = grid.isel(lat=[2], lon=[0, 5])
     whole = found.predict(grid)
     np.testing.assert_allclose(found.predict(window), whole.isel(lat=[2], lon=[0, 5]), rtol=1e-12)

@@ -4,16 +4,29 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
-from sklearn.linear_model import LinearRegression, RidgeCV
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection import TimeSeriesSplit, cross_val_score
 
 from ctfa import CTFARegressor, CTFARegressorCV, TargetAggregator, nonlinctfa, target_path
+from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.datasets import make_paper_synthetic
+from problems import RIDGE
 
 X, COMPLETE = make_paper_synthetic(160, 6, 8, noise=3.0, random_state=1)
 GAPS = np.random.default_rng(2).random(COMPLETE.shape) < 0.15
 Y = np.where(GAPS, np.nan, COMPLETE)
 NEW = np.random.default_rng(3).normal(size=(20, 6))
+
+
+def fitted_by_hand(regressor, inputs, target):
+    """A regressor, or without one ridge regression by restricted likelihood, of complete rows."""
+    if regressor is not None:
+        return regressor.fit(inputs, target)
+    length = np.sqrt(((inputs - inputs.mean(axis=0)) ** 2).sum(axis=0))
+    centred = (target - target.mean())[:, None]
+    model = Ridge(RidgeFit.of(inputs, centred).penalty[0]).fit(inputs / length, target)
+    model.coef_ = model.coef_ / length
+    return model
 
 
 def test_gaps_hardly_change_the_groups():
@@ -30,21 +43,22 @@ def test_offsets_and_scales_are_those_of_the_observed_rows():
     np.testing.assert_allclose(model.scales_, np.nanstd(Y, axis=0))
 
 
-def test_a_group_is_trained_on_the_mean_of_its_observed_members():
-    model = CTFARegressor(features="passthrough").fit(X, Y)
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_a_group_is_trained_on_the_mean_of_its_observed_members(regressor):
+    model = CTFARegressor(regressor, features="passthrough", head="mean").fit(X, Y)
     means = model.targets_.transform(Y)
     for group, members in enumerate(model.partition_.groups):
         units = (Y[:, members] - model.targets_.offsets_[members]) / model.targets_.scales_[members]
         expected = np.nanmean(units, axis=1)
         np.testing.assert_allclose(means[:, group], expected)
-        plain = LinearRegression().fit(X, expected)
+        plain = fitted_by_hand(regressor, X, expected)
         np.testing.assert_allclose(model.regressors_[group].predict(NEW), plain.predict(NEW))
 
 
 def test_a_row_that_no_member_has_is_left_out():
     holes = Y.copy()
     holes[5] = np.nan
-    for head in ("mean", "shrink"):
+    for head in ("mean", "levels"):
         model = CTFARegressor(head=head).fit(X, holes)
         without = CTFARegressor(head=head).fit(np.delete(X, 5, 0), np.delete(holes, 5, 0))
         # The folds that choose the limit move by a row; the groups are the same.
@@ -55,7 +69,7 @@ def test_a_row_that_no_member_has_is_left_out():
 
 @pytest.mark.parametrize("regressor", [None, RidgeCV(), RandomForestRegressor(5, random_state=0)])
 def test_any_regressor_and_head_take_gaps(regressor):
-    model = CTFARegressor(regressor, head="shrink").fit(X, Y)
+    model = CTFARegressor(regressor, head="levels").fit(X, Y)
     assert np.isfinite(model.predict(NEW)).all()
     assert 0.0 < model.score(X, Y) < 1.0
     scores = model.score_per_target(X, Y)
@@ -65,11 +79,12 @@ def test_any_regressor_and_head_take_gaps(regressor):
     assert scores[2] == pytest.approx(1.0 - left)
 
 
-def test_targets_by_themselves_are_fitted_on_their_own_rows():
-    model = CTFARegressor(targets="passthrough", features="passthrough").fit(X, Y)
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_targets_by_themselves_are_fitted_on_their_own_rows(regressor):
+    model = CTFARegressor(regressor, targets="passthrough", features="passthrough").fit(X, Y)
     for k in range(Y.shape[1]):
         rows = ~np.isnan(Y[:, k])
-        plain = LinearRegression().fit(X[rows], Y[rows, k])
+        plain = fitted_by_hand(regressor, X[rows], Y[rows, k])
         np.testing.assert_allclose(model.predict(NEW)[:, k], plain.predict(NEW), rtol=1e-9)
 
 
@@ -86,7 +101,7 @@ def test_late_starters_join_and_gain_most():
 
 def test_evidence_stability_and_comparison_take_gaps():
     frame = pd.DataFrame(Y, columns=[f"station {i}" for i in range(8)])
-    model = CTFARegressor(head="shrink").fit(X, frame)
+    model = CTFARegressor(head="levels").fit(X, frame)
     merges = model.merges_
     assert len(merges) == 8 - model.n_groups_
     assert np.isfinite(merges[["f_statistic", "f_star", "gain", "gain_error"]]).all(axis=None)
@@ -113,14 +128,33 @@ def test_weights_and_paths_take_gaps():
     ("option", "word"),
     [
         ({"criterion": "mse", "max_loss": 0.0}, "criterion='mse'"),
-        ({"solver": "ridge"}, "solver='ridge'"),
+        ({"regressor": RIDGE}, r"regressor=RidgeCV\("),
         ({"flip": True}, "flip=True"),
         ({"guard": "member"}, "guard='member'"),
     ],
 )
 def test_options_that_need_complete_targets_say_so(option, word):
-    with pytest.raises(ValueError, match=f"missing values.*{word}.*criterion='risk'"):
+    with pytest.raises(ValueError, match=f"(?s)missing values.*{word}.*criterion='risk'"):
         TargetAggregator(**option).fit(X, Y)
+
+
+def test_least_squares_judges_targets_with_gaps_whatever_the_penalty_of_the_regressor():
+    usual = CTFARegressor(LinearRegression(), targets=TargetAggregator(max_loss=1.5)).fit(X, Y)
+    for regressor in (Ridge(3.0), RidgeCV()):
+        model = CTFARegressor(regressor, targets=TargetAggregator(max_loss=1.5)).fit(X, Y)
+        np.testing.assert_array_equal(model.history_.loss, usual.history_.loss)
+        complete = CTFARegressor(regressor, targets=TargetAggregator(max_loss=1.5))
+        by_ridge = TargetAggregator(max_loss=1.5, regressor=regressor).fit(X, COMPLETE)
+        assert complete.fit(X, COMPLETE).partition_ == by_ridge.partition_
+        np.testing.assert_allclose(complete.history_.loss, by_ridge.history_.loss, rtol=1e-10)
+
+
+def test_subsamples_with_gaps_are_judged_as_all_rows_are():
+    for values in (Y, COMPLETE):
+        model = CTFARegressor(Ridge(50.0), targets=TargetAggregator(max_loss=1.5)).fit(X, values)
+        everyone = [(np.arange(160), np.arange(2))]
+        share = model.stability(X, values, cv=everyone)
+        np.testing.assert_array_equal(share, model.labels_[:, None] == model.labels_)
 
 
 def test_the_authors_and_the_search_need_complete_targets():

@@ -23,6 +23,7 @@ from ctfa import (
     target_path,
 )
 from ctfa.datasets import make_basins
+from problems import RIDGE
 
 
 def problem(seed=0, n=80, n_tasks=6, n_slots=3, noise=1.0, local=0.3):
@@ -40,7 +41,7 @@ def fixed(max_loss=1.5, **options):
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "pool", "auto"])
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_two_families_are_found_and_predicted_better_than_alone(aggregate, head):
     inputs, Y = problem(n=160, n_slots=8, noise=4.0, local=0.1)
     X, layout = multi_input_layout(inputs)
@@ -137,7 +138,7 @@ def test_units_of_each_series_do_not_matter(aggregate):
     shape = inputs.shape[1:]
     other = inputs * rng.uniform(0.1, 10.0, shape) + rng.normal(size=shape) * 100.0
     unit, level = rng.uniform(0.1, 10.0, Y.shape[1]), rng.normal(size=Y.shape[1]) * 50.0
-    options = {"targets": fixed(1.0), "aggregate": aggregate, "head": "shrink"}
+    options = {"targets": fixed(1.0), "aggregate": aggregate, "head": "levels"}
     X, layout = multi_input_layout(inputs)
     Z, _ = multi_input_layout(other)
     first = MultiInputCTFARegressor(layout, **options).fit(X, Y)
@@ -153,7 +154,7 @@ def test_the_order_of_targets_and_of_slots_does_not_matter(aggregate):
     inputs, Y = problem(2, noise=2.0)
     order, slots = np.random.default_rng(0).permutation(6), [2, 0, 1]
     X, layout = multi_input_layout(inputs)
-    options = {"targets": fixed(1.0), "aggregate": aggregate, "head": "shrink"}
+    options = {"targets": fixed(1.0), "aggregate": aggregate, "head": "levels"}
     first = MultiInputCTFARegressor(layout, **options).fit(X, Y)
     second = MultiInputCTFARegressor(layout[order][:, slots], **options).fit(X, Y[:, order])
     np.testing.assert_allclose(second.predict(X), first.predict(X)[:, order], rtol=1e-7, atol=1e-7)
@@ -198,7 +199,7 @@ def test_a_group_of_which_one_has_snow_predicts_the_others_without_inventing(agg
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "pool", "auto"])
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_gaps_at_different_times_are_worked_with(aggregate, head):
     rng = np.random.default_rng(7)
     inputs, Y = problem(5, n=240, noise=1.0)
@@ -292,15 +293,15 @@ def test_series_shorter_than_their_inputs_need_a_penalty():
         with pytest.warns(RuntimeWarning, match="14 rows.*20 inputs.*Ridge regression is used"):
             short.fit(X, Y)
         assert np.isfinite(short.predict(X)).all()
-        asked = short.set_params(targets__solver="ridge").fit(X, Y)
+        asked = short.set_params(targets__regressor=RIDGE).fit(X, Y)
         np.testing.assert_array_equal(asked.labels_, short.labels_)
     for aggregate in ("mean", "pool", "auto"):
         model = MultiInputCTFARegressor(
             layout,
             RidgeCV(),
-            targets=TargetAggregator(solver="ridge", cv=3),
+            targets=TargetAggregator(regressor=RIDGE, cv=3),
             aggregate=aggregate,
-            head="shrink",
+            head="levels",
         ).fit(X, Y)
         assert np.isfinite(model.predict(X)).all()
 
@@ -397,7 +398,7 @@ def test_penalised_merges_are_explained_without_an_f():
     inputs, Y = problem(2, n=60, noise=4.0)
     X, layout = multi_input_layout(inputs)
     for aggregate in ("mean", "pool"):
-        targets = fixed(2.0, solver="ridge")
+        targets = fixed(2.0, regressor=RIDGE)
         model = MultiInputCTFARegressor(layout, targets=targets, aggregate=aggregate).fit(X, Y)
         assert model.merges_["f_statistic"].isna().all()
         assert model.merges_["gain"].notna().all()
@@ -563,6 +564,6 @@ def test_a_limit_of_no_merge_that_was_chosen_is_said_to_be_chosen(monkeypatch):
     given = MultiInputCTFARegressor(layout, targets=fixed(-np.inf), aggregate="pool").fit(X, Y)
     assert "switched off" in str(given.why(0))
     monkeypatch.setattr("ctfa.estimators.search.LIMITS", (-np.inf,))
-    chosen = MultiInputCTFARegressor(layout, aggregate="pool", head="shrink").fit(X, Y)
+    chosen = MultiInputCTFARegressor(layout, aggregate="pool", head="levels").fit(X, Y)
     assert chosen.max_loss_ == -np.inf
     assert "held-out rows preferred no merge" in str(chosen.why(0))

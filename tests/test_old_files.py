@@ -1,24 +1,34 @@
-"""Files of schema 1 load, and answer as they did when they were written."""
+"""Files of schemas 1 and 2 load, and answer as they did when they were written."""
 
+import io
 import json
+import zipfile
 from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression, Ridge
 
+from ctfa import CTFARegressor, FeatureAggregator, TargetAggregator
+from ctfa.datasets import make_paper_synthetic
 from ctfa.persistence import load, save
+from ctfa.persistence._file import from_stream, to_bytes
 
 FOLDER = Path(__file__).parent / "old_files"
 ANSWERS = json.loads((FOLDER / "answers.json").read_text(encoding="utf-8"))
 
 
 def assert_answers(model, expected):
-    """Assert the predictions and reasons that the version which wrote the file gave."""
+    """Assert the predictions and reasons that the version which wrote the file gave.
+
+    The head that draws members towards their own models was called "shrink" then.
+    """
     rows = np.array(expected["rows"])
     options = {name: np.array(value) for name, value in expected["options"].items()}
     predicted = np.asarray(model.predict(rows, **options))
     np.testing.assert_allclose(predicted, expected["predicted"], rtol=1e-12, atol=1e-12)
-    assert {target: str(model.why(int(target))) for target in expected["why"]} == expected["why"]
+    for target, why in expected["why"].items():
+        assert str(model.why(int(target))) == why.replace("head='shrink'", "head='levels'")
 
 
 @pytest.mark.parametrize("name", ANSWERS)
@@ -37,3 +47,58 @@ def test_a_model_in_pieces_goes_on_from_a_file_of_the_first_schema():
     rng = np.random.default_rng(0)
     model.partial_fit(rng.normal(size=(20, 8)), rng.normal(size=(20, 12)))
     assert model.predict(rng.normal(size=(2, 8))).shape == (2, 12)
+
+
+def of_the_second_schema(model, solver):
+    """The file of a model as it was written when ``solver`` said what judges merges."""
+    with zipfile.ZipFile(io.BytesIO(to_bytes(model))) as file:
+        tree, arrays = json.loads(file.read("model.json")), file.read("arrays.npz")
+    tree["schema"] = 2
+    nodes = [tree["model"]]
+    while nodes:
+        node = nodes.pop()
+        nodes += node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
+        made = node.get("object", {}) if isinstance(node, dict) else {}
+        name, state = made.get("class"), made.get("state", {})
+        if name in ("TargetAggregator", "FeatureAggregator"):
+            state["solver"] = solver
+        if name == "TargetAggregator":
+            del state["regressor"]
+        if state.get("head") == "levels":
+            state["head"] = "shrink"
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        file.writestr("model.json", json.dumps(tree))
+        file.writestr("arrays.npz", arrays)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("head", ["mean", "levels"])
+@pytest.mark.parametrize(("solver", "judge"), [("ols", LinearRegression), ("ridge", Ridge)])
+def test_what_judged_merges_and_drew_members_home_has_the_names_of_now(head, solver, judge):
+    X, Y = make_paper_synthetic(n_samples=120, n_features=8, n_targets=6, random_state=0)
+    phases = TargetAggregator(max_loss=2.0), FeatureAggregator(max_loss=0.5)
+    model = CTFARegressor(Ridge(), targets=phases[0], features=phases[1], head=head).fit(X, Y)
+    loaded = from_stream(io.BytesIO(of_the_second_schema(model, solver)))
+    assert loaded.head == head
+    for aggregator in (loaded.targets, loaded.targets_):
+        assert type(aggregator.regressor) is judge
+    for aggregator in (loaded, loaded.targets, loaded.features, *loaded.features_):
+        assert not hasattr(aggregator, "solver")
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    for target in range(6):
+        assert str(loaded.why(target)) == str(model.why(target))
+    loaded.fit(X, Y)
+
+
+@pytest.mark.parametrize("name", ["default", "baseline", "pieces"])
+def test_a_file_of_the_first_schema_without_a_regressor_is_of_least_squares(name):
+    model = load(FOLDER / f"{name}.ctfa")
+    assert (type(model.regressor), model.head) == (LinearRegression, "mean")
+    assert {type(regressor) for regressor in model.regressors_} == {LinearRegression}
+
+
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_models_of_now_keep_the_regressor_that_they_were_given(regressor):
+    model = CTFARegressor(regressor, head="mean")
+    assert repr(from_stream(io.BytesIO(to_bytes(model)))) == repr(model)

@@ -33,6 +33,7 @@ from ctfa import (
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.estimators import collapsed
 from ctfa.persistence import collapse, load, save, to_onnx
+from problems import features_in_fours
 
 X, Y = make_paper_synthetic(n_samples=120, n_features=10, n_targets=6, random_state=0)
 X = X + 100.0  # a level that intercepts have to answer for
@@ -45,9 +46,11 @@ TASKS = np.repeat(["a", "b", "c"], 40)
 
 SHARED = {
     "default": CTFARegressor(),
-    "shrunk": CTFARegressor(head="shrink"),
-    "shrunk by ridge": CTFARegressor(Ridge(), head="shrink"),
-    "flipped": CTFARegressor(head="shrink", targets=TargetAggregator(flip=True)),
+    "means alone": CTFARegressor(head="mean"),
+    "averages of features": CTFARegressor(features=FeatureAggregator(max_loss=np.inf)),
+    "least squares": CTFARegressor(linear.LinearRegression()),
+    "ridge": CTFARegressor(Ridge()),
+    "flipped": CTFARegressor(targets=TargetAggregator(flip=True)),
     "unmerged": CTFARegressor(targets="passthrough", features="passthrough"),
     "the paper's": nonlinctfa(epsilon_2=1e-2),
     "chosen": CTFARegressorCV(cv=3),
@@ -57,14 +60,16 @@ SHARED = {
     "robust": CTFARegressor(make_pipeline("passthrough", RobustScaler(), linear.HuberRegressor())),
     "lasso": CTFARegressor(linear.LassoCV(cv=3)),
     "consensus": CTFARegressor(linear.RANSACRegressor(random_state=0)),
-    "support": CTFARegressor(make_pipeline(StandardScaler(), LinearSVR(random_state=0))),
+    "support": CTFARegressor(
+        make_pipeline(StandardScaler(), LinearSVR(random_state=0, max_iter=100_000))
+    ),
     "no intercept": CTFARegressor(linear.LinearRegression(fit_intercept=False)),
 }
 OWN = {
     "means": MultiInputCTFARegressor(BASINS.layout),
     "shared coefficients": MultiInputCTFARegressor(BASINS.layout, aggregate="pool"),
-    "shrunk": MultiInputCTFARegressor(BASINS.layout, head="shrink"),
-    "shrunk, shared": MultiInputCTFARegressor(BASINS.layout, aggregate="pool", head="shrink"),
+    "shrunk": MultiInputCTFARegressor(BASINS.layout, head="levels"),
+    "shrunk, shared": MultiInputCTFARegressor(BASINS.layout, aggregate="pool", head="levels"),
     "both phases": MultiInputCTFARegressor(BASINS.layout, features=FeatureAggregator()),
     "ridge": MultiInputCTFARegressor(BASINS.layout, Ridge()),
     "unmerged": MultiInputCTFARegressor(BASINS.layout, targets="passthrough"),
@@ -85,6 +90,16 @@ def test_a_model_of_shared_inputs_is_a_table(name):
     assert table.coef.shape == (6, 10)
 
 
+def test_what_features_and_members_add_to_groups_is_in_the_table():
+    inputs, targets = features_in_fours()
+    model = CTFARegressor().fit(inputs, targets)
+    assert model._deviations.group.any()
+    assert model._deviations.own.any()
+    table = assert_linear(model, inputs)
+    np.testing.assert_allclose(table.coef, model.coef_)
+    np.testing.assert_allclose(table.intercept, model.intercept_)
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_a_model_of_own_inputs_is_a_table(name):
     model = clone(OWN[name]).fit(BASINS.data, BASINS.target)
@@ -95,7 +110,7 @@ def test_a_model_of_own_inputs_is_a_table(name):
 
 
 @pytest.mark.parametrize("aggregate", ["mean", "pool"])
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_slots_that_some_targets_lack_are_no_columns(aggregate, head):
     model = MultiInputCTFARegressor(PARTLY.layout, aggregate=aggregate, head=head)
     assert (PARTLY.layout < 0).any()
@@ -108,7 +123,7 @@ def test_a_column_that_serves_many_targets_counts_for_each():
     assert_linear(model, BASINS.data)
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_a_model_of_own_rows_is_a_table_of_tasks(head):
     model = PooledCTFARegressor(head=head, features=FeatureAggregator())
     model.fit(X, Y[:, 0], tasks=TASKS)
@@ -180,7 +195,9 @@ def test_a_table_that_would_be_too_large_is_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("model", "data"),
     [
-        (SHARED["shrunk"], (X, Y)),
+        (SHARED["default"], (X, Y)),
+        (SHARED["default"], features_in_fours()),
+        (SHARED["least squares"], (X, Y)),
         (SHARED["flipped"], (X, Y)),
         (OWN["shrunk"], (BASINS.data, BASINS.target)),
         (OWN["shared coefficients"], (BASINS.data, BASINS.target)),

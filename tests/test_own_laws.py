@@ -6,6 +6,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from ctfa import MultiInputCTFARegressor, TargetAggregator, multi_input_layout
+from problems import RIDGE
 
 
 def problem(seed=0, n=60, n_tasks=5, n_slots=3, noise=1.0):
@@ -71,7 +72,7 @@ def test_the_level_of_an_input_that_is_constant_where_targets_are_known_plays_no
     for level in (0.0, 0.37, 1e3):
         X, layout = multi_input_layout(inputs + np.array([0.0, 0.0, level]))
         model = MultiInputCTFARegressor(
-            layout, targets=fixed(30.0, scale=scale), aggregate="pool", head="shrink"
+            layout, targets=fixed(30.0, scale=scale), aggregate="pool", head="levels"
         )
         predicted.append(model.fit(X, Y).predict(X))
     for other in predicted[1:]:
@@ -100,7 +101,7 @@ def test_short_series_are_compared_with_penalised_models_of_their_own():
     own = Ridge().fit(inputs[:, 1], Y[:, 1]).predict(inputs[:, 1])
     np.testing.assert_allclose(alone.predict(X)[:, 1], own)
     model = MultiInputCTFARegressor(
-        layout, Ridge(), targets=fixed(2.0, solver="ridge"), aggregate="pool"
+        layout, Ridge(), targets=fixed(2.0, regressor=RIDGE), aggregate="pool"
     ).fit(X, Y)
     for fitted in (model, alone):
         table = fitted.compare(X, Y, cv=3)
@@ -142,8 +143,8 @@ def test_a_slot_that_a_target_has_not_may_be_written_in_any_way(nothing, named):
     [
         ("auto", "mean", "mean", "max_loss='auto' cannot.* max_loss=1.5 is used"),
         (1.0, "auto", "mean", "^aggregate='auto' cannot.* aggregate='pool' is used"),
-        ("auto", "auto", "shrink", "max_loss='auto' and aggregate='auto' cannot"),
-        (1.0, "mean", "shrink", "^the shrinkage of head='shrink' cannot"),
+        ("auto", "auto", "levels", "max_loss='auto' and aggregate='auto' cannot"),
+        (1.0, "mean", "levels", "^the shrinkage of head='levels' cannot"),
     ],
 )
 def test_short_folds_are_said_to_choose_only_what_they_were_to_choose(

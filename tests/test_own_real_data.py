@@ -141,7 +141,7 @@ def test_everything_chosen_on_the_past_is_not_worse_than_ridge_alone(load):
         predicted = model.fit(X[past], data.target[past]).predict(X[future])
         return np.nanmean((predicted - data.target[future]) ** 2 / unit)
 
-    ours = MultiInputCTFARegressor(layout, RIDGE, aggregate="auto", head="shrink")
+    ours = MultiInputCTFARegressor(layout, RIDGE, aggregate="auto", head="levels")
     alone = MultiInputCTFARegressor(layout, RIDGE, targets=TargetAggregator(max_loss=-np.inf))
     assert error(ours) <= 1.0 * error(alone)
 

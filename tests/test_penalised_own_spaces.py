@@ -14,7 +14,7 @@ from ctfa.core.graph import Neighbours
 from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.series import Series
-from ctfa.core.small_fits import judge, judge_columns, residual_as_if_left_out
+from ctfa.core.small_fits import PENALTIES, judge, judge_columns, residual_as_if_left_out
 from ctfa.core.spaces.base import CrossValidated
 from ctfa.core.spaces.gappy_paired import PenalisedPairedSpace
 from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
@@ -100,6 +100,19 @@ def random_graph(rng, n_tasks, density):
     return upper | upper.T
 
 
+def cross_validated_ridge(X, centred):
+    """One ridge regression at a time, each target with the penalty of the smallest error.
+
+    Of those tried, as if each row were left out at the average leverage.
+    """
+    factored = Ridge.factor(X)
+    errors = [
+        (factored.with_penalty(np.full(centred.shape[1], p)).cross_validated(centred) ** 2).sum(0)
+        for p in PENALTIES
+    ]
+    return factored.with_penalty(PENALTIES[np.argmin(errors, axis=0)])
+
+
 # -- Many ridge regressions at once ----------------------------------------------------------------
 
 
@@ -119,7 +132,8 @@ def test_many_ridge_fits_are_those_of_one_by_one(seed, n_rows, n_inputs, noise):
     columns = np.concatenate((X.swapaxes(1, 2), Y[:, None]), axis=1)
     found = judge(columns, np.full(4, float(n_rows)), 1.0)
     for k in range(4):
-        left = Ridge.of(X[k], Y[k][:, None]).cross_validated(Y[k][:, None])
+        ridge = cross_validated_ridge(X[k], Y[k][:, None])
+        left = ridge.cross_validated(Y[k][:, None])
         np.testing.assert_allclose(found.residual[k], (left**2).sum(), rtol=1e-6)
         vector = residual_as_if_left_out(columns[k], float(n_rows))
         np.testing.assert_allclose(vector @ vector, found.residual[k], rtol=1e-6)
@@ -229,9 +243,9 @@ def test_inputs_that_all_tasks_share_give_the_losses_of_one_ridge_fit():
     X = rng.normal(size=(60, 4))
     Y = 1e3 * X @ rng.normal(size=(4, 5)) + rng.normal(size=(60, 5))
     space = PenalisedPairedSpace.of_series(Series.of(X, np.tile(np.arange(4), (5, 1)), Y))
-    ridge = Ridge.of(X - X.mean(axis=0), Y - Y.mean(axis=0))
-    assert len(set(ridge.penalty)) == 1
     centred = Y - Y.mean(axis=0)
+    ridge = cross_validated_ridge(X, centred)
+    assert len(set(ridge.penalty)) == 1
     columns = ridge.about_mean(centred), ridge.cross_validated(centred)
     shared = TargetSpace(columns, np.ones(5), CrossValidated(60, 4, ridge.rank))
     others = np.arange(1, 5)

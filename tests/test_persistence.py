@@ -29,6 +29,7 @@ from sklearn.svm import LinearSVR
 
 import ctfa
 from ctfa import (
+    BlockedKFold,
     CTFARegressor,
     CTFARegressorCV,
     FeatureAggregator,
@@ -41,6 +42,7 @@ from ctfa.core.criteria import feature_risk, target_risk
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.persistence import PersistenceError, classes, load, save
 from ctfa.persistence._file import to_bytes
+from problems import RIDGE, features_in_fours
 
 X, Y = make_paper_synthetic(n_samples=120, n_features=8, n_targets=6, random_state=0)
 BASINS = make_basins(n_basins=12, n_samples=90, n_features=3, n_regions=3, random_state=0)
@@ -54,11 +56,13 @@ RING = sparse.csr_array(np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, a
 SHARED = {
     "default": CTFARegressor(),
     "unmerged": CTFARegressor(targets="passthrough", features="passthrough"),
-    "shrunk": CTFARegressor(head="shrink"),
-    "flipped": CTFARegressor(targets=TargetAggregator(flip=True), head="shrink"),
+    "means alone": CTFARegressor(head="mean"),
+    "least squares": CTFARegressor(linear.LinearRegression()),
+    "flipped": CTFARegressor(targets=TargetAggregator(flip=True)),
+    "blocked": CTFARegressor(targets=TargetAggregator(cv=BlockedKFold(4, gap=2))),
     "guarded": CTFARegressor(targets=TargetAggregator(guard="member", max_loss=1.0)),
     "ridge": CTFARegressor(
-        linear.Ridge(), targets=TargetAggregator(solver="ridge", connectivity=RING)
+        linear.Ridge(), targets=TargetAggregator(regressor=RIDGE, connectivity=RING)
     ),
     "criteria as functions": CTFARegressor(
         targets=TargetAggregator(target_risk, max_loss=1.0),
@@ -76,11 +80,11 @@ OWN = {
     "means": MultiInputCTFARegressor(BASINS.layout),
     "shared coefficients": MultiInputCTFARegressor(BASINS.layout, aggregate="pool"),
     "chosen": MultiInputCTFARegressor(BASINS.layout, aggregate="auto"),
-    "shrunk": MultiInputCTFARegressor(BASINS.layout, head="shrink"),
+    "shrunk": MultiInputCTFARegressor(BASINS.layout, head="levels"),
     "both phases": MultiInputCTFARegressor(BASINS.layout, features=FeatureAggregator()),
     "unmerged": MultiInputCTFARegressor(BASINS.layout, targets="passthrough"),
     "ridge": MultiInputCTFARegressor(
-        BASINS.layout, linear.Ridge(), targets=TargetAggregator(solver="ridge")
+        BASINS.layout, linear.Ridge(), targets=TargetAggregator(regressor=RIDGE)
     ),
     "the paper's": nonlinctfa(layout=BASINS.layout),
 }
@@ -116,6 +120,21 @@ def test_a_model_of_shared_inputs_comes_back(name, tmp_path):
     loaded.set_params(head="mean").fit(X, Y)  # and is not stuck with what it was
 
 
+def test_what_features_and_members_add_to_groups_comes_back(tmp_path):
+    inputs, targets = features_in_fours()
+    model = CTFARegressor().fit(inputs, targets)
+    assert model._deviations.group.any()
+    assert model._deviations.own.any()
+    loaded = again(model, tmp_path)
+    assert_same(model, loaded, inputs)
+    for name in ("coef_", "intercept_", "group_coef_", "trust_"):
+        np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+    assert to_bytes(loaded) == to_bytes(model)
+    assert [loaded.why(t).served_gain for t in range(6)] == [
+        model.why(t).served_gain for t in range(6)
+    ]
+
+
 @pytest.mark.parametrize("name", OWN)
 def test_a_model_of_own_inputs_comes_back(name, tmp_path):
     model = clone(OWN[name]).fit(BASINS.data, BASINS.target)
@@ -130,7 +149,7 @@ def test_a_model_of_own_inputs_comes_back(name, tmp_path):
 @pytest.mark.parametrize("aggregate", ["mean", "pool"])
 @pytest.mark.filterwarnings("ignore:.*NaN")
 def test_a_model_of_series_with_gaps_comes_back(aggregate, tmp_path):
-    model = MultiInputCTFARegressor(GAPPY.layout, aggregate=aggregate, head="shrink")
+    model = MultiInputCTFARegressor(GAPPY.layout, aggregate=aggregate, head="levels")
     model.fit(GAPPY.data, GAPPY.target)
     assert_same(model, again(model, tmp_path), GAPPY.data)
 
@@ -145,7 +164,7 @@ def test_a_file_of_own_inputs_has_the_evidence_and_not_the_data(tmp_path):
     pd.testing.assert_frame_equal(loaded.merges_, model.merges_)
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize("unseen", ["error", "global", "nearest"])
 def test_a_model_of_own_rows_comes_back(head, unseen, tmp_path):
     model = PooledCTFARegressor(head=head, unseen=unseen).fit(X, Y[:, 0], tasks=TASKS)
@@ -159,7 +178,7 @@ def test_a_model_of_own_rows_comes_back(head, unseen, tmp_path):
 
 def test_a_model_with_a_baseline_comes_back(tmp_path):
     trend = np.linspace(0.0, 1.0, 120)[:, None]
-    for model in (CTFARegressor(head="shrink"), MultiInputCTFARegressor(np.arange(6)[:, None])):
+    for model in (CTFARegressor(), MultiInputCTFARegressor(np.arange(6)[:, None])):
         model.fit(X, Y, baseline=trend)
         loaded = again(model, tmp_path)
         expected = model.predict(X, baseline=trend)
@@ -242,7 +261,8 @@ def test_every_attribute_that_a_fit_sets_has_a_field_in_files():
     pooled = PooledCTFARegressor(unseen="nearest", targets=TargetAggregator(max_loss=1.0))
     models = [
         model,
-        CTFARegressor(head="shrink").partial_fit(*frames),
+        CTFARegressor().partial_fit(*frames),
+        CTFARegressor(linear.LinearRegression()).fit(X, Y),
         CTFARegressor().fit(X, Y, baseline=TASKS[:, None] == "a", target_weight=range(1, 7)),
         SHARED["chosen"].fit(X, Y),
         OWN["shrunk"].fit(BASINS.data, BASINS.target),
@@ -252,7 +272,7 @@ def test_every_attribute_that_a_fit_sets_has_a_field_in_files():
         FeatureAggregator().set_output(transform="pandas").fit(X, Y[:, 0]),
     ]
     worked_out_again = {"_evidence", "_kept"}
-    for one in [*models, *(part for m in models[:7] for part in (m.targets_, *m.features_))]:
+    for one in [*models, *(part for m in models[:8] for part in (m.targets_, *m.features_))]:
         known = {*one.get_params(deep=False), *type(one)._saved.values(), *worked_out_again}
         assert set(vars(one)) <= known
 
@@ -368,7 +388,15 @@ def test_a_regressor_of_scikit_learn_comes_back(regressor, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "cv", [3, KFold(3), GroupKFold(3), TimeSeriesSplit(3), PredefinedSplit([0, 1] * 60)]
+    "cv",
+    [
+        3,
+        KFold(3),
+        BlockedKFold(3, gap=1),
+        GroupKFold(3),
+        TimeSeriesSplit(3),
+        PredefinedSplit([0, 1] * 60),
+    ],
 )
 def test_splitters_come_back(cv, tmp_path):
     loaded = again(CTFARegressor(targets=TargetAggregator(cv=cv)), tmp_path)
@@ -464,7 +492,7 @@ def test_numpy_alone_can_read_the_arrays(tmp_path):
         tree = json.loads(file.read("model.json"))
         arrays = np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False)
         assert {array.ndim for array in arrays.values()} == {1}
-    assert (tree["format"], tree["schema"], tree["class"]) == ("ctfa", 2, "CTFARegressor")
+    assert (tree["format"], tree["schema"], tree["class"]) == ("ctfa", 3, "CTFARegressor")
 
 
 def test_every_class_of_the_table_is_there():

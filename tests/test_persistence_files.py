@@ -24,7 +24,7 @@ from joblib import effective_n_jobs
 from scipy import sparse
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyRegressor
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor, RadiusNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
@@ -43,6 +43,7 @@ from ctfa import (
     TargetAggregator,
 )
 from ctfa._streaming import TaskSums
+from ctfa.core.members import Gain
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.labelled import LabelledFit
 from ctfa.labelled._form import DataForm
@@ -53,10 +54,10 @@ from ctfa.persistence._file import from_stream, to_bytes
 from ctfa.report import HeldOut
 
 X, Y = make_paper_synthetic(n_samples=60, n_features=4, n_targets=3, random_state=0)
-MODEL = CTFARegressor(head="shrink").fit(X, Y)
+MODEL = CTFARegressor().fit(X, Y)
 FILE = to_bytes(MODEL)
 BASINS = make_basins(n_basins=6, n_samples=60, n_features=2, n_regions=2, random_state=0)
-OWN = MultiInputCTFARegressor(BASINS.layout, head="shrink").fit(BASINS.data, BASINS.target)
+OWN = MultiInputCTFARegressor(BASINS.layout, head="levels").fit(BASINS.data, BASINS.target)
 POOLED = PooledCTFARegressor(unseen="nearest").fit(X, Y[:, 0], tasks=np.repeat([1, 2, 3], 20))
 FILES = (FILE, to_bytes(OWN), to_bytes(POOLED))
 
@@ -350,9 +351,9 @@ def test_a_tree_deeper_than_any_model_is_refused():
 
 
 def test_a_file_of_a_later_version_says_to_upgrade(tmp_path):
-    later = {"format": "ctfa", "schema": 3, "versions": {"ctfa": "3.1"}}
+    later = {"format": "ctfa", "schema": 4, "versions": {"ctfa": "3.1"}}
     (tmp_path / "later.ctfa").write_bytes(packed(later))
-    match = "written by ctfa 3.1, schema 3; this is ctfa .*, which reads up to schema 2: upgrade"
+    match = "written by ctfa 3.1, schema 4; this is ctfa .*, which reads up to schema 3: upgrade"
     with pytest.raises(PersistenceError, match=match):
         load(tmp_path / "later.ctfa")
 
@@ -454,11 +455,21 @@ def put(name, value):
         ("regressors_.0.n_features_in_", 40),
         ("n_features_in_", 5),
         ("_singles", 3),
+        ("_deviations", 3),
+        ("_deviations", MODEL._deviations._replace(own=np.zeros((3, 5)))),
+        ("_deviations", MODEL._deviations._replace(own=np.full((3, 4), np.nan))),
+        ("_deviations", MODEL._deviations._replace(group=np.zeros((3, 4)))),
+        ("_deviations", MODEL._deviations._replace(level=np.zeros(2))),
+        ("_deviations", MODEL._deviations._replace(centre=np.full(4, np.inf))),
+        ("_evidence.served", Gain(np.zeros(2), np.zeros(2))),
+        ("_evidence.merges.0", MODEL._evidence.merges[0]._replace(score="x")),
         ("_library", "ctfa.__main__"),  # predictions import it by its name
     ],
 )
 def test_a_model_that_cannot_be_is_refused(name, value):
     assert len(MODEL.history_) > 0
+    assert MODEL._deviations.own.shape == (3, 4)
+    assert MODEL._deviations.group.shape == (MODEL.n_groups_, 4)
     with pytest.raises(PersistenceError, match="damaged"):
         loaded(changed(MODEL, put(name, value)))
 
@@ -469,6 +480,8 @@ def test_a_model_that_cannot_be_is_refused(name, value):
         ("layout_", np.full((6, 2), 99)),
         ("layout_", np.zeros((3, 2), dtype=int)),
         ("_units", None),
+        ("_units", OWN._units._replace(offsets=np.full((6, 3), np.inf))),
+        ("_units", OWN._units._replace(scales=np.full((6, 3), np.inf))),
         ("_steps", 1),
         ("_models", None),
     ],
@@ -600,7 +613,7 @@ def ask_features(model):
     model.get_feature_names_out()
 
 
-MIXED = CTFARegressor(head="shrink", targets=TargetAggregator(max_loss=np.inf)).fit(X, Y**3)
+MIXED = CTFARegressor(LinearRegression(), targets=TargetAggregator(max_loss=np.inf)).fit(X, Y**3)
 
 
 def test_models_of_single_targets_that_could_not_predict_are_refused():
@@ -619,7 +632,7 @@ ASKED = {
     ),
     "a table": (CTFARegressor().fit(X, TABLE), ask_shared),
     "a baseline": (
-        CTFARegressor(head="shrink").fit(X, Y, baseline=TREND),
+        CTFARegressor(head="levels").fit(X, Y, baseline=TREND),
         partial(ask_shared, baseline=TREND),
     ),
     "a pipeline": (CTFARegressor(PIPED, features="passthrough").fit(X, Y), ask_shared),

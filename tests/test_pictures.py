@@ -88,7 +88,7 @@ def test_targets_with_their_own_inputs_show_what_is_averaged_or_stacked():
 
 def test_tasks_with_their_own_rows_show_offsets_and_the_head():
     made = make_task_groups(40, 4, 6, rows="own", random_state=0)
-    model = PooledCTFARegressor(features=FeatureAggregator(), head="shrink")
+    model = PooledCTFARegressor(features=FeatureAggregator(), head="levels")
     model.fit(made.data, made.target, made.tasks)
     flow = collect(model, "n")
     assert "of 6 tasks" in flow.targets

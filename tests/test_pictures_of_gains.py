@@ -16,6 +16,7 @@ from ctfa.plotting import plot_coefficients, plot_gains, plot_stability
 from ctfa.plotting._axes import CHOSEN
 from ctfa.plotting._matrices import collect, side_by_side
 from pictured import MADE, MODEL, OWN, POOLED, WHOLE, data, fitted, names_along, rgb
+from problems import features_in_fours
 
 
 @pytest.fixture
@@ -35,12 +36,19 @@ def ax():
 )
 def test_collapsed_coefficients_predict_as_the_model_does(regressor):
     X, Y = data(9)
-    model = CTFARegressor(regressor, features=FeatureAggregator(max_loss=np.inf)).fit(X, Y)
+    features = FeatureAggregator(max_loss=np.inf)
+    model = CTFARegressor(regressor, features=features, head="mean").fit(X, Y)
     table = collect(model)
     step = X + np.eye(70, 5)
     after, before = (in_units(model.targets_, model.predict(rows)) for rows in (step, X))
     moved = after - before
     np.testing.assert_allclose(moved[:5], table.value[model.labels_].T, atol=1e-10)
+
+
+@pytest.mark.parametrize("features", [None, "passthrough", FeatureAggregator(max_loss=np.inf)])
+def test_coefficients_are_those_of_groups_without_what_members_add(features):
+    model = CTFARegressor(features=features).fit(*features_in_fours())
+    np.testing.assert_allclose(collect(model).value, model.group_coef_, atol=1e-10)
 
 
 def test_coefficients_of_pooled_tasks_predict_as_the_model_does():
@@ -95,14 +103,15 @@ def test_only_linear_regressors_have_coefficients(ax):
 
 
 @pytest.mark.parametrize("model", [MODEL, WHOLE, OWN])
-def test_predicted_gains_are_sorted_with_the_losers_in_red(model, ax):
+def test_gains_of_a_model_are_sorted_with_the_losers_in_red(model, ax):
     plot_gains(model, ax=ax)
     gain = model._evidence.gain.value
     dots = ax.collections[-1]
     np.testing.assert_allclose(dots.get_offsets()[:, 1], np.sort(gain))
     red = (dots.get_facecolors() == rgb(CHOSEN)).all(axis=1)
     np.testing.assert_array_equal(red, np.sort(gain) < 0.0)
-    said = f"predicted: {(gain > 0).sum()} gain, {(gain < 0).sum()} lose"
+    how = "predicted" if model is OWN else "on held-out folds"
+    said = f"{how}: {(gain > 0).sum()} gain, {(gain < 0).sum()} lose"
     assert ax.get_title().startswith(said)
     bars = np.array([path.vertices[:, 1] for path in ax.collections[0].get_paths()])
     order = np.argsort(gain, kind="stable")

@@ -16,6 +16,7 @@ from ctfa.plotting import (
 )
 from ctfa.plotting._axes import FAINT
 from pictured import MODEL, OWN, POOLED, WHOLE, data, fitted, names_along, rgb
+from problems import RIDGE
 
 ALL = (plot_merge_tree, plot_path, plot_merges, plot_coefficients, plot_gains, plot_stability)
 
@@ -233,8 +234,8 @@ def test_the_limit_and_break_even_are_lines_of_their_ratio(ax):
 
 def test_merges_judged_by_penalised_fits_have_nothing_to_show(ax):
     X, Y = data(14)
-    ridge = TargetAggregator(solver="ridge", max_loss=1.5)
+    ridge = TargetAggregator(regressor=RIDGE, max_loss=1.5)
     model = CTFARegressor(targets=ridge).fit(X, Y)
     assert len(model.history_) > 0
-    with pytest.raises(ValueError, match="solver='ols'"):
+    with pytest.raises(ValueError, match=r"regressor=LinearRegression\(\)"):
         plot_merges(model, ax=ax)

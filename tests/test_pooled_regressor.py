@@ -27,6 +27,7 @@ import oracle_own
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator
 from ctfa._collections import deal_tasks
 from ctfa.core.cut import CutCurve, middle_of_best
+from problems import RIDGE
 from real_data import real
 from test_core_against_oracle import assert_same_decisions
 from test_pooled_space import dummy_rows, own_rows
@@ -187,12 +188,12 @@ def test_own_slopes_help_where_tasks_of_a_group_differ():
         head: PooledCTFARegressor(targets=fixed(np.inf), head=head)
         .fit(X[train], y[train], tasks=ids[train])
         .score(X[~train], y[~train], tasks=ids[~train])
-        for head in ("mean", "shrink")
+        for head in ("mean", "levels")
     }
-    assert scores["shrink"] > scores["mean"] + 0.1
+    assert scores["levels"] > scores["mean"] + 0.1
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_tasks_without_noise_are_predicted_exactly(head):
     X, _, ids = schools(28, n_tasks=5, shortest=3)
     y = X @ [1.0, -2.0, 0.5] + 10.0 * np.cos(ids)
@@ -207,7 +208,7 @@ def test_tasks_without_noise_are_predicted_exactly(head):
 
 @given(
     seed=st.integers(0, 10_000),
-    head=st.sampled_from(["mean", "shrink"]),
+    head=st.sampled_from(["mean", "levels"]),
     targets=st.sampled_from([None, fixed(1.5)]),
 )
 @settings(max_examples=16, deadline=None)
@@ -230,7 +231,7 @@ def test_names_of_tasks_and_with_a_limit_the_order_of_rows_do_not_matter(seed, h
     np.testing.assert_allclose(other.trust_[place], model.trust_, atol=1e-6)
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_units_of_the_target_scale_predictions(head):
     X, y, ids = schools(6, n_tasks=6)
     one = PooledCTFARegressor(head=head).fit(X, y, tasks=ids)
@@ -244,8 +245,8 @@ def test_units_of_the_target_scale_predictions(head):
 def test_units_of_the_inputs_do_not_matter():
     X, y, ids = schools(7, n_tasks=6, apart=0.3)
     units, shift = np.array([0.1, 1.0, 100.0]), np.array([5.0, -2.0, 100.0])
-    one = PooledCTFARegressor(head="shrink").fit(X, y, tasks=ids)
-    two = PooledCTFARegressor(head="shrink").fit((X + shift) * units, y, tasks=ids)
+    one = PooledCTFARegressor(head="levels").fit(X, y, tasks=ids)
+    two = PooledCTFARegressor(head="levels").fit((X + shift) * units, y, tasks=ids)
     np.testing.assert_allclose(
         two.predict((X + shift) * units, tasks=ids), one.predict(X, tasks=ids), atol=1e-6
     )
@@ -267,7 +268,7 @@ units = st.lists(st.sampled_from([1.0, 0.125, -4.0, 32.0]), min_size=6, max_size
 
 @given(
     seed=st.integers(0, 50),
-    head=st.sampled_from(["mean", "shrink"]),
+    head=st.sampled_from(["mean", "levels"]),
     max_loss=st.sampled_from([1.5, np.inf, "auto"]),
     weighted=st.booleans(),
     shift=shifts,
@@ -339,7 +340,7 @@ def test_weights_are_repeated_rows_to_a_regressor_and_its_offsets():
 # -- Any regressor, features, options --------------------------------------------------------------
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize(
     "regressor",
     [
@@ -402,7 +403,7 @@ def test_folds_are_of_the_rows_of_each_task_or_as_given():
         grouped.fit(X, y, ids, groups=ids)
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_tasks_of_one_or_two_rows_are_served(head):
     X, y, ids = schools(14, n_tasks=6, shortest=20)
     rows = np.concatenate([np.flatnonzero(ids < 4), np.flatnonzero(ids == 4)[:1]])
@@ -504,7 +505,7 @@ def test_tasks_are_routed():
     model.set_score_request(tasks=True)
     folds = KFold(3, shuffle=True, random_state=0)
     assert (cross_val_score(model, X, y, cv=folds, params={"tasks": ids}) > 0.5).all()
-    search = GridSearchCV(model, {"targets__max_loss": [-np.inf, 1.0], "head": ["mean", "shrink"]})
+    search = GridSearchCV(model, {"targets__max_loss": [-np.inf, 1.0], "head": ["mean", "levels"]})
     search.fit(X, y, tasks=ids)
     assert search.best_estimator_.n_groups_ == 2
     assert search.score(X, y, tasks=ids) > 0.5
@@ -549,7 +550,7 @@ def test_nested_parameters_of_the_default_are_set():
 
 def test_a_fitted_model_can_be_stored():
     X, y, ids = schools(20, n_tasks=5)
-    model = PooledCTFARegressor(head="shrink", unseen="nearest", targets=fixed())
+    model = PooledCTFARegressor(head="levels", unseen="nearest", targets=fixed())
     model.fit(X, y, tasks=ids)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X, tasks=ids), model.predict(X, tasks=ids))
@@ -675,7 +676,7 @@ def test_bad_data_are_refused(change, error, words):
         ({"targets": TargetAggregator(scale="none")}, "scale='none' would give"),
         ({"targets": TargetAggregator(flip=True)}, "flip=True is not available"),
         ({"targets": TargetAggregator(guard="member")}, "guard='member' is not available"),
-        ({"targets": TargetAggregator(solver="ridge")}, "solver='ridge' is not available"),
+        ({"targets": TargetAggregator(regressor=RIDGE)}, r"regressor=RidgeCV\(\) is not available"),
         ({"targets": TargetAggregator(scan="grow")}, "max_loss='auto' goes with"),
         ({"targets": TargetAggregator(cv=1)}, "use two or more"),
         ({"targets": TargetAggregator(connectivity=np.ones((3, 3)))}, "4 tasks"),
@@ -733,7 +734,7 @@ def test_schools_gain_by_their_group_and_by_slopes_of_their_own():
         return np.sqrt(np.bincount(tasks, gap) / np.bincount(tasks)).mean() / 69.0
 
     alone, mean = error("passthrough", "mean"), error(fixed(6.0), "mean")
-    shrunk = error(fixed(30.0), "shrink")
+    shrunk = error(fixed(30.0), "levels")
     assert mean < 0.96 * alone
     assert shrunk < 0.999 * mean
     assert shrunk < 0.1450
@@ -743,13 +744,13 @@ def test_schools_gain_by_their_group_and_by_slopes_of_their_own():
 def test_schools_are_predicted_alike_from_any_origin():
     X, y, tasks = real("school", return_X_y=True)
     scaled = StandardScaler().fit_transform(X)
-    model = PooledCTFARegressor(targets=fixed(30.0), head="shrink")
+    model = PooledCTFARegressor(targets=fixed(30.0), head="levels")
     raw, other = (clone(model).fit(Z, y, tasks) for Z in (X, scaled))
     np.testing.assert_array_equal(raw.labels_, other.labels_)
     np.testing.assert_allclose(other.predict(scaled, tasks), raw.predict(X, tasks), rtol=1e-6)
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_a_constant_input_changes_nothing(head):
     rng = np.random.default_rng(0)
     tasks = np.repeat(np.arange(5), [12, 7, 20, 9, 15])

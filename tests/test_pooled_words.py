@@ -62,7 +62,7 @@ def test_why_has_one_unit_and_no_error_of_something_else():
     assert "±" not in gained
     assert "± " in merge
     assert "% of the variance within tasks, summed over its 2 members" in merge
-    shrunk = PooledCTFARegressor(targets=fixed(np.inf), head="shrink").fit(X, y, tasks=ids)
+    shrunk = PooledCTFARegressor(targets=fixed(np.inf), head="levels").fit(X, y, tasks=ids)
     assert "; it trusts its group " in str(shrunk.why(0))
     centred = TargetAggregator(max_loss=np.inf, scale="center")
     text = str(PooledCTFARegressor(targets=centred).fit(X, y, tasks=ids).why(0))

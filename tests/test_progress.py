@@ -6,19 +6,24 @@ import subprocess
 import sys
 import threading
 import warnings
+from functools import partial
 
 import joblib
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
 
 import ctfa
 from ctfa import CTFARegressor, TargetAggregator
 from ctfa.core import backend, progress
 from ctfa.core.criteria import feature_risk, target_risk
 from ctfa.core.design import Design
+from ctfa.core.ridge import Ridge
 from ctfa.core.scans import SCANS
 from ctfa.core.spaces.features import FeatureSpace, column_gram
 from ctfa.core.spaces.targets import TargetSpace
+from ctfa.estimators.models import HEADS
 
 
 def target_space(n_targets=30, seed=0):
@@ -176,15 +181,34 @@ def test_a_callback_stops_the_search_and_the_regressor_is_fitted_with_what_was_f
         records.append(now)
         return now.n_merges < 7
 
-    phase = TargetAggregator(max_loss=1.5)
-    whole = CTFARegressor(targets=phase).fit(X, Y)
+    make = partial(CTFARegressor, LinearRegression(), targets=TargetAggregator(max_loss=1.5))
+    whole = make().fit(X, Y)
     with ctfa.progress(few, every=0), pytest.warns(ctfa.SearchStopped, match="after 7 merges"):
-        model = CTFARegressor(targets=phase).fit(X, Y)
+        model = make().fit(X, Y)
     assert model.n_groups_ == 33 > whole.n_groups_
     assert not model.history_.complete
     assert model.predict(X).shape == Y.shape
     assert "the search was stopped before it had asked everybody" in str(model.why(0))
     assert all(isinstance(record, ctfa.ScanProgress) for record in records)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_without_a_finished_fold_the_penalties_are_what_the_likelihood_says(head):
+    X, Y = problem()
+    model = CTFARegressor(targets=TargetAggregator(max_loss=1.2), head=head)
+    with (
+        ctfa.progress(lambda now: now.stage == "scan", every=0),
+        pytest.warns(ctfa.SearchStopped, match="none is finished, and nothing is chosen on them"),
+    ):
+        model.fit(X, Y)
+    assert model.max_loss_ == 1.2
+    assert model.history_.complete
+    assert model.predict(X).shape == Y.shape
+    (group,) = model.partition_.groups[:1]
+    units = (Y - model.targets_.offsets_) / model.targets_.scales_
+    mean = units[:, group].mean(axis=1, keepdims=True)
+    penalty = Ridge.of(X, mean - mean.mean(axis=0)).penalty
+    assert model.regressors_[0].alpha == pytest.approx(penalty[0])
 
 
 def test_the_first_interrupt_stops_the_search_and_nothing_else():
@@ -226,7 +250,8 @@ def test_an_interrupt_outside_the_block_raises():
         TargetAggregator(max_loss=1.5).fit(X, Y)
 
 
-def test_folds_have_names_and_the_finished_ones_choose_the_limit():
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_folds_have_names_and_the_finished_ones_choose_the_limit(regressor):
     X, Y = problem()
     stages = []
 
@@ -239,10 +264,12 @@ def test_folds_have_names_and_the_finished_ones_choose_the_limit():
         ctfa.progress(until_the_third, every=0),
         pytest.warns(ctfa.SearchStopped, match="fold 3 of 5: the choice is made on the 2 before"),
     ):
-        groups = TargetAggregator(max_loss="auto", cv=5).fit(X, Y)
+        groups = TargetAggregator(max_loss="auto", cv=5, regressor=regressor).fit(X, Y)
     assert stages == ["fold 1 of 5", "fold 2 of 5", "fold 3 of 5", "scan"]
-    whole = TargetAggregator(max_loss="auto", cv=5).fit(X, Y)
-    np.testing.assert_array_equal(groups.cv_curve_.fold_errors, whole.cv_curve_.fold_errors[:2])
+    finished = list(KFold(5).split(X))[:2]
+    alone = TargetAggregator(max_loss="auto", cv=finished, regressor=regressor).fit(X, Y)
+    np.testing.assert_array_equal(groups.cv_curve_.fold_errors, alone.cv_curve_.fold_errors)
+    assert groups.max_loss_ == alone.max_loss_
     assert groups.history_.complete
 
 
@@ -275,8 +302,8 @@ def test_folds_in_workers_are_reported_and_stopped_round_by_round(backend):
     ):
         model = CTFARegressor(targets=phase, features="passthrough", n_jobs=2).fit(X, Y)
     assert stages == ["folds 1 to 2 of 5", "folds 3 to 4 of 5", "scan"]
-    whole = TargetAggregator(cv=5).fit(X, Y)
-    np.testing.assert_array_equal(model.cv_curve_.fold_errors, whole.cv_curve_.fold_errors[:4])
+    known = TargetAggregator(cv=list(KFold(5).split(X))[:4]).fit(X, Y)
+    np.testing.assert_array_equal(model.cv_curve_.fold_errors, known.cv_curve_.fold_errors)
     assert model.history_.complete
 
 

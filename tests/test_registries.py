@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import (
     CTFARegressor,
@@ -35,7 +36,7 @@ from ctfa.core.criteria import (
 from ctfa.core.design import Design
 from ctfa.core.scans import SCANS, Scan
 from ctfa.core.spaces.targets import TargetSpace
-from problems import make_problem
+from problems import RIDGE, make_problem
 
 pd = pytest.importorskip("pandas", reason="tables need pandas")
 xr = pytest.importorskip("xarray", reason="labelled data need xarray")
@@ -136,10 +137,16 @@ def test_a_criterion_says_what_goes_with_it(criteria):
     chosen = TargetAggregator("twice").fit(X, Y)  # on folds
     assert chosen.cv_curve_ is not None
     assert TargetAggregator("twice", max_loss=2.0).fit(X, gaps).n_groups_ >= 1
+    short = TargetAggregator("twice", max_loss=2.0).fit(X[:5], Y[:5])
+    asked = TargetAggregator("twice", max_loss=2.0, regressor=LinearRegression())
     with pytest.warns(RuntimeWarning, match="Ridge regression is used in its place"):
-        short = TargetAggregator("twice", max_loss=2.0).fit(X[:5], Y[:5])
-    penalised = TargetAggregator("twice", max_loss=2.0, solver="ridge").fit(X[:5], Y[:5])
-    np.testing.assert_array_equal(short.labels_, penalised.labels_)
+        asked.fit(X[:5], Y[:5])
+    np.testing.assert_array_equal(asked.history_.loss, short.history_.loss)
+    for judge in (None, RIDGE):
+        twice = TargetAggregator("twice", max_loss=2.0, regressor=judge).fit(X[:5], Y[:5])
+        once = TargetAggregator("risk", max_loss=1.0, regressor=judge).fit(X[:5], Y[:5])
+        np.testing.assert_array_equal(twice.labels_, once.labels_)
+        np.testing.assert_allclose(twice.history_.loss, 2.0 * once.history_.loss)
     features = FeatureAggregator("half").fit(X, Y[:, 0])
     assert features.max_loss_ == np.log(80)
     feature_path(X, Y[:, 0], [1.0, 2.0], criterion="half")
@@ -154,8 +161,8 @@ def test_errors_name_a_criterion_where_they_name_the_others(criteria):
         TargetAggregator("thrice").fit(X, Y)
     with pytest.raises(ValueError, match="'auto' goes with criterion='risk' or 'twice' and not"):
         TargetAggregator("mse").fit(X, Y)
-    with pytest.raises(ValueError, match="solver='ridge' goes with criterion='risk' or 'twice'"):
-        TargetAggregator("mse", max_loss=0.0, solver="ridge").fit(X, Y)
+    with pytest.raises(ValueError, match=r"=Ridge\(\) goes with criterion='risk' or 'twice'"):
+        TargetAggregator("mse", max_loss=0.0, regressor=Ridge()).fit(X, Y)
     with pytest.raises(ValueError, match="criterion='half' is judged in sample"):
         FeatureAggregator("half", cv=3).fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="'auto' goes with criterion='risk' or 'half' and not"):

@@ -11,13 +11,16 @@ from joblib import parallel_config
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import get_scorer, r2_score
 from sklearn.model_selection import GroupKFold, KFold, TimeSeriesSplit
 from sklearn.neighbors import KNeighborsRegressor
 
 from ctfa import CTFARegressor, CTFARegressorCV, FeatureAggregator, TargetAggregator
-from problems import make_problem
+from ctfa.core.levels import Temper
+from ctfa.core.ridge import restricted_penalty
+from ctfa.estimators import shared
+from problems import RIDGE, make_problem
 
 PROBLEM = make_problem("correlated", 1, n_samples=54, n_features=6, n_targets=6)
 X, Y = PROBLEM.X, PROBLEM.Y * [1.0, 8.0, 0.3, 1.0, 1.0, 1.0] + 1.0
@@ -35,7 +38,17 @@ def limited(template, default, limit):
 
 
 def by_hand(model, splits, weights=None):
-    """Scores ``(folds, grid)`` of a new fit for every fold and every pair of limits."""
+    """Scores ``(folds, grid)`` of a new fit for every fold and every pair of limits.
+
+    With the penalties of the likelihood: a search has no folds within its folds to temper them.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        for tempers in ("TEMPERS", "ALONE"):
+            patch.setattr(shared, tempers, (Temper(),))
+        return _by_hand(model, splits, weights)
+
+
+def _by_hand(model, splits, weights):
     scorer = get_scorer("r2" if model.scoring is None else model.scoring)
     firsts = [None] if model.targets == "passthrough" else model.target_losses
     seconds = [None] if model.features == "passthrough" else model.feature_losses
@@ -78,23 +91,32 @@ def assert_same(model, splits, weights=None):
     "options",
     [
         {},
-        {"head": "shrink"},
-        {"regressor": Ridge(2.0), "head": "shrink"},
+        {"head": "mean"},
+        {"regressor": Ridge(2.0)},
+        {"regressor": Ridge(2.0), "head": "mean"},
+        {"regressor": LinearRegression()},
         {"regressor": KNeighborsRegressor(4)},
+        {"regressor": KNeighborsRegressor(4), "head": "mean"},
         {"scoring": "neg_mean_absolute_error"},
-        {"scoring": "explained_variance", "head": "shrink"},
+        {"scoring": "explained_variance", "head": "mean"},
         {"targets": TargetAggregator(scan="correlation", scale="center", connectivity=CHAIN)},
-        {"targets": TargetAggregator(flip=True), "head": "shrink"},
-        {"targets": TargetAggregator(scale="none", guard="member")},
+        {"targets": TargetAggregator(flip=True)},
+        {"targets": TargetAggregator(flip=True), "regressor": LinearRegression()},
+        {"targets": TargetAggregator(scale="none", guard="member"), "head": "mean"},
         {
-            "targets": TargetAggregator(solver="ridge"),
-            "features": FeatureAggregator(solver="ridge"),
+            "targets": TargetAggregator(scale="none", guard="member"),
+            "regressor": LinearRegression(),
+        },
+        {
+            "targets": TargetAggregator(regressor=RIDGE),
+            "features": FeatureAggregator(),
         },
         {"features": FeatureAggregator(scan="grow", min_correlation=-1.0)},
-        {"targets": TargetAggregator("mse", scale="none", scan="restart")},
+        {"targets": TargetAggregator("mse", scale="none", scan="restart"), "head": "mean"},
         {"features": FeatureAggregator("r2", cv=3)},
         {"targets": "passthrough"},
-        {"features": "passthrough", "head": "shrink"},
+        {"features": "passthrough"},
+        {"features": "passthrough", "head": "mean"},
         {"targets": "passthrough", "features": "passthrough"},
     ],
     ids=str,
@@ -109,10 +131,40 @@ def test_scores_are_those_of_a_fit_for_every_fold_and_every_pair_of_limits(optio
     assert_same(model, list(KFold(3).split(X)))
 
 
-def test_weights_count_in_fits_and_not_in_scores():
+@pytest.mark.parametrize("head", ["mean", "levels"])
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_weights_count_in_fits_and_not_in_scores(regressor, head):
     grids = {"target_losses": TARGET_LOSSES, "feature_losses": FEATURE_LOSSES}
-    model = CTFARegressorCV(cv=3, head="shrink", **grids).fit(X, Y, WEIGHTS)
+    model = CTFARegressorCV(regressor, cv=3, head=head, **grids).fit(X, Y, WEIGHTS)
     assert_same(model, list(KFold(3).split(X)), WEIGHTS)
+
+
+def test_scores_of_levels_are_those_of_ridge_models_of_means_and_of_deviations():
+    model = CTFARegressorCV(
+        cv=3, target_losses=[np.inf], feature_losses=None, features="passthrough"
+    ).fit(X, Y)
+    for fold, (train, test) in enumerate(KFold(3).split(X)):
+        offsets, scales = Y[train].mean(axis=0), Y[train].std(axis=0)
+        units = (Y[train] - offsets) / scales
+        mean = units.mean(axis=1, keepdims=True)
+        apart = units - mean
+        about = X[train].mean(axis=0)
+        length = np.sqrt(((X[train] - about) ** 2).sum(axis=0))
+        known, asked = ((X[rows] - about) / length for rows in (train, test))
+        left, values, _ = np.linalg.svd(known, full_matrices=False)
+        served = np.zeros((len(test), 1))
+        for columns in (mean, apart):
+            turned = (left.T @ columns) ** 2
+            rest = (columns**2).sum(axis=0) - turned.sum(axis=0)
+            penalty = restricted_penalty(
+                turned.sum(axis=1, keepdims=True), rest.sum(keepdims=True), values, len(train)
+            )
+            alpha = min(float(penalty[0]), 1e12)
+            served = served + Ridge(alpha, fit_intercept=False).fit(known, columns).predict(
+                asked
+            ).reshape(len(test), -1)
+        expected = r2_score(Y[test], served * scales + offsets)
+        assert model.cv_results_[f"split{fold}_test_score"][0] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +192,7 @@ def test_two_jobs_give_the_scores_of_one():
 # -- Results and refit -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 def test_the_model_is_refitted_with_the_best_limits(head):
     model = CTFARegressorCV(Ridge(), head=head, cv=3).fit(X, Y)
     best = model.best_params_
@@ -205,13 +257,21 @@ def test_one_target_is_searched_for_its_features():
     assert model.trust_.tolist() == [1.0]
 
 
-def test_folds_that_are_too_short_are_told_once_and_left_to_ridge_regression():
+@pytest.mark.parametrize("asked", ["the regressor", "what judges", "nobody"])
+def test_least_squares_on_folds_too_short_for_it_is_told_once_and_left_to_ridge_regression(asked):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        model = CTFARegressorCV(cv=TimeSeriesSplit(5), target_losses=[1.0]).fit(X[:48], Y[:48])
-    assert [str(one.message).partition(":")[0] for one in said] == [
-        "X has 8 rows to learn from and 6 features"
-    ]
+        model = CTFARegressorCV(
+            LinearRegression() if asked == "the regressor" else None,
+            cv=TimeSeriesSplit(5),
+            targets=TargetAggregator(
+                regressor=LinearRegression() if asked == "what judges" else None
+            ),
+            target_losses=[1.0],
+        ).fit(X[:48], Y[:48])
+    assert [str(one.message).partition(":")[0] for one in said] == (
+        [] if asked == "nobody" else ["X has 8 rows to learn from and 6 features"]
+    )
     assert np.isfinite(model.best_score_)
 
 
@@ -227,11 +287,12 @@ GRIDS = {"target_losses": TARGET_LOSSES, "feature_losses": FEATURE_LOSSES}
     "options",
     [
         {},
-        {"head": "shrink"},
+        {"head": "mean"},
+        {"regressor": LinearRegression()},
         {"targets": TargetAggregator(scale="center")},
-        {"targets": TargetAggregator(scale="none", guard="member")},
-        {"targets": TargetAggregator(scan="correlation", flip=True), "head": "shrink"},
-        {"targets": TargetAggregator(solver="ridge")},
+        {"targets": TargetAggregator(scale="none", guard="member"), "head": "mean"},
+        {"targets": TargetAggregator(scan="correlation", flip=True)},
+        {"targets": TargetAggregator(regressor=RIDGE)},
         {"features": FeatureAggregator("r2", cv=3)},
         {"targets": "passthrough", "target_losses": None},
     ],
@@ -264,13 +325,16 @@ def test_other_targets_are_scored_as_without_the_one_that_is_constant_in_a_fold(
     np.testing.assert_allclose(one.best_score_, two.best_score_, rtol=1e-9)
 
 
-def test_dask_searches_folds_with_a_constant_target_alike():
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_dask_searches_folds_with_a_constant_target_alike(regressor):
     da = pytest.importorskip("dask.array")
     lazy = da.from_array(X, chunks=(10, 6)), da.from_array(EVENTS, chunks=(10, 6))
-    one = CTFARegressorCV(cv=3, **GRIDS).fit(X, EVENTS)
-    two = CTFARegressorCV(cv=3, **GRIDS).fit(*lazy)
+    one = CTFARegressorCV(regressor, cv=3, **GRIDS).fit(X, EVENTS)
+    two = CTFARegressorCV(regressor, cv=3, **GRIDS).fit(*lazy)
     for name in ("split0_test_score", "mean_test_score", "mean_n_groups"):
         np.testing.assert_allclose(one.cv_results_[name], two.cv_results_[name], rtol=1e-6)
+    # What is tempered on folds of its own is so in both.
+    np.testing.assert_allclose(two.predict(X), one.predict(X), rtol=1e-6, atol=1e-8)
 
 
 class Picky(Ridge):
@@ -322,7 +386,7 @@ def test_a_search_without_any_mean_says_why():
 def test_errors_of_ours_are_named_by_their_fold():
     paper = TargetAggregator("mse", scan="restart", max_loss=0.0)
     model = CTFARegressorCV(
-        Ridge(),
+        LinearRegression(),
         cv=TimeSeriesSplit(5),
         targets=paper,
         target_losses=[0.0],
@@ -375,8 +439,11 @@ def test_equal_scores_go_to_fewer_groups_and_fewer_features(scoring):
         inputs = rng.normal(size=(60, 3))
         target = inputs @ rng.normal(size=3) + rng.normal(size=60)
         inputs = np.column_stack((inputs, inputs[:, 0]))
-        model = CTFARegressorCV(feature_losses=[-np.inf, 0.0], scoring=scoring)
-        model.fit(inputs, np.column_stack([target] * 6))
+        copies = np.column_stack([target] * 6)
+        options = {"feature_losses": [-np.inf, 0.0], "scoring": scoring}
+        model = CTFARegressorCV(LinearRegression(), **options).fit(inputs, copies)
         assert model.n_groups_ == 1
         assert model.best_params_["features__max_loss"] == 0.0  # the two copies are one feature
         assert model.cv_results_["rank_test_score"][model.best_index_] == 1
+        # A penalty tells a feature from two of it, and nothing tells copies of a target apart.
+        assert CTFARegressorCV(**options).fit(inputs, copies).n_groups_ == 1

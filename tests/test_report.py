@@ -26,7 +26,9 @@ from ctfa import (
 )
 from ctfa.core.partition import Partition
 from ctfa.datasets import make_basins, make_paper_synthetic
+from ctfa.estimators.held_out import SAME
 from ctfa.report import Given, HeldOut, Material, Places, collect, complete, render, write
+from problems import RIDGE
 
 X, Y = make_paper_synthetic(120, 12, 8, random_state=0)
 MODEL = CTFARegressor().fit(X, Y)
@@ -118,20 +120,22 @@ def test_held_out_errors_are_those_of_compare():
     errors = page["targets"]["errors"]
     np.testing.assert_allclose(errors["ctfa"], compared["error"])
     np.testing.assert_allclose(errors["single-task"], compared["single_task_error"])
-    assert page["held_out"]["helped"] == (compared["gain"] > 0).sum()
-    assert page["held_out"]["hurt"] == (compared["gain"] < 0).sum()
+    assert page["held_out"]["helped"] == (compared["gain"] > SAME).sum()
+    assert page["held_out"]["hurt"] == (compared["gain"] < -SAME).sum()
     assert page["held_out"]["rival"] == "single-task ridge"
 
 
-def test_with_data_the_history_goes_on_to_one_group_by_way_of_the_model():
-    page = collect(MODEL, data=(X, Y))
+@pytest.mark.parametrize("regressor", [None, LinearRegression(), RIDGE, DecisionTreeRegressor()])
+def test_with_data_the_history_goes_on_to_one_group_by_way_of_the_model(regressor):
+    model = CTFARegressor(regressor).fit(X, Y)
+    page = collect(model, data=(X, Y))
     stop = page["rule"]["n_own"]
     assert len(page["history"]["loss"]) == 7
     assert page["rule"]["complete"]
     labels = np.arange(8)
     for step in range(stop)[::-1]:
         labels[page["history"]["other"][step]] = labels[page["history"]["block"][step]]
-    assert Partition(labels) == MODEL.partition_
+    assert Partition(labels) == model.partition_
 
 
 def test_a_history_that_does_not_lead_to_the_groups_is_not_replayed():
@@ -163,7 +167,7 @@ def test_columns_of_a_mean_share_its_coefficient():
 
 
 def test_standard_errors_are_those_of_least_squares():
-    model = CTFARegressor(features="passthrough").fit(X, Y)
+    model = CTFARegressor(LinearRegression(), features="passthrough", head="mean").fit(X, Y)
     page = collect(model, data=(X, Y))
     design = np.column_stack((np.ones(len(X)), X))
     target = model.targets_.transform(Y)[:, 0]
@@ -173,6 +177,22 @@ def test_standard_errors_are_those_of_least_squares():
     np.testing.assert_allclose(page["features"]["value"][0], coef[1:] * X.std(axis=0))
     expected = np.sqrt(np.diag(covariance))[1:] * X.std(axis=0)
     np.testing.assert_allclose(page["features"]["standard_error"][0], expected)
+
+
+def test_standard_errors_of_the_default_are_those_of_coefficients_drawn_about_zero():
+    model = CTFARegressor(features="passthrough").fit(X, Y)
+    page = collect(model, data=(X, Y))
+    target = model.targets_.transform(Y)
+    for group, (coef, column) in enumerate(zip(model.group_coef_, target.T, strict=True)):
+        np.testing.assert_allclose(page["features"]["value"][group], coef * X.std(axis=0))
+        centred = X - X.mean(axis=0)
+        length = np.linalg.norm(centred, axis=0)
+        penalty = np.diag(length**2 * model.regressors_[group].alpha)  # of columns at unit length
+        left = column - column.mean() - centred @ coef
+        noise = (left @ left + coef @ penalty @ coef) / (len(X) - 1)
+        covariance = np.linalg.inv(centred.T @ centred + penalty) * noise
+        expected = np.sqrt(np.diag(covariance)) * X.std(axis=0)
+        np.testing.assert_allclose(page["features"]["standard_error"][group], expected)
 
 
 def test_copies_of_a_basin_do_not_make_its_coefficients_more_certain():
@@ -265,12 +285,13 @@ def test_errors_without_a_climatology_make_no_sentence_on_skill():
 KINDS = {
     "shared inputs": lambda: MODEL,
     "searched": lambda: CTFARegressorCV().fit(X, Y),
-    "shrunk": lambda: CTFARegressor(head="shrink").fit(X, Y),
+    "means alone": lambda: CTFARegressor(head="mean").fit(X, Y),
+    "least squares": lambda: CTFARegressor(LinearRegression()).fit(X, Y),
     "aggregator": lambda: TargetAggregator().fit(X, Y),
     "own inputs": basin_model,
-    "shared coefficients": lambda: basin_model(aggregate="pool", head="shrink"),
+    "shared coefficients": lambda: basin_model(aggregate="pool", head="levels"),
     "own inputs by ridge": lambda: MultiInputCTFARegressor(
-        BASINS.layout, RidgeCV(), targets=TargetAggregator(solver="ridge", max_loss=1.5)
+        BASINS.layout, RidgeCV(), targets=TargetAggregator(regressor=RIDGE, max_loss=1.5)
     ).fit(BASINS.data, BASINS.target),
     "own rows": pooled_model,
     "nothing merged": lambda: CTFARegressor(targets="passthrough").fit(X, Y),

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import (
@@ -182,7 +183,9 @@ ODD = {
     "not linear": lambda: (small(regressor=DecisionTreeRegressor(max_depth=2)), {}),
     "own rows": lambda: (schools(), {"task": "school"}),
     "dots": lambda: (small(), {"places": GRID}),
-    "cells": lambda: (small(head="shrink"), {"places": Places(GRID, cell=(1.0, 1.0))}),
+    "means alone": lambda: (small(head="mean"), {}),
+    "least squares": lambda: (small(regressor=LinearRegression()), {}),
+    "cells": lambda: (small(), {"places": Places(GRID, cell=(1.0, 1.0))}),
     "all in one place": lambda: (small(), {"places": np.zeros((8, 2))}),
 }
 
@@ -361,6 +364,20 @@ def test_files_made_in_the_browser_hold_what_the_page_shows(browser, basins_page
     regions = json.loads(texts["regions.geojson"])["features"]
     assert sum(region["properties"]["size"] for region in regions) == 90
     assert all(region["geometry"]["type"] == "MultiPolygon" for region in regions)
+
+
+def test_gains_and_scores_of_folds_are_called_so(browser, gauges_page):
+    with opened(browser, gauges_page) as tab:
+        assert "GAIN ON FOLDS" in tab.locator("#table thead").inner_text().upper()
+        assert "predicted gain" not in tab.locator("#table thead").inner_text().lower()
+        assert "score on held-out folds" in tab.locator("#panel-why").inner_text()
+        headers = []
+        for button in tab.locator("#downloads button").all()[:2]:
+            with tab.expect_download() as waiting:
+                button.click()
+            headers.append(downloaded(waiting).split("\r\n")[0].split(","))
+    assert {"gain_on_folds", "gain_on_folds_error"} <= set(headers[0])
+    assert "score" in headers[1]
 
 
 def test_a_spreadsheet_finds_no_formula_in_what_is_downloaded(browser, basins_page):

@@ -76,9 +76,9 @@ CHECKS = parametrize_with_checks(
         CTFARegressor(targets="passthrough"),
         CTFARegressor(features="passthrough"),
         CTFARegressor(targets="passthrough", features="passthrough"),
-        CTFARegressor(head="shrink"),
+        CTFARegressor(head="levels"),
         CTFARegressorCV(cv=3),
-        CTFARegressorCV(features="passthrough", head="shrink", cv=3),
+        CTFARegressorCV(features="passthrough", head="levels", cv=3),
         nonlinctfa(),
     ],
     expected_failed_checks=expected_failures,
@@ -102,7 +102,7 @@ X, Y, y = PROBLEM.X, PROBLEM.Y, PROBLEM.y
 MODELS = {
     "default": CTFARegressor(),
     "parity": nonlinctfa(),
-    "search": CTFARegressorCV(target_losses=[0.0, 1.5], feature_losses=[2.0], cv=5, head="shrink"),
+    "search": CTFARegressorCV(target_losses=[0.0, 1.5], feature_losses=[2.0], cv=5, head="levels"),
     "folds": CTFARegressor(Ridge(), features=FeatureAggregator("r2", max_loss=1e-3, cv=4)),
     "passthrough": CTFARegressor(targets="passthrough", features="passthrough"),
 }
@@ -174,7 +174,7 @@ def test_time_series_are_cross_validated(model):
     ids=lambda regressor: type(regressor).__name__,
 )
 def test_any_regressor_serves_each_group(regressor):
-    model = CTFARegressor(regressor).fit(X, Y)
+    model = CTFARegressor(regressor, head="mean").fit(X, Y)
     assert len(model.regressors_) == model.n_groups_
     means = model.targets_.transform(Y)
     plain = [

@@ -10,6 +10,7 @@ from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator
 from ctfa.core.partition import Partition
 from ctfa.core.series import Series
 from ctfa.core.tasks.own_inputs import SharedFit
+from problems import RIDGE
 from stand_ins import stand_ins
 
 #: Descent that ends where no digit moves.
@@ -80,7 +81,7 @@ def assert_stand_in(model_of, X, Y, **data):
     return plain
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize("aggregate", ["mean", "pool", "auto"])
 @pytest.mark.parametrize("lacking", [False, True])
 def test_rows_that_stand_in_give_the_fit_of_the_rows(aggregate, head, lacking):
@@ -93,7 +94,7 @@ def test_weights_of_rows_and_targets_count_for_rows_that_stand_in(aggregate):
     X, Y, layout = problem(1)
     rng = np.random.default_rng(5)
     assert_stand_in(
-        lambda: MultiInputCTFARegressor(layout, aggregate=aggregate, head="shrink"),
+        lambda: MultiInputCTFARegressor(layout, aggregate=aggregate, head="levels"),
         X,
         Y,
         sample_weight=rng.uniform(0.2, 3.0, len(X)),
@@ -167,7 +168,7 @@ def test_linear_regressors_learn_from_rows_that_stand_in(regressor, aggregate):
 def test_any_data_are_decided_alike(seed, n, n_folds, aggregate):
     X, Y, layout = problem(seed, n, n_tasks=4, n_slots=2)
     plain = MultiInputCTFARegressor(
-        layout, targets=TargetAggregator(cv=n_folds), aggregate=aggregate, head="shrink"
+        layout, targets=TargetAggregator(cv=n_folds), aggregate=aggregate, head="levels"
     )
     other = on_stand_ins(
         MultiInputCTFARegressor(**plain.get_params(deep=False)), X, Y, n_folds=n_folds
@@ -177,7 +178,7 @@ def test_any_data_are_decided_alike(seed, n, n_folds, aggregate):
 
 def test_ridge_and_gaps_want_the_rows_themselves():
     X, Y, layout = problem(6)
-    ridge = MultiInputCTFARegressor(layout, targets=TargetAggregator(solver="ridge", max_loss=1.0))
+    ridge = MultiInputCTFARegressor(layout, targets=TargetAggregator(regressor=RIDGE, max_loss=1.0))
     with pytest.raises(ValueError, match="gather the rows"):
         on_stand_ins(ridge, X, Y)
     shared = MultiInputCTFARegressor(

@@ -70,7 +70,7 @@ def assert_alike(plain, other, X, index):
     np.testing.assert_allclose(other.why(0).gain, plain.why(0).gain, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("head", ["mean", "shrink"])
+@pytest.mark.parametrize("head", ["mean", "levels"])
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("aggregate", [False, True])
 def test_rows_that_stand_in_give_the_fit_of_the_rows(head, weighted, aggregate):
@@ -89,7 +89,7 @@ def test_rows_that_stand_in_give_the_fit_of_the_rows(head, weighted, aggregate):
 def test_any_tasks_are_decided_alike(seed, longest, n_tasks):
     """Tasks shorter than their inputs keep their rows; longer ones are stood in for."""
     X, y, index, fold = problem(seed, n_tasks, longest, n_features=2)
-    plain, other = fit_both(X, y, index, fold, head="shrink")
+    plain, other = fit_both(X, y, index, fold, head="levels")
     assert_alike(plain, other, X, index)
 
 

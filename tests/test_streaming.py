@@ -19,6 +19,8 @@ from ctfa._collections import _collection
 from ctfa._streaming import RunningSums
 from ctfa.core.moments import Moments, Summary
 from ctfa.datasets import make_paper_synthetic
+from ctfa.estimators.models import HEADS
+from problems import RIDGE
 
 X, Y = make_paper_synthetic(600, n_features=12, n_targets=6, random_state=0)
 X, Y = X + 3.0, Y - 2.0
@@ -45,11 +47,26 @@ def same_histories(one, two):
     np.testing.assert_allclose(one.history_.loss, two.history_.loss, rtol=1e-7, atol=1e-9)
 
 
+def same_evidence(one, two):
+    """What each merge and each group saves, in closed form or on folds."""
+    assert one.held_out == two.held_out
+    np.testing.assert_allclose(one.gain.value, two.gain.value, rtol=1e-6, atol=1e-9)
+    for name in ("gain", "score"):
+        mine, theirs = one.columns()[name], two.columns()[name]
+        np.testing.assert_allclose(mine, theirs, rtol=1e-6, atol=1e-9)
+    assert (one.served is None) == (two.served is None)
+    if one.held_out:
+        np.testing.assert_allclose(one.gain, two.gain, rtol=1e-6, atol=1e-9)
+    if one.served is not None:
+        np.testing.assert_allclose(one.served, two.served, rtol=1e-6, atol=1e-9)
+
+
 def same_models(one, two, baseline=None):
     same_histories(one, two)
     for mine, theirs in zip(one.features_, two.features_, strict=True):
         same_histories(mine, theirs)
     np.testing.assert_allclose(one.trust_, two.trust_, rtol=1e-6, atol=1e-9)
+    same_evidence(one._evidence, two._evidence)
     extra = {} if baseline is None else {"baseline": baseline}
     np.testing.assert_allclose(
         one.predict(X, **extra), two.predict(X, **extra), rtol=1e-7, atol=1e-7
@@ -75,27 +92,48 @@ cuttings = st.lists(st.integers(0, 10_000), max_size=8)
 # -- The same as a fit -----------------------------------------------------------------------------
 
 
-@given(cuttings, st.booleans())
-@settings(max_examples=25, deadline=None)
-def test_any_pieces_decide_as_all_rows_do(cuts, at_once):
-    parts = cut(len(X), cuts)
-    model = CTFARegressor(targets=FIXED)
+def streamed(model, parts, at_once, *tables):
+    """Fitted to the pieces one after the other; at once where the first alone is too short."""
     if at_once or parts[0].stop < 30:
-        model.partial_fit(pieces(parts, X, Y))
-    else:
-        for piece in pieces(parts, X, Y):
-            model.partial_fit(*piece)
-    same_models(model, CTFARegressor(targets=FIXED).fit(X, Y))
+        return model.partial_fit(pieces(parts, *tables))
+    for piece in pieces(parts, *tables):
+        model.partial_fit(*piece)
+    return model
 
 
-@given(cuttings)
-@settings(max_examples=15, deadline=None)
-def test_folds_are_blocks_of_the_pieces(cuts):
+@given(
+    cuttings,
+    st.booleans(),
+    st.sampled_from([LinearRegression(), Ridge(3.0)]),
+    st.sampled_from(HEADS),
+)
+@settings(max_examples=25, deadline=None)
+def test_any_pieces_decide_as_all_rows_do(cuts, at_once, regressor, head):
+    model = CTFARegressor(regressor, targets=FIXED, head=head)
+    same_models(streamed(clone(model), cut(len(X), cuts), at_once, X, Y), model.fit(X, Y))
+
+
+@given(cuttings, st.booleans(), st.sampled_from(HEADS), st.sampled_from([1.2, "auto"]))
+@settings(max_examples=25, deadline=None)
+def test_pieces_decide_as_all_rows_do_on_the_same_folds(cuts, at_once, head, max_loss):
+    """Penalties are tempered on folds, and these say whether groups of features serve."""
     parts = cut(len(X), cuts)
-    model = CTFARegressor(features=FOLDED).partial_fit(pieces(parts, X, Y))
+    asked = TargetAggregator(max_loss=max_loss)
+    known = TargetAggregator(max_loss=max_loss, cv=folds_of(parts, 10))
+    model = streamed(CTFARegressor(targets=asked, head=head), parts, at_once, X, Y)
+    same_models(model, CTFARegressor(targets=known, head=head).fit(X, Y))
+
+
+@given(cuttings, st.sampled_from([None, LinearRegression()]), st.sampled_from(HEADS))
+@settings(max_examples=15, deadline=None)
+def test_folds_are_blocks_of_the_pieces(cuts, regressor, head):
+    parts = cut(len(X), cuts)
+    model = CTFARegressor(regressor, features=FOLDED, head=head).partial_fit(pieces(parts, X, Y))
     expected = CTFARegressor(
+        regressor,
         targets=TargetAggregator(cv=folds_of(parts, 10)),
         features=clone(FOLDED).set_params(cv=folds_of(parts, 4)),
+        head=head,
     )
     same_models(model, expected.fit(X, Y))
     np.testing.assert_allclose(
@@ -114,13 +152,38 @@ def test_pieces_of_a_row_each_are_dealt_out():
     "model",
     [
         CTFARegressor(),
-        CTFARegressor(features=FOLDED, head="shrink"),
+        CTFARegressor(features=FOLDED, head="levels"),
+        CTFARegressor(head="mean"),
+        CTFARegressor(LinearRegression()),
+        CTFARegressor(LinearRegression(), head="mean"),
+        CTFARegressor(targets=FIXED),
+        CTFARegressor(targets="passthrough"),
+        CTFARegressor(targets="passthrough", head="mean"),
+        CTFARegressor(features="passthrough"),
+        CTFARegressor(targets=TargetAggregator(flip=True)),
+        CTFARegressor(Ridge(3.0)),
         CTFARegressor(Ridge(3.0), targets=TargetAggregator(cv=3, flip=True)),
         CTFARegressor(Lasso(0.1), targets="passthrough"),
         CTFARegressor(ElasticNet(0.1), features="passthrough"),
         CTFARegressor(targets=TargetAggregator(guard="member", scan="correlation")),
     ],
-    ids=["default", "folds", "flip", "lasso", "net", "guard"],
+    ids=[
+        "default",
+        "folds",
+        "mean",
+        "least squares",
+        "least squares, mean",
+        "limit",
+        "no groups",
+        "no groups, mean",
+        "no features",
+        "turned",
+        "ridge",
+        "flip",
+        "lasso",
+        "net",
+        "guard",
+    ],
 )
 @pytest.mark.parametrize("weights", [None, WEIGHTS, WEIGHTS * (np.arange(600) % 7 > 0)])
 def test_the_first_piece_is_a_fit(model, weights):
@@ -136,20 +199,24 @@ def test_few_rows_give_as_many_folds_as_a_fit():
 
 def test_the_order_of_pieces_does_not_matter():
     parts = cut(len(X), [40, 90, 300, 411])
+    # Each is long enough to be divided into all folds by itself.
     forward = CTFARegressor(targets=FIXED).partial_fit(pieces(parts, X, Y, WEIGHTS))
     back = CTFARegressor(targets=FIXED).partial_fit(pieces(parts[::-1], X, Y, WEIGHTS))
     same_models(forward, back)
 
 
-def test_weights_baseline_and_weights_of_targets_go_along():
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+def test_weights_baseline_and_weights_of_targets_go_along(regressor, head):
     areas = np.arange(1.0, 7.0)
     parts = cut(len(X), [100, 101, 350])
     given = [
         {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]} for p in parts
     ]
-    model = CTFARegressor(targets=FIXED).partial_fit(given, target_weight=areas)
-    expected = CTFARegressor(targets=FIXED).fit(X, Y, WEIGHTS, baseline=MONTHS, target_weight=areas)
-    same_models(model, expected, MONTHS)
+    model = CTFARegressor(regressor, targets=FIXED, head=head)
+    expected = clone(model).set_params(targets__cv=folds_of(parts, 10))
+    expected.fit(X, Y, WEIGHTS, baseline=MONTHS, target_weight=areas)
+    same_models(model.partial_fit(given, target_weight=areas), expected, MONTHS)
     np.testing.assert_allclose(model.targets_.target_weight_, areas / areas.mean())
 
 
@@ -157,7 +224,8 @@ def test_rows_without_weights_weigh_one():
     model = CTFARegressor(targets=FIXED).partial_fit(X[:300], Y[:300])
     model.partial_fit(X[300:], Y[300:], WEIGHTS[300:])
     weights = np.where(np.arange(600) < 300, 1.0, WEIGHTS)
-    same_models(model, CTFARegressor(targets=FIXED).fit(X, Y, weights))
+    folds = clone(FIXED).set_params(cv=folds_of([slice(0, 300), slice(300, 600)], 10))
+    same_models(model, CTFARegressor(targets=folds).fit(X, Y, weights))
 
 
 def test_targets_alone_and_features_alone_are_streamed():
@@ -244,14 +312,14 @@ def test_rows_of_dask_are_reduced_while_they_are_few(monkeypatch):
 # -- A new year ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [CTFARegressor(), CTFARegressor(targets=FIXED)])
-def test_a_year_is_added(model):
+@pytest.mark.parametrize("regressor", [None, LinearRegression()])
+@pytest.mark.parametrize("max_loss", ["auto", 1.2])
+def test_a_year_is_added(regressor, max_loss):
     parts = [slice(0, 500), slice(500, 600)]
+    model = CTFARegressor(regressor, targets=TargetAggregator(max_loss=max_loss))
     added = clone(model).partial_fit(X[:500], Y[:500]).partial_fit(X[500:], Y[500:])
     same_models(added, clone(model).partial_fit(pieces(parts, X, Y)))
-    if model.targets is None:
-        model = CTFARegressor(targets=TargetAggregator(cv=folds_of(parts, 10)))
-    same_models(added, clone(model).fit(X, Y))
+    same_models(added, model.set_params(targets__cv=folds_of(parts, 10)).fit(X, Y))
 
 
 def test_a_year_is_added_to_a_collection():
@@ -306,7 +374,7 @@ def test_no_fit_is_gone_on_with_whatever_the_container(library):
     ("model", "known"),
     [
         (CTFARegressor(targets=TargetAggregator(cv=KFold(4))), {}),
-        (CTFARegressor(targets=TargetAggregator(solver="ridge")), {}),
+        (CTFARegressor(targets=TargetAggregator(regressor=RIDGE)), {}),
         (CTFARegressor(DecisionTreeRegressor()), {}),
         (CTFARegressor(), {"groups": np.arange(600) // 50}),
         (TargetAggregator(), {"groups": np.arange(600) // 50}),
@@ -451,9 +519,29 @@ def test_a_chunk_that_cannot_be_read_is_told_by_its_piece():
 def test_a_stream_may_begin_with_fewer_rows_than_least_squares_needs():
     model = CTFARegressor(targets=FIXED)
     refused(model, "X has 1 rows that count", X[:1], Y[:1], verb="partial_fit")
+    model.partial_fit(X[:10], Y[:10])
+    folds = clone(FIXED).set_params(cv=folds_of([slice(0, 10), slice(10, 600)], 10))
+    same_models(model.partial_fit(X[10:], Y[10:]), CTFARegressor(targets=folds).fit(X, Y))
+
+
+def test_a_stream_of_least_squares_that_begins_with_too_few_rows_is_told_so():
+    model = CTFARegressor(LinearRegression(), targets=FIXED, head="mean")
     with pytest.warns(RuntimeWarning, match="degrees of freedom.*Ridge regression"):
         model.partial_fit(X[:10], Y[:10])
-    same_models(model.partial_fit(X[10:], Y[10:]), CTFARegressor(targets=FIXED).fit(X, Y))
+    same_models(model.partial_fit(X[10:], Y[10:]), clone(model).fit(X, Y))
+
+
+@pytest.mark.parametrize("n_rows", [20, 21, 22, 24])
+@pytest.mark.parametrize("max_loss", [1.2, "auto"])
+def test_pieces_judged_by_ridge_regression_decide_as_rows_do(n_rows, max_loss):
+    """Where rows hardly outnumber coefficients, also where they are stood in for."""
+    model = TargetAggregator(max_loss=max_loss, cv=2)
+    few = X[:n_rows], Y[:n_rows]
+    same_histories(clone(model).partial_fit(*few), clone(model).fit(*few))
+    same_models(
+        CTFARegressor(targets=clone(model)).partial_fit(*few),
+        CTFARegressor(targets=clone(model)).fit(*few),
+    )
 
 
 def all_of_them(targets):
@@ -464,8 +552,8 @@ def all_of_them(targets):
     ("model", "match"),
     [
         (CTFARegressor(DecisionTreeRegressor()), "DecisionTreeRegressor.* learns from the rows"),
-        (CTFARegressor(targets=TargetAggregator(solver="ridge")), "solver='ridge'"),
-        (CTFARegressor(features=FeatureAggregator(solver="ridge")), "solver='ridge'"),
+        (CTFARegressor(targets=TargetAggregator(regressor=RIDGE)), r"RidgeCV\(\).* row by row"),
+        (TargetAggregator(regressor=RIDGE), r"RidgeCV\(\).* row by row"),
         (TargetAggregator(connectivity=all_of_them), "connectivity"),
         (TargetAggregator(cv=KFold(5)), "rows that are still to come"),
         (TargetAggregator(cv=None), "rows that are still to come"),

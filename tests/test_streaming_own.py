@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, persistence
 from ctfa._collections import _collection
+from problems import RIDGE
 from test_stand_ins_own import assert_alike, problem
 from test_streaming import cut, cuttings, folds_of, pieces, refused, refused_after_fit
 
@@ -44,7 +45,7 @@ def test_any_pieces_decide_as_all_rows_do(cuts, aggregate, at_once):
     assert_alike(expected, model, X)
 
 
-@given(cuttings, st.sampled_from(["mean", "pool", "auto"]), st.sampled_from(["mean", "shrink"]))
+@given(cuttings, st.sampled_from(["mean", "pool", "auto"]), st.sampled_from(["mean", "levels"]))
 @settings(max_examples=12, deadline=None)
 def test_folds_are_blocks_of_the_pieces(cuts, aggregate, head):
     parts = cut(len(X), cuts)
@@ -71,7 +72,7 @@ def test_folds_judge_features_of_pieces_too():
         own(features=FOLDED),
         own(Ridge(3.0), aggregate="auto"),
         own(targets="passthrough"),
-        own(targets=FIXED, head="shrink"),
+        own(targets=FIXED, head="levels"),
     ],
     ids=["default", "folds", "ridge", "apart", "shrink"],
 )
@@ -131,7 +132,7 @@ def test_pieces_may_be_of_dask_and_of_other_libraries():
 # -- Going on --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", [own(), own(targets=FIXED), own(aggregate="auto", head="shrink")])
+@pytest.mark.parametrize("model", [own(), own(targets=FIXED), own(aggregate="auto", head="levels")])
 def test_a_year_is_added(model):
     parts = [slice(0, 400), slice(400, 500)]
     added = clone(model).partial_fit(X[:400], Y[:400]).partial_fit(X[400:], Y[400:])
@@ -159,7 +160,7 @@ GAPPY[5, 1] = np.nan
         (own(targets=FIXED), X, Y, {"sample_weight": WEIGHTS}),
         (own(), HOLED, Y, {}),
         (own(), X, GAPPY, {}),
-        (own(targets=TargetAggregator(solver="ridge")), X, Y, {}),
+        (own(targets=TargetAggregator(regressor=RIDGE)), X, Y, {}),
         (own(targets=TargetAggregator(cv=KFold(4))), X, Y, {}),
         (own(DecisionTreeRegressor(max_depth=2)), X, Y, {}),
         (own(), X, Y, {"groups": np.arange(500) // 50}),
@@ -216,11 +217,10 @@ def all_of_them(targets):
     ("model", "match"),
     [
         (own(DecisionTreeRegressor()), "DecisionTreeRegressor.* learns from the rows"),
-        (own(targets=TargetAggregator(solver="ridge")), "solver='ridge'"),
-        (own(features=FeatureAggregator(solver="ridge")), "solver='ridge'"),
+        (own(targets=TargetAggregator(regressor=RIDGE)), r"RidgeCV\(\).* row by row"),
         (own(targets=TargetAggregator(connectivity=all_of_them)), "connectivity"),
         (own(targets=TargetAggregator(cv=KFold(5))), "rows that are still to come"),
-        (own(targets=TargetAggregator(max_loss=1.0, cv=KFold(5)), head="shrink"), "still to come"),
+        (own(targets=TargetAggregator(max_loss=1.0, cv=KFold(5)), head="levels"), "still to come"),
         (own(features=FOLDED, aggregate="pool"), "cv of FeatureAggregator with aggregate='pool'"),
         (own(aggregate="median"), "aggregate"),
         (own(targets=TargetAggregator(flip=True)), "flip=True is for targets that share"),
@@ -250,7 +250,7 @@ def through_a_file(model, folder):
 
 @pytest.mark.parametrize("again", [through_a_file, lambda m, _: pickle.loads(pickle.dumps(m))])
 @pytest.mark.parametrize(
-    "model", [own(), own(targets=FIXED, features=FOLDED), own(aggregate="pool", head="shrink")]
+    "model", [own(), own(targets=FIXED, features=FOLDED), own(aggregate="pool", head="levels")]
 )
 def test_a_saved_model_goes_on(model, again, tmp_path):
     started = clone(model).partial_fit([(X[:300], Y[:300]), (X[300:305], Y[300:305])])

@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeRegressor
 from ctfa import FeatureAggregator, PooledCTFARegressor, TargetAggregator, persistence
 from ctfa._streaming import TaskSums
 from ctfa.core.moments import Summary
+from problems import RIDGE
 from test_stand_ins_pooled import assert_alike, problem
 from test_streaming import cut, cuttings, pieces, refused_after_fit
 
@@ -38,7 +39,7 @@ def refused(model, match, *data, verb="partial_fit", **known):
 @given(
     cuttings,
     st.booleans(),
-    st.sampled_from(["mean", "shrink"]),
+    st.sampled_from(["mean", "levels"]),
     st.sampled_from([None, FeatureAggregator()]),
 )
 @settings(max_examples=15, deadline=None)
@@ -230,7 +231,7 @@ def test_what_is_no_piece_is_said():
         (PooledCTFARegressor(DecisionTreeRegressor()), "DecisionTreeRegressor.* learns from"),
         (PooledCTFARegressor(targets=TargetAggregator(cv=KFold(5))), "still to come"),
         (PooledCTFARegressor(targets=TargetAggregator(cv=1)), "two or more"),
-        (PooledCTFARegressor(targets=TargetAggregator(solver="ridge")), "solver='ridge'"),
+        (PooledCTFARegressor(targets=TargetAggregator(regressor=RIDGE)), r"RidgeCV\(\) is not"),
         (PooledCTFARegressor(features=FeatureAggregator("r2", cv=3)), "cv of FeatureAggregator"),
         (PooledCTFARegressor(head="tail"), "head"),
     ],

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import (
     CTFARegressor,
@@ -13,13 +14,20 @@ from ctfa import (
     multi_input_layout,
     target_path,
 )
+from ctfa._validation import read_sample
 from ctfa.core.criteria import target_risk
+from ctfa.core.levels import TEMPERS, Levels
 from ctfa.core.members import gain
 from ctfa.core.partition import Partition
+from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.series import Series
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.pooled import PooledSpace
+from ctfa.core.tasks.shared import SharedInputs
+from ctfa.estimators.models import HEADS
+from ctfa.estimators.search import read_rule
+from problems import JUDGES, RIDGE
 
 WEIGHTS = np.array([1, 3, 2, 1, 2, 4])
 #: Each target as often as it counts, and where each is first.
@@ -57,35 +65,96 @@ def same_groups(weighed, repeated):
     return Partition(weighed.labels_[COPIES]) == repeated.partition_
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
-    st.sampled_from(["standard", "center", "none"]),
-    st.sampled_from(["ols", "ridge"]),
+    st.sampled_from(["standard", "center"]),
+    st.sampled_from([None, *JUDGES.values()]),
+    st.sampled_from([None, LinearRegression(), Ridge(3.0)]),
+    st.sampled_from(HEADS),
     st.sampled_from(["best-first", "correlation"]),
     st.sampled_from([0.0, 1.0, 3.0, np.inf]),
 )
-def test_shared_inputs_a_weight_of_two_is_a_target_given_twice(seed, scale, solver, scan, max_loss):
+def test_shared_inputs_a_weight_of_two_is_a_target_given_twice(
+    seed, scale, judge, regressor, head, scan, max_loss
+):
     X, Y = shared(seed)
-    targets = fixed(max_loss, scale=scale, solver=solver, scan=scan)
-    weighed = CTFARegressor(targets=targets, head="shrink").fit(X, Y, target_weight=WEIGHTS)
-    repeated = CTFARegressor(targets=targets, head="shrink").fit(X, Y[:, COPIES])
+    if judge is RIDGE or isinstance(regressor, Ridge):
+        max_loss = np.inf  # with penalties some pairs are even better than copies, and merge first
+    targets = fixed(max_loss, scale=scale, regressor=judge, scan=scan)
+    weighed = CTFARegressor(regressor, targets=targets, head=head)
+    weighed.fit(X, Y, target_weight=WEIGHTS)
+    repeated = CTFARegressor(regressor, targets=targets, head=head).fit(X, Y[:, COPIES])
     assert same_groups(weighed, repeated)
     np.testing.assert_allclose(weighed.predict(X), repeated.predict(X)[:, FIRST], atol=1e-8)
     np.testing.assert_allclose(weighed.trust_, repeated.trust_[FIRST], atol=1e-8)
-    gains = weighed._evidence.gain, repeated._evidence.gain
-    for mine, theirs in zip(*gains, strict=True):
-        np.testing.assert_allclose(mine, theirs[FIRST], atol=1e-8)
+    one, two = weighed._evidence, repeated._evidence
+    assert one.held_out == two.held_out == (regressor is None)
+    # A target by itself saves nothing; its copies form a group, whose model is tempered.
+    merged = weighed.partition_.sizes[weighed.labels_] > 1
+    for mine, theirs in zip(one.gain, two.gain, strict=True):
+        np.testing.assert_allclose(mine[merged], theirs[FIRST][merged], atol=1e-8)
     # Merges of copies gain nothing, and every other is that of weights of mean one.
-    total = weighed.merges_["gain"].sum(), repeated.merges_["gain"].sum()
-    assert total[0] == pytest.approx(total[1] / WEIGHTS.mean(), abs=1e-8)
+    for name in ("gain", "score"):
+        total = weighed.merges_[name].sum(), repeated.merges_[name].sum()
+        assert total[0] == pytest.approx(total[1] / WEIGHTS.mean(), abs=1e-8)
 
 
-@pytest.mark.parametrize("solver", ["ols", "ridge"])
-def test_shared_inputs_limits_are_judged_by_weighted_errors(solver):
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([None, *JUDGES.values(), Ridge(3.0)]))
+def test_shared_inputs_weighted_targets_answer_like_merged_copies(seed, judge):
+    X, Y = shared(seed)
+    rule = read_rule(fixed(), judge)
+    sample, share = read_sample(TargetAggregator(), X, None), WEIGHTS / WEIGHTS.mean()
+    weighed = SharedInputs(sample, Y, share).fits(rule).space()
+    repeated = SharedInputs(sample, Y[:, COPIES]).fits(rule).space()
+    for first, weight in zip(FIRST.tolist(), WEIGHTS.tolist(), strict=True):
+        for copy in range(first + 1, first + weight):
+            repeated.merge(first, copy)
+    loss = rule.criterion.by_ridge().loss if rule.solver == "ridge" else target_risk
+    for block, other in ((0, 1), (2, 3), (0, 2)):
+        others = np.array([task for task in range(6) if task not in (block, 3)])
+        mine = weighed.evidence(block, others)
+        theirs = repeated.evidence(int(FIRST[block]), FIRST[others])
+        np.testing.assert_allclose(loss(mine), loss(theirs), rtol=1e-6, atol=1e-8)
+        expected = gain(theirs).value / WEIGHTS.mean()
+        np.testing.assert_allclose(gain(mine).value, expected, rtol=1e-6, atol=1e-9)
+        weighed.merge(block, other)
+        repeated.merge(int(FIRST[block]), int(FIRST[other]))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(0, 2**32 - 1),
+    st.lists(st.integers(0, 3), min_size=6, max_size=6),
+    st.sampled_from(TEMPERS),
+)
+def test_models_of_groups_of_weighted_targets_are_those_of_copies(seed, labels, temper):
+    X, Y = shared(seed)
+    Y = Y - Y.mean(axis=0)
+    factored = RidgeFit.factor(X)
+    partition, copies = Partition(np.array(labels)), Partition(np.array(labels)[COPIES])
+    weighed = Levels(factored, Y, WEIGHTS / WEIGHTS.mean())
+    repeated = Levels(factored, Y[:, COPIES])
+    one, two = weighed.parts(partition), repeated.parts(copies)
+    np.testing.assert_allclose(one.mean_penalty, two.mean_penalty)
+    # The penalty of deviations is one of their weighted squares; copies do not deviate.
+    np.testing.assert_allclose(one.apart_penalty, two.apart_penalty)
+    for verb, k, columns in (
+        ("group_coefficients", temper.mean, slice(None)),
+        ("deviations", temper.apart, FIRST),
+    ):
+        mine, theirs = getattr(weighed, verb)(one, k), getattr(repeated, verb)(two, k)
+        np.testing.assert_allclose(mine, theirs[:, columns], atol=1e-10)
+    trust = repeated.trust(two, temper.apart)[FIRST]
+    np.testing.assert_allclose(weighed.trust(one, temper.apart), trust)
+
+
+@pytest.mark.parametrize("judge", [None, *JUDGES.values()])
+def test_shared_inputs_limits_are_judged_by_weighted_errors(judge):
     X, Y = shared()
-    weighed = TargetAggregator(cv=4, solver=solver).fit(X, Y, target_weight=WEIGHTS)
-    repeated = TargetAggregator(cv=4, solver=solver).fit(X, Y[:, COPIES])
+    weighed = TargetAggregator(cv=4, regressor=judge).fit(X, Y, target_weight=WEIGHTS)
+    repeated = TargetAggregator(cv=4, regressor=judge).fit(X, Y[:, COPIES])
     one, two = weighed.cv_curve_, repeated.cv_curve_
     at = one.max_loss >= 0.0  # below, copies would not merge
     np.testing.assert_allclose(one.fold_errors[:, at], two.fold_errors[:, at], rtol=1e-8)
@@ -132,12 +201,12 @@ def test_own_inputs_spaces_of_weighted_tasks_answer_like_merged_copies(seed, kin
 
 @pytest.mark.parametrize("max_loss", [0.0, 1.0, np.inf])
 @pytest.mark.parametrize("gaps", [0.0, 0.05])
-@pytest.mark.parametrize("solver", ["ols", "ridge"])
+@pytest.mark.parametrize("judge", [LinearRegression(), Ridge(3.0), RIDGE])
 @pytest.mark.parametrize("scale", ["standard", "none"])
-def test_own_inputs_a_weight_of_two_is_a_target_given_twice(max_loss, gaps, solver, scale):
+def test_own_inputs_a_weight_of_two_is_a_target_given_twice(max_loss, gaps, judge, scale):
     X, layout, Y = own(gaps=gaps, lacking=True)
     # Copies first: with inputs of their own some pairs are even better than copies.
-    targets = fixed(max_loss, scan="correlation", solver=solver, scale=scale)
+    targets = fixed(max_loss, scan="correlation", regressor=judge, scale=scale)
     weighed = MultiInputCTFARegressor(layout, targets=targets)
     weighed.fit(X, Y, target_weight=WEIGHTS)
     repeated = MultiInputCTFARegressor(layout[COPIES], targets=targets).fit(X, Y[:, COPIES])
@@ -310,6 +379,8 @@ def test_what_cannot_be_weighed_is_refused():
         CTFARegressor().fit(X, Y, target_weight=WEIGHTS)
     X, layout, Y = own()
     for aggregate in ("pool", "auto"):
-        model = MultiInputCTFARegressor(layout, aggregate=aggregate, targets=fixed(solver="ridge"))
-        with pytest.raises(ValueError, match=f"aggregate='{aggregate}' with solver='ridge' counts"):
+        model = MultiInputCTFARegressor(layout, aggregate=aggregate, targets=fixed(regressor=RIDGE))
+        with pytest.raises(
+            ValueError, match=rf"aggregate='{aggregate}' with regressor=RidgeCV\(\) counts"
+        ):
             model.fit(X, Y, target_weight=WEIGHTS)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         theory,
     )
     from ctfa._progress import progress
+    from ctfa._validation import BlockedKFold
     from ctfa.core.progress import ScanProgress, SearchStopped
     from ctfa.estimators.cv import CTFARegressorCV
     from ctfa.estimators.features import FeatureAggregator, feature_path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BlockedKFold",
     "CTFARegressor",
     "CTFARegressorCV",
     "FeatureAggregator",
@@ -55,6 +57,7 @@ __all__ = [
 #: Where a public name is defined; any other is a module of the package. Each is imported when it is
 #: first asked for, so that what needs no estimator, such as ``ctfa --version``, waits for none.
 _HOMES = {
+    "BlockedKFold": "_validation",
     "CTFARegressor": "estimators.shared",
     "CTFARegressorCV": "estimators.cv",
     "FeatureAggregator": "estimators.features",

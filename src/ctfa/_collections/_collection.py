@@ -333,8 +333,9 @@ def require_room_for_sums(n_columns: int, n_classes: int) -> None:
         raise ValueError(
             f"X and y have {n_columns} columns, and their sums of products in {n_classes} parts "
             f"take {needed / 2**30:.1f} GiB, more than the {SUMS_LIMIT / 2**30:.0f} GiB "
-            "allowed: give a number for max_loss (no folds), fewer columns, or the rows themselves "
-            "(fit(X.compute(), y.compute())) where these fit in memory."
+            "allowed: give a number for max_loss and LinearRegression() as regressor (no folds), "
+            "fewer columns, or the rows themselves (fit(X.compute(), y.compute())) where these fit "
+            "in memory."
         )
 
 

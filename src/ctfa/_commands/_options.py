@@ -137,9 +137,9 @@ def _fit_options() -> dict[str, dict[str, tuple[Any, str]]]:
             "--aggregate": (["auto", "mean", "pool"],
                 "a region is predicted from its mean features, or its tasks keep their own and "
                 "share coefficients; auto: what does better on held-out rows (default: auto)"),
-            "--head": (["mean", "shrink"],
-                "a task is served by its region alone, or mixed with its own model "
-                "(default: mean)"),
+            "--head": (["levels", "mean"],
+                "a region's tasks add what is their own to its model, or it serves them alone "
+                "(default: levels for features that all tasks share, else mean)"),
             "--regressor": (["linear", "ridge"], "a region's own model"),
             "--solver": (["ols", "ridge"],
                 "the regressions that merges are judged by; ridge for many features and few rows"),

@@ -122,8 +122,8 @@ def _summary(model: CTFARegressor, gauges: Bunch, errors: Errors, output: Path) 
     single, ridge, grouped = (part.mean() for part in errors.values())
     helped = int(np.count_nonzero(errors["mse_grouped"] < errors["mse_single_task"]))
     yield "Mean squared error on 1000 years not seen in training"
-    yield f"  one regression a gauge         {single:7.3f}"
-    yield f"  one ridge regression a gauge   {ridge:7.3f}   ({ridge / single - 1:+.1%})"
+    yield f"  one regression per gauge       {single:7.3f}"
+    yield f"  one ridge regression per gauge {ridge:7.3f}   ({ridge / single - 1:+.1%})"
     yield f"  groups and averaged features   {grouped:7.3f}   ({grouped / single - 1:+.1%})"
     yield (
         f"  {helped} of {n_targets} gauges predicted better than by their own regression, "

@@ -24,6 +24,7 @@ from ctfa._validation.numbers import (
     warn,
     warn_of_fills,
 )
+from ctfa._validation.options import called, read_judge
 from ctfa._validation.sufficiency import SPARE, warn_if_doubtful
 from ctfa.core.design import Design, is_single
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -74,20 +75,22 @@ class Sample:
 
     @cached_property
     def is_short(self) -> bool:
-        """Whether least squares cannot be judged on these rows; warns, once, where it cannot."""
-        design = self.design
-        if design.n_samples > design.rank + SPARE:
-            return False
-        warn(
-            f"X has {design.n_samples} rows to learn from and {design.n_inputs} features: least "
-            "squares leaves too few degrees of freedom for the noise. Ridge regression is used in "
-            "its place, with penalties by generalised cross-validation."
-        )
-        return True
+        """Whether least squares cannot be judged on these rows."""
+        return self.design.n_samples <= self.design.rank + SPARE
 
     def warn_if_short(self) -> None:
-        """Say that ridge regression serves in place of least squares, unless it has been said."""
-        _ = self.is_short
+        """Say that ridge regression judges in place of least squares, which was asked for."""
+        if self.is_short:
+            warn_short(self.design)
+
+
+def warn_short(design: Design) -> None:
+    """Say the same of rows that are known to be short: all, or those of a fold."""
+    warn(
+        f"X has {design.n_samples} rows to learn from and {design.n_inputs} features: least "
+        "squares leaves too few degrees of freedom for the noise. Ridge regression is used in its "
+        "place, with penalties by restricted likelihood."
+    )
 
 
 class Targets(NamedTuple):
@@ -422,9 +425,9 @@ def refuse_for_target_weight(
     is_correlation = isinstance(aggregator.order, str) and aggregator.order == "correlation"
     for is_given, option, instead in (
         (
-            aggregate not in (None, "mean") and aggregator.solver == "ridge",
-            f"aggregate={aggregate!r} with solver='ridge'",
-            "aggregate='mean' or solver='ols'",
+            aggregate not in (None, "mean") and read_judge(aggregator.regressor) is not None,
+            f"aggregate={aggregate!r} with regressor={called(aggregator.regressor)}",
+            "aggregate='mean' or regressor=None",
         ),
         (aggregator.flip, "flip=True", "flip=False"),
         (aggregator.guard is not None, f"guard={aggregator.guard!r}", "guard=None"),

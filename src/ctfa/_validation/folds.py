@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import GroupKFold, PredefinedSplit, check_cv
+from sklearn.model_selection import BaseCrossValidator, GroupKFold, PredefinedSplit, check_cv
 
 from ctfa._validation.data import Sample
 from ctfa._validation.numbers import warn
@@ -18,6 +18,55 @@ from ctfa.core.types import FloatArray, IntArray
 
 #: Rows that make two folds of two.
 FEWEST_TO_FOLD = 4
+
+
+class BlockedKFold(BaseCrossValidator):  # type: ignore[misc]
+    """Contiguous blocks of rows in the order given, with rows left out on both sides of each.
+
+    For series: what a model learns from next to a block it has as good as seen there.
+
+    Parameters
+    ----------
+    n_splits : int, default=10
+        Number of blocks, each held out once.
+    gap : int, default=0
+        Rows before and after a block that its training rows leave out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ctfa import BlockedKFold
+    >>> for train, test in BlockedKFold(3, gap=1).split(np.zeros((9, 2))):
+    ...     print(train, test)
+    [4 5 6 7 8] [0 1 2]
+    [0 1 7 8] [3 4 5]
+    [0 1 2 3 4] [6 7 8]
+    """
+
+    def __init__(self, n_splits: int = 10, gap: int = 0) -> None:
+        self.n_splits = n_splits
+        self.gap = gap
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Number of blocks."""
+        return int(self.n_splits)
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        """Training and test rows of each block."""
+        for name, least in (("n_splits", 2), ("gap", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or int(value) < least:
+                raise ValueError(f"{name}={value!r}: pass a whole number of {least} or more.")
+        rows = np.arange(X.shape[0] if hasattr(X, "shape") else len(X))
+        if self.n_splits > rows.size:
+            raise ValueError(
+                f"n_splits={self.n_splits} blocks cannot be cut from {rows.size} rows."
+            )
+        for test in np.array_split(rows, self.n_splits):
+            near = (rows >= test[0] - self.gap) & (rows <= test[-1] + self.gap)
+            yield rows[~near], test
 
 
 def require_foldable(criterion: Any, cv: Any) -> None:
@@ -81,27 +130,35 @@ def read_labels(groups: Any, sample: Sample) -> Any:
 
 
 def read_cut_folds(
-    cv: Any, sample: Sample, values: FloatArray, groups: Any
+    cv: Any, sample: Sample, values: FloatArray, groups: Any, *, needed: bool = True
 ) -> list[tuple[IntArray, IntArray]] | None:
     """Folds to choose ``max_loss`` on; a number of them is lowered until each holds two rows.
 
-    None, after a warning, where not even two folds would.
+    Rows of one label are kept together, and count as one. None where not even two folds would:
+    after a warning where they are ``needed`` to choose a limit.
     """
     if isinstance(cv, Integral) and int(cv) > 1 and sample.n_samples < FEWEST_TO_FOLD:
-        warn(
-            f"max_loss='auto' cannot be chosen on {sample.n_samples} rows: two folds of two rows "
-            "each are the least. The usual limit is used; give max_loss, or more rows."
-        )
+        if needed:
+            warn(
+                f"max_loss='auto' cannot be chosen on {sample.n_samples} rows: two folds of two "
+                "rows each are the least. The usual limit is used; give max_loss, or more rows."
+            )
         return None
     if isinstance(cv, Integral):
         cv = min(int(cv), max(2, sample.n_samples // 2))
+        labels = read_labels(groups, sample)
+        if labels is not None and sample.folds is None:
+            n_labels = len(np.unique(labels))
+            if n_labels == 1 and not needed:
+                return None
+            cv = min(cv, max(2, n_labels))
     return read_folds(cv, sample, values, groups, purpose="limit")
 
 
 def warn_if_any_is_short(sample: Sample, splits: Sequence[tuple[IntArray, IntArray]]) -> None:
     """Say once, of all rows or of the shortest fold, that least squares cannot be judged there."""
-    if not sample.is_short:
-        sample.take(min((train for train, _ in splits), key=len)).warn_if_short()
+    shortest = sample.take(min((train for train, _ in splits), key=len))
+    (sample if sample.is_short else shortest).warn_if_short()
 
 
 def warn_if_folds_are_short(

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from scipy import sparse
+from sklearn.linear_model import LinearRegression, Ridge, RidgeCV
 from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -330,6 +331,58 @@ def read_score(score: Any, scoring: Any) -> float:
     return number
 
 
+def called(value: Any) -> str:
+    """A value as messages call it: an estimator by its class, which may hold long arrays."""
+    return f"{type(value).__name__}()" if hasattr(value, "get_params") else repr(value)
+
+
+def read_judge(regressor: Any) -> tuple[float, ...] | None:
+    """Penalties of the ridge regression that judges merges; None where least squares does."""
+    usual = getattr(regressor, "fit_intercept", True) and not getattr(regressor, "positive", False)
+    if regressor is None or (type(regressor) is LinearRegression and usual):
+        return None
+    if type(regressor) is Ridge and usual and np.ndim(regressor.alpha) == 0:
+        return _penalties(regressor.alpha, "alpha")
+    if type(regressor) is RidgeCV and usual and regressor.cv is None and regressor.scoring is None:
+        return _penalties(regressor.alphas, "alphas")
+    raise ValueError(
+        f"regressor={regressor!r} of TargetAggregator cannot judge merges in closed form: use "
+        "LinearRegression(), Ridge() or RidgeCV() with an intercept (of RidgeCV without cv and "
+        "scoring), or None."
+    )
+
+
+def _penalties(alphas: Any, name: str) -> tuple[float, ...]:
+    """Penalties of a ridge regression, as scikit-learn would take them."""
+    try:
+        found = np.ravel(alphas).astype(float)
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if not found.size or not (np.isfinite(found) & (found >= 0.0)).all():
+        raise ValueError(
+            f"{name}={alphas!r} of the regressor that judges merges: pass finite numbers of zero "
+            "or more."
+        )
+    return tuple(found.tolist())
+
+
+def refuse_levels_without_units() -> NoReturn:
+    """Refuse deviations from a mean of targets in their raw units."""
+    raise ValueError(
+        "head='levels' measures how far targets deviate from their group's mean, and scale='none' "
+        "averages them in raw units: use scale='standard' or 'center', or head='mean'."
+    )
+
+
+def judges(regressor: Any) -> bool:
+    """Whether a regressor judges merges in closed form."""
+    try:
+        read_judge(regressor)
+    except ValueError:
+        return False
+    return True
+
+
 def require_regressor(regressor: Any) -> None:
     """Refuse what cannot be cloned, fitted and asked to predict."""
     if isinstance(regressor, type) or not hasattr(regressor, "fit"):
@@ -366,7 +419,8 @@ def refuse_streaming(why: str | None) -> None:
     if why is not None:
         raise ValueError(
             f"{why} needs the rows themselves, and partial_fit keeps only their sums: use fit on "
-            "all rows, or an option that sums can answer (solver='ols', connectivity as a matrix)."
+            "all rows, or an option that sums can answer (LinearRegression() as regressor of "
+            "TargetAggregator, connectivity as a matrix)."
         )
 
 

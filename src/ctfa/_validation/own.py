@@ -10,9 +10,9 @@ import numpy as np
 
 from ctfa._validation.data import Sample, read_sample
 from ctfa._validation.numbers import first_of, warn
-from ctfa._validation.options import either
+from ctfa._validation.options import called
 from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
-from ctfa.core.criteria import TARGET_CRITERIA, Criterion
+from ctfa.core.criteria import Criterion
 from ctfa.core.design import Design
 from ctfa.core.series import NO_COLUMN, Series
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -97,11 +97,6 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, criterion: Criterion)
             "scale='none' is the paper's predictor, which averages: use aggregate='mean', or "
             "scale='center' (one intercept for each target)."
         )
-    if aggregator.solver == "ridge" and criterion.ridge_loss is None:
-        raise ValueError(
-            f"solver='ridge' goes with criterion={either(TARGET_CRITERIA, 'ridge_loss')} and not "
-            f"with {aggregator.criterion!r}."
-        )
 
 
 def require_series(
@@ -134,7 +129,7 @@ def require_series(
     way_out = "longer series"
     if fewest is not None:
         # Two rows are what ridge regression needs, too.
-        ridge = "targets=TargetAggregator(solver='ridge'), " if rows[task] > 1 else ""
+        ridge = "targets=TargetAggregator(regressor=RidgeCV()), " if rows[task] > 1 else ""
         way_out = f"{ridge}fewer inputs or longer series"
     folds = "another cv, " if where else ""
     count = "1 row" if rows[task] == 1 else f"{rows[task]} rows"
@@ -221,7 +216,7 @@ def warn_if_own_folds_are_short(fold: int, chosen: dict[str, str]) -> None:
     warn(
         f"{' and '.join(chosen)} cannot be chosen: the training rows of fold {fold} are too few "
         f"for some target. {' and '.join(chosen.values())} is used; give it, or use longer folds, "
-        "fewer inputs or solver='ridge'."
+        "fewer inputs or TargetAggregator(regressor=RidgeCV())."
     )
 
 
@@ -447,7 +442,7 @@ def read_task(task: Any, ids: Sequence[Any]) -> int:
 
 def refuse_option(option: str, given: Any, why: str, instead: str) -> None:
     """Refuse an option of Phase I that means nothing for tasks with rows of their own."""
-    raise ValueError(f"{option}={given!r} {why} in PooledCTFARegressor: {instead}.")
+    raise ValueError(f"{option}={called(given)} {why} in PooledCTFARegressor: {instead}.")
 
 
 def read_fold_count(cv: Any, longest: int) -> int:

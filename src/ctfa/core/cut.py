@@ -13,14 +13,9 @@ from ctfa.core.types import BoolArray, FloatArray
 GRID = np.array(
     [-np.inf, 0, 0.25, 0.5, 0.75, 1, 1.25, 1.5, 2, 2.5, 3, 4, 6, 10, 30, np.inf], dtype=float
 )
-#: Where theory and experience put the limit for many targets, for want of evidence: a little above
-#: break-even, because the smallest losses are met first and flatter what is left.
+#: Where theory and experience put the limit for many targets, where folds cannot be asked: a little
+#: above break-even, because the smallest losses are met first and flatter what is left.
 PREFERRED = 1.5
-#: Paired standard errors of the best within which a limit may stand in for it: two where it merges
-#: less than the best, half of one where it merges more. A merge too few costs little and keeps what
-#: single-task models have; of two limits that held-out rows hardly tell apart the one that merges
-#: less is safer.
-FEWER_MERGES, MORE_MERGES = 2.0, 0.5
 #: Held-out errors that agree to this part of themselves are ties: rounding tells them apart, and
 #: the paired standard error of rounding is no evidence.
 TIED = 1e-10
@@ -41,25 +36,22 @@ class CutCurve:
     chosen: int
 
     @classmethod
-    def of(
-        cls,
-        max_loss: FloatArray,
-        fold_errors: FloatArray,
-        n_groups: FloatArray,
-        preferred: float = PREFERRED,
-    ) -> CutCurve:
-        """Choose, among limits that are not worse than the best, the one nearest to theory.
+    def of(cls, max_loss: FloatArray, fold_errors: FloatArray, n_groups: FloatArray) -> CutCurve:
+        """Choose the limit of fewest groups that are within one paired standard error of the best.
 
-        If others tie with it, the one that leaves the fewest groups.
+        Of limits that leave as many, the one nearest to where theory puts it. With errors of the
+        model one reads this is the coarsest map that held-out rows cannot tell from the best; a
+        limit of smaller groups is a finer one that nothing speaks for.
         """
         curve = cls(max_loss, fold_errors, n_groups, -1)
-        n_errors = np.where(max_loss > max_loss[curve.best], MORE_MERGES, FEWER_MERGES)
-        within = curve.error <= curve.error[curve.best] + n_errors * curve.standard_error
-        chosen = curve._nearest(within, preferred)
-        fewest = curve.fewest_groups(chosen)
-        if not fewest[chosen]:
-            chosen = curve._nearest(fewest, preferred)
-        return cls(max_loss, fold_errors, n_groups, chosen)
+        best = curve.error[curve.best]
+        within = curve.error <= best + curve.standard_error + TIED * abs(best)
+        fewest = within & (n_groups == n_groups[within].min())
+        # As a ratio; the two extremes are infinitely far.
+        ratio = np.log(np.maximum(max_loss, 0.1) / PREFERRED)
+        far = np.where(np.isfinite(max_loss), np.abs(ratio), np.finfo(float).max)
+        far = np.where(fewest, far, np.inf)
+        return cls(max_loss, fold_errors, n_groups, int(np.argmin(far)))
 
     def __repr__(self) -> str:
         at, n_folds = self.chosen, self.fold_errors.shape[0]
@@ -93,15 +85,6 @@ class CutCurve:
         tied = (self.fold_errors == self.fold_errors[:, [at]]).all(axis=0)
         return np.asarray(tied & (self.n_groups == self.n_groups[tied].min()))
 
-    def _nearest(self, among: BoolArray, preferred: float) -> int:
-        """Position of the limit nearest to theory, of two as near that of the smaller error."""
-        # As a ratio; the two extremes are infinitely far.
-        ratio = np.log(np.maximum(self.max_loss, 0.1) / preferred)
-        far = np.where(np.isfinite(self.max_loss), np.abs(ratio), np.inf)
-        far = np.where(among, far, np.nan)
-        nearest = np.flatnonzero(far == np.nanmin(far))
-        return int(nearest[np.argmin(self.error[nearest])])
-
     def columns(self) -> dict[str, FloatArray]:
         """One array a column, for a data frame."""
         return {
@@ -133,9 +116,8 @@ def without_rounding(errors: FloatArray, of_values: float = 0.0) -> FloatArray:
 def middle_of_best(curve: CutCurve) -> int:
     """The limit of the smallest error; of ties, the middle of those with the fewest groups.
 
-    Not the one nearest to 1.5 among those about as good, as for targets: with as many inputs as
-    tasks of own rows have, the best pairs of many are mostly luck, break-even merges too little,
-    and folds see it clearly.
+    Not the fewest groups among those about as good, as for targets: with as many inputs as tasks of
+    own rows have, the best pairs of many are mostly luck, and folds see it clearly.
     """
     best = np.flatnonzero(curve.fewest_groups(curve.best))
     # Neighbours only: the same error further off is a coincidence.

@@ -40,8 +40,19 @@ class MergeGain(NamedTuple):
     f_star: float  # the F that breaks even
 
 
-def best_weight(slope: FloatArray, curve: FloatArray, partition: Partition) -> FloatArray:
-    """Where risks that are quadratic in a weight on the group are smallest, in [0, 1]."""
+def best_weight(
+    slope: FloatArray,
+    curve: FloatArray,
+    partition: Partition,
+    share: FloatArray | None = None,
+) -> FloatArray:
+    """Weight on each group, in [0, 1], where the risk of all its members is smallest.
+
+    The risk of each is quadratic in it. One weight for a group: by itself a target cannot tell how
+    far to trust the others, and weights for each would be noise.
+    """
+    both = partition.sum(np.stack((slope, curve)), share)
+    slope, curve = both[:, partition.labels]
     # No curvature left: what the features say of the difference is noise, and the group wins.
     flat = curve <= 0.0
     best = np.clip(slope / np.where(flat, 1.0, curve), 0.0, 1.0)
@@ -87,11 +98,15 @@ class MemberRisk:
 
     @classmethod
     def cross_validated(
-        cls, target: FloatArray, residual: FloatArray, share: FloatArray | None = None
+        cls,
+        target: FloatArray,
+        residual: FloatArray,
+        n_samples: int,
+        share: FloatArray | None = None,
     ) -> MemberRisk:
         """Squared error as if each row were left out, of targets about their mean."""
-        n = target.shape[0]
-        return cls(target.T / n, (target - residual).T, np.full(n, 1.0 / n), n, None, share)
+        weight = np.full(len(target), 1.0 / n_samples)
+        return cls(target.T / n_samples, (target - residual).T, weight, n_samples, None, share)
 
     def flipped(self, signs: FloatArray) -> MemberRisk:
         """The same for targets of which some are turned round."""
@@ -119,7 +134,7 @@ class MemberRisk:
         return partition.mean(self.model.T, self.share).T
 
     def trust(self, partition: Partition) -> FloatArray:
-        """Weight on the group's model that minimises each target's predicted risk, in [0, 1].
+        """Weight on the group's model that minimises its members' predicted risk, in [0, 1].
 
         Of ``(1 - t) single + t group`` the risk is quadratic in ``t``; a target by itself trusts
         its group, which is the target, entirely.
@@ -127,7 +142,7 @@ class MemberRisk:
         step = self._settled(self.groups(partition)[partition.labels] - self.model, self.model)
         slope = np.einsum("ij,ij->i", self.own - self.model * self.weight, step)
         curve = step**2 @ self.weight
-        return best_weight(slope, curve, partition)
+        return best_weight(slope, curve, partition, self.share)
 
     def gain_over_single(self, partition: Partition) -> Gain:
         """Risk that each target saves by its group's model instead of its own."""
@@ -193,8 +208,8 @@ class MemberRisk:
         """
         value = weight * (step**2 @ self.weight - 2.0 * apart @ step)
         if self.rank is None:
-            saved = step * (step - 2.0 * self.n_samples * apart)
-            return Gain(value, weight * saved.std(ddof=1) / np.sqrt(self.n_samples)), np.nan
+            error = self._scatter(step, step - 2.0 * self.n_samples * apart)
+            return Gain(value, weight * error), np.nan
         # Least squares: ``(r s F_star - explained)/(n-1)``, a scaled noncentral and a scaled
         # central chi-square, independent of each other.
         rank, dof = self.rank, self.n_samples - self.rank - 1
@@ -222,8 +237,22 @@ class MemberRisk:
     def _row_error(self, members: IntArray, old: FloatArray, new: FloatArray) -> FloatArray:
         """From the spread of the squared errors over the rows left out."""
         target = self.own[members] * self.n_samples
-        saved = (target - old) ** 2 - (target - new) ** 2
-        return np.asarray(saved.std(axis=1, ddof=1) / np.sqrt(self.n_samples))
+        return self._scatter(new - old, 2.0 * target - old - new)
+
+    def _scatter(self, first: FloatArray, second: FloatArray) -> FloatArray:
+        """Standard error of the mean product over the rows.
+
+        Rows that stand in for others do not have the scatter of these: it is taken from their
+        second moments, as if rows were Gaussian.
+        """
+        n = self.n_samples
+        if first.shape[-1] == n:
+            return np.asarray((first * second).std(axis=-1, ddof=1) / np.sqrt(n))
+        one, both, two = (
+            np.einsum("...j,...j->...", a, b) / n
+            for a, b in ((first, first), (first, second), (second, second))
+        )
+        return np.asarray(np.sqrt((one * two + both**2) / n))
 
     def _error(self, members: IntArray, old: FloatArray, new: FloatArray) -> FloatArray:
         """From the spread of two quadratic forms in normal noise.

@@ -76,14 +76,17 @@ class Partition:
 
         With ``weights`` (n_variables,) each member counts by its own.
         """
+        counts = self.sizes if weights is None else np.bincount(self.labels, weights)
+        return np.asarray(self.sum(columns, weights) / counts)
+
+    def sum(self, columns: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+        """Add up the columns of each group, by their weights where these are given."""
         # Sorted by group once and summed by slices: no n_variables x n_groups matrix, so 30,000
         # targets cost one pass over the data.
         order = np.argsort(self.labels, kind="stable")
         starts = np.concatenate(([0], np.cumsum(self.sizes)[:-1])).astype(np.intp)
-        if weights is None:
-            return np.asarray(np.add.reduceat(columns[:, order], starts, axis=1) / self.sizes)
-        sums = np.add.reduceat(columns[:, order] * weights[order], starts, axis=1)
-        return np.asarray(sums / np.bincount(self.labels, weights))
+        members = columns[:, order] if weights is None else columns[:, order] * weights[order]
+        return np.asarray(np.add.reduceat(members, starts, axis=1))
 
     def spread(self, columns: AnyArray) -> AnyArray:
         """Hand each member its group's column: ``(n, n_groups) -> (n, n_variables)``."""

@@ -1,7 +1,8 @@
-"""Ridge regression of many targets, each with its own penalty, by generalised cross-validation."""
+"""Ridge regression of many targets, each with its own penalty, by restricted likelihood."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,20 +18,24 @@ from ctfa.core.design import (
 from ctfa.core.design import factor as design_factor
 from ctfa.core.types import BoolArray, FloatArray
 
-#: Penalties tried, for columns at unit length: from least squares in all but name to nothing left.
-PENALTIES = np.logspace(-6.0, 4.0, 41)
+#: Penalties tried, for columns at unit length: from nothing left to least squares in all but name.
+#: Descending, so that of two that serve alike the one that leaves less is taken.
+PENALTIES = np.append(np.inf, np.logspace(4.0, -8.0, 49))
 #: A row closer than this to fitting itself cannot be left out.
 SMALLEST_SLACK = 1e-10
+#: Squares below this have no logarithm.
+TINY = 1e-300
 
 
 @dataclass(frozen=True, eq=False)
 class Ridge:
-    """Inputs, centred (and weighted) at unit length, and penalties that cross-validation prefers.
+    """Inputs, centred (and weighted) at unit length, and a penalty for each target.
 
-    The model of a mean of targets is taken to be the mean of its members' models, each with the
-    penalty of its own: residuals of a mean are then the means of its members', which is all that
-    closed forms need. Residuals are judged as if each row were left out at the average leverage.
-    Row by row, those of high leverage would decide alone where tails are heavy.
+    The penalty is the ratio of variances of noise and coefficients that has the greatest restricted
+    likelihood: the evidence of all directions together. Errors of rows left out, one by one or at
+    their average leverage, would let a single row decide where tails are heavy. The model of a mean
+    of targets is taken to be the mean of its members' models, each with the penalty of its own:
+    residuals of a mean are then the means of its members', which is all that closed forms need.
     """
 
     mean: FloatArray
@@ -40,40 +45,77 @@ class Ridge:
     left: FloatArray
     values: FloatArray
     right: FloatArray
+    n_samples: int  # rows that count, or that these stand in for
     penalty: FloatArray  # (targets,)
 
     @classmethod
-    def of(cls, X: FloatArray, centred: FloatArray, weights: FloatArray | None = None) -> Ridge:
-        """Factor, and choose the penalty for targets centred (and weighted) over the rows used."""
-        return cls.factor(X, weights).chosen_for(centred)
+    def of(
+        cls,
+        X: FloatArray,
+        centred: FloatArray,
+        weights: FloatArray | None = None,
+        penalties: Sequence[float] | None = None,
+        n_samples: int | None = None,
+    ) -> Ridge:
+        """Factor, and choose the penalty for targets centred (and weighted) over the rows used.
+
+        Of ``penalties``, which are in the units of the inputs as scikit-learn's are, each target
+        takes the one whose rows are predicted best when they are left out, one by one; rows that
+        stand in for ``n_samples`` others carry a single one.
+        """
+        if penalties is None:
+            return cls.factor(X, weights, n_samples).chosen_for(centred)
+        factored = cls.factor(X, weights, n_samples, unit=False)
+        if len(penalties) == 1:
+            return factored.with_penalty(np.full(centred.shape[1], float(penalties[0])))
+        errors = [factored.left_out(centred, float(penalty)) for penalty in penalties]
+        return factored.with_penalty(np.asarray(penalties, dtype=float)[np.argmin(errors, axis=0)])
 
     @classmethod
-    def factor(cls, X: FloatArray, weights: FloatArray | None = None) -> Ridge:
-        """Factor without a penalty yet."""
-        used, row_scale = row_scales(X.shape[0], weights)
+    def factor(
+        cls,
+        X: FloatArray,
+        weights: FloatArray | None = None,
+        n_samples: int | None = None,
+        *,
+        unit: bool = True,
+    ) -> Ridge:
+        """Factor without a penalty yet; ``n_samples`` where the rows stand in for so many.
+
+        ``unit``: whether columns are brought to unit length first.
+        """
+        used, row_scale = row_scales(X.shape[0], weights, n_samples)
         rows = X if used.all() else X[used]
         mean = weighted_mean(rows, row_scale)
         centred = (rows - mean) * row_scale[:, None]
         length = column_lengths(mean, centred)
-        unit = np.where(length > 0.0, centred / np.where(length > 0.0, length, 1.0), 0.0)
-        left, values, right = singular_values(unit)
-        kept = values > max(unit.shape) * EPS * values.max(initial=0.0)
+        if not unit:
+            length = np.where(length > 0.0, 1.0, 0.0)
+        columns = np.where(length > 0.0, centred / np.where(length > 0.0, length, 1.0), 0.0)
+        left, values, right = singular_values(columns)
+        kept = values > max(columns.shape) * EPS * values.max(initial=0.0)
         factors = left[:, kept], values[kept], right[kept]
-        return cls(mean, row_scale, used, length, *factors, np.empty(0))
+        count = rows.shape[0] if n_samples is None else n_samples
+        return cls(mean, row_scale, used, length, *factors, count, np.empty(0))
 
     def chosen_for(self, centred: FloatArray) -> Ridge:
-        """Take for each target the penalty of the smallest generalised cross-validation error."""
-        turned = self.left.T @ centred
-        errors = np.empty((PENALTIES.size, centred.shape[1]))
-        for number, penalty in enumerate(PENALTIES):
-            residual = self._judged(centred, turned, np.array([penalty]))
-            errors[number] = np.einsum("ij,ij->j", residual, residual)
-        return replace(self, penalty=PENALTIES[errors.argmin(axis=0)])
+        """Take for each target the penalty of the greatest restricted likelihood."""
+        turned, left = self.coordinates(centred)
+        rest = np.einsum("ij,ij->j", left, left)
+        return self.with_penalty(restricted_penalty(turned**2, rest, self.values, self.n_samples))
 
-    @property
-    def n_samples(self) -> int:
-        """Rows that count."""
-        return int(self.row_scale.size)
+    def left_out(self, centred: FloatArray, penalty: float) -> FloatArray:
+        """Squared error of each target when its rows are left out one by one."""
+        kept = self.kept(np.array([penalty]))
+        residual = centred - self.left @ (kept * (self.left.T @ centred))
+        level = self.row_scale**2 / (self.row_scale**2).sum()
+        slack = 1.0 - (self.left**2 @ kept)[:, 0] - level
+        residual /= np.maximum(slack, SMALLEST_SLACK)[:, None]
+        return np.asarray(np.einsum("ij,ij->j", residual, residual))
+
+    def with_penalty(self, penalty: FloatArray) -> Ridge:
+        """The same with given penalties, one for each target."""
+        return replace(self, penalty=penalty)
 
     @property
     def n_inputs(self) -> int:
@@ -83,11 +125,32 @@ class Ridge:
     @property
     def rank(self) -> float:
         """Effective number of coefficients, mean over targets: traces without the intercept."""
-        return float(self._shrink(self.penalty).sum() / self.penalty.size)
+        return self.mean_rank()
+
+    def mean_rank(self, weights: FloatArray | None = None) -> float:
+        """The same of targets that count by their weights."""
+        return float(np.average(self.kept(self.penalty).sum(axis=0), weights=weights))
+
+    def centre(self, columns: FloatArray) -> FloatArray:
+        """Centre (and weight) other columns over the same rows."""
+        rows = columns if self.used.all() else columns[self.used]
+        return np.asarray((rows - weighted_mean(rows, self.row_scale)) * self.row_scale[:, None])
+
+    def coordinates(self, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What the directions of the inputs say of centred columns, and what they leave of them."""
+        turned = self.left.T @ centred
+        left = centred - self.left @ turned
+        correction = self.left.T @ left  # once more: the first sweep leaves rounding of the fit
+        return turned + correction, left - self.left @ correction
+
+    def directions(self, rows: FloatArray) -> FloatArray:
+        """Other rows in the directions of the inputs, at the length that these have: ``(n, r)``."""
+        unit = (rows - self.mean) / np.where(self.length > 0.0, self.length, np.inf)
+        return np.asarray(unit @ (self.right / self.values[:, None]).T)
 
     def residual(self, centred: FloatArray) -> FloatArray:
         """Residuals in sample."""
-        shrunk = self._shrink(self.penalty) * (self.left.T @ centred)
+        shrunk = self.kept(self.penalty) * (self.left.T @ centred)
         return np.asarray(centred - self.left @ shrunk)
 
     def augmented(self) -> Design:
@@ -95,7 +158,8 @@ class Ridge:
 
         The target gets as many zeros at its end.
         """
-        penalty = float(self.penalty[0])
+        # Infinity is a number beside which nothing of the columns is left.
+        penalty = min(float(self.penalty[0]), LARGEST_PENALTY)
         unit = (self.left * self.values) @ self.right
         columns = np.vstack((unit, np.sqrt(penalty) * np.eye(self.n_inputs)))
         columns[:, self.length == 0.0] = 0.0
@@ -105,7 +169,10 @@ class Ridge:
 
     def cross_validated(self, centred: FloatArray) -> FloatArray:
         """Residuals as if each row were left out, at the average leverage of its target's fit."""
-        return self._judged(centred, self.left.T @ centred, self.penalty)
+        kept = self.kept(self.penalty)
+        residual = centred - self.left @ (kept * (self.left.T @ centred))
+        leverage = (kept.sum(axis=0) + 1.0) / self.n_samples
+        return np.asarray(residual / np.maximum(1.0 - leverage, SMALLEST_SLACK))
 
     def about_mean(self, centred: FloatArray) -> FloatArray:
         """What a constant leaves of each row, judged in the same way.
@@ -117,17 +184,37 @@ class Ridge:
 
     def coefficients(self, centred: FloatArray) -> FloatArray:
         """Coefficients ``(n_inputs, targets)`` in the units of the inputs."""
-        turned = self._shrink(self.penalty) * (self.left.T @ centred)
+        return self.coefficients_of(self.kept(self.penalty) * (self.left.T @ centred))
+
+    def coefficients_of(self, turned: FloatArray) -> FloatArray:
+        """Coefficients of what is predicted with these coordinates."""
         unit = self.right.T @ (turned / self.values[:, None])
         return np.asarray(unit / np.where(self.length > 0.0, self.length, np.inf)[:, None])
 
-    def _shrink(self, penalty: FloatArray) -> FloatArray:
+    def kept(self, penalty: FloatArray) -> FloatArray:
         """What is kept of each direction, for each penalty: ``(directions, penalties)``."""
         squares = self.values[:, None] ** 2
         return np.asarray(squares / (squares + penalty))
 
-    def _judged(self, centred: FloatArray, turned: FloatArray, penalty: FloatArray) -> FloatArray:
-        shrink = self._shrink(penalty)
-        residual = centred - self.left @ (shrink * turned)
-        leverage = (shrink.sum(axis=0) + 1.0) / self.n_samples
-        return np.asarray(residual / np.maximum(1.0 - leverage, SMALLEST_SLACK))
+
+#: What stands for an infinite penalty where one has to be computed with.
+LARGEST_PENALTY = 1e12
+
+
+def restricted_penalty(
+    explained: FloatArray, rest: FloatArray, values: FloatArray, n_samples: int
+) -> FloatArray:
+    """Penalties of the greatest restricted likelihood, one for each column of squares.
+
+    ``explained`` (directions, m) are squared coordinates, or sums of them over columns that are to
+    have one penalty; ``rest`` (m,) what lies outside the directions, whose singular values these
+    are. With S the values, A the squares and R the rest it is the smallest
+
+        ``(n - 1) log(sum_j A_j / (1 + S_j^2 / penalty) + R) + sum_j log(1 + S_j^2 / penalty)``.
+
+    Infinity is among those tried: then nothing is explained.
+    """
+    weight = 1.0 / (1.0 + values**2 / PENALTIES[:, None])
+    squares = np.maximum(weight @ explained + rest, TINY)
+    deviance = (n_samples - 1) * np.log(squares) - np.log(weight).sum(axis=1)[:, None]
+    return np.asarray(PENALTIES[deviance.argmin(axis=0)])

@@ -38,6 +38,7 @@ def correct(
     weights: Sequence[FloatArray] | FloatArray | None = None,
     negligible: float = 0.0,
     counts: Sequence[FloatArray] | None = None,
+    share: float = 1.0,
 ) -> Corrections:
     """Shrink each member's slopes towards its group's, by one penalty a group.
 
@@ -55,11 +56,13 @@ def correct(
         Residuals that vary by no more than this about their mean are rounding.
     counts : sequence of (n_i,) arrays, optional
         How many rows each stands for.
+    share : float
+        Of the variance found with which members differ.
     """
     moments, centre = _moments(inputs, residuals, weights, negligible)
     if counts is not None:
         moments = moments._replace(n_rows=np.array([np.round(own.sum()) for own in counts]))
-    (found,) = shrink(moments, (1.0,), labels)
+    (found,) = shrink(moments, (share,), labels)
     return Corrections(found.coef, centre, found.trust, found.variance)
 
 

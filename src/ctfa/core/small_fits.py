@@ -16,13 +16,14 @@ import numpy as np
 
 from ctfa.core.design import Design, weighted_mean
 from ctfa.core.partition import Partition
-from ctfa.core.ridge import PENALTIES, SMALLEST_SLACK
+from ctfa.core.ridge import SMALLEST_SLACK
 from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
 
 #: Eigenvalues of a Gram matrix of unit diagonal below this are rounding.
 RANK_CUTOFF = 1e-12
 #: Penalties that ``regress`` tries, for columns of unit variance and by the row: from next to
 #: nothing to all.
+PENALTIES = np.logspace(-6.0, 4.0, 41)
 ROW_PENALTIES = np.logspace(-6.0, 2.0, 33)
 #: A Gram matrix is trusted where even the weakest penalty leaves this share of the target, and this
 #: many rows to spare. Elsewhere residuals would be differences of nearly equal numbers.

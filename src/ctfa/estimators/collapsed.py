@@ -54,7 +54,7 @@ class _Affine(NamedTuple):
 def collapse(model: Any) -> Collapsed:
     """Write a fitted model with linear regressors as one table of coefficients.
 
-    Means of features, scales, offsets and signs of targets, and what ``head="shrink"`` mixes in are
+    Means of features, scales, offsets and signs of targets, and what ``head="levels"`` mixes in are
     all linear, so that a target is a weighted sum of the columns of ``X``: in their own units, for
     rows without missing values.
 
@@ -102,11 +102,7 @@ def collapse(model: Any) -> Collapsed:
             f"{n_targets * n_features:,} coefficients, more than {LARGEST:,}: use predict, or the "
             "coefficients of regressors_, one a group."
         )
-    groups = []
-    for at, features in enumerate(model.features_):
-        # A function of means of features as one of the features.
-        reduced = _linear(model.regressors_[at], f"regressors_[{at}]")
-        groups.append(reduced._replace(coef=features.partition_.share_out(reduced.coef)))
+    groups = _groups(model)
     if fitted.own_inputs:
         found = _own_inputs(fitted, groups, n_features)
     else:
@@ -122,6 +118,29 @@ def collapse(model: Any) -> Collapsed:
     return table
 
 
+def _groups(model: Any) -> list[_Affine]:
+    """The groups' models, functions of means of features, as functions of the features."""
+    groups = []
+    for at, features in enumerate(model.features_):
+        reduced = _linear(model.regressors_[at], f"regressors_[{at}]")
+        groups.append(reduced._replace(coef=features.partition_.share_out(reduced.coef)))
+    return groups
+
+
+def coefficients(fitted: FittedGroups) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Of targets that share their inputs: coefficients, intercepts, and those of groups' models.
+
+    The last in the units that targets were merged in. With a baseline coefficients and intercepts
+    are of what it leaves.
+    """
+    groups = _groups(fitted.model)
+    coef = np.stack([group.coef[0] for group in groups])
+    labels, added = fitted.partition.labels, fitted.parts["deviations"]
+    level = np.array([group.intercept[0] for group in groups])
+    found = _shared(fitted, _Affine(coef[labels], level[labels]))
+    return found.coef, found.intercept, coef if added is None else coef + added.group
+
+
 def _shared(fitted: FittedGroups, served: _Affine) -> _Affine:
     targets, singles = fitted.aggregator, fitted.parts["single_models"]
     coef, intercept = served.coef * targets.signs_[:, None], served.intercept * targets.signs_
@@ -133,6 +152,11 @@ def _shared(fitted: FittedGroups, served: _Affine) -> _Affine:
         level = np.concatenate([single.intercept for single in models])
         coef[of] = share[:, None] * coef[of] + (1.0 - share)[:, None] * own
         intercept[of] = share * intercept[of] + (1.0 - share) * level
+    added = fitted.parts["deviations"]
+    if added is not None:
+        slopes = (added.group[fitted.partition.labels] + added.own) * targets.signs_[:, None]
+        coef = coef + slopes
+        intercept = intercept + added.level * targets.signs_ - slopes @ added.centre
     return _in_own_units(_Affine(coef, intercept), targets.offsets_, targets.scales_)
 
 

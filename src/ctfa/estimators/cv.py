@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
-from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, Criterion, criterion_of
+from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import PathPoint
@@ -26,7 +26,7 @@ from ctfa.estimators.given import fields, whole
 from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
 from ctfa.estimators.search import solve_path
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.targets import TargetAggregator, pose_targets
+from ctfa.estimators.targets import TargetAggregator, pose_targets, with_levels
 
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
 TARGET_LOSSES = (-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, np.inf)
@@ -93,7 +93,7 @@ class CTFARegressorCV(CTFARegressor):
         features: Any = None,
         target_losses: Any = None,
         feature_losses: Any = None,
-        head: str = "mean",
+        head: str = "levels",
         cv: Any = 5,
         scoring: Any = None,
         n_jobs: int | None = None,
@@ -147,9 +147,7 @@ class CTFARegressorCV(CTFARegressor):
         splits = check.read_folds(self.cv, sample, targets.values, groups, purpose="search")
         scorer = check.read_scorer(self.scoring, _Predicted())
         check.require_varying(targets.values, targets.names)
-        if self.regressor is None or any(
-            map(_may_fall_back, phases[:2], (TARGET_CRITERIA, FEATURE_CRITERIA))
-        ):
+        if _judges_by_least_squares(self.regressor, phases.targets):
             check.warn_if_any_is_short(sample, splits)
         folds = Parallel(n_jobs=self.n_jobs)(
             delayed(_score_fold)(number, self, phases, sample, targets, *split, scorer)
@@ -164,13 +162,18 @@ class CTFARegressorCV(CTFARegressor):
         self._fit_stand_ins(sample, targets, data, phases=chosen)
         return self
 
+    @property
+    def _chooses_features(self) -> bool:
+        """Whether folds decide if groups of features serve at all: the search has done it."""
+        return False
+
     def _require_stream(self) -> None:
         """Refuse to take pieces at all."""
         check.refuse_pieces_in_search(type(self).__name__)
 
     def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:
         """Folds of the search, and what in it cannot be had from sums."""
-        _, needs_rows = super()._asks_of(data)
+        wanted, needs_rows = super()._asks_of(data)
         features = _Phases.of(self, 2).features
         if not learns_from_sums(self._template):
             needs_rows = f"a search with {type(self._template).__name__}()"
@@ -180,7 +183,9 @@ class CTFARegressorCV(CTFARegressor):
             needs_rows = f"scoring={self.scoring!r}"
         elif features is not None and features.cv is not None:
             needs_rows = "a search with folds inside its folds"
-        return [Wanted("search", self.cv)], needs_rows
+        # On these the model of the limits that were chosen is tempered.
+        again = [one for one in wanted if one.purpose == "limit" and self.regressor is None]
+        return [Wanted("search", self.cv), *again], needs_rows
 
     def _settle_results(self, phases: _Phases, folds: Sequence[list[_Score]]) -> None:
         """Set what a search in scikit-learn would."""
@@ -289,13 +294,20 @@ class _Fold:
         values = np.where(self._varies, values, values[:1])  # rounding is nothing to learn
         n_targets = values.shape[1]
         self._offsets, self._scales, self._risk = np.zeros(n_targets), np.ones(n_targets), None
+        self._levels = None
         #: Groups of targets for each limit of Phase I.
         self.points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
         if phases.targets is not None:
             part = targets._replace(values=values)
             tasks = SharedInputs(self._sample, values, part.weights)
-            _, fits, problem = pose_targets(clone(phases.targets), tasks, part, in_fold=True)
+            template = clone(phases.targets)
+            if template.regressor is None and check.judges(model.regressor):
+                template.set_params(regressor=model.regressor)
+            rule, fits, problem = pose_targets(template, tasks, part, in_fold=True)
+            if model.regressor is None:
+                fits = with_levels(fits, rule, tasks)
             self._offsets, self._scales, self._risk = fits.offsets, fits.scales, fits.fit.members
+            self._levels = fits.levels
             self.points = solve_path(problem, phases.target_losses)
         # Constant over these rows, though not over all: nothing to scale, and the scale of zero
         # gives that constant back whatever its group says.
@@ -315,7 +327,11 @@ class _Fold:
         groups = [self._group(members, signs[members], at) for members in partition.groups]
         means = np.column_stack([predicted for predicted, _ in groups])
         units = np.asarray(partition.spread(means)) * signs
-        if model.head == "shrink" and self._risk is not None:
+        if model.head == "levels" and self._levels is not None and model.regressor is None:
+            parts = self._levels.parts(partition, signs)
+            about = self._rows - self._levels.factored.mean
+            units = units + about @ self._levels.deviations(parts) * signs
+        elif model.head == "levels" and self._risk is not None:
             units = self._singles.mix(units, self._risk.flipped(signs).trust(partition), self._rows)
         predicted = _Predicted(units * self._scales + self._offsets)
         found = self._scorer(predicted, self._rows, self._true, **self._weighed)
@@ -356,9 +372,9 @@ class _Fold:
         sample, inputs, rows = self._sample, self._sample.inputs, self._rows
         if partition is not None:
             inputs, rows = partition.mean(inputs), partition.mean(rows)
-        regressor = fit_regressor(
-            self._model.regressor, inputs, mean, sample.weights, sample.n_samples, sample.is_single
-        )
+        rest = sample.weights, sample.n_samples, sample.is_single
+        temper = 1.0 if self._model.regressor is None else None
+        regressor = fit_regressor(self._model.regressor, inputs, mean, *rest, temper=temper)
         return np.asarray(regressor.predict(rows)).reshape(-1), inputs.shape[1]
 
 
@@ -393,10 +409,9 @@ def _failed(number: int, model: CTFARegressorCV, error: Exception) -> _Score:
     return _Score(model.error_score, error=why)
 
 
-def _may_fall_back(
-    phase: TargetAggregator | FeatureAggregator | None, registry: Mapping[str, Criterion]
-) -> bool:
-    """Whether a phase leaves few rows to ridge regression."""
-    if phase is None or phase.solver != "ols":
+def _judges_by_least_squares(regressor: Any, targets: TargetAggregator | None) -> bool:
+    """Whether least squares was asked for, in whose place ridge regression judges few rows."""
+    if targets is None or criterion_of(targets.criterion, TARGET_CRITERIA).ridge_loss is None:
         return False
-    return criterion_of(phase.criterion, registry).ridge_loss is not None
+    judge = regressor if targets.regressor is None else targets.regressor
+    return judge is not None and check.judges(judge) and check.read_judge(judge) is None

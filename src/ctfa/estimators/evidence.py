@@ -61,6 +61,9 @@ class MergeEvidence:
     gain: Gain  # of each target's group over its own model
     signs: FloatArray  # of each target in its group's mean
     terms: Terms
+    served: Gain | None = None  # of what members are served with, where they add to their group
+    held_out: bool = False  # whether gains are those of folds that groups had not seen
+    judge: str = ""  # "linear", where the regressor that serves has not judged
 
     @classmethod
     def of(
@@ -71,6 +74,9 @@ class MergeEvidence:
         gain: Gain | None = None,
         *,
         gappy: bool = False,
+        served: Gain | None = None,
+        held_out: bool = False,
+        judge: str = "",
     ) -> Self:
         """Put together what is known of the merges of Phase I; no gain is one not worked out."""
         history, partition = aggregator.history_, aggregator.partition_
@@ -92,6 +98,9 @@ class MergeEvidence:
             Gain(unknown, unknown) if gain is None else gain,
             getattr(aggregator, "signs_", np.ones(partition.n_variables)),
             terms,
+            served,
+            held_out,
+            judge,
         )
 
     @cached_property
@@ -140,6 +149,7 @@ class MergeEvidence:
             float(merge.total.standard_error),
             merge.worst,
             self._named(merge.losers),
+            merge.score,
         )
 
     def leader(self, group: int) -> int:
@@ -164,6 +174,7 @@ class MergeSummary(NamedTuple):
     losers: IntArray
     f_statistic: float
     f_star: float
+    score: float = np.nan  # what it saved on folds; NaN where none were asked
 
     @classmethod
     def of(
@@ -195,6 +206,9 @@ class MergeRow(NamedTuple):
     gain_error: float
     worst_gain: float  # of the member that gains least
     losers: tuple[str, ...]  # members predicted to lose
+    #: What it saved on blocks of rows that judged models had not seen. A score, and no estimate of
+    #: what it saves on new rows: the pair was chosen on all of these. NaN where none were asked.
+    score: float = np.nan
 
     @property
     def variance_saved(self) -> float:
@@ -394,6 +408,9 @@ class Explanation:
     terms: Terms
     shrunk: bool  # whether predictions are mixed by trust
     shares: str = "mean"  # what members have in common, see ``SHARING``
+    held_out: bool = False  # whether gains are of blocks of rows that the group had not seen
+    served_gain: float = np.nan  # of what the target adds to its group's model, too
+    judge: str = ""  # "linear", where the regressor that serves has not judged
 
     @property
     def max_loss(self) -> float:
@@ -444,6 +461,8 @@ class Explanation:
         own = self._words.own
         if self._words.one_unit and np.isinf(self.gain):
             return f"It has too few rows for {own}"
+        if self.held_out:
+            return self._seen()
         mixed = self._words.mixed if self.shrunk else ""
         error = np.nan if self._words.one_unit else self.gain_error
         amount = self._amount(self.gain, error, "its variance")
@@ -452,21 +471,39 @@ class Explanation:
             verdict = " (it is expected to LOSE)"
         return f"Predicted gain{mixed} over {own}: {amount}{verdict}"
 
+    def _seen(self) -> str:
+        """What the target gained on blocks that its group, found again, had not seen."""
+        amount = self._amount(self.gain, self.gain_error, "its variance")
+        verdict = " (about even)" if self.gain < 0.0 else ""
+        if self.expected_to_lose:
+            verdict = " (it LOSES by it)"
+        kind = f"{self.judge} model" if self.judge else "model"
+        said = f"Gain of the group's {kind} over a {kind} of its own, on held-out blocks: {amount}"
+        if not self.shrunk or np.isnan(self.served_gain):
+            return said + verdict
+        with_own = self._amount(self.served_gain, np.nan, "its variance")
+        return f"{said}{verdict}; with what the target adds to it: {with_own}"
+
     def _trusts(self) -> str:
         # With inputs or rows of its own, how far a target trusts its group is found by the head
         # that asks.
         if not (self.shrunk or self._words.always_trusts):
             return ""
-        use = "" if self.shrunk else " (used by head='shrink' only)"
+        use = "" if self.shrunk else " (used by head='levels' only)"
         return f"; it trusts its group {percent(self.trust)}{use}"
 
     def _merge_lines(self) -> list[str]:
         lines = []
         for row in self.merges:
+            gain = self._amount(row.gain, row.gain_error, "a variance")
+            told = f"predicted gain {gain}"
+            if not np.isnan(row.score):
+                score = self._amount(row.score, np.nan, "a variance")
+                gain = self._amount(row.gain, np.nan, "a variance")
+                told = f"score on held-out blocks {score} (predicted {gain})"
             lines.append(
                 f"  merge {row.step}: {self._side(row.group)} with {self._side(row.joined)}: "
-                f"{self._judged(row)}; predicted gain "
-                f"{self._amount(row.gain, row.gain_error, 'a variance')}, summed over its "
+                f"{self._judged(row)}; {told}, summed over its "
                 f"{len(row.group) + len(row.joined)} members."
             )
             if row.losers:
@@ -538,8 +575,11 @@ def explain(
         refusal_of(evidence, group, shares),
         None if together is None else {signed[i]: float(together[target, i]) for i in members},
         evidence.terms,
-        model.head == "shrink",
+        model.head == "levels",
         shares,
+        evidence.held_out,
+        np.nan if evidence.served is None else float(evidence.served.value[target]),
+        evidence.judge,
     )
 
 

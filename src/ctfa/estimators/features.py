@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -25,14 +26,16 @@ from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, whole
 from ctfa.estimators.search import MergeProblem, group_names, pose, settle, solve_path
 
 #: The way out of too few rows.
-RIDGE = "FeatureAggregator(solver='ridge') for Phase II (or features='passthrough')"
+RIDGE = "FeatureAggregator(criterion='risk') for Phase II (or features='passthrough')"
 
 
 class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Average groups of features whose coefficients need not differ (Phase II).
 
     Columns are averaged in the units they come in: put a ``StandardScaler`` in front where units
-    differ.
+    differ. Where the rows do not carry least squares (``n_samples <= n_features + 2``) the
+    criterion "risk" is judged by ridge regression, with the penalty of the greatest restricted
+    likelihood.
 
     Parameters
     ----------
@@ -42,8 +45,9 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         ``"feature-mse"``: Eq. 7 of the paper.
     max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; larger merges more, as a rule (an early merge changes
-        later questions). ``"auto"`` is ``log(n)`` for ``"risk"``. For ``"r2"`` it is the paper's
-        epsilon_2.
+        later questions). ``"auto"`` is ``log(n)`` for ``"risk"``, among blocks whose correlation is
+        larger than any that chance gives features with nothing in common
+        (``sqrt(2 log(D (D - 1)/2) / n)``). For ``"r2"`` it is the paper's epsilon_2.
     scan : {"correlation", "grow", "restart", "best-first"}, default="correlation"
         Who is asked next. ``"correlation"`` (most correlated columns first) never looks at the
         target to order its questions; ``"best-first"`` does and overfits.
@@ -58,11 +62,6 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         Where ``"r2"`` is evaluated: in sample (None), or as the mean R2 of held-out folds; an
         integer gives contiguous folds. A splitter divides the rows of positive weight; folds given
         as lists of rows count all rows.
-    solver : {"ols", "ridge"}, default="ols"
-        How the target is fitted where merges are judged in sample. ``"ridge"``: with the penalty
-        of generalised cross-validation, for the criterion "risk"; works for any number of features.
-        ``"ols"``: by least squares, and by ridge regression, with a warning, where the rows do not
-        carry it (``n_samples <= n_features + 2``; for the criterion "risk").
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -98,7 +97,6 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         connectivity: Any = None,
         min_correlation: float = 0.1,
         cv: Any = None,
-        solver: str = "ols",
         random_state: Any = None,
     ) -> None:
         self.criterion = criterion
@@ -108,7 +106,6 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         self.connectivity = connectivity
         self.min_correlation = min_correlation
         self.cv = cv
-        self.solver = solver
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -222,10 +219,7 @@ def factor(
     """Check the options and factor the inputs once, for any number of targets like this."""
     criterion = check.read_criterion(template.criterion, FEATURE_CRITERIA)
     check.require(template.scan, SCANS, "scan")
-    check.require(template.solver, ["ols", "ridge"], "solver")
-    penalised = template.solver == "ridge"
-    if penalised:
-        check.require_fact(template.criterion, FEATURE_CRITERIA, "ridge_loss", "solver='ridge'")
+    penalised = False
     lowest = check.read_number(template.min_correlation, "min_correlation", " from -1 to 1")
     if not -1.0 <= lowest <= 1.0:
         raise ValueError(
@@ -240,13 +234,13 @@ def factor(
         splits = check.read_folds(template.cv, sample, target, purpose="features")
     folds, ridge = None, None
     with one_thread(sample.inputs.shape):
-        if not penalised and splits is None:
+        if splits is None:
             if criterion.ridge_loss is None:
                 check.require_freedom(sample.design, RIDGE)
             else:
                 penalised = sample.is_short
         if penalised:
-            ridge = Ridge.factor(sample.inputs, sample.weights)
+            ridge = Ridge.factor(sample.inputs, sample.weights, sample.n_samples)
         elif splits is not None:
             folds = tuple(Fold.each(sample.inputs, splits, sample.weights))
             check.warn_if_doubtful([fold.design for fold in folds])
@@ -291,11 +285,26 @@ def merge_features(
 ) -> FeatureAggregator:
     """Find the groups for one target of already factored inputs."""
     limit = check.read_limit(aggregator, FEATURE_CRITERIA)
-    if limit is None:  # the cut of the Bayesian criterion
-        limit = float(np.log(factored.sample.n_samples))
-    names = getattr(aggregator, "feature_names_in_", None)
-    settle(aggregator, pose_features(aggregator, factored, target, name), limit, names)
+    problem = pose_features(aggregator, factored, target, name)
+    if limit is None:
+        n_samples, n_features = factored.sample.n_samples, factored.sample.inputs.shape[1]
+        limit = usual_limit(n_samples)
+        if problem.min_correlation > -1.0:
+            chance = chance_correlation(n_samples, n_features)
+            problem = replace(problem, min_correlation=max(problem.min_correlation, chance))
+    settle(aggregator, problem, limit, getattr(aggregator, "feature_names_in_", None))
     return aggregator
+
+
+def usual_limit(n_samples: int) -> float:
+    """The cut of the Bayesian criterion."""
+    return float(np.log(n_samples))
+
+
+def chance_correlation(n_samples: int, n_features: int) -> float:
+    """About the largest correlation of any two of so many features that have nothing in common."""
+    pairs = max(n_features * (n_features - 1) / 2.0, 2.0)
+    return float(min(np.sqrt(2.0 * np.log(pairs) / n_samples), 1.0))
 
 
 class FactoredFeatures(NamedTuple):

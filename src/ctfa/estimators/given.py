@@ -93,8 +93,9 @@ def asks_of(
         (targets, "TargetAggregator", "targets"),
         (features, "FeatureAggregator", "features"),
     ):
-        if phase is not None and phase.solver == "ridge":
-            return wanted, f"solver='ridge' of {kind}, which is judged row by row,"
+        if phase is targets and phase is not None and check.read_judge(phase.regressor):
+            judge = check.called(phase.regressor)
+            return wanted, f"regressor={judge} of {kind}, which judges row by row,"
         if phase is not None and callable(phase.connectivity):
             return wanted, f"connectivity that is a function of the {variables}"
     return wanted, None

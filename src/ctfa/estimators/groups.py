@@ -85,7 +85,7 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
         *,
         targets: Any = None,
         features: Any = None,
-        head: str = "mean",
+        head: str = "levels",
         n_jobs: int | None = None,
     ) -> None:
         self.regressor = regressor
@@ -130,6 +130,8 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
             raise AttributeError(
                 f"{kind}.{name} is computed on request: call stability(X, y) first."
             )
+        if name in ("coef_", "intercept_", "group_coef_") and hasattr(self, "_coefficients"):
+            self._coefficients(name)  # the same
         if name == "partial_fit":
             self._require_stream()  # once more: the error that it had raised is lost here
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
@@ -478,8 +480,9 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         -------
         DataFrame
             One row per target: its group here, the mean squared errors of both on held-out rows in
-            units of the target's variance (with a baseline, of what that leaves), the gain, and
-            the gain that was predicted.
+            units of the target's variance (with a baseline, of what that leaves), with
+            ``head="levels"`` also that of the group's model alone, the gain, and the gain that the
+            fit told.
         """
         check_is_fitted(self)
         sample, targets = self._read_again(X, y, sample_weight, baseline)
@@ -487,8 +490,10 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         labels = check.read_labels(groups, sample)
         splits = check.read_folds(cv, sample, targets.values, groups)
         self._require_observed(sample, targets, splits)
-        models = (self._anew(), single)
-        error, alone = held_out_errors(
+        models = [self._anew(), single]
+        if self.head == "levels":
+            models.append(self._anew().set_params(head="mean"))
+        error, alone, *readable = held_out_errors(
             models, sample, targets.values, splits, labels, targets.weights
         )
         # In the units of the gains that were predicted.
@@ -498,6 +503,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             "target": list(names_of(self.targets_)),
             "group": self.labels_,
             "error": error,
+            **({"group_error": readable[0]} if readable else {}),
             "single_task_error": alone,
             "gain": alone - error,
             "predicted_gain": self._evidence.gain.value / variance,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -14,16 +15,190 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.metrics import r2_score
 
 from ctfa import _validation as check
+from ctfa._threads import one_thread
 from ctfa.core.baseline import Baseline, take_off
+from ctfa.core.criteria import TINY
+from ctfa.core.cut import CutCurve
+from ctfa.core.history import MergeHistory
+from ctfa.core.levels import Temper
+from ctfa.core.members import Gain
 from ctfa.core.partition import Partition
+from ctfa.core.shrinkage import Corrections, correct
+from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.targets import TargetAggregator, find_groups
+from ctfa.estimators.targets import Found, TargetAggregator, find_groups
 
 Split = tuple[IntArray, IntArray]
 
 #: Errors that differ by less than this share of a target's variance are the same.
 SAME = 1e-3
+
+
+#: Paired standard errors of the best temper within which another may stand in for it.
+NEARLY = 0.5
+#: How far a temper that leaves nothing of deviations is from what the likelihood says, as a factor.
+FAR = 64.0
+
+
+#: Shares of the variance with which members with gaps were found to differ.
+SHARES = (1.0, 0.25, 0.06, 0.0)
+
+
+class HeldOut(NamedTuple):
+    """Squared errors on folds that neither groups nor models have seen, summed over rows."""
+
+    tempers: Sequence[Any]
+    weight: FloatArray  # (folds, L)
+    single: FloatArray  # (folds, tempers, L): of a model for each target by itself
+    served: FloatArray  # (folds, tempers, L): of what groups, and then members, are served with
+    apart: FloatArray  # (n, L): what models for each target leave of the rows left out
+    whole: FloatArray  # (n, L): the same rows about the means of the training rows
+    rows: FloatArray  # (n,): their weights
+
+    @property
+    def temper(self) -> Temper:
+        """Of those about as good as the best, the one nearest to what the likelihood says.
+
+        Within half a standard error: with none, a single row of high leverage chooses; with one,
+        series with memory, whose folds scatter, keep deviations that are noise.
+        """
+        far = np.array(
+            [abs(np.log(one.mean)) + np.log(min(one.apart, FAR)) for one in self.tempers]
+        )
+        errors = self.served.sum(axis=2) / self.weight.sum(axis=1)[:, None]
+        curve = CutCurve(far, errors, np.zeros(far.size), -1)
+        within = curve.error <= curve.error.min() + NEARLY * curve.standard_error
+        return self.tempers[int(np.argmin(np.where(within, far, np.inf)))]  # type: ignore[no-any-return]
+
+    def gain(self, temper: Any, partition: Partition) -> Gain:
+        """What each target saves against a model of its own, with the scatter over the folds.
+
+        Blocks of rows, and not rows, are what repeats independently: series remember. A target by
+        itself saves nothing.
+        """
+        at = list(self.tempers).index(temper)
+        errors, alone = self.served[:, at], self.single[:, at]
+        known = self.weight > 0.0
+        share = self.weight / np.maximum(self.weight.sum(axis=0), TINY)
+        saved = (alone - errors) / np.where(known, self.weight, 1.0)
+        value = (share * saved).sum(axis=0)
+        n_folds = np.maximum(known.sum(axis=0), 1)
+        scatter = (share**2 * (saved - value) ** 2).sum(axis=0)
+        spare = np.maximum(n_folds - 1, 1)
+        # Folds learn from rows in common, and scatter less than new data would: by as much as
+        # Nadeau and Bengio's correction gives back.
+        error = np.sqrt(scatter * (n_folds / spare) * (1.0 + n_folds / spare))
+        merged = partition.sizes[partition.labels] > 1
+        return Gain(np.where(merged, value, 0.0), np.where(merged, error, 0.0))
+
+    def scores(self, history: MergeHistory, signs: FloatArray, counts: FloatArray) -> FloatArray:
+        """What every merge saves on the rows left out, over all its members.
+
+        Serving both sides with one model gives up predicting their difference d:
+        ``ab/(a+b) (|d - p|^2 - |d|^2)`` a row, p its prediction by models that have not seen the
+        row. A score and no estimate: the pair was chosen on all rows.
+        """
+        apart, whole = (rows * (signs * counts) for rows in (self.apart, self.whole))
+        sizes = counts.astype(float)
+        total, found = float(self.rows.sum()), np.empty(len(history))
+        steps = zip(history.block.tolist(), history.other.tolist(), strict=True)
+        for step, (block, other) in enumerate(steps):
+            a, b = sizes[block], sizes[other]
+            left, all_of_it = (
+                self.rows @ (rows[:, block] / a - rows[:, other] / b) ** 2
+                for rows in (apart, whole)
+            )
+            found[step] = a * b / (a + b) * (left - all_of_it) / total
+            for sums in (apart, whole, sizes):
+                sums[..., block] += sums[..., other]
+        return found
+
+
+def look_at_folds(
+    found: Found, tasks: SharedInputs, tempers: Sequence[Any], n_jobs: int | None
+) -> HeldOut | None:
+    """Ask the folds that chose a limit again, target by target; None where there are none."""
+    if not found.folds or np.isnan(tasks.values).any():
+        return None
+    asking = replace(tasks, sample=replace(tasks.sample), units=found.units)
+    looks = Parallel(n_jobs=n_jobs)(
+        delayed(_look)(asking, found.rule, found.temper, tempers, fold, point)
+        for fold, point in zip(found.folds, found.points, strict=True)
+    )
+    weight, single, served, *tables = zip(*looks, strict=True)
+    sums = (np.array(each) for each in (weight, single, served))
+    return HeldOut(tempers, *sums, *(np.concatenate(each) for each in tables))
+
+
+def _look(
+    tasks: SharedInputs,
+    rule: Rule,
+    temper: Any,
+    tempers: Sequence[Any],
+    fold: tuple[Any, ...],
+    point: PathPoint,
+) -> tuple[FloatArray, ...]:
+    """Squared errors of one fold, and its rows as models for each target leave them."""
+    with one_thread(*tasks.shapes):
+        known, rows, _ = tasks.fold(rule, *fold)
+        fits = known.fits(rule)
+        asked = fits.asked(rows)
+        alone = point._replace(partition=Partition.singletons(tasks.n_tasks), signs=None)
+        (single,) = fits.served(alone, asked, [temper])
+        # Levels of the training rows, without which differences of targets are not told.
+        (level,) = fits.served(alone, asked._replace(serve=_nothing), [temper])
+        left = asked.true - single
+        singles, served = (
+            [
+                (asked.weight * (asked.true - one) ** 2).sum(axis=0)
+                for one in fits.served(groups, asked, tempers)
+            ]
+            for groups in (alone, point)
+        )
+        given = rows.sample.weights
+        judge = np.ones(len(left)) if given is None else given
+        sums = asked.weight.sum(axis=0), np.array(singles), np.array(served)
+        return *sums, left, asked.true - level, judge
+
+
+def deviations_of(sample: Any, left: FloatArray, labels: IntArray, share: float) -> Corrections:
+    """What members of groups add to what these leave of them, where they are observed."""
+    seen = ~np.isnan(left)
+    weights = np.ones(len(left)) if sample.weights is None else sample.weights
+    return correct(
+        [sample.inputs[rows] for rows in seen.T],
+        [column[rows] for column, rows in zip(left.T, seen.T, strict=True)],
+        labels,
+        weights=[weights[rows] for rows in seen.T],
+        share=share,
+    )
+
+
+def share_of_deviations(found: Found, tasks: SharedInputs) -> float:
+    """Share of the variance of members with gaps that does best on folds; all where none are."""
+    errors = []
+    for fold, point in zip(found.folds, found.points, strict=True):
+        known, rows, _ = tasks.fold(found.rule, *fold)
+        fits, sample = known.fits(found.rule), known.left.sample
+        asked, own = fits.asked(rows), known.take(np.arange(len(known.values)))
+        (mine,) = fits.served(point, fits.asked(own), [found.temper])
+        (theirs,) = fits.served(point, asked, [found.temper])
+        scales = np.where(fits.scales > 0.0, fits.scales, 1.0)
+        left = (known.left.values - fits.offsets - mine) / scales
+        gap, weight = asked.true - theirs, asked.weight / scales**2
+        squares = []
+        for share in SHARES:
+            added = deviations_of(sample, left, point.partition.labels, share)
+            moved = np.einsum("nld,ld->nl", asked.inputs[:, None] - added.centre, added.coef)
+            squares.append(float((weight * (gap - moved * scales) ** 2).sum()))
+        errors.append(squares)
+    return SHARES[int(np.argmin(np.sum(errors, axis=0)))] if errors else 1.0
+
+
+def _nothing(partition: Partition, signs: FloatArray, tempers: Sequence[Any]) -> list[float]:
+    """Serve everybody with the mean alone."""
+    return [0.0]
 
 
 class Climatology(BaseEstimator):  # type: ignore[misc]
@@ -193,11 +368,16 @@ def r2_of_each(true: FloatArray, predicted: FloatArray, weights: FloatArray | No
 
 
 def group_rows(
-    fitted: TargetAggregator, sample: check.Sample, targets: check.Targets, rows: IntArray
+    fitted: TargetAggregator,
+    sample: check.Sample,
+    targets: check.Targets,
+    rows: IntArray,
+    judge: Any = None,
 ) -> Partition:
-    """Groups that some of the rows give, with the limit that was used."""
+    """Groups that some of the rows give, with the limit that was used, by the same ``judge``."""
     aggregator = clone(fitted).set_params(max_loss=fitted.max_loss_)
     part = targets._replace(values=targets.values[rows])
-    find_groups(aggregator, SharedInputs(sample.take(rows), part.values, part.weights), part)
+    tasks = SharedInputs(sample.take(rows), part.values, part.weights)
+    find_groups(aggregator, tasks, part, judge=judge)
     partition: Partition = aggregator.partition_
     return partition

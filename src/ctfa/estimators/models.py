@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -17,7 +18,8 @@ from sklearn.linear_model import LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._collections import Collection
 from ctfa._threads import one_thread
-from ctfa.core.design import Design, about_means, weighted_mean
+from ctfa.core.design import Design, about_means, row_scales, weighted_mean
+from ctfa.core.levels import SoftFeatures, Temper, soft_features
 from ctfa.core.offsets import Offsets, random_intercepts
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge as RidgeFit
@@ -26,15 +28,25 @@ from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments
 from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
+from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, merge_features
 from ctfa.estimators.search import leave_apart
+from ctfa.estimators.targets import Found
 
-HEADS = ("mean", "shrink")
+HEADS = ("levels", "mean")
 #: Folds of rows that stand in for others, by what they are for.
 Folds = Mapping[str, list[tuple[IntArray, IntArray]]]
 #: What the regressor of a group learns from: inputs, those of its slots, and the target.
 GroupRows = tuple[check.Sample, FloatArray]
+#: Folds, and groups of targets in each, that are asked whether groups of features pay.
+FOLDS_FOR_FEATURES, GROUPS_FOR_FEATURES = 10, 2
+#: Features above which one group of targets in each fold is asked: a soft regression of so many
+#: costs as much as all that led to it.
+WIDE = 150
+#: Standard errors by which groups of features must be better than all of them; and at which folds,
+#: of which so many are asked at least, agree.
+PREFERRED_BY, CLEAR, FEWEST_FOLDS = 1.0, 2.0, 3
 #: Tasks whose inputs are copied at once.
 TASKS_AT_ONCE = 1000
 
@@ -71,6 +83,117 @@ def fit_features(
             for aggregator, mean, name in each
         )
     )
+
+
+def features_pay(
+    found: Found,
+    tasks: SharedInputs,
+    template: FeatureAggregator,
+    temper: Temper,
+    head: str,
+    regressor: Any = None,
+) -> bool:
+    """Whether held-out rows prefer groups of features to all of them, by a standard error.
+
+    One answer for all groups of targets, from the largest of each fold, their features grouped by
+    its training rows: one group's few errors would tell chance from kinship badly. A ``regressor``
+    that is given is asked itself.
+    """
+    if not found.folds:
+        return False
+    saved: list[float] = []
+    rule = found.rule
+    step = -(-len(found.folds) // FOLDS_FOR_FEATURES)
+    folds = list(zip(found.folds, found.points, strict=True))[::step]
+    n_asked = 1 if tasks.sample.inputs.shape[1] > WIDE else GROUPS_FOR_FEATURES
+    # Not neighbours first: what a few folds far apart agree on is clear.
+    for fold, point in [*folds[::3], *folds[1::3], *folds[2::3]]:
+        if len(saved) >= FEWEST_FOLDS and abs(np.mean(saved)) > CLEAR * _scatter(saved):
+            break
+        known, rows, _ = tasks.fold(rule, *fold)
+        fits, judged = known.fits(rule), known.left.judged
+        asked, levels, partition = fits.asked(rows), fits.levels, point.partition
+        signs = np.ones(tasks.n_tasks) if point.signs is None else point.signs
+        counts = np.ones(tasks.n_tasks) if tasks.weights is None else tasks.weights
+        sizes = partition.sum(counts[None])[0]
+        scales = np.where(fits.scales > 0.0, fits.scales, 1.0)
+        means = partition.mean(known.left.judged_values / scales * signs, tasks.weights)
+        if regressor is None:
+            assert levels is not None
+            ridge = levels.group_coefficients(levels.parts(partition, signs), temper.mean)
+            inputs = asked.inputs - levels.factored.mean
+        level = (asked.true - fits.intercepts * scales) / scales
+        true, factored = partition.mean(level * signs, tasks.weights), None
+        judges = np.ones(len(true)) if rows.sample.weights is None else rows.sample.weights
+        saved.append(0.0)
+        for group in np.argsort(-np.round(sizes / sizes.max(), 9), kind="stable")[
+            :n_asked
+        ].tolist():
+            mean = means[:, group]
+            if not np.ptp(mean) > 0.0:
+                continue
+            if factored is None:
+                with warnings.catch_warnings():
+                    # What is to be said of these inputs is said of all rows.
+                    warnings.filterwarnings("ignore", check.DOUBTFUL, RuntimeWarning)
+                    factored = factor(template, judged, mean)
+            found_features = merge_features(clone(template), factored, mean).partition_
+            if found_features.n_groups == found_features.n_variables:
+                continue
+            if regressor is None:
+                coef = _all_features(judged, mean, found_features, temper.mean, head)
+                both = inputs @ np.stack((coef, ridge[:, group])).T
+            else:
+                both = _told_by(regressor, judged, mean, found_features, asked.inputs)
+            wrong, less = (true[:, [group]] - both).T ** 2
+            saved[-1] += float(sizes[group] * (judges @ (less - wrong)))
+    return bool(np.mean(saved) >= PREFERRED_BY * _scatter(saved))
+
+
+def _scatter(values: Sequence[float]) -> float:
+    """Standard error of a mean; zero for a single value."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else 0.0
+
+
+def _told_by(
+    regressor: Any, sample: check.Sample, mean: FloatArray, features: Partition, rows: FloatArray
+) -> FloatArray:
+    """What a regressor says of a group's mean in other rows: by groups of features, and by all."""
+    _, row_scale = row_scales(len(mean), sample.weights, sample.n_samples)
+    target, rest = mean - weighted_mean(mean[:, None], row_scale)[0], sample.weights
+    told = [
+        fit_regressor(regressor, inputs, target, rest, sample.n_samples).predict(asked)
+        for inputs, asked in (
+            (features.mean(sample.inputs), features.mean(rows)),
+            (sample.inputs, rows),
+        )
+    ]
+    return np.column_stack(told)
+
+
+def _all_features(
+    sample: check.Sample, mean: FloatArray, features: Partition, temper: float, head: str
+) -> FloatArray:
+    """Coefficients of all features by groups of them."""
+    if head == "mean":
+        inputs = features.mean(sample.inputs)
+        rest = sample.weights, sample.n_samples
+        model = fit_regressor(None, inputs, mean, *rest, temper=temper)
+        return features.share_out(model.coef_)
+    soft = soft_group(sample, mean, features, temper)
+    return features.share_out(soft.coef) + soft.apart
+
+
+def soft_group(
+    sample: check.Sample, mean: FloatArray, features: Partition, temper: float
+) -> SoftFeatures:
+    """A group's mean by means of groups of features, and what these have of their own."""
+    _, row_scale = row_scales(len(mean), sample.weights, sample.n_samples)
+    inputs, target = (
+        (rows - weighted_mean(rows, row_scale)) * row_scale[:, None]
+        for rows in (sample.inputs, mean[:, None])
+    )
+    return soft_features(inputs, target[:, 0], features, sample.n_samples, temper)
 
 
 def fit_to_rows(
@@ -114,11 +237,13 @@ def fit_regressor(
     weights: FloatArray | None,
     n_samples: int | None = None,
     single: bool | None = None,
+    temper: float | None = None,
 ) -> Any:
     """A fresh copy of a regressor, fitted to the rows where its target is observed.
 
     ``target`` is one column, or several without gaps if the regressor is linear.
-    None is least squares, or ridge regression where the rows do not carry that; ``n_samples`` is
+    None is least squares, or ridge regression where the rows do not carry that or a ``temper`` is
+    given, which multiplies the penalty of the greatest restricted likelihood. ``n_samples`` is
     how many they stand in for, if others, ``single`` whether they were made of numbers in single
     precision, where that is known. Least squares is solved with columns at unit length,
     whoever asked for it: since version 1.9 scikit-learn drops directions of ``X`` weaker than 1e-6
@@ -134,25 +259,48 @@ def fit_regressor(
         return clone(template).fit(inputs, target, **extra)
     # What scikit-learn finds, without its checks, which take longer than the fit.
     with one_thread(inputs.shape, target.shape):
-        design = Design.of(inputs, weights, n_samples, single)
+        design = None
+        if temper is None:
+            design = Design.of(inputs, weights, n_samples, single)
         # Rounding depends on how a column lies in memory, which is another way in a worker.
         columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
-        regressor: LinearRegression | Ridge
-        if template is None and design.n_samples <= design.rank + check.SPARE:
-            penalised = RidgeFit.of(inputs, design.centre(columns), weights)
-            coef = penalised.coefficients(design.centre(columns))
-            regressor = Ridge(penalised.penalty[0] if target.ndim == 1 else penalised.penalty)
-            intercept = weighted_mean(columns, design.row_scale) - design.mean @ coef
-        else:
-            coef, intercept = design.coefficients(columns)
-            options = {} if template is None else template.get_params()
-            regressor = LinearRegression(**options)
-            regressor.rank_ = design.rank
-    regressor.n_features_in_ = inputs.shape[1]
-    if target.ndim == 1:
-        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(intercept[0])
+        penalised = template is None and (
+            design is None or design.n_samples <= design.rank + check.SPARE
+        )
+        if penalised or design is None:
+            factored = RidgeFit.factor(inputs, weights, n_samples)
+            centred = factored.centre(columns)
+            factored = factored.chosen_for(centred)
+            factored = factored.with_penalty(factored.penalty * (temper or 1.0))
+            coef = factored.coefficients(centred)
+            level = weighted_mean(columns, factored.row_scale) - factored.mean @ coef
+            return linear(coef, level, target.ndim == 1, factored.penalty)
+        coef, level = design.coefficients(columns)
+        options = {} if template is None else template.get_params()
+        regressor = linear(coef, level, target.ndim == 1, options=options)
+        regressor.rank_ = design.rank
+        return regressor
+
+
+def linear(
+    coef: FloatArray,
+    level: FloatArray,
+    is_single: bool,
+    penalty: FloatArray | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """A fitted linear model of scikit-learn with coefficients ``(D, targets)`` and intercepts.
+
+    With a penalty a ``Ridge``, whose ``alpha`` is for columns at unit length.
+    """
+    regressor: LinearRegression | Ridge = LinearRegression(**(options or {}))
+    if penalty is not None:
+        regressor = Ridge(penalty[0] if is_single else penalty)
+    regressor.n_features_in_ = coef.shape[0]
+    if is_single:
+        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(level[0])
     else:
-        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), intercept
+        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), level
     return regressor
 
 
@@ -178,6 +326,23 @@ def _fit_observed_features(
     rows = np.flatnonzero(~np.isnan(mean))
     own, target = sample.take(rows), mean[rows]
     return merge_features(aggregator, factor(aggregator, own, target), target, name)
+
+
+class Deviations(NamedTuple):
+    """What is added to groups' regressors: linear functions of the features about their means."""
+
+    group: FloatArray  # (groups, D): what features of a mean have of their own, for all members
+    own: FloatArray  # (L, D): what members have of their own
+    level: FloatArray  # (L,)
+    centre: FloatArray  # (D,): where all of them are at their levels
+
+    def add(self, means: FloatArray, partition: Partition, inputs: FloatArray) -> FloatArray:
+        """Predictions of the members, of their groups' ``(n, groups)``."""
+        about = inputs - self.centre
+        if self.group.any():
+            means = means + about @ self.group.T
+        served = partition.spread(means)
+        return np.asarray(served + about @ self.own.T + self.level) if self.own.any() else served
 
 
 class SingleModels(NamedTuple):
@@ -426,11 +591,10 @@ def _fit_on_stand_ins(
     features: FeatureAggregator, sample: check.Sample, target: FloatArray, folds: Folds | None
 ) -> None:
     """Phase II on rows that stand in for others; on folds, where these are folds of the rows."""
-    if features.solver == "ridge" or (features.cv is not None and folds is None):
+    if features.cv is not None and folds is None:
         raise ValueError(
-            "rows that stand in for others judge features by least squares, and on folds only "
-            "where a group has the rows of its mean: gather the rows for solver='ridge', and for "
-            "cv where coefficients are shared."
+            "rows that stand in for others judge features on folds only where a group has the rows "
+            "of its mean: gather the rows for cv where coefficients are shared."
         )
     features.n_features_in_ = sample.inputs.shape[1]
     merge_features(features, factor(features, replace(sample, folds=folds), target), target)
@@ -441,10 +605,9 @@ def fit_pooled_group(
 ) -> tuple[FeatureAggregator, Offsets, Any]:
     """Fit one group: its features, its tasks' offsets, and what is left to a regressor."""
     if aggregate:
-        if rows.counts is not None and (features.cv is not None or features.solver == "ridge"):
+        if rows.counts is not None and features.cv is not None:
             raise ValueError(
-                "rows that stand in for others judge features by least squares, and on no folds: "
-                "gather the rows for cv and for solver='ridge'."
+                "rows that stand in for others judge features on no folds: gather the rows for cv."
             )
         sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
         target = rows.within(rows.target)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
@@ -44,10 +44,11 @@ from ctfa.estimators.search import (
     Choice,
     MergeProblem,
     choose,
-    nearest_to_theory,
+    fewest_groups,
     pose,
     read_rule,
     settle,
+    smallest_error,
     solve_path,
 )
 from ctfa.estimators.targets import TargetAggregator, keep_apart, keep_units, pose_targets
@@ -79,7 +80,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         itself. ``scale="standard"`` puts every series, inputs too, in units of its own spread;
         ``"center"`` takes off means only; ``"none"`` is the paper's predictor. ``max_loss="auto"``
         is chosen on blocks of consecutive rows (``cv``; give a splitter with gaps where rows
-        remember far). ``solver="ridge"`` judges merges by penalised fits and works for series
+        remember far). ``regressor=RidgeCV()`` judges merges by penalised fits and works for series
         shorter than their inputs. ``flip`` and ``guard`` are not available here.
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II: merges slots within each group. None and "passthrough" keep every slot.
@@ -88,8 +89,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         of a group are stacked, each target about its own mean; members share coefficients and keep
         their inputs. ``"auto"``: compared on held-out blocks of the training rows; ``"pool"``
         unless the mean is better by two paired standard errors.
-    head : {"mean", "shrink"}, default="mean"
-        ``"mean"``: a group's model serves its members alone. ``"shrink"``: each target adds a
+    head : {"mean", "levels"}, default="mean"
+        ``"mean"``: a group's model serves its members alone. ``"levels"``: each target adds a
         linear correction in its own inputs, its coefficients pulled towards the group's; how much
         targets differ is learned from all of them, input by input, and how far that is to be
         believed on held-out blocks.
@@ -114,10 +115,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
     layout_ : ndarray of shape (n_targets, n_slots)
         The layout as positions.
     coef_ : ndarray of shape (n_targets, n_slots)
-        What ``head="shrink"`` adds to the group's model, in the units of ``scale``.
+        What ``head="levels"`` adds to the group's model, in the units of ``scale``.
     trust_ : ndarray of shape (n_targets,)
         One less the share of its own degrees of freedom that a target uses under
-        ``head="shrink"``; 1 for ``head="mean"``.
+        ``head="levels"``; 1 for ``head="mean"``.
     merges_ : DataFrame
         One row a merge: who joined whom, its F and break-even F, the predicted gain with its
         standard error (summed over the members, in units of a target's variance where ``scale`` is
@@ -210,7 +211,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         ----------
         X : array or data frame of shape (n_samples, n_features)
             The inputs of all targets; NaN is a missing value. Dask's collections, and arrays of
-            torch, CuPy or JAX, are read once as sums; missing values, ``solver="ridge"`` and
+            torch, CuPy or JAX, are read once as sums; missing values, merges judged by ridge and
             regressors that are no least squares need their rows, which are gathered. Arrays on a
             GPU are compared there where all pairs may merge.
         y : array or data frame of shape (n_samples, n_targets)
@@ -268,7 +269,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
         self._steps = fit_steps(scaled, models, self.partition_, temper)
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
-        self._singles = self._steps if self.head == "shrink" else None
+        self._singles = self._steps if self.head == "levels" else None
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
@@ -352,7 +353,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """What is shown of the fitted model."""
         return replace(
             super().__ctfa_view__(),
-            trust=np.asarray(self.trust_) if self.head == "shrink" else None,
+            trust=np.asarray(self.trust_) if self.head == "levels" else None,
             parts={
                 "deviations": self._steps,
                 "group_models": self._models,
@@ -365,11 +366,11 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """The same regressor for each target by itself, not fitted, in the same units."""
         targets = self.targets
         if not isinstance(targets, str):
-            scale, solver = self.targets_.scale, self.targets_.solver
+            scale, judge = self.targets_.scale, self.targets_.regressor
             # Nobody is anybody's neighbour: without a graph every pair would be asked, and refused.
             nobody = sparse.csr_array((len(self.layout_), len(self.layout_)))
             targets = TargetAggregator(
-                max_loss=-np.inf, scale=scale, solver=solver, connectivity=nobody
+                max_loss=-np.inf, scale=scale, regressor=judge, connectivity=nobody
             )
         return type(self)(self.layout_, self.regressor, targets=targets)
 
@@ -397,7 +398,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         targets, features = self._phases()
-        chooses = self.aggregate == "auto" or self.head == "shrink"
+        chooses = self.aggregate == "auto" or self.head == "levels"
         wanted, needs_rows = asks_of(targets, features, n_targets, chooses=chooses)
         needs = [needs_rows]
         if self.aggregate != "mean" and features is not None and features.cv is not None:
@@ -406,8 +407,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
             name = type(self._template).__name__
             if self.aggregate != "mean":
                 needs.append(f"aggregate={self.aggregate!r} with {name}()")
-            elif self.head == "shrink":
-                needs.append(f"head='shrink' with {name}()")
+            elif self.head == "levels":
+                needs.append(f"head='levels' with {name}()")
         return wanted, next(filter(None, needs), None)
 
     def _fitted_together(self, widths: tuple[int, int, int]) -> list[IntArray]:
@@ -513,7 +514,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             splits,
             # Where tasks move towards their own models a merge too many costs little, and the
             # smallest error decides; where groups serve their members alone, the safest limit.
-            (lambda curve: curve) if shrinks else nearest_to_theory(series.n_tasks),
+            smallest_error((lambda curve: curve) if shrinks else fewest_groups),
             cv=cv,
             n_jobs=self.n_jobs,
             limits=None if limit is None else (limit,),
@@ -525,12 +526,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
 
     def _rule(self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool) -> Rule:
         """Check the options of Phase I."""
-        shrinks = self.head == "shrink" and not passthrough
-        rule = read_rule(
-            aggregator,
-            penalised=aggregator.solver == "ridge" or not is_least_squares(self._template),
-            tempers=TEMPERS if shrinks else (0.0,),
-        )
+        shrinks = self.head == "levels" and not passthrough
+        rule = read_rule(aggregator, aggregator.regressor, tempers=TEMPERS if shrinks else (0.0,))
+        penalised = rule.solver == "ridge" or not is_least_squares(self._template)
+        rule = replace(rule, penalised=penalised)
         check.refuse_for_own_inputs(aggregator, self.aggregate, rule.criterion)
         return replace(rule, graph=check.read_graph(aggregator.connectivity, values, "targets"))
 
@@ -592,18 +591,18 @@ def target_path(
 def _suited_to(template: Any, series: Series, names: Sequence[str]) -> Any:
     """The same by ridge regression, where some target's rows do not carry least squares."""
     criterion = criterion_of(template.criterion, TARGET_CRITERIA)
-    plain = template.solver == "ols" and criterion.ridge_loss is not None
+    plain = check.read_judge(template.regressor) is None and criterion.ridge_loss is not None
     if not plain or series.counts is not None or check.enough_rows(series, SPARE_ROWS):
         return template
     if not check.enough_rows(series, None):
         return template
     check.warn_if_series_are_short(series, names, SPARE_ROWS)
-    return clone(template).set_params(solver="ridge")
+    return clone(template).set_params(regressor=Ridge())
 
 
 def _fewest_rows(template: Any, series: Series) -> int | None:
     """Rows that a target needs beyond its inputs; None where no least squares is judged."""
-    if template is None or template.solver == "ridge":
+    if template is None or check.read_judge(template.regressor) is not None:
         return None
     # With gaps the paper's rule is asked only of pairs that have the rows for it.
     all_columns = criterion_of(template.criterion, TARGET_CRITERIA).counts_columns
@@ -627,7 +626,7 @@ def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:
         chosen["max_loss='auto'"] = f"max_loss={PREFERRED:g}"
     if len(aggregates) > 1:
         chosen["aggregate='auto'"] = f"aggregate={aggregates[0]!r}"
-    return chosen or {"the shrinkage of head='shrink'": "all that was found of it"}
+    return chosen or {"the shrinkage of head='levels'": "all that was found of it"}
 
 
 def multi_input_layout(X3d: Any, layout: Any = None) -> tuple[FloatArray, IntArray]:

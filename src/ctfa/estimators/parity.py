@@ -72,11 +72,17 @@ def nonlinctfa(
     scan = "correlation" if layout is not None else ALGORITHMS[algorithm]
     limit = 0.0 - check.read_number(epsilon_1, "epsilon_1")
     targets = TargetAggregator(
-        "mse", max_loss=limit, scan=scan, order=order, scale="none", random_state=random_state
+        "mse",
+        max_loss=limit,
+        scan=scan,
+        order=order,
+        scale="none",
+        regressor=LinearRegression(),
+        random_state=random_state,
     )
     model = LinearRegression() if regressor is None else regressor
     if layout is not None:
-        return MultiInputCTFARegressor(layout, model, targets=targets)
+        return MultiInputCTFARegressor(layout, model, targets=targets, head="mean")
     limit = check.read_number(epsilon_2, "epsilon_2")
     features = FeatureAggregator("r2", max_loss=limit, scan=scan, min_correlation=-1.0, cv=cv)
-    return CTFARegressor(model, targets=targets, features=features)
+    return CTFARegressor(model, targets=targets, features=features, head="mean")

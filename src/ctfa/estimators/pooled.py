@@ -43,7 +43,14 @@ from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.models import Nearest, fit_pooled_group, keep_features, reduced
-from ctfa.estimators.search import choose, leave_apart, pose, read_rule, settle
+from ctfa.estimators.search import (
+    choose,
+    leave_apart,
+    pose,
+    read_rule,
+    settle,
+    smallest_error,
+)
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 
@@ -75,12 +82,12 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         their mean inputs as rows.
         ``scale`` is the unit of gains: ``"standard"`` the variance of the target within tasks, one
         for all, ``"center"`` the target's own; neither changes a decision, F having no unit.
-        ``flip``, ``guard`` and ``solver="ridge"`` are not available.
+        ``flip``, ``guard`` and a ``regressor`` that is penalised are not available.
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II, cloned for each group and run on its rows about their tasks' means; None and
         "passthrough" keep every feature.
-    head : {"mean", "shrink"}, default="mean"
-        ``"mean"``: the slopes of the group and the task's offset. ``"shrink"``: slopes of the
+    head : {"mean", "levels"}, default="mean"
+        ``"mean"``: the slopes of the group and the task's offset. ``"levels"``: slopes of the
         task's own besides, shrunk towards the group's; how much is learned from all tasks of the
         group, input by input.
     unseen : {"error", "global", "nearest"}, default="error"
@@ -119,10 +126,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         What each task adds to its group's model: a random intercept, shrunk towards zero by how few
         rows the task has.
     coef_ : ndarray of shape (n_tasks, n_features)
-        What ``head="shrink"`` adds to the slopes of the group, about the task's mean inputs; zero
+        What ``head="levels"`` adds to the slopes of the group, about the task's mean inputs; zero
         for ``head="mean"``.
     trust_ : ndarray of shape (n_tasks,)
-        One less the share of its own degrees of freedom that a task uses under ``head="shrink"``.
+        One less the share of its own degrees of freedom that a task uses under ``head="levels"``.
     merges_ : DataFrame
         One row a merge: who joined whom, its loss, F and break-even F; ``gain``, predicted, summed
         over the tasks of both sides, with its standard error ``gain_error``; ``worst_gain``, of the
@@ -324,7 +331,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             lambda: self._evidence,
             self._shares,
             gains_of=lambda: self._pooled.gains(self.partition_),
-            trust=np.asarray(self.trust_) if self.head == "shrink" else None,
+            trust=np.asarray(self.trust_) if self.head == "levels" else None,
             parts={"task_ids": self._ids, "task_means": self._centre},
             template=self._template,
         )
@@ -378,7 +385,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         short: bool,
     ) -> TargetAggregator:
         aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
-        rule = _read_rule(aggregator, shrinks=self.head == "shrink")
+        rule = _read_rule(aggregator, shrinks=self.head == "levels")
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         check.copy_input_names(self, aggregator)
         graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
@@ -392,7 +399,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                 rows,
                 rule,
                 _read_splits(aggregator.cv, sample, rows, groups),
-                lambda curve: replace(curve, chosen=middle_of_best(curve)),
+                smallest_error(lambda curve: replace(curve, chosen=middle_of_best(curve))),
                 cv=aggregator.cv,
                 n_jobs=self.n_jobs,
             )
@@ -439,7 +446,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             self.offsets_[members] = own_offsets.values
         own = self._correct(rows)
         self.trust_, self._centre = own.trust, own.centre
-        self.coef_ = own.coef if self.head == "shrink" else np.zeros(own.coef.shape)
+        self.coef_ = own.coef if self.head == "levels" else np.zeros(own.coef.shape)
         for name in ("global_regressor_", "_nearest"):
             self.__dict__.pop(name, None)
         if self.unseen == "global":
@@ -487,7 +494,7 @@ def _read_rule(aggregator: Any, *, shrinks: bool = False) -> Rule:
             "averages targets over common rows, which tasks with rows of their own do not have,",
             "use criterion='risk'",
         )
-    rule = read_rule(aggregator, tempers=(float(shrinks),))
+    rule = read_rule(aggregator, aggregator.regressor, tempers=(float(shrinks),))
     check.require_flag(aggregator.flip, "flip")
     if aggregator.scale == "none":
         check.refuse_option(
@@ -500,10 +507,10 @@ def _read_rule(aggregator: Any, *, shrinks: bool = False) -> Rule:
     if aggregator.flip:
         check.refuse_option("flip", True, missing, "turn those targets round yourself")
     if aggregator.guard is not None:
-        check.refuse_option("guard", aggregator.guard, missing, "use guard=None, and head='shrink'")
-    if aggregator.solver != "ols":
-        alone = "use solver='ols': tasks without degrees of freedom of their own may merge"
-        check.refuse_option("solver", aggregator.solver, missing, alone)
+        check.refuse_option("guard", aggregator.guard, missing, "use guard=None, and head='levels'")
+    if rule.solver != "ols":
+        alone = "use regressor=None: tasks without degrees of freedom of their own may merge"
+        check.refuse_option("regressor", aggregator.regressor, missing, alone)
     return rule
 
 

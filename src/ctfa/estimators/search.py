@@ -29,8 +29,9 @@ from ctfa.core.tasks.base import PathPoint, Rule, Tasks
 from ctfa.core.types import FloatArray, IntArray
 
 Judged = TypeVar("Judged")
-#: From a curve with its smallest error chosen to the curve with the limit to be used.
-Preference = Callable[[CutCurve], CutCurve]
+#: What held-out errors ``(folds, limits, tempers)``, the limits and their mean numbers of groups
+#: choose: the curve of the limits, and the number of the temper.
+Preference = Callable[[FloatArray, FloatArray, FloatArray], tuple[CutCurve, int]]
 
 #: Losses this close to ``max_loss`` (relative to the scale of losses) are ties, and accepted.
 TIE = 1e-10
@@ -99,17 +100,21 @@ class MergeProblem:
         return replace(self, space=copy.deepcopy(self.space))
 
 
-def read_rule(aggregator: Any, **known: Any) -> Rule:
-    """Check what a TargetAggregator says for any tasks."""
+def read_rule(aggregator: Any, judge: Any = None, **known: Any) -> Rule:
+    """Check what a TargetAggregator says for any tasks; ``judge`` is the regressor that judges."""
     criterion = check.read_criterion(aggregator.criterion, TARGET_CRITERIA)
     check.require(aggregator.scan, SCANS, "scan")
     check.require(aggregator.scale, ["standard", "center", "none"], "scale")
-    check.require(aggregator.solver, ["ols", "ridge"], "solver")
+    penalties = check.read_judge(judge)
+    if penalties is not None:
+        what = f"regressor={check.called(judge)}"
+        check.require_fact(aggregator.criterion, TARGET_CRITERIA, "ridge_loss", what)
     return Rule(
         criterion,
         aggregator.scan,
         aggregator.scale,
-        aggregator.solver,
+        "ols" if penalties is None else "ridge",
+        penalties,
         order=aggregator.order,
         random_state=aggregator.random_state,
         **known,
@@ -219,18 +224,42 @@ class Choice(NamedTuple):
 
     aggregate: str
     max_loss: float
-    temper: float
+    temper: Any  # one of the rule's
     curve: CutCurve | None
     errors: dict[str, float]  # held-out error of the best of each way of aggregating
+    points: Sequence[PathPoint] = ()  # groups that the training rows of each fold give
 
 
-def nearest_to_theory(n_tasks: int) -> Preference:
-    """Of the limits about as good as the best, the one nearest to ``1.5 - 1/L``.
+def smallest_error(prefer: Callable[[CutCurve], CutCurve]) -> Preference:
+    """The temper of the smallest error of all, and of its limits the one preferred.
 
-    With two targets one question is asked, nothing is searched, and break-even is what it says.
+    ``prefer`` goes from a curve with its smallest error chosen to one with the limit to be used.
     """
-    preferred = PREFERRED - 1.0 / n_tasks
-    return lambda curve: CutCurve.of(curve.max_loss, curve.fold_errors, curve.n_groups, preferred)
+
+    def choose_both(
+        table: FloatArray, grid: FloatArray, n_groups: FloatArray
+    ) -> tuple[CutCurve, int]:
+        n_tempers = table.shape[2]
+        all_errors = table.reshape(len(table), -1)
+        flat = CutCurve(grid.repeat(n_tempers), all_errors, n_groups.repeat(n_tempers), -1)
+        best_limit, temper = divmod(flat.best, n_tempers)
+        return prefer(CutCurve(grid, table[:, :, temper], n_groups, best_limit)), temper
+
+    return choose_both
+
+
+def fewest_groups(curve: CutCurve) -> CutCurve:
+    """The fewest groups within one standard error of the best."""
+    return CutCurve.of(curve.max_loss, curve.fold_errors, curve.n_groups)
+
+
+def fewest_readable(
+    table: FloatArray, grid: FloatArray, n_groups: FloatArray
+) -> tuple[CutCurve, int]:
+    """The fewest groups within one standard error, each limit at the temper of its least error."""
+    mildest = table.mean(axis=0).argmin(axis=1)
+    curve = CutCurve.of(grid, table[:, np.arange(grid.size), mildest], n_groups)
+    return curve, int(mildest[curve.chosen])
 
 
 def choose(
@@ -253,24 +282,23 @@ def choose(
     is_auto = limits is None
     limits = LIMITS if limits is None else limits
     each = [(tasks, rule, fold, limits, aggregates, is_auto) for fold in folds]
-    judged, stopped = judge_folds(_judge_fold, each, n_jobs, tasks.n_tasks)
+    otherwise = f"max_loss is {PREFERRED}" if is_auto else "nothing is chosen on them"
+    judged, stopped = judge_folds(_judge_fold, each, n_jobs, tasks.n_tasks, otherwise)
     found = [fold for fold in judged if fold is not None]
     if not found:
         if not stopped:
             check.require_judged(0, cv)
         return None
-    grid, n_tempers = np.array(limits, dtype=float), len(rule.tempers)
+    grid = np.array(limits, dtype=float)
     chosen, at_best = {}, {}
     for aggregate in aggregates:
-        errors, counts = zip(*(fold[aggregate] for fold in found), strict=True)
-        table, n_groups = np.array(errors), np.mean(counts, axis=0)  # table: fold, limit, temper
-        # The temper of the smallest error, and the limit that is preferred there.
-        all_errors = table.reshape(len(table), -1)
-        flat = CutCurve(grid.repeat(n_tempers), all_errors, n_groups.repeat(n_tempers), -1)
-        best_limit, temper = divmod(flat.best, n_tempers)
-        curve = prefer(CutCurve(grid, table[:, :, temper], n_groups, best_limit))
+        errors, paths = zip(*(fold[aggregate] for fold in found), strict=True)
+        table = np.array(errors)  # fold, limit, temper
+        n_groups = np.mean([[point.n_groups for point in path] for path in paths], axis=0)
+        curve, temper = prefer(table, grid, n_groups)
         limit, at_best[aggregate] = curve.max_loss[curve.chosen], curve.fold_errors[:, curve.chosen]
-        chosen[aggregate] = Choice(aggregate, float(limit), rule.tempers[temper], curve, {})
+        points = [path[curve.chosen] for path in paths]
+        chosen[aggregate] = Choice(aggregate, float(limit), rule.tempers[temper], curve, {}, points)
     best = aggregates[0] if len(aggregates) == 1 else _compared(at_best)
     means = {name: float(errors.mean()) for name, errors in at_best.items()}
     return chosen[best]._replace(errors=means)
@@ -283,8 +311,8 @@ def _judge_fold(
     limits: Sequence[float],
     aggregates: Sequence[str],
     is_auto: bool,  # joblib passes on what it is given
-) -> dict[str, tuple[FloatArray, list[int]]] | None:
-    """Held-out errors of each limit's groups, ``(limits, tempers)``, and how many they are."""
+) -> dict[str, tuple[FloatArray, list[PathPoint]]] | None:
+    """Held-out errors of each limit's groups, ``(limits, tempers)``, and these groups."""
     with one_thread(*tasks.shapes):
         divided = tasks.fold(rule, *fold)
         if divided is None:
@@ -297,9 +325,13 @@ def _judge_fold(
         results = {}
         for aggregate in aggregates:
             fits = known.fits(rule, aggregate)
-            points = solve_path(pose(rule, fits.space(), fits.variance, order), limits)
+            if max(limits) == -np.inf:  # nobody is asked
+                alone = Partition.singletons(known.n_tasks)
+                points = [PathPoint(-np.inf, alone, (-np.inf, -np.inf)) for _ in limits]
+            else:
+                points = solve_path(pose(rule, fits.space(), fits.variance, order), limits)
             errors = fits.errors(points, asked, rule.tempers)
-            results[aggregate] = errors, [point.partition.n_groups for point in points]
+            results[aggregate] = errors, points
     return results
 
 
@@ -318,11 +350,13 @@ def judge_folds(
     folds: Sequence[tuple[Any, ...]],
     n_jobs: int | None,
     n_variables: int,
+    otherwise: str = f"max_loss is {PREFERRED}",
 ) -> tuple[list[Judged], bool]:
     """Judge folds, given by their arguments, in turn or ``n_jobs`` at once; whether it was stopped.
 
-    Asked to stop, the folds finished by then are all there are. Other processes hear nothing of
-    that: where somebody listens, folds go there in rounds, and the search stops after a round.
+    Asked to stop, the folds finished by then are all there are; ``otherwise`` is what happens
+    without any. Other processes hear nothing of that: where somebody listens, folds go there in
+    rounds, and the search stops after a round.
     """
     on_device = backend.library_of(backend.named()) not in ("auto", "numpy", "numba")
     at_once = 1 if on_device else min(effective_n_jobs(n_jobs), len(folds))
@@ -343,7 +377,7 @@ def judge_folds(
         if at_once > 1 or not search.stopped:  # a round is whole, a scan that was stopped is not
             judged += found
         if search.stopped and len(judged) < len(folds):
-            warn_that_folds_were_stopped(len(judged), len(folds))
+            warn_that_folds_were_stopped(len(judged), len(folds), otherwise)
             return judged, True
     return judged, False
 
@@ -358,12 +392,12 @@ def _judge_there(
         return judge(*fold)
 
 
-def warn_that_folds_were_stopped(n_finished: int, n_folds: int) -> None:
+def warn_that_folds_were_stopped(n_finished: int, n_folds: int, otherwise: str) -> None:
     """Say what a choice on folds rests on, when it was cut short."""
     chosen = (
         f"the choice is made on the {n_finished} before it"
         if n_finished
-        else f"none is finished, and max_loss is {PREFERRED}"
+        else f"none is finished, and {otherwise}"
     )
     warnings.warn(
         f"The search was stopped in fold {n_finished + 1} of {n_folds}: {chosen}.",

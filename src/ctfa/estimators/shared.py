@@ -2,66 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
+from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
+from ctfa.core.design import row_scales, weighted_mean
+from ctfa.core.levels import TEMPERS, Temper
 from ctfa.core.members import Gain
+from ctfa.core.partition import Partition
 from ctfa.core.small_fits import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.collapsed import coefficients
 from ctfa.estimators.evidence import MergeEvidence, MergeSummary
-from ctfa.estimators.features import FeatureAggregator
+from ctfa.estimators.features import FeatureAggregator, usual_limit
 from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import TargetsRegressor
+from ctfa.estimators.held_out import (
+    HeldOut,
+    deviations_of,
+    group_rows,
+    look_at_folds,
+    share_of_deviations,
+)
 from ctfa.estimators.models import (
+    Deviations,
+    features_pay,
     fit_features,
     fit_regressor,
     fit_singles,
     fit_to_rows,
     keep_features,
+    linear,
     reduced,
+    soft_group,
 )
 from ctfa.estimators.targets import (
+    ALONE,
+    Found,
     TargetAggregator,
     find_groups,
     group_means,
     in_units,
     keep_apart,
+    leave_targets_apart,
     level_of,
     names_of,
+    with_levels,
 )
 from ctfa.estimators.view import FittedGroups
 
 
 class CTFARegressor(TargetsRegressor):
-    """Aggregate targets, then features for each group, then fit one regressor a group.
+    """Aggregate targets, then features for each group, then fit one regressor per group.
 
-    Every original target is predicted by its group's regressor.
+    Every original target is predicted by its group's regressor and what it adds to it.
 
     Parameters
     ----------
     regressor : estimator, default=None
-        Any scikit-learn regressor, cloned for each group; None is least squares, or
-        ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
+        Any scikit-learn regressor, cloned for each group; None is ridge regression with the penalty
+        of the greatest restricted likelihood, whatever the number of rows and features.
         Any other gets features in the units given: scikit-learn's trees take values closer than
         1e-7 for equal, so put a ``StandardScaler`` in front of them where units are small.
     targets : TargetAggregator, "passthrough" or None, default=None
         Phase I; None is ``TargetAggregator()``, "passthrough" leaves every target by itself.
     features : FeatureAggregator, "passthrough" or None, default=None
-        Phase II, cloned for each group; None is ``FeatureAggregator()``, "passthrough" keeps every
-        feature.
-    head : {"mean", "shrink"}, default="mean"
-        How a group's model predicts its members. ``"mean"``: by itself, one readable model a group.
-        ``"shrink"``: mixed with a model of the target's own; the weight of the group, ``trust_``,
-        minimises the target's predicted risk in closed form.
+        Phase II for each group. An aggregator is obeyed: features of a group have one coefficient.
+        None averages features too where held-out rows prefer it, by a standard error, to keeping
+        all of them; for ``regressor=None`` and ``head="levels"`` single features may then part from
+        their mean. "passthrough" keeps every feature.
+    head : {"levels", "mean"}, default="levels"
+        How a group's model predicts its members. ``"mean"``: by itself, one readable model per
+        group. ``"levels"``: with what each member deviates by, shrunk by what the data of the group
+        say about deviations; for a regressor that is given mixed with a model of each member's own
+        by one weight per group.
     n_jobs : int or None, default=None
         Folds that choose ``max_loss="auto"``, and groups, worked on at the same time, through
         joblib. The result is the same for any number.
@@ -72,15 +96,19 @@ class CTFARegressor(TargetsRegressor):
         Phase I as fitted. Its ``partition_``, ``labels_``, ``n_groups_``, ``history_``,
         ``max_loss_``, ``loss_interval_`` and ``cv_curve_`` are here under the same names.
     features_ : list of FeatureAggregator
-        Phase II as fitted, one a group.
+        Phase II as fitted, one per group.
     regressors_ : list of estimators
-        One a group.
+        One per group, of its means of features.
+    coef_, intercept_ : ndarray of shape (n_targets, n_features) and (n_targets,)
+        Of everything together in the units of the data, where it is linear.
+    group_coef_ : ndarray of shape (n_groups, n_features)
+        Of the groups' models alone, for targets in the units they were merged in.
     trust_ : ndarray of shape (n_targets,)
-        Weight of the group's model against the target's own that would predict it best, from 0
-        to 1; what ``head="shrink"`` uses.
+        How far each target relies on its group, from 0 to 1, one value per group.
     merges_ : DataFrame
-        One row a merge of targets: who joined whom, its F and break-even F, the predicted gain
-        with its standard error, the members predicted to lose.
+        One row per merge of targets: who joined whom, its F and break-even F, the gain predicted
+        for a pair that nobody has searched for, the members predicted to lose, and its score on the
+        folds that chose the limit.
     stability_ : ndarray of shape (n_targets, n_targets)
         Share of subsamples in which two targets are in one group; see ``stability``.
     n_features_in_, feature_names_in_, target_names_in_
@@ -104,11 +132,14 @@ class CTFARegressor(TargetsRegressor):
     2
     """
 
+    _deviations: Deviations | None = None
     _defaults: ClassVar[dict[str, type]] = {
         **TargetsRegressor._defaults,
         "features": FeatureAggregator,
     }
-    _saved = TargetsRegressor._saved | fields(input_baseline="_input_lines")
+    _saved = TargetsRegressor._saved | fields(
+        input_baseline="_input_lines", deviations="_deviations"
+    )
 
     @whole
     def fit(
@@ -153,6 +184,37 @@ class CTFARegressor(TargetsRegressor):
         self._fit_stand_ins(*read, groups)
         return self
 
+    @property
+    def coef_(self) -> FloatArray:
+        """Coefficients of every target in the units of the data, ``(n_targets, n_features)``.
+
+        A vector for a single target that came as one. With confounds, of what these leave.
+        """
+        coef = self._coefficients("coef_")[0]
+        return coef[0] if self._is_vector else coef
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept of every target in its own units."""
+        intercept = self._coefficients("intercept_")[1]
+        return float(intercept[0]) if self._is_vector else intercept
+
+    @property
+    def group_coef_(self) -> FloatArray:
+        """Coefficients of the groups' models alone, ``(n_groups, n_features)``.
+
+        For targets in the units they were merged in: a member's own are these times its entry of
+        ``targets_.scales_`` and of ``signs_``, and what it deviates by.
+        """
+        return self._coefficients("group_coef_")[2]
+
+    def _coefficients(self, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
+        check_is_fitted(self)
+        try:
+            return coefficients(self.__ctfa_view__())
+        except ValueError as error:  # a regressor that is not known to be linear
+            raise AttributeError(f"{type(self).__name__} has no {name}: {error}") from error
+
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         inputs = self._residual(inputs, columns)
         means = np.column_stack(
@@ -163,6 +225,8 @@ class CTFARegressor(TargetsRegressor):
         )
         check.require_finite_prediction(means, self.regressors_)
         units: FloatArray = self.partition_.spread(means) * self.signs_
+        if self._deviations is not None:
+            units = self._deviations.add(means, self.partition_, inputs) * self.signs_
         if self._singles is not None:
             units = self._singles.mix(units, self.trust_, inputs)
             check.require_finite_prediction(units, names_of(self.targets_))
@@ -204,10 +268,26 @@ class CTFARegressor(TargetsRegressor):
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
-        wanted, needs_rows = asks_of(*self._phases(), n_targets)
-        if self.head == "shrink" and not learns_from_sums(self._template):
-            needs_rows = needs_rows or f"head='shrink' with {type(self._template).__name__}()"
+        targets, features = self._phases()
+        if self.regressor is None:  # penalties are tempered on folds, whatever else is given
+            targets = TargetAggregator(max_loss=-np.inf) if targets is None else targets
+            wanted, needs_rows = asks_of(targets, features, max(n_targets, 2), chooses=True)
+        else:
+            wanted, needs_rows = asks_of(targets, features, n_targets)
+        judge = self.regressor if targets is not None and targets.regressor is None else None
+        if check.judges(judge) and len(check.read_judge(judge) or ()) > 1:
+            needs_rows = needs_rows or f"regressor={check.called(judge)}, which judges row by row,"
+        if self.head == "levels" and not learns_from_sums(self._template):
+            needs_rows = needs_rows or f"head='levels' with {type(self._template).__name__}()"
         return wanted, needs_rows
+
+    def _check_options(self) -> None:
+        """Refuse options that are not known, or do not go together."""
+        super()._check_options()
+        targets, _ = self._phases()
+        by_levels = self.regressor is None and self.head == "levels"
+        if by_levels and targets is not None and targets.scale == "none":
+            check.refuse_levels_without_units()
 
     def _asks_of_stream(self, n_targets: int = 1) -> list[Wanted]:
         self._check_options()
@@ -224,21 +304,23 @@ class CTFARegressor(TargetsRegressor):
         data: Collection | None,
     ) -> None:
         tasks = SharedInputs(sample, targets.values, targets.weights)
+        # By levels where nothing else was asked for and every group has all rows.
+        self._singles = self._deviations = None
         with one_thread(*tasks.shapes):
             left = tasks.left
             self._input_lines = left.inputs
-            self.targets_ = self._fit_targets(template, tasks, targets, groups)
+            found, temper = self._fit_targets(template, tasks, targets, groups)
             values = in_units(self.targets_, targets.values, sample.baseline)
             means = judged = group_means(self.targets_, values)
             if left.judged is not left.sample:
                 judged = group_means(self.targets_, left.judged_values / self.targets_.scales_)
-            if features is None:
-                self.features_ = keep_features(self, self.n_groups_)
-            else:
-                names = self.targets_.get_group_names_out()
-                self.features_ = fit_features(
-                    self, features, left.judged, judged, names, self.n_jobs
-                )
+            if self.regressor is None:
+                assert found is not None
+                self._serve_by_levels(found, temper, features, tasks, means, judged)
+                return
+            if features is not None and self._chooses_features:
+                features = self._features_that_pay(found, features, tasks)
+            self._fit_features(features, left.judged, judged)
         if data is None or sample.counts is None or learns_from_sums(self._template):
             inputs = left.sample.inputs
             rest = left.sample.weights, left.sample.n_samples, left.sample.is_single
@@ -250,15 +332,111 @@ class CTFARegressor(TargetsRegressor):
             self.regressors_ = fit_to_rows(
                 self._template, self.features_, data, self._rows_of_groups, self.n_jobs
             )
-        self._singles = None
-        if self.head == "shrink":
+        if self.head == "levels":
             self._singles = fit_singles(
                 self.regressor, left.sample, values, self.trust_, self.n_jobs
             )
-        asked = template is not None and template.solver == "ridge"
-        default = self.regressor is None and not asked
-        if default and any(isinstance(one, Ridge) for one in self.regressors_):
-            left.judged.warn_if_short()
+
+    def _serve_by_levels(
+        self,
+        found: Found,
+        temper: Temper,
+        features: FeatureAggregator | None,
+        tasks: SharedInputs,
+        means: FloatArray,
+        judged: FloatArray,
+    ) -> None:
+        """Serve groups by ridge regressions of their means, and members by what they add."""
+        left, fits = tasks.left, found.fits
+        partition, signs, levels = self.partition_, self.targets_.signs_, fits.levels
+        sample, n_features = left.sample, left.sample.inputs.shape[1]
+        _, row_scale = row_scales(len(means), sample.weights, sample.n_samples)
+        centre, rest = weighted_mean(sample.inputs, row_scale), (sample.weights, sample.n_samples)
+        group, own = np.zeros((self.n_groups_, n_features)), np.zeros((tasks.n_tasks, n_features))
+        level, is_soft = np.zeros(tasks.n_tasks), False
+        if features is not None and self._chooses_features:
+            # Whom folds protect from chance may look for kinship everywhere.
+            features = clone(features).set_params(max_loss=usual_limit(left.judged.n_samples))
+            pays = levels is not None and features_pay(found, tasks, features, temper, self.head)
+            features, is_soft = (features, self.head == "levels") if pays else (None, False)
+        self._fit_features(features, left.judged, judged)
+        if features is None and levels is not None:
+            parts = levels.parts(partition, signs)
+            coef = levels.group_coefficients(parts, temper.mean)
+            heights = weighted_mean(means, row_scale) - centre @ coef
+            penalty = temper.mean * parts.mean_penalty
+            self.regressors_ = [
+                linear(coef[:, [k]], heights[[k]], True, penalty[[k]]) for k in range(len(heights))
+            ]
+        else:
+            self.regressors_ = [
+                fit_regressor(None, reduced(one, sample.inputs), mean, *rest, temper=temper.mean)
+                for one, mean in zip(self.features_, means.T, strict=True)
+            ]
+        if is_soft:
+            for k, (one, mean) in enumerate(zip(self.features_, judged.T, strict=True)):
+                soft = soft_group(left.judged, mean, one.partition_, temper.mean)
+                group[k] = soft.apart
+                heights = weighted_mean(means[:, [k]], row_scale)
+                heights = heights - one.partition_.mean(centre[None])[0] @ soft.coef
+                self.regressors_[k] = linear(soft.coef[:, None], heights, True)
+        if self.head == "levels" and levels is not None:
+            parts = levels.parts(partition, signs)
+            own = levels.deviations(parts, temper.apart).T
+            self.trust_ = levels.trust(parts, temper.apart)
+        elif self.head == "levels":
+            own, level, self.trust_ = self._deviations_with_gaps(found, sample, tasks, centre)
+        self._deviations = Deviations(group, own, level, centre)
+
+    def _deviations_with_gaps(
+        self, found: Found, sample: check.Sample, tasks: SharedInputs, centre: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What members add to their groups, each on the rows where it is observed."""
+        turned = in_units(self.targets_, tasks.values, tasks.sample.baseline) * self.signs_
+        means = np.column_stack(
+            [
+                regressor.predict(reduced(features, sample.inputs))
+                for features, regressor in zip(self.features_, self.regressors_, strict=True)
+            ]
+        )
+        left = turned - self.partition_.spread(means)
+        share = share_of_deviations(found, tasks)
+        added = deviations_of(sample, left, self.labels_, share)
+        alone = self.partition_.sizes[self.labels_] == 1
+        own = np.where(alone[:, None], 0.0, added.coef)
+        level = np.einsum("ij,ij->i", own, centre - added.centre)
+        return own, level, np.where(alone, 1.0, added.trust)
+
+    def _features_that_pay(
+        self, found: Found | None, features: FeatureAggregator, tasks: SharedInputs
+    ) -> FeatureAggregator | None:
+        """Phase II for a regressor that was given; None where Phase I's folds do not speak for it.
+
+        Without folds, because limit and regressor were given, nothing does. A regressor that is not
+        linear may tell apart what least squares takes for alike.
+        """
+        asked = found is not None and check.judges(self.regressor)
+        if not asked or tasks.left.inputs is not None or np.isnan(tasks.values).any():
+            return None
+        assert found is not None
+        features = clone(features).set_params(max_loss=usual_limit(tasks.sample.n_samples))
+        pays = features_pay(found, tasks, features, Temper(), self.head, self.regressor)
+        return features if pays else None
+
+    @property
+    def _chooses_features(self) -> bool:
+        """Whether folds decide if groups of features serve at all."""
+        return self.features is None
+
+    def _fit_features(
+        self, template: FeatureAggregator | None, judged: check.Sample, means: FloatArray
+    ) -> None:
+        """Phase II for the mean of each group; None keeps every feature."""
+        if template is None:
+            self.features_ = keep_features(self, self.n_groups_)
+            return
+        names = self.targets_.get_group_names_out()
+        self.features_ = fit_features(self, template, judged, means, names, self.n_jobs)
 
     def _fit_targets(
         self,
@@ -266,38 +444,113 @@ class CTFARegressor(TargetsRegressor):
         tasks: SharedInputs,
         targets: check.Targets,
         groups: Any,
-    ) -> TargetAggregator:
-        left = tasks.left
-        units = "none" if left.targets is None else "center"
-        aggregator = TargetAggregator(scale=units) if template is None else clone(template)
-        check.copy_input_names(self, aggregator)
+    ) -> tuple[Found | None, Temper]:
+        """Phase I and its evidence; each target by itself where there is no template.
+
+        What was found is told where groups are to be served by levels.
+        """
+        left, judge = tasks.left, self._judge(targets)
+        alone = template is None
         if template is None:
+            scale = "none" if left.targets is None else "center"
+            template = TargetAggregator(max_loss=-np.inf, scale=scale)
+        aggregator = clone(template)
+        check.copy_input_names(self, aggregator)
+        if alone:
+            aggregator = TargetAggregator(scale=template.scale)
+            check.copy_input_names(self, aggregator)
             if left.n_spent:
                 something = np.nan_to_num(left.values) != 0.0
                 check.require_more_than_baseline(something.any(axis=0), targets.names)
             keep_apart(aggregator, targets, left.targets)
-            merges: list[MergeSummary] = []
-            gain, self.trust_ = Gain(*np.zeros((2, tasks.n_tasks))), np.ones(tasks.n_tasks)
+            if self.regressor is not None:  # its business alone: nothing is judged
+                self.targets_ = aggregator
+                self._tell_evidence(None, None, Temper(), targets)
+                return None, Temper()
+            found = leave_targets_apart(template, tasks, targets, groups)
         else:
-            risk = find_groups(aggregator, tasks, targets, groups, self.n_jobs).fit.members
+            ask, n_jobs = self.regressor is None, self.n_jobs
+            found = find_groups(
+                aggregator, tasks, targets, groups, n_jobs, judge=judge, ask_folds=ask
+            )
+        if self.regressor is None and not found.rule.levels:
+            fits, rule = with_levels(found.fits, found.rule, tasks), found.rule
+            found = found._replace(fits=fits, rule=replace(rule, levels=True), temper=Temper())
+        self.targets_ = aggregator
+        tempers: Sequence[Any] = (found.temper,)
+        if found.rule.levels and self.regressor is None:
+            tempers = TEMPERS if self.head == "levels" else ALONE
+        seen = look_at_folds(found, tasks, tempers, self.n_jobs)
+        temper = Temper() if seen is None or len(tempers) == 1 else seen.temper
+        self._tell_evidence(None if alone else found, seen, temper, targets)
+        return found, temper
+
+    def _judge(self, targets: check.Targets) -> Any:
+        """What judges merges where Phase I does not say; None for the linear reading.
+
+        What judges nobody in closed form serves groups that a linear model has judged. Where
+        targets have gaps that is least squares, whatever the penalty of the regressor.
+        """
+        if not check.judges(self.regressor):
+            return None
+        is_penalised = check.read_judge(self.regressor) is not None
+        return None if is_penalised and np.isnan(targets.values).any() else self.regressor
+
+    def _grouping(
+        self, sample: check.Sample, targets: check.Targets
+    ) -> Callable[[IntArray], Partition]:
+        """What finds the groups that some of the rows give, with the limit that was used."""
+        judge = self._judge(targets)
+        return partial(group_rows, self.targets_, sample, targets, judge=judge)
+
+    def _tell_evidence(
+        self,
+        found: Found | None,
+        seen: HeldOut | None,
+        temper: Temper,
+        targets: check.Targets,
+    ) -> None:
+        """Set what is known of every merge and every member; nothing found is nobody merged."""
+        aggregator, gappy = self.targets_, bool(np.isnan(targets.values).any())
+        partition, n_targets = aggregator.partition_, len(targets.names)
+        merges: list[MergeSummary] = []
+        gain = served = Gain(*np.zeros((2, n_targets)))
+        self.trust_, is_held_out = np.ones(n_targets), False
+        if found is not None:
+            risk = found.fits.fit.members
             if aggregator.flip:
                 risk = risk.flipped(aggregator.signs_)
             merges = [
                 MergeSummary.of(made.total, made.members, made.gain, made.f_statistic, made.f_star)
                 for made in risk.along(aggregator.history_)
             ]
-            gain = risk.gain_over_single(aggregator.partition_)
-            self.trust_ = risk.trust(aggregator.partition_)
-        gappy = bool(np.isnan(targets.values).any())
-        self._evidence = MergeEvidence.of(aggregator, targets.names, merges, gain, gappy=gappy)
-        return aggregator
+            gain = risk.gain_over_single(partition)
+            self.trust_ = risk.trust(partition)
+            if seen is not None:
+                is_held_out = True
+                counts = np.ones(n_targets) if targets.weights is None else targets.weights
+                scores = seen.scores(aggregator.history_, aggregator.signs_, counts)
+                merges = [
+                    merge._replace(score=float(score))
+                    for merge, score in zip(merges, scores, strict=True)
+                ]
+                gain = seen.gain(
+                    seen.tempers[0] if len(seen.tempers) == 1 else temper._replace(apart=np.inf),
+                    partition,
+                )
+                served = seen.gain(temper, partition) if len(seen.tempers) > 1 else gain
+        self._evidence = MergeEvidence.of(
+            aggregator, targets.names, merges, gain, gappy=gappy,
+            served=served if is_held_out and self.regressor is None else None, held_out=is_held_out,
+            judge="" if self.regressor is None or check.judges(self.regressor) else "linear",
+        )  # fmt: skip
 
     def __ctfa_view__(self) -> FittedGroups:
         """What is shown of the fitted model."""
         return replace(
             super().__ctfa_view__(),
             trust=np.asarray(self.trust_),
-            parts={"single_models": self._singles},
+            parts={"single_models": self._singles, "deviations": self._deviations},
             learned_from=lambda sample, targets: self._learned_from(
                 sample.inputs, targets.values, sample.baseline
             ),
@@ -305,4 +558,6 @@ class CTFARegressor(TargetsRegressor):
 
     def _single_task(self) -> CTFARegressor:
         """The same regressor for each target by itself, not fitted."""
-        return CTFARegressor(self.regressor, targets="passthrough", features="passthrough")
+        return CTFARegressor(
+            self.regressor, targets="passthrough", features="passthrough", head="mean"
+        )

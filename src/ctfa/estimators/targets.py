@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -17,21 +17,22 @@ from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.cut import PREFERRED, CutCurve
+from ctfa.core.cut import PREFERRED
 from ctfa.core.design import Design
+from ctfa.core.levels import TEMPERS, Temper
 from ctfa.core.partition import Partition
 from ctfa.core.small_fits import observed_mean
-from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
-from ctfa.core.types import FloatArray
+from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.evidence import MergeEvidence
 from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, fields, whole
 from ctfa.estimators.search import (
     MergeProblem,
     choose,
+    fewest_readable,
     group_names,
     leave_apart,
-    nearest_to_theory,
     pose,
     read_rule,
     settle,
@@ -39,7 +40,13 @@ from ctfa.estimators.search import (
 from ctfa.estimators.view import FittedGroups
 
 #: What missing values need.
-PLAIN = "use criterion='risk', solver='ols', flip=False and guard=None"
+PLAIN = "use criterion='risk', regressor=None, flip=False and guard=None"
+#: Rows beyond the coefficients up to which ridge regression tells two groups apart better than
+#: least squares: measured on groups, groups with members' own parts and unrelated targets, 20 and
+#: 40 features; the two meet at 8 to 16 rows.
+CARRIED = 10
+#: Tempers of groups that serve their members alone.
+ALONE = tuple(temper for temper in TEMPERS if temper.apart == np.inf)
 
 
 class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # type: ignore[misc]
@@ -57,10 +64,9 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         "best-first"; in the others an early merge changes later questions). Units of ``"risk"``:
         1 is break-even in expectation. ``"mse"`` and ``"corollary"``: squared target units, the
         negative of the paper's epsilon_1. ``"auto"``, for ``"risk"``: chosen on the folds of
-        ``cv``, with the groups found anew from the training rows of each; the limit nearest to 1.5
-        (to ``1.5 - 1/L`` for L targets) among those within two paired standard errors of the best,
-        half of one for limits that merge more than the best. Errors that differ by rounding alone
-        are ties, which go to fewer groups.
+        ``cv``, with the groups found again from the training rows of each; the limit of the fewest
+        groups whose own models, which are what one reads, are within one paired standard error of
+        the best. Errors that differ by rounding alone are ties, which go to fewer groups.
     scan : {"best-first", "correlation", "grow", "restart"}, default="best-first"
         Who is asked next. ``"best-first"``: the pair of smallest loss; ``"correlation"``: the most
         correlated pair; ``"grow"``: Algorithm 2 as printed; ``"restart"``: the authors' loop.
@@ -77,15 +83,19 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         way; ``signs_`` says which.
     guard : {"member", None}, default=None
         ``"member"`` refuses a merge, whatever its loss, that any member is predicted to lose by.
-    solver : {"ols", "ridge"}, default="ols"
-        How targets are fitted where merges are judged. ``"ridge"``: with a penalty for each target
-        and losses, both by generalised cross-validation; works for any number of features.
-        ``"ols"``: by least squares, and by ridge regression, with a warning, where the rows do not
-        carry it (``n_samples <= n_features + 2``; for the criterion "risk" without missing values).
+    regressor : LinearRegression, Ridge, RidgeCV or None, default=None
+        By which model merges are judged, in closed form. None is, inside an estimator, the
+        regressor of that where it is one of these, and otherwise the linear model that
+        ``CTFARegressor`` serves groups with: least squares tells two groups apart where the rows
+        carry it, ridge regression with the penalty of the greatest restricted likelihood where they
+        do not (``n_samples <= n_features + 10`` in all rows or the training rows of a fold; without
+        missing values).
     cv : int, splitter or list of folds, default=10
         Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds, of two rows or
-        more. Splitters that need ``groups`` take those given to ``fit``. Folds too short for least
-        squares choose nothing: a warning says so and 1.5 is used.
+        more. For series, whose neighbouring rows are alike, contiguous folds are what is needed;
+        ``BlockedKFold`` leaves rows out between them and the training rows. Splitters that need
+        ``groups`` take those given to ``fit``. Where folds are too short to choose, a warning says
+        so and 1.5 is used.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -152,7 +162,7 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         scale: str = "standard",
         flip: bool = False,
         guard: str | None = None,
-        solver: str = "ols",
+        regressor: Any = None,
         cv: Any = 10,
         random_state: Any = None,
     ) -> None:
@@ -164,7 +174,7 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         self.scale = scale
         self.flip = flip
         self.guard = guard
-        self.solver = solver
+        self.regressor = regressor
         self.cv = cv
         self.random_state = random_state
 
@@ -268,6 +278,11 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         return asks_of(self, None, n_targets)
 
+    def __ctfa_fit__(self, sample: check.Sample, targets: check.Targets) -> Self:
+        """Find the groups in rows that stand in for others."""
+        self._fit_stand_ins(sample, targets)
+        return self
+
     def _fit_stand_ins(
         self, sample: check.Sample, targets: check.Targets, data: Any = None, groups: Any = None
     ) -> None:
@@ -366,21 +381,58 @@ def keep_apart(
     leave_apart(aggregator, n_targets)
 
 
+class Found(NamedTuple):
+    """Groups, and what led to them."""
+
+    fits: TargetFits
+    rule: Rule
+    units: FloatArray  # (L,): in which errors of targets are held against each other
+    folds: Sequence[tuple[Any, ...]] = ()  # none where nothing can be asked of folds
+    points: Sequence[PathPoint] = ()  # groups that the training rows of each give, at the limit
+    temper: Any = Temper()  # at which the groups' models did best
+
+
 def find_groups(
     aggregator: TargetAggregator,
     tasks: SharedInputs,
     targets: check.Targets,
     groups: Any = None,
     n_jobs: int | None = None,
-) -> TargetFits:
-    """Find the groups in data that have been read."""
+    *,
+    judge: Any = None,
+    ask_folds: bool = False,
+) -> Found:
+    """Find the groups in data that have been read.
+
+    ``judge`` is the regressor that judges merges where the aggregator says nothing; ``ask_folds``
+    whether folds find their groups also where the limit is given.
+    """
+    judge = aggregator.regressor if aggregator.regressor is not None else judge
     with one_thread(*tasks.shapes):
-        rule, fits, problem = pose_targets(aggregator, tasks, targets)
+        rule, splits = _read_rule(aggregator, targets, judge), None
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        curve = None
+        chooses = limit is None and tasks.n_tasks > 1
+        if chooses or (ask_folds and not np.isnan(tasks.values).any()):
+            splits = check.read_cut_folds(
+                aggregator.cv, tasks.sample, tasks.values, groups, needed=chooses
+            )
+        folds = _factored_folds(tasks, splits or [])
+        rule, fits, problem = pose_targets(aggregator, tasks, targets, rule, folds=folds)
+        choice = None
+        if folds and not _folds_are_short(rule, tasks, folds, chooses=chooses):
+            choice = choose(
+                # Without the factors of all rows, which no fold needs.
+                replace(tasks, sample=replace(tasks.sample), units=fits.scales),
+                rule,
+                folds,
+                fewest_readable,
+                cv=aggregator.cv,
+                n_jobs=n_jobs,
+                limits=None if limit is None else (limit,),
+            )
+        curve = None if choice is None or limit is not None else choice.curve
         if limit is None:
-            curve = _choose_cut(aggregator, rule, replace(tasks, units=fits.scales), groups, n_jobs)
-            limit = PREFERRED if curve is None else float(curve.max_loss[curve.chosen])
+            limit = PREFERRED if choice is None else choice.max_loss
         names = None if targets.labels is None else targets.names
         # With gaps a difference of nothing costs each pair something else, by its rows.
         chosen = curve is not None and not np.isnan(targets.values).any()
@@ -390,18 +442,45 @@ def find_groups(
     keep_units(aggregator, targets, offsets, fits.scales, lines)
     if signs is not None:
         aggregator.signs_ = signs
-    return fits
+    if choice is None:
+        return Found(fits, rule, fits.scales)
+    asked = folds[: len(choice.points)]  # those finished before a search was stopped
+    return Found(fits, rule, fits.scales, asked, choice.points, choice.temper)
+
+
+def with_levels(fits: TargetFits, rule: Rule, tasks: SharedInputs) -> TargetFits:
+    """Fits whose groups serve their members by levels, whoever judged the merges."""
+    if fits.levels is not None or np.isnan(tasks.values).any():
+        return fits
+    return replace(fits, levels=tasks.fits(replace(rule, levels=True)).levels)
+
+
+def leave_targets_apart(
+    template: TargetAggregator, tasks: SharedInputs, targets: check.Targets, groups: Any
+) -> Found:
+    """Fits of targets by themselves, where no Phase I is wanted."""
+    with one_thread(*tasks.shapes):
+        rule = _read_rule(template, targets, None)
+        spread = np.nanstd(tasks.values, axis=0)
+        found = Found(tasks.fits(rule), rule, np.where(spread > 0.0, spread, 1.0))
+        rows = tasks.sample, tasks.values, groups
+        splits = check.read_cut_folds(template.cv, *rows, needed=False)
+        alone = PathPoint(-np.inf, Partition.singletons(tasks.n_tasks), (-np.inf, -np.inf))
+        folds = [(*split, None) for split in splits or []]
+        return found._replace(folds=folds, points=[alone] * len(folds))
 
 
 def pose_targets(
     aggregator: TargetAggregator,
     tasks: SharedInputs,
     targets: check.Targets,
+    rule: Rule | None = None,
     *,
+    folds: Sequence[tuple[Any, ...]] = (),
     in_fold: bool = False,
 ) -> tuple[Rule, TargetFits, MergeProblem]:
     """Check everything and factor the inputs once; targets may be constant in a fold."""
-    rule = _read_rule(aggregator, targets)
+    rule = _read_rule(aggregator, targets, aggregator.regressor) if rule is None else rule
     left = tasks.left
     sample, values = left.judged, left.judged_values
     has_gaps = bool(np.isnan(targets.values).any())
@@ -416,8 +495,14 @@ def pose_targets(
     with one_thread(sample.inputs.shape, values.shape):
         is_asked = rule.solver == "ols" and values.shape[1] > 1
         if is_asked and rule.criterion.ridge_loss is not None and not has_gaps:
-            if sample.is_short:
-                rule = replace(rule, solver="ridge")
+            # Folds that do not carry least squares have to judge as all rows do.
+            designs = [sample.design, *(design for *_, design in folds)]
+            spare = CARRIED if rule.levels else check.SPARE
+            short = [one for one in designs if one.n_samples <= one.rank + spare]
+            if short:
+                if not rule.levels:
+                    check.warn_short(short[0])
+                rule = replace(rule, solver="ridge", penalties=None)
         elif is_asked:
             risk = "criterion='risk' for Phase I, which ridge regression can judge"
             check.require_freedom(sample.design, risk, left.n_spent)
@@ -427,15 +512,20 @@ def pose_targets(
         return rule, fits, pose(rule, fits.space())
 
 
-def _read_rule(aggregator: TargetAggregator, targets: check.Targets) -> Rule:
+def _read_rule(aggregator: TargetAggregator, targets: check.Targets, judge: Any) -> Rule:
     """The rule for targets that share their inputs."""
-    rule = read_rule(aggregator, flip=bool(aggregator.flip), guarded=aggregator.guard is not None)
+    rule = read_rule(
+        aggregator,
+        judge=judge,
+        flip=bool(aggregator.flip),
+        guarded=aggregator.guard is not None,
+        levels=judge is None,
+        tempers=ALONE if judge is None else (0.0,),
+    )
     check.require_flag(aggregator.flip, "flip")
     if aggregator.guard is not None:
         check.require(aggregator.guard, ["member"], "guard")
         check.require_matrix_size(targets.values.shape[1], "guard='member'")
-    if aggregator.solver == "ridge":
-        check.require_fact(aggregator.criterion, TARGET_CRITERIA, "ridge_loss", "solver='ridge'")
     if targets.weights is not None:
         check.refuse_for_target_weight(targets, aggregator)
     return replace(rule, graph=check.read_graph(aggregator.connectivity, targets.values, "targets"))
@@ -447,7 +537,7 @@ def _require_complete_enough(
     """Refuse gaps that the options cannot work with, and targets of too few rows."""
     for option, simple in (
         (f"criterion={aggregator.criterion!r}", rule.criterion.takes_gaps),
-        (f"solver={aggregator.solver!r}", rule.solver == "ols"),
+        (f"regressor={check.called(aggregator.regressor)}", rule.solver == "ols"),
         (f"flip={aggregator.flip!r}", not rule.flip),
         (f"guard={aggregator.guard!r}", not rule.guarded),
     ):
@@ -457,38 +547,30 @@ def _require_complete_enough(
     check.require_observed(targets.values, targets.names, needed, "least squares")
 
 
-def _choose_cut(
-    aggregator: TargetAggregator,
-    rule: Rule,
-    tasks: SharedInputs,
-    groups: Any,
-    n_jobs: int | None,
-) -> CutCurve | None:
-    """Choose the limit on folds; None where there is nothing to choose."""
-    if tasks.n_tasks == 1:
-        return None
-    sample = tasks.sample
-    splits = check.read_cut_folds(aggregator.cv, sample, tasks.values, groups)
-    if splits is None:
-        return None
-    # Without the factors of all rows, which no fold needs.
-    tasks = replace(tasks, sample=replace(sample))
-    judged = [tasks.take(train).left.judged for train, _ in splits]
-    designs: list[Design | None] = [None] * len(judged)
-    if rule.solver == "ols":
-        designs = [
-            Design.of(one.inputs, one.weights, one.n_samples, one.is_single) for one in judged
-        ]
-    # A penalised fit, factored with its targets, needs two rows, whatever its inputs: as least
-    # squares with rank -1 would.
-    ranks = [-1 if design is None else design.rank for design in designs]
-    sizes = [(one.n_samples, rank) for one, rank in zip(judged, ranks, strict=True)]
-    rank = max(ranks)
-    if rule.solver == "ols" and sample.baseline is None:
-        rank = sample.design.rank
-    if check.warn_if_folds_are_short(sizes, rank, PREFERRED):
-        return None
-    folds = [(*split, design) for split, design in zip(splits, designs, strict=True)]
-    prefer = nearest_to_theory(tasks.n_tasks)
-    choice = choose(tasks, rule, folds, prefer, cv=aggregator.cv, n_jobs=n_jobs)
-    return None if choice is None else choice.curve
+def _factored_folds(
+    tasks: SharedInputs, splits: Sequence[tuple[IntArray, IntArray]]
+) -> list[tuple[Any, ...]]:
+    """Folds, each with its training inputs factored."""
+    plain = replace(tasks, sample=replace(tasks.sample))
+    folds: list[tuple[Any, ...]] = []
+    for train, test in splits:
+        one = plain.take(train).left.judged
+        folds.append(
+            (train, test, Design.of(one.inputs, one.weights, one.n_samples, one.is_single))
+        )
+    return folds
+
+
+def _folds_are_short(
+    rule: Rule, tasks: SharedInputs, folds: Sequence[tuple[Any, ...]], *, chooses: bool
+) -> bool:
+    """Whether folds leave too few rows to judge merges; after a word where they are to choose."""
+    # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
+    is_penalised = rule.solver == "ridge"
+    sizes = [(design.n_samples, -1 if is_penalised else design.rank) for *_, design in folds]
+    if not chooses:
+        return any(n_rows <= rank + check.SPARE for n_rows, rank in sizes)
+    rank = max(rank for _, rank in sizes)
+    if not is_penalised and tasks.sample.baseline is None:
+        rank = tasks.sample.design.rank
+    return check.warn_if_folds_are_short(sizes, rank, PREFERRED)

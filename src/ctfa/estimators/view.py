@@ -172,6 +172,12 @@ class FittedGroups:
         return labels
 
     @property
+    def group_steps(self) -> Any:
+        """What single features add, in every group, to the coefficients of their means."""
+        added = self.parts.get("deviations") if self.shares == "mean" else None
+        return 0.0 if added is None else added.group
+
+    @property
     def averages(self) -> bool:
         """Whether a group averages features."""
         if self.means is None:

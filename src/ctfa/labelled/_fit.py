@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.linear_model import RidgeCV
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
@@ -42,6 +43,8 @@ _NUMBER = (
 #: What a row of a table is called in which every task has rows of its own, and values of options
 #: that ask for nothing there.
 ROW, USUAL = "row", (False, "auto", "ols")
+#: What judges merges for ``solver="ridge"``; penalties where features have about unit variance.
+RIDGE = RidgeCV(np.logspace(-3, 5, 25))
 #: What to do in place of options that people expect.
 INSTEAD = dict.fromkeys(("n_regions", "n_groups", "n_clusters", "k"), _NUMBER)
 
@@ -62,7 +65,7 @@ def fit(
     masked: str = "auto",
     regressor: Any = None,
     aggregate: str = "auto",
-    head: str = "mean",
+    head: str | None = None,
     max_loss: float | str = "auto",
     solver: str = "ols",
     merge_features: Any = None,
@@ -111,18 +114,21 @@ def fit(
         Tasks without a single value: left out, missing in all results; or an error. "auto" leaves
         them out on a grid (the ocean) and refuses them elsewhere.
     regressor : estimator, default=None
-        Any scikit-learn regressor, cloned for each region; None is least squares.
+        Any scikit-learn regressor, cloned for each region; None is ridge regression of features
+        that all tasks share (see ``CTFARegressor``), least squares of others.
     aggregate : {"auto", "mean", "pool"}, default="auto"
         Features of each task's own: averaged over a region, or kept, with shared coefficients;
         "auto" compares both on held-out blocks, at the cost of both.
-    head : {"mean", "shrink"}, default="mean"
-        Whether a region's model serves its members alone, or each moves towards its own.
+    head : {"levels", "mean"}, default=None
+        Whether a region's model serves its members alone ("mean"), or each moves towards its own
+        ("levels"). None is "levels" for features that all tasks share, "mean" for others.
     max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; 1 breaks even. "auto" is chosen on held-out blocks.
     solver : {"ols", "ridge"}, default="ols"
         How merges are judged; "ridge" for fewer samples than features.
     merge_features : bool or FeatureAggregator, default=None
-        Whether Phase II merges features of a region. None: only features that all tasks share.
+        Whether Phase II merges features of a region. None: features that all tasks share, where
+        held-out rows prefer it.
     cv : int or splitter, default=10
         Blocks on which ``max_loss``, ``aggregate`` and the shrinkage are chosen.
     held_out : "auto", int, splitter or None, default="auto"
@@ -151,14 +157,14 @@ def fit(
     10
     """
     check.refuse_unknown(unknown, inspect.signature(fit), "ctfa.labelled.fit", INSTEAD)
+    check.require(solver, ["ols", "ridge"], "solver")
     scale = "standard" if standardise else "center"
     targets = TargetAggregator(max_loss=max_loss, scale=scale, cv=cv)
     common: dict[str, Any] = {
         "regressor": regressor,
         "targets": targets,
-        "head": head,
         "n_jobs": n_jobs,
-    }
+    } | ({} if head is None else {"head": head})
     if is_table(data) and sample is None and isinstance(task, str) and isinstance(target, str):
         _refuse_for_rows(
             anomalies=anomalies, detrend=detrend, weights=weights, places=places,
@@ -171,10 +177,11 @@ def fit(
     arrays = arrange(gathered, masked)
     tasks = arrays.tasks
     outlines = read_outlines(places, neighbours, geometry, tasks)
-    targets.set_params(connectivity=read_neighbours(neighbours, tasks, outlines), solver=solver)
+    graph = read_neighbours(neighbours, tasks, outlines)
+    targets.set_params(connectivity=graph, regressor=RIDGE if solver == "ridge" else None)
     weight = _weights(weights, tasks, outlines)
     baseline = Seasons.of(anomalies, detrend, arrays.samples)
-    common["features"] = _merging(plan.is_shared if merge_features is None else merge_features)
+    common["features"] = _merging(merge_features, shared=plan.is_shared)
     if arrays.layout is None:
         model = CTFARegressor(**common)
     else:
@@ -228,8 +235,13 @@ def _result(
     )
 
 
-def _merging(features: Any) -> Any:
-    """How features are merged, from what is asked for: yes, no, or by which aggregator."""
+def _merging(features: Any, *, shared: bool = False) -> Any:
+    """How features are merged, from what is asked for: yes, no, or by which aggregator.
+
+    Where nothing is asked for, and all tasks share them, held-out rows decide.
+    """
+    if features is None and shared:
+        return None
     return FeatureAggregator() if features is True else features or "passthrough"
 
 
@@ -409,6 +421,8 @@ def _from_chunks(
     """Sum all rows up in one pass; gather them where sums are not enough."""
     data = _collection(task, arrays)
     wanted, needs_rows = model.__ctfa_asks__(arrays.tasks.n_tasks)
+    if model.targets.regressor is RIDGE:  # in the words that asked for it
+        needs_rows = "solver='ridge', which judges row by row,"
     if arrays.has_gaps:
         what = "" if arrays.layout is None else " or features"
         needs_rows = f"a fit to {task.plan.target}{what} with missing values"

@@ -156,7 +156,8 @@ def _evidence(state: State) -> None:
     history, partition, gain = state["history"], state["partition"], state["gain"]
     n, merges = partition.n_variables, state["merges"]
     sizes = (history.n_variables, len(state["names"]), np.size(state["signs"]))
-    gains = (np.size(gain.value), np.size(gain.standard_error))
+    served = gain if state["served"] is None else state["served"]
+    gains = tuple(map(np.size, (*gain, *served)))
     _require(set(sizes + gains) == {n}, "the evidence is of other targets than the groups")
     made = len(merges) == len(history) and history.partition() == partition
     _require(made, "the evidence is of other merges than the groups")
@@ -229,6 +230,14 @@ def _regressor(state: State) -> None:
         own = state["single_models"].targets
         _require_shape((own.size,), own, kinds="i", of="models of single targets")
         _require_inside(own, 0, n, "a model of a single target")
+    added, width = state.get("deviations"), state["n_features_in_"]
+    if added is not None:
+        what = "what targets add to their groups"
+        _require_shape((partition.n_groups, width), added.group, of=what)
+        _require_shape((n, width), added.own, of=what)
+        _require_shape((n,), added.level, of=what)
+        _require_shape((width,), added.centre, of=what)
+        _require(_is_finite(*added), f"{what} is not of numbers")
     if "stability_" in state:
         _require_shape((n, n), state["stability_"], of="stability_")
 
@@ -274,6 +283,9 @@ def _own_inputs(state: State) -> None:
     _require_shape((n, slots), models.has, steps.has, kinds="b", of=what)
     _require_shape((n, slots), steps.coef, steps.centre, of=what)
     _require_shape((n, slots + 1), models.centre, units.offsets, units.scales, of=what)
+    # NaN is a slot that a target lacks.
+    bounded = not (np.isinf(units.offsets).any() or np.isinf(units.scales).any())
+    _require(bounded, "targets have no units to be merged in")
     _require(models.aggregate in ("mean", "pool"), "models of own inputs are of no known kind")
     _one_per_group(models.features, models.regressors, partition.n_groups)
     _shares(steps.trust, n)

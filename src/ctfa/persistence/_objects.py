@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 from sklearn.base import BaseEstimator
+from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, criterion_of
 from ctfa.persistence._checks import check_state, check_types, fields_of
@@ -29,7 +30,7 @@ OURS = {
     "ctfa.estimators.targets": "TargetAggregator",
     "ctfa.estimators.features": "FeatureAggregator",
     "ctfa.estimators.evidence": "MergeEvidence MergeSummary PooledEvidence Terms",
-    "ctfa.estimators.models": "Nearest OwnModels OwnSteps SingleModels",
+    "ctfa.estimators.models": "Deviations Nearest OwnModels OwnSteps SingleModels",
     "ctfa.core.baseline": "Lines",
     "ctfa.core.cut": "CutCurve",
     "ctfa.core.members": "Gain",
@@ -40,6 +41,7 @@ OURS = {
     "ctfa.core.spaces.pooled": "Pool PooledSpace",
     "ctfa._streaming": "RunningSums TaskSums",
     "ctfa._validation.data": "Targets",
+    "ctfa._validation.folds": "BlockedKFold",
     # A layer above: named here, imported only when a file holds one.
     "ctfa.labelled._baseline": "Baseline:Seasons",
     "ctfa.labelled._form": "Form:DataForm",
@@ -163,6 +165,9 @@ _SAME = (
     "units",
 )  # fmt: skip
 SCHEMA_1 |= {f"_{name}": name for name in _SAME}
+#: What judged merges in files of schemas 1 and 2, where None was least squares for these.
+JUDGES = {"ols": LinearRegression, "ridge": Ridge}
+LEAST_SQUARES = ("CTFARegressor", "CTFARegressorCV")
 #: Fields of files made while sums could be subtracted from, which went by them.
 GONE = {"RunningSums": ("largest", "pieces"), "TaskSums": ("most", "largest", "pieces")}
 
@@ -197,6 +202,8 @@ def _read_object(reader: Reader, node: Any, where: Place) -> Any:
             state = {SCHEMA_1.get(name, name): part for name, part in state.items()}
         elif not is_ours:
             _require_attributes(kind, state)
+        if is_ours and reader.schema < 3:
+            state = _up_to_date(name, kind, state)
         # Parameters that a later version has added have the value they were given then.
         state = _parameters(kind) | state
     check_state(name, state)
@@ -207,6 +214,19 @@ def _read_object(reader: Reader, node: Any, where: Place) -> Any:
     value: Any = object.__new__(kind)
     vars(value).update(state)
     return value
+
+
+def _up_to_date(name: str, kind: type, state: dict[str, Any]) -> dict[str, Any]:
+    """Parameters of schemas 1 and 2 as they are called now; predictions do not depend on these."""
+    if state.get("head") == "shrink":
+        state["head"] = "levels"
+    if "solver" in state:
+        judge = JUDGES.get(str(state.pop("solver")))
+        if judge is not None and "regressor" in _parameters(kind):
+            state["regressor"] = judge()
+    if name in LEAST_SQUARES and state.get("regressor") is None:
+        state["regressor"] = LinearRegression()
+    return state
 
 
 def _whole(kind: type, state: dict[str, Any]) -> dict[str, Any]:

@@ -133,7 +133,7 @@ def collect(model: Any, n_rows: str) -> Flow:
         predictions = f"{n_rows} predictions\nand an offset\na task"
     elif fitted.own_inputs:
         inputs = f"X: {n_rows} \u00d7 {len(fitted.features)} for each of {n_targets:,}"
-    if fitted.model.head == "shrink":
+    if fitted.model.head == "levels":
         predictions += f"\nmixed with each\n{noun}'s own"
     models = "model" if n_groups == 1 else "models"
     return Flow(

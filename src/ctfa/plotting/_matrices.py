@@ -96,7 +96,8 @@ def collect(model: Any) -> Table:
         _coef(regressor, features.n_groups_)
         for regressor, features in zip(model.regressors_, model.features_, strict=True)
     ]
-    return Table(per_feature(fitted, coef), fitted.means, list(fitted.features))
+    value = per_feature(fitted, coef) + fitted.group_steps
+    return Table(value, fitted.means, list(fitted.features))
 
 
 def side_by_side(mean: IntArray) -> IntArray:

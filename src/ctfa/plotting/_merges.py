@@ -310,7 +310,8 @@ def plot_merges(model: Any, *, ax: Any = None) -> Any:
     if saved.size and not known.any():
         raise ValueError(
             "the merges of this model have no variance saved and no bias paid: they were judged by "
-            "penalised fits, which have no F. Fit with TargetAggregator(solver='ols')."
+            "penalised fits, which have no F. Fit with "
+            "TargetAggregator(regressor=LinearRegression())."
         )
     ax = draw.axes(ax, width=6.5, height=5.0)
     ax.set_title(_merges_title(fitted, gain, known))
@@ -397,13 +398,15 @@ class Gains(NamedTuple):
     error: FloatArray | None
     predicted: FloatArray | None
     unit: str
+    on_folds: bool = False
 
 
 def plot_gains(model: Any, *, ax: Any = None) -> Any:
     """Gain of each target over a model of its own, sorted, the worst on the left.
 
     Targets made worse are in the colour of warnings and counted in the title. Of a model these are
-    predicted gains with one standard error, and the title says so: held-out rows may find others.
+    gains with one standard error, on the folds that its groups were chosen on, each block judging
+    groups that had not seen it; predicted ones, and the title says so, where no folds were asked.
     Of a comparison, and of labelled data with errors on held-out rows, they are the gains found
     there, with the predicted ones beside them.
 
@@ -497,7 +500,9 @@ def _of_model(model: Any) -> Gains:
     unit = draw.unit_of(model, within if fitted.own_rows else "share of variance")
     error = np.nan_to_num(np.asarray(gain.standard_error))
     value = np.asarray(gain.value, dtype=float)
-    return Gains(list(fitted.names), value, error, None, f"predicted, {unit}")
+    on_folds = fitted.gains_of is None and fitted.evidence.held_out
+    how = "on folds" if on_folds else "predicted"
+    return Gains(list(fitted.names), value, error, None, f"{how}, {unit}", on_folds)
 
 
 def _counted(gains: Gains, known: Any) -> str:
@@ -506,7 +511,8 @@ def _counted(gains: Gains, known: Any) -> str:
     helped, hurt = int(np.count_nonzero(value > same)), int(np.count_nonzero(value < -same))
     even = value.size - helped - hurt
     if gains.predicted is None:
-        text = f"predicted: {helped:,} gain, {hurt:,} lose"
+        how = "on held-out folds" if gains.on_folds else "predicted"
+        text = f"{how}: {helped:,} gain, {hurt:,} lose"
     else:
         text = f"on held-out rows: {helped:,} helped, {hurt:,} hurt"
     text += f", {even:,} unchanged" if even else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa.core.baseline import Baseline
 from ctfa.core.series import Series
@@ -20,6 +20,8 @@ from ctfa.report._material import Coefficients, Given
 #: Why a coefficient has no standard error.
 OF_LEAST_SQUARES = ": they are of least squares, and the regressor is {}"
 DEPENDENT = ": features that never change or depend on others have none"
+NOTHING_KEPT = ": the data speak for no coefficient other than zero"
+SOFT = ": features part from the mean that they are in by what the data shrink"
 TOO_FEW = ": there are too few rows for as many features"
 IN_NO_SUMS = (
     ": members share what disturbs a row, which the sums of data in chunks do not hold; load the "
@@ -59,6 +61,8 @@ def coefficients_of(fitted: FittedGroups, rows: Rows | None = None) -> Coefficie
     if not coef or any(own is None for own in coef):
         return None
     value = per_feature(fitted, [np.asarray(own, dtype=np.float64).reshape(-1) for own in coef])
+    steps = fitted.group_steps
+    value = value + steps
     if rows is None:
         return Coefficients(fitted.features, value, None, _units(fitted, with_data=False))
     reasons: list[str] = []
@@ -71,7 +75,11 @@ def coefficients_of(fitted: FittedGroups, rows: Rows | None = None) -> Coefficie
             centred = own.inputs - np.average(own.inputs, axis=0, weights=own.weights)
             spread[group] = np.sqrt(np.average(centred**2, axis=0, weights=own.weights))
         columns = reduced(fitted.model.features_[group], own.inputs)
-        found, reason = _standard_errors(regressor, columns, own)
+        ours = fitted.shares == "mean" and fitted.model.regressor is None
+        judge = _of_ridge if ours and type(regressor) is Ridge else _standard_errors
+        found, reason = judge(regressor, columns, own)
+        if np.any(steps) and steps[group].any():
+            found, reason = np.full(found.shape, np.nan), SOFT
         errors.append(found)
         reasons += [reason] * bool(reason)
     error = per_feature(fitted, errors) * spread
@@ -217,6 +225,34 @@ def _standard_errors(regressor: Any, inputs: FloatArray, rows: GroupRows) -> tup
     errors = unknown.copy()
     errors[varies] = np.where(told, found, np.nan)
     return errors, "" if np.isfinite(errors).all() else DEPENDENT
+
+
+def _of_ridge(regressor: Any, inputs: FloatArray, rows: GroupRows) -> tuple[FloatArray, str]:
+    """Of the ridge regression that groups are served by: how far coefficients may be from theirs.
+
+    Standard deviations given the data, the penalty and the groups, of coefficients drawn about zero
+    with the variance that the penalty stands for.
+    """
+    unknown, penalty = np.full(inputs.shape[1], np.nan), float(regressor.alpha)
+    if not np.isfinite(penalty):
+        return unknown, NOTHING_KEPT
+    coef = np.asarray(regressor.coef_).reshape(-1)
+    weights = np.ones(len(inputs)) if rows.weights is None else rows.weights
+    root = np.sqrt(weights)
+    centred = (inputs - np.average(inputs, axis=0, weights=weights)) * root[:, None]
+    left = rows.target - inputs @ coef
+    left = (left - np.average(left, weights=weights)) * root
+    length = np.sqrt((centred**2).sum(axis=0))
+    varies = np.flatnonzero(length > 0.0)
+    unit = centred[:, varies] / length[varies]
+    _, singular, turned = np.linalg.svd(unit, full_matrices=True)
+    strength = np.full(varies.size, penalty)
+    strength[: singular.size] += singular**2
+    noise = left @ left + penalty * ((coef * length) ** 2).sum()
+    noise /= max(rows.n_rows - rows.n_levels, 1)
+    errors = unknown.copy()
+    errors[varies] = np.sqrt(noise * (turned**2 / strength[:, None]).sum(axis=0)) / length[varies]
+    return errors, "" if varies.size == inputs.shape[1] else DEPENDENT
 
 
 def _units(fitted: FittedGroups, *, with_data: bool) -> str:

@@ -131,6 +131,7 @@ def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
         "shares": fitted.shares,
         "variance": fitted.variance(material.task),
         "standardised": fitted.evidence.terms.standardised,
+        "gain_name": "gain on folds" if fitted.evidence.held_out else "predicted gain",
         "labels": fitted.partition.labels,
         "rule": _rule(fitted, history),
         "history": {"block": history.block, "other": history.other, "loss": history.loss},
@@ -191,6 +192,7 @@ def _evidence(fitted: FittedGroups) -> dict[str, Any] | None:
     gain = of_each(merge.total.value for merge in merges)
     f = of_each(merge.f_statistic for merge in merges)
     f_star = np.where(np.isnan(f), np.nan, of_each(merge.f_star for merge in merges))
+    score = of_each(merge.score for merge in merges)
     apart = f_star - f
     # As in MergeRow: the gain is so many times F_star - F.
     unit = np.divide(gain, apart, out=np.full(gain.shape, np.nan), where=apart != 0.0)
@@ -198,6 +200,7 @@ def _evidence(fitted: FittedGroups) -> dict[str, Any] | None:
     return {
         "gain": gain,
         "gain_error": of_each(merge.total.standard_error for merge in merges),
+        "score": score if np.isfinite(score).any() else None,
         "f": f,
         "f_star": f_star,
         "saved": (f_star - 1.0) * unit,

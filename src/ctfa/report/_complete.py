@@ -26,10 +26,9 @@ from ctfa.core.scans import SCANS
 from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.held_out import Climatology, Split, held_out_errors
-from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.view import FittedGroups
 from ctfa.report._coefficients import coefficients_of, rows_of
-from ctfa.report._material import Given, GroupSeries, HeldOut, Material
+from ctfa.report._material import GROUPS_ALONE, Given, GroupSeries, HeldOut, Material
 
 #: Shares of the members between which the spread of a group is drawn.
 SPREAD = (0.1, 0.9)
@@ -73,12 +72,17 @@ def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
     if not SCANS[rule.scan].nested or is_passed or fitted.partition.n_variables < 2:
         return None
     every = clone(rule).set_params(max_loss=np.inf)
-    # One group for each component of the graph: the models of so few cost nothing.
-    simple = {"regressor": None, "targets": every, "features": "passthrough", "head": "mean"}
-    if fitted.own_inputs:
-        whole = fitted.anew().set_params(aggregate=model.aggregate_, **simple)
+    if fitted.own_inputs or fitted.own_rows:
+        # One group for each component of the graph: the models of so few cost nothing.
+        simple = {"regressor": None, "targets": every, "features": "passthrough", "head": "mean"}
+        if fitted.own_inputs:
+            simple["aggregate"] = model.aggregate_
+        whole = (fitted.anew() if fitted.own_inputs else clone(model)).set_params(**simple)
     else:
-        whole = clone(model).set_params(**simple) if fitted.own_rows else CTFARegressor(**simple)
+        whole = every
+        judge = getattr(model, "regressor", None)
+        if rule.regressor is None and check.judges(judge):
+            whole.set_params(regressor=judge)
     history: MergeHistory = given.fit(whole).history_
     return history
 
@@ -263,6 +267,8 @@ def _methods(fitted: FittedGroups, *, ridge: bool) -> dict[str, Any]:
     else:
         model, alone = fitted.anew(), fitted.alone()
     found = {MODEL: model, ALONE: alone}
+    if fitted.shares == "mean" and fitted.model.head == "levels" and not fitted.is_single_task:
+        found[GROUPS_ALONE] = clone(model).set_params(head="mean")
     if ridge:
         chosen = make_pipeline(StandardScaler(), RidgeCV(PENALTIES))
         found[RIDGE] = clone(alone).set_params(regressor=chosen)

@@ -14,6 +14,9 @@ from ctfa.core.types import BoolArray, FloatArray
 from ctfa.estimators.held_out import SAME
 from ctfa.estimators.view import FittedGroups
 
+#: What held-out errors call the groups' models without what targets add to them.
+GROUPS_ALONE = "group models alone"
+
 
 @dataclass(frozen=True, eq=False)
 class Places:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ctfa.core.scans import SCANS
 from ctfa.estimators.view import FittedGroups
-from ctfa.report._material import HeldOut, Material
+from ctfa.report._material import GROUPS_ALONE, HeldOut, Material
 
 BIBTEX = """@article{bonetti2024interpretable,
   title  = {Interpretable Target-Feature Aggregation for Multi-Task Learning
@@ -59,7 +59,9 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
         "single": single,
         "error": mean,
         "weighted": held_out.weights is not None,
-        "rival": min(methods[2:], key=mean.__getitem__, default=None),
+        "rival": min(
+            (m for m in methods[2:] if m != GROUPS_ALONE), key=mean.__getitem__, default=None
+        ),
         "climatology": None,
         "skill_words": skill_words(held_out),
     }
@@ -105,6 +107,9 @@ def headline(fitted: FittedGroups, material: Material, found: Mapping[str, Any] 
     if found is None or found.get("change") is None:
         return text
     text += f" {_judged(fitted, material.task, found)}"
+    readable = found["error"].get(GROUPS_ALONE)
+    if readable is not None:
+        text += f" The groups' models alone, which are what one reads, have {readable:.3f}."
     rival, against = found["rival"], found.get("rival_change")
     if rival is not None and against is not None:
         if abs(against) < 0.0005:
@@ -177,11 +182,19 @@ def methods(
                 f" Predicted without features, by {zero['words']}, the same rows have an error of "
                 f"{zero['error']:.4g}: the skill is {zero['skill']:.3g}."
             )
-    said.append(
-        "Predicted gains are estimates of the change of the mean squared error on new rows that do "
-        "not depend on each other; their standard errors describe the estimate before the search. "
-        "After a search F statistics describe the merges and are not tests."
-    )
+    if fitted.evidence.held_out:
+        said.append(
+            "Gains on folds are what targets saved on blocks of rows that neither their groups, "
+            "found again, nor the models had seen; their standard errors are of the scatter over "
+            "the blocks. Scores of merges are of the same rows, on all of which the pairs had been "
+            "chosen. After a search F statistics describe the merges and are not tests."
+        )
+    else:
+        said.append(
+            "Predicted gains are estimates of the change of the mean squared error on new rows "
+            "that do not depend on each other; their standard errors describe the estimate before "
+            "the search. After a search F statistics describe the merges and are not tests."
+        )
     said.extend(str(note) for note in material.notes)
     return said
 
@@ -233,8 +246,8 @@ def _models(fitted: FittedGroups) -> str:
             f"{n_features:,} features became {int(kept.min()):,} to {int(kept.max()):,} means "
             f"(median {np.median(kept):.4g})."
         )
-    if fitted.model.head == "shrink":
-        text += " Each prediction is drawn back from the group's towards a model of its own."
+    if fitted.model.head == "levels":
+        text += " Each target adds to its group's model what it was found to deviate from it."
     return text
 
 

@@ -22,11 +22,14 @@ class Rule:
     criterion: Criterion
     scan: str
     scale: str
-    solver: str = "ols"
+    solver: str = "ols"  # what judges: least squares, or "ridge"
+    #: Penalties of ridge regression in the units of the inputs; None for those of the likelihood.
+    penalties: tuple[float, ...] | None = None
+    levels: bool = False  # whether groups serve members by levels on held-out rows
     flip: bool = False
     guarded: bool = False
     penalised: bool = False  # whether fits of own inputs, on held-out rows, are penalised
-    tempers: tuple[float, ...] = (0.0,)  # shares of what tasks differ by that are tried
+    tempers: tuple[Any, ...] = (0.0,)  # of levels, or shares of what tasks differ by
     graph: Any = None
     order: Any = "given"  # as it was given: found again from the rows of each problem
     random_state: Any = None
@@ -56,9 +59,7 @@ class Fits(Protocol):
     def space(self) -> MergeSpace:
         """A fresh space of these tasks."""
 
-    def errors(
-        self, points: Sequence[PathPoint], other: Any, tempers: Sequence[float]
-    ) -> FloatArray:
+    def errors(self, points: Sequence[PathPoint], other: Any, tempers: Sequence[Any]) -> FloatArray:
         """Mean squared errors on other rows of the same tasks, ``(points, tempers)``."""
 
 
@@ -111,4 +112,7 @@ def squared_errors(
             found[keys[-1]] = [
                 float((weight * (true - served) ** 2).sum()) / total for served in serve(point)
             ]
-    return without_rounding(np.array([found[key] for key in keys]), square)
+    settled = dict(
+        zip(found, without_rounding(np.array(list(found.values())), square), strict=True)
+    )
+    return np.array([settled[key] for key in keys])

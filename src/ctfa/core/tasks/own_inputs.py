@@ -86,7 +86,7 @@ class OwnFits(NamedTuple):
         if series.counts is not None and (rule.solver == "ridge" or not series.is_complete):
             raise ValueError(
                 "rows that stand in for others have the moments that least squares on complete "
-                "series needs: gather the rows for solver='ridge' and for missing values."
+                "series needs: gather the rows for ridge regression and for missing values."
             )
         if self.aggregate == "pool":
             return _pooled_space(rule, series)

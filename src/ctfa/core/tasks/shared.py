@@ -5,7 +5,7 @@ How they are fitted, one fit for all that follows from it; and what a baseline l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -15,6 +15,7 @@ import numpy as np
 from ctfa.core.baseline import Baseline, Lines, take_off
 from ctfa.core.criteria import TINY
 from ctfa.core.design import Design, row_scales, weighted_mean
+from ctfa.core.levels import Levels
 from ctfa.core.members import MemberRisk
 from ctfa.core.partition import Partition
 from ctfa.core.ridge import Ridge
@@ -27,6 +28,8 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: From a partition and the signs of the targets to ``(rows, n_groups)``.
 GroupPredictor = Callable[[Partition, FloatArray], FloatArray]
+#: From these and some tempers to ``(rows, L)`` for each temper.
+Server = Callable[[Partition, FloatArray, Sequence[Any]], Iterable[FloatArray]]
 
 
 class LinearFit:
@@ -54,7 +57,7 @@ class LinearFit:
             self.columns = factored.coordinates(centred)
             self.coef = factored.root.T @ self.columns[0]
         else:
-            self.reading = CrossValidated(*counts, factored.rank)
+            self.reading = CrossValidated(*counts, factored.mean_rank(weights))
             self.columns = factored.about_mean(centred), factored.cross_validated(centred)
             self.coef = factored.coefficients(centred)
 
@@ -76,7 +79,7 @@ class LinearFit:
         """What serves each target."""
         if isinstance(self.factored, Design):
             return MemberRisk.in_sample(self.factored, *self.columns, self.weights)
-        return MemberRisk.cross_validated(*self.columns, self.weights)
+        return MemberRisk.cross_validated(*self.columns, self.factored.n_samples, self.weights)
 
 
 class GappyFit:
@@ -179,16 +182,32 @@ class SharedInputs:
             scales = spread
             centred /= np.where(scales > 0.0, scales, 1.0)
         fit: LinearFit | GappyFit
+        levels = None
         if has_gaps:
             fit = GappyFit(inputs, centred, None if weights is None else row_scale)
         elif rule.solver == "ols":
             design = sample.design if self.design is None else self.design
             fit = LinearFit(design, centred, rule.flip, self.weights)
         else:
-            ridge = Ridge.of(inputs, centred, weights)
+            ridge = Ridge.of(inputs, centred, weights, rule.penalties, sample.n_samples)
             fit = LinearFit(ridge, centred, rule.flip, self.weights)
+        if rule.levels and not has_gaps:
+            factored = Ridge.factor(inputs, weights, sample.n_samples)
+            levels = Levels(factored, centred, self.weights)
         seen = np.asarray(~gaps.all(axis=0))
-        return TargetFits(fit, offsets, scales, intercepts, seen, self.left, rule.guarded)
+        return TargetFits(fit, offsets, scales, intercepts, seen, self.left, rule.guarded, levels)
+
+
+class Asked(NamedTuple):
+    """Rows that judge, in the units of all rows."""
+
+    inputs: FloatArray  # less what a baseline says of them
+    serve: Server
+    counts: FloatArray | None  # (L,): how much a target counts in its group
+    true: FloatArray  # (n, L): about the offsets of the fits, zero where missing
+    relative: FloatArray  # (L,): a unit of the fits
+    weight: FloatArray  # (n, L): zero where nothing is judged
+    square: FloatArray  # (n, L): of the values themselves
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +221,7 @@ class TargetFits:
     seen: BoolArray  # targets with a row to learn from; the others are not judged
     left: Anomalies
     guarded: bool = False
+    levels: Levels | None = None  # where groups serve their members by these
     variance: float | None = None
 
     def space(self) -> Any:
@@ -215,6 +235,17 @@ class TargetFits:
         self, points: Sequence[PathPoint], other: SharedInputs, tempers: Sequence[float]
     ) -> FloatArray:
         """Mean squared error of each point's groups on other rows, over all that is observed."""
+        asked = self.asked(other)
+
+        def serve(point: PathPoint) -> Iterator[FloatArray]:
+            return self.served(point, asked, tempers)
+
+        total = max(float(asked.weight.sum()), TINY)
+        square = float((asked.weight * asked.square).sum()) / total
+        return squared_errors(points, serve, asked.true, asked.weight, total, square)
+
+    def asked(self, other: SharedInputs) -> Asked:
+        """Other rows, as these targets are judged by them."""
         inputs, values, columns = other.sample.inputs, other.values, other.sample.baseline
         left = self.left
         if columns is not None and left.inputs is not None and left.targets is not None:
@@ -226,18 +257,34 @@ class TargetFits:
         weight = np.where(np.isnan(observed) | ~self.seen, 0.0, judges[:, None])
         if other.weights is not None:
             weight *= other.weights
-        total = max(float(weight.sum()), TINY)
-        predict = self.fit.predictor(inputs)
-
-        def serve(point: PathPoint) -> Iterator[FloatArray]:
-            signs = np.ones(values.shape[1]) if point.signs is None else point.signs
-            level = point.partition.mean((self.intercepts * signs)[None], other.weights)
-            means = predict(point.partition, signs) + level
-            yield means[:, point.partition.labels] * (signs * relative)
-
-        square = float((weight * np.nan_to_num(values / units) ** 2).sum()) / total
         true = np.where(np.isnan(observed), 0.0, observed)
-        return squared_errors(points, serve, true, weight, total, square)
+        serve, counts = self._server(inputs), other.weights
+        return Asked(
+            inputs, serve, counts, true, relative, weight, np.nan_to_num(values / units) ** 2
+        )
+
+    def served(
+        self, point: PathPoint, asked: Asked, tempers: Sequence[Any]
+    ) -> Iterator[FloatArray]:
+        """What the groups of a point, and at each temper their members, say of other rows."""
+        signs = np.ones(asked.relative.size) if point.signs is None else point.signs
+        level = point.partition.mean((self.intercepts * signs)[None], asked.counts)
+        level = level[:, point.partition.labels]
+        for served in asked.serve(point.partition, signs, tempers):
+            yield (served + level) * (signs * asked.relative)
+
+    def _server(self, inputs: FloatArray) -> Server:
+        """What serves other rows, which are looked at once."""
+        levels = self.levels
+        if levels is not None:
+            directions = levels.factored.directions(inputs)
+            return lambda partition, signs, tempers: levels.served(
+                levels.parts(partition, signs), directions, tempers
+            )
+        predict = self.fit.predictor(inputs)
+        return lambda partition, signs, tempers: (
+            [partition.spread(predict(partition, signs))] * len(tempers)
+        )
 
 
 class Anomalies(NamedTuple):

@@ -62,7 +62,7 @@ function colourings() {
   const rising = (id, name, values, show) => all.push({ id, name, values, show });
   const ours = page.held_out && errors[page.held_out.methods[0]];
   if (found) diverging("held-out", "held-out gain", found, percent);
-  if (gain) diverging("gain", "predicted gain", gain, gainText);
+  if (gain) diverging("gain", page.gain_name, gain, gainText);
   if (skill) diverging("skill", "held-out skill", skill, (x) => fixed(x, 2));
   if (page.features && page.features.value) {
     diverging("coefficient", "coefficient", null, (x) => signed(fixed(x), x));

@@ -40,8 +40,8 @@ function targetsCsv() {
     columns.push([`error_${method.replace(/\W+/g, "_")}`, values]);
   for (const [name, values] of [
     ["skill", skill],
-    ["predicted_gain", gain],
-    ["predicted_gain_error", spread],
+    [page.gain_name.replace(/ /g, "_"), gain],
+    [`${page.gain_name.replace(/ /g, "_")}_error`, spread],
     ["trust", trust],
     ["stability", stability],
   ]) {
@@ -59,6 +59,7 @@ function mergesCsv() {
     ? [
         ["gain", evidence.gain],
         ["gain_error", evidence.gain_error],
+        ...(evidence.score ? [["score", evidence.score]] : []),
         ["f_statistic", evidence.f],
         ["f_star", evidence.f_star],
         ["variance_saved", evidence.saved],

@@ -98,7 +98,7 @@ function drawScatter(said, found) {
     );
   }
   parts.push(
-    svg("text", { x: (left + width) / 2, y: height - 4, class: "axis mid" }, "predicted gain, %"),
+    svg("text", { x: (left + width) / 2, y: height - 4, class: "axis mid" }, `${page.gain_name}, %`),
     svg(
       "text",
       {
@@ -121,7 +121,7 @@ function drawScatter(said, found) {
       height,
       viewBox: `0 0 ${width} ${height}`,
       role: "img",
-      "aria-label": `Held-out gain against predicted gain of ${plural(nTargets, page.task, page.tasks)}; the numbers are in the table below`,
+      "aria-label": `Held-out gain against ${page.gain_name} of ${plural(nTargets, page.task, page.tasks)}; the numbers are in the table below`,
     },
     ...parts,
   );

@@ -71,7 +71,7 @@ function drawFigures() {
     figures.push(
       figure(
         gainText(gained),
-        "predicted gain, mean",
+        `${page.gain_name}, mean`,
         page.standardised ? `of ${page.variance}` : "",
       ),
     );

@@ -71,10 +71,15 @@ function mergeItem(node, most) {
     );
   }
   const { f, f_star: even, gain, gain_error: spread, saved, paid, n_losers: losers } = evidence;
+  const { score } = evidence;
+  const told =
+    score && Number.isFinite(score[step])
+      ? `score on held-out folds ${gainText(score[step])} (predicted ${gainText(gain[step])})`
+      : `predicted gain ${gainText(gain[step], spread[step])}`;
   const facts = [
     Number.isFinite(f[step]) ? `F ${fixed(f[step])}, break-even ${fixed(even[step])}` : null,
     loss,
-    `predicted gain ${gainText(gain[step], spread[step])}${page.standardised ? " of a variance" : ""}, summed over ${plural(
+    `${told}${page.standardised ? " of a variance" : ""}, summed over ${plural(
       node.size,
       page.task,
       page.tasks,

@@ -81,7 +81,7 @@ function drawPanel() {
           ? "held-out error by itself (open) and in folds that chose again (filled)"
           : "held-out error by itself (open) and in the group (filled); worst first"
         : fare
-          ? "predicted gain over a model of its own; worst first"
+          ? `${page.gain_name} over a model of its own; worst first`
           : "",
     ),
     members,

@@ -37,7 +37,7 @@ function columnsOfTable() {
     });
   if (gain) {
     columns.push({
-      name: "predicted gain",
+      name: page.gain_name,
       of: (i) => gain[i],
       judges: !(fare && fare.id === "held-out"),
       show: (x, i) => gainText(x, spread ? spread[i] : NaN),
@@ -93,7 +93,7 @@ function startTable() {
         "colgroup",
         {},
         ...columns.map((c) =>
-          element("col", { class: c.text ? "wide" : c.name === "predicted gain" ? "broad" : null }),
+          element("col", { class: c.text ? "wide" : c.name === page.gain_name ? "broad" : null }),
         ),
       ),
       element("thead", {}, element("tr", {}, ...heads)),
