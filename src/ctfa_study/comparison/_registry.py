@@ -87,19 +87,21 @@ def _always(regressor: Any) -> Callable[[Problem], Any]:
     return lambda _: regressor
 
 
-def _ours(regressor: Callable[[Problem], Any], **options: Any) -> dict[str, Any]:
+def _ours(regressor: Callable[[Problem], Any], *, head: str = "mean") -> dict[str, Any]:
     """Our estimator of each kind; groups of neighbours only, where there is a map."""
 
     def shared(problem: Problem) -> CTFARegressor:
-        return CTFARegressor(regressor(problem), features="passthrough", **options)
+        of = regressor(problem)
+        of = LinearRegression() if of is None else of
+        return CTFARegressor(of, features="passthrough", head=head)
 
     def own_rows(problem: Problem) -> PooledCTFARegressor:
-        return PooledCTFARegressor(regressor(problem), **options)
+        return PooledCTFARegressor(regressor(problem), head=head)
 
     def own_inputs(problem: Problem) -> MultiInputCTFARegressor:
         targets = TargetAggregator(connectivity=problem.connectivity)
         return MultiInputCTFARegressor(
-            problem.layout, regressor(problem), targets=targets, aggregate="auto", **options
+            problem.layout, regressor(problem), targets=targets, aggregate="auto", head=head
         )
 
     return {"shared": shared, "own rows": own_rows, "own inputs": own_inputs}
@@ -207,8 +209,9 @@ METHODS: dict[str, Method] = {
     # Ours, and the paper's as its authors run it (epsilon_1 = 0, epsilon_2 = 1e-4).
     "CTFA + LR": Method(_ours(_always(None))),
     "CTFA + ridge": Method(_ours(_always(RIDGE))),
-    "CTFA shrink + ridge": Method(_ours(_always(RIDGE), head="shrink")),
-    "CTFA both phases + LR": Method(CTFARegressor(), SHARED),
+    "CTFA levels + ridge": Method(_ours(_always(RIDGE), head="levels")),
+    "CTFA both phases + LR": Method(CTFARegressor(LinearRegression(), head="mean"), SHARED),
+    "CTFA as it comes": Method(CTFARegressor(), SHARED),
     "CTFA + SVR": Method(_ours(_chosen(SVR(), **OF_SVR)), slow=True),
     "CTFA + MLP": Method(_ours(_chosen(NETWORK, **OF_NETWORK)), slow=True),
     **_authors("NonLinCTFA + LR", _always(LinearRegression())),

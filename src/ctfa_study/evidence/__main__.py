@@ -19,9 +19,7 @@ def main() -> None:
     options = parse()
     start = time.perf_counter()
     make = quick_plan if options.quick else full_plan
-    plan, absent = make(
-        seeds=options.seeds, limit=options.max_loss, any_version=options.any_version
-    )
+    plan, absent = make(seeds=options.seeds, any_version=options.any_version)
     for word in absent:
         print(f"skipped: {word}")
     folder = options.output or RESULTS / ("quick" if options.quick else "")
@@ -41,7 +39,6 @@ def parse() -> argparse.Namespace:
         "--quick", action="store_true", help="few families and methods, tuning seeds"
     )
     parser.add_argument("--seeds", choices=["all", "tuning", "final"], default="all")
-    parser.add_argument("--max-loss", type=_limit, default="auto", help="limit of ours: auto or m")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--output", type=Path, help="folder of the results")
     parser.add_argument(
@@ -49,10 +46,6 @@ def parse() -> argparse.Namespace:
     )
     parser.add_argument("--report-only", action="store_true", help="tables and plots, no new runs")
     return parser.parse_args()
-
-
-def _limit(text: str) -> str | float:
-    return text if text == "auto" else float(text)
 
 
 if __name__ == "__main__":

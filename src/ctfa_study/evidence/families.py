@@ -83,11 +83,14 @@ def student(rng: np.random.Generator, n_samples: int, n_targets: int) -> np.ndar
     return np.asarray(rng.standard_t(3, size=(n_samples, n_targets)) / np.sqrt(3.0))
 
 
-def persistent(rng: np.random.Generator, n_samples: int, n_columns: int) -> np.ndarray:
-    """Columns of variance one that remember 0.7 of the row before."""
+def persistent(
+    rng: np.random.Generator, n_samples: int, n_columns: int, memory: float = 0.7
+) -> np.ndarray:
+    """Columns of variance one that remember a share of the row before."""
     values = rng.normal(size=(n_samples, n_columns))
+    own = np.sqrt(1.0 - memory**2)
     for row in range(1, n_samples):
-        values[row] = 0.7 * values[row - 1] + np.sqrt(1.0 - 0.49) * values[row]
+        values[row] = memory * values[row - 1] + own * values[row]
     return values
 
 

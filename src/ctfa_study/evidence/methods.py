@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, MultiTaskLassoCV, RidgeCV
@@ -20,32 +21,65 @@ from ctfa_study.comparison._harness import source
 from ctfa_study.evidence.problem import Case, Problem
 
 REFERENCE = "single"
+#: What real sets are held against: whoever knows their sizes uses it.
+OF_REAL = "ridge"
+#: What users get, what they read of it, and what a target is told to gain by its group over.
+DEFAULT, READABLE, ALONE = "default", "readable", "default, alone"
 #: Penalties tried by ridge regression, for inputs in standard deviations.
 PENALTIES = np.logspace(-3, 5, 25)
-ALL = ("synthetic", "paper", "real")
-TRUTH_KNOWN = ("synthetic", "paper")
+TRUTH_KNOWN = ("synthetic", "adversarial", "paper")
+ALL = (*TRUTH_KNOWN, "real")
 FEATURES = ("paper", "real")
 
 
 @dataclass(frozen=True)
 class Method:
-    """How to make an estimator for a problem, given the limit of ours."""
+    """How to make an estimator for a problem."""
 
     name: str
-    make: Callable[[Problem, Any], Any]
+    make: Callable[[Problem], Any]
     text: str
     kinds: tuple[str, ...] = ALL
     slow: bool = False
     ours: bool = False  # from the library: its results are of one version of it
     raw: bool = False  # receives the targets in their own units
+    needs_rows: bool = False  # more of them than inputs, for a noise to judge by
 
     def applies(self, case: Case, seed: int) -> bool:
         """Whether this method runs on a seed of a case."""
         return case.kind in self.kinds and (seed < case.n_slow_seeds or not self.slow)
 
-    def version(self, limit: Any) -> str:
-        """What a stored result stands for: the library's source and the limit, where used."""
-        return f"{source()} {limit}" if self.ours else ""
+    @property
+    def version(self) -> str:
+        """What a stored result stands for: the library's source, where used."""
+        return source() if self.ours else ""
+
+
+class ReadablePart(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """The groups' models of ``CTFARegressor()`` by themselves, without what members add to them."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        """Fit the whole model, to be read in part."""
+        self.model_ = CTFARegressor().fit(X, y)
+        self.centre_ = X.mean(axis=0)
+        self.n_groups_ = self.model_.n_groups_
+        return self
+
+    def predict(self, X: np.ndarray) -> np.ndarray:
+        """Each target by the coefficients of its group."""
+        of = self.model_.targets_
+        units = (X - self.centre_) @ self.model_.group_coef_[of.labels_].T
+        return np.asarray(of.offsets_ + of.scales_ * of.signs_ * units)
+
+    def told(self) -> tuple[np.ndarray, np.ndarray]:
+        """Gain of every target by its group and its standard error, as ``why`` tells them.
+
+        NaN for targets by themselves.
+        """
+        said = [self.model_.why(target) for target in range(len(self.model_.labels_))]
+        told = [(one.gain, one.gain_error, len(one.members) == 1) for one in said]
+        gain, error, alone = np.array(told).T
+        return np.where(alone, np.nan, gain), np.where(alone, np.nan, error)
 
 
 def ridge() -> RidgeCV:
@@ -70,7 +104,7 @@ def network() -> MLPRegressor:
     )
 
 
-def lasso(problem: Problem, limit: Any) -> MultiTaskLassoCV:
+def lasso(problem: Problem) -> MultiTaskLassoCV:
     """Multi-task lasso over twenty penalties, from the smallest that removes everything down."""
     Z = (problem.Y - problem.Y.mean(axis=0)) / problem.Y.std(axis=0)
     strongest = np.linalg.norm(problem.X.T @ Z, axis=1).max() / len(Z)
@@ -78,7 +112,7 @@ def lasso(problem: Problem, limit: Any) -> MultiTaskLassoCV:
     return MultiTaskLassoCV(alphas=penalties, cv=5, max_iter=2000, tol=1e-3)
 
 
-def partial_least_squares(problem: Problem, limit: Any) -> GridSearchCV:
+def partial_least_squares(problem: Problem) -> GridSearchCV:
     """Partial least squares, the number of components on five folds."""
     most = min(problem.X.shape[1], len(problem.X) // 2)
     grid = {"n_components": [k for k in (1, 2, 3, 5, 8, 12) if k <= most]}
@@ -86,39 +120,32 @@ def partial_least_squares(problem: Problem, limit: Any) -> GridSearchCV:
     return GridSearchCV(search, grid, scoring="neg_mean_squared_error", cv=KFold(5))
 
 
-def true_groups(problem: Problem, limit: Any) -> GroupMeansRegressor:
+def true_groups(problem: Problem) -> GroupMeansRegressor:
     """Least squares on the groups that made the data."""
     if problem.labels is None:
         raise NotImplementedError("this family has no true groups")
     return GroupMeansRegressor(problem.labels)
 
 
-def targets(limit: Any, **options: Any) -> TargetAggregator:
-    """Phase I of ours."""
-    return TargetAggregator(max_loss=limit, cv=10, **options)
+def ours(regressor: Any = None, **options: Any) -> CTFARegressor:
+    """What users get, but for what is said."""
+    return CTFARegressor(regressor, **options)
 
 
-def ours(
-    limit: Any, regressor: Any = None, *, head: str = "mean", features: Any = None, **options: Any
-) -> CTFARegressor:
-    """Phase I by the risk criterion, then ``features`` (none unless given)."""
-    return CTFARegressor(
-        regressor,
-        targets=targets(limit, **options),
-        features="passthrough" if features is None else features,
-        head=head,
-    )
+def least_squares(**options: Any) -> CTFARegressor:
+    """Groups served by least squares of their means, as in the paper."""
+    return ours(LinearRegression(), head="mean", **options)
 
 
 def paper(scale: str) -> CTFARegressor:
     """Phase I as the authors run it, in standardised or in raw units."""
     rule = TargetAggregator("mse", max_loss=0.0, scan="restart", scale=scale)
-    return CTFARegressor(targets=rule, features="passthrough")
+    return least_squares(targets=rule, features="passthrough")
 
 
 def features_only(rule: FeatureAggregator) -> CTFARegressor:
     """Phase II for every target by itself."""
-    return CTFARegressor(targets="passthrough", features=rule)
+    return least_squares(targets="passthrough", features=rule)
 
 
 def authors_features() -> FeatureAggregator:
@@ -129,20 +156,20 @@ def authors_features() -> FeatureAggregator:
 def rivals() -> list[Method]:
     """What a reader would use instead."""
     return [
-        Method(REFERENCE, lambda p, m: LinearRegression(), "least squares, a model a target"),
-        Method("ridge", lambda p, m: ridge(), "RidgeCV, a penalty a target"),
+        Method(REFERENCE, lambda p: LinearRegression(), "least squares, a model a target"),
+        Method("ridge", lambda p: ridge(), "RidgeCV, a penalty a target"),
         Method("lasso", lasso, "MultiTaskLassoCV"),
         Method("pls", partial_least_squares, "PLSRegression, components on five folds"),
-        Method("chain", lambda p, m: RegressorChain(ridge_one()), "RegressorChain of RidgeCV"),
+        Method("chain", lambda p: RegressorChain(ridge_one()), "RegressorChain of RidgeCV"),
         Method(
             "ward",
-            lambda p, m: WardGroupsRegressor(),
-            "Ward clusters of the targets, least squares",
+            lambda p: WardGroupsRegressor(),
+            "Ward clusters of the targets, their number on five folds, least squares",
         ),
-        Method("forest", lambda p, m: forest(), "one random forest for all targets"),
+        Method("forest", lambda p: forest(), "one random forest for all targets"),
         Method(
             "curds-whey",
-            lambda p, m: CurdsAndWheyRegressor(),
+            lambda p: CurdsAndWheyRegressor(),
             "Curds and Whey, the dense reference",
         ),
         Method(
@@ -153,13 +180,13 @@ def rivals() -> list[Method]:
         ),
         Method(
             "forest each",
-            lambda p, m: MultiOutputRegressor(forest()),
+            lambda p: MultiOutputRegressor(forest()),
             "a random forest a target",
             slow=True,
         ),
         Method(
             "mlp each",
-            lambda p, m: MultiOutputRegressor(network()),
+            lambda p: MultiOutputRegressor(network()),
             "a network a target",
             slow=True,
         ),
@@ -167,44 +194,69 @@ def rivals() -> list[Method]:
 
 
 def aggregations() -> list[Method]:
-    """The paper's rule and ours."""
+    """Ours and the paper's rule."""
 
-    def of(name: str, make: Callable[[Any], Any], text: str, **how: Any) -> Method:
-        return Method(name, lambda p, m: make(m), text, ours=True, **how)
+    def of(name: str, make: Callable[[], Any], text: str, **how: Any) -> Method:
+        return Method(name, lambda p: make(), text, ours=True, **how)
 
     return [
-        of("paper", lambda m: paper("standard"), "the paper's Phase I, targets standardised"),
-        of("paper raw", lambda m: paper("none"), "the paper's Phase I, raw units", raw=True),
-        of("paper I+II", lambda m: nonlinctfa(), "the paper's both phases, raw units", raw=True),
-        of("paper I+II std", lambda m: nonlinctfa(), "the same, targets standardised"),
-        of("ours", ours, "risk criterion, mean head"),
-        of("ours 1.5", lambda m: ours(1.5), "the same with max_loss=1.5"),
-        of("ours shrink", lambda m: ours(m, head="shrink"), "shrink head"),
-        of("ours flip", lambda m: ours(m, flip=True), "members may join with a minus"),
-        of("ours guard", lambda m: ours(m, guard="member"), "no member may be predicted to lose"),
-        of("ours I+II", lambda m: ours(m, features=FeatureAggregator()), "both phases"),
+        of(DEFAULT, ours, "CTFARegressor(), as users get it"),
+        of(READABLE, ReadablePart, "the same model's groups alone: what users read"),
         of(
-            "ours ridge",
-            lambda m: ours(m, ridge_one(), solver="ridge"),
-            "solver='ridge', RidgeCV on top",
+            ALONE,
+            lambda: ours(targets="passthrough", features="passthrough"),
+            "neither phase: our ridge regression, a model a target",
+        ),
+        of("default, mean head", lambda: ours(head="mean"), "head='mean'"),
+        of("Phase I only", lambda: ours(features="passthrough"), "features='passthrough'"),
+        of(
+            "least squares judged and served",
+            lambda: least_squares(features="passthrough"),
+            "Phase I only with LinearRegression() and head='mean'",
+        ),
+        of("with RidgeCV", lambda: ours(ridge_one()), "RidgeCV judges and serves"),
+        of(
+            "flip",
+            lambda: ours(targets=TargetAggregator(flip=True)),
+            "default, members may join with a minus",
         ),
         of(
-            "ours ridge shrink",
-            lambda m: ours(m, ridge_one(), solver="ridge", head="shrink"),
-            "the same with the shrink head",
+            "guard",
+            lambda: ours(targets=TargetAggregator(guard="member")),
+            "default, no member may be predicted to lose",
         ),
-        of("ours, RidgeCV", lambda m: ours(m, ridge_one()), "least-squares groups, RidgeCV on top"),
-        of("ours, forest", lambda m: ours(m, forest()), "a random forest a group", slow=True),
-        of("ours, mlp", lambda m: ours(m, network()), "a network a group", slow=True),
+        of("with forest", lambda: ours(forest()), "a random forest a group", slow=True),
+        of("with network", lambda: ours(network()), "a network a group", slow=True),
+        of(
+            "paper",
+            lambda: paper("standard"),
+            "the paper's Phase I, targets standardised",
+            needs_rows=True,
+        ),
+        of(
+            "paper raw",
+            lambda: paper("none"),
+            "the paper's Phase I, raw units",
+            raw=True,
+            needs_rows=True,
+        ),
+        of(
+            "paper I+II",
+            nonlinctfa,
+            "the paper's both phases, raw units",
+            raw=True,
+            needs_rows=True,
+        ),
+        of("paper I+II std", nonlinctfa, "the same, targets standardised", needs_rows=True),
         of(
             "II ours",
-            lambda m: features_only(FeatureAggregator()),
+            lambda: features_only(FeatureAggregator()),
             "Phase II alone, every target by itself",
             kinds=FEATURES,
         ),
         of(
             "II authors",
-            lambda m: features_only(authors_features()),
+            lambda: features_only(authors_features()),
             "the authors' Phase II, every target by itself",
             kinds=FEATURES,
         ),

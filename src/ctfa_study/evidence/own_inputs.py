@@ -60,9 +60,9 @@ METHODS: dict[str, Method] = {
     "least squares, one a target": _of(targets=SINGLE),
     "mean (the paper's variant), auto": _of(),
     "auto, head='mean', ridge": _of(RIDGE, aggregate="auto"),
-    "auto, head='shrink', ridge": _of(RIDGE, aggregate="auto", head="shrink"),
+    "auto, head='levels', ridge": _of(RIDGE, aggregate="auto", head="levels"),
     "the same, merged by ridge too": _of(
-        RIDGE, targets=TargetAggregator(solver="ridge"), aggregate="auto", head="shrink"
+        RIDGE, targets=TargetAggregator(regressor=RIDGE), aggregate="auto", head="levels"
     ),
 }
 

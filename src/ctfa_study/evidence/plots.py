@@ -1,4 +1,4 @@
-"""Two pictures: the ratio of each method on each case, and promised against realised gain."""
+"""Pictures: the ratio of each method on each case, and told against true gain."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ import numpy as np
 import pandas as pd
 
 from ctfa_study.evidence import tables
+from ctfa_study.evidence.methods import DEFAULT, READABLE
 
 #: Okabe and Ito's colours, told apart by all; each with its own marker as well.
 STYLES = {
+    "single": ("#999999", "s", "least squares"),
     "ridge": ("#999999", "s", "RidgeCV"),
     "curds-whey": ("#56B4E9", "D", "Curds and Whey"),
     "ward": ("#E69F00", "v", "Ward clusters"),
     "paper": ("#D55E00", "X", "the paper's rule"),
-    "ours": ("#0072B2", "o", "ours, mean head"),
-    "ours shrink": ("#009E73", "P", "ours, shrink head"),
+    READABLE: ("#009E73", "P", "ours, groups alone"),
+    DEFAULT: ("#0072B2", "o", "ours"),
 }
 #: Beyond this a point is drawn at the border with its value beside it.
-BORDERS = {"synthetic": (0.04, 3.0), "real": (0.6, 1.3)}
+BORDERS = {"synthetic": (0.04, 3.0), "adversarial": (0.04, 3.0), "real": (0.6, 1.3)}
 #: Ticks of a narrow and of a wide axis.
 TICKS = ((0.6, 0.7, 0.8, 0.9, 1, 1.1, 1.2, 1.3), (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3))
 INK = "#333333"
@@ -35,6 +37,7 @@ GAIN_TICKS = (
 )
 KINDS = {
     "synthetic": ("#0072B2", "o", "synthetic"),
+    "adversarial": ("#CC79A7", "D", "built to break the rule"),
     "paper": ("#009E73", "s", "the paper's data"),
     "real": ("#D55E00", "^", "real sets"),
 }
@@ -51,7 +54,8 @@ def draw_all(cases: pd.DataFrame, points: pd.DataFrame, folder: Path) -> Iterato
     mpl.rcParams |= {"font.size": 9, "axes.edgecolor": INK, "text.color": INK}
     titles = {
         "synthetic": "Synthetic families: excess risk over single-task least squares",
-        "real": "Real sets: test error over single-task least squares",
+        "adversarial": "Families built to break the rule: excess risk over least squares",
+        "real": "Real sets: test error over single-task RidgeCV",
     }
     for kind, title in titles.items():
         chosen = cases[cases["kind"].isin([kind] + ["paper"] * (kind == "synthetic"))]
@@ -66,8 +70,9 @@ def ratio_plot(cases: pd.DataFrame, title: str, borders: tuple[float, float], pa
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     wide = tables.by_family(cases)
-    shown = [name for name in STYLES if name in wide]
-    order = "ours" if "ours" in wide else shown[-1]
+    references = set(cases["kind"].map(tables.reference))
+    shown = [name for name in STYLES if name in wide and name not in references]
+    order = DEFAULT if DEFAULT in wide else shown[-1]
     wide = wide[shown].sort_values(order, ascending=False)
     figure, axes = plt.subplots(figsize=(7.5, 1.6 + 0.34 * len(wide)), layout="constrained")
     low, high = borders
@@ -77,7 +82,7 @@ def ratio_plot(cases: pd.DataFrame, title: str, borders: tuple[float, float], pa
         values = wide[name].to_numpy()
         # A little apart, so that methods of equal figures are all seen.
         places = np.arange(len(wide)) + 0.09 * (len(shown) / 2 - 0.5 - shown.index(name))
-        size = 46 if name.startswith("ours") else 30
+        size = 46 if name in (DEFAULT, READABLE) else 30
         look: dict[str, Any] = {
             "color": colour,
             "marker": marker,
@@ -85,7 +90,7 @@ def ratio_plot(cases: pd.DataFrame, title: str, borders: tuple[float, float], pa
             "edgecolor": "white",
             "lw": 0.6,
         }
-        depth = 4 if name.startswith("ours") else 3
+        depth = 4 if name in (DEFAULT, READABLE) else 3
         axes.scatter(np.clip(values, low, high), places, label=label, zorder=depth, **look)
     _beyond(axes, wide, borders)
     axes.axvline(1.0, color=INK, lw=1.0, zorder=2)
@@ -143,7 +148,7 @@ def gain_plot(points: pd.DataFrame, path: Path) -> Path:
     for axes, of in zip(grid[1:], panels, strict=True):
         _gain_means(axes, of)
     figure.suptitle(
-        "Gain of the accepted merges, in variances of a target: promised and realised",
+        "Gain of members of groups, in variances of a target: told and true",
         x=0.01, ha="left", fontsize=10.5, fontweight="bold",
     )  # fmt: skip
     figure.savefig(path, dpi=150)
@@ -161,11 +166,11 @@ def _gain_scatter(axes: Any, points: pd.DataFrame) -> None:
         of = points[points["kind"] == kind]
         if len(of):
             look = {"color": colour, "marker": marker, "alpha": 0.55, "lw": 0, "s": 14}
-            axes.scatter(of["promised"], of["realised"], label=label, zorder=2, **look)
-    _gain_axis(axes.xaxis, axes.set_xlim, points["promised"])
-    _gain_axis(axes.yaxis, axes.set_ylim, points["realised"])
-    axes.set(xlabel="promised", ylabel="realised")
-    axes.set_title("every problem; on the line: as promised", fontsize=9, loc="left")
+            axes.scatter(of["told"], of["gained"], label=label, zorder=2, **look)
+    _gain_axis(axes.xaxis, axes.set_xlim, points["told"])
+    _gain_axis(axes.yaxis, axes.set_ylim, points["gained"])
+    axes.set(xlabel="told", ylabel="true")
+    axes.set_title("every problem; on the line: as told", fontsize=9, loc="left")
     axes.legend(frameon=False, loc="lower right", handletextpad=0.2)
     _bare(axes, "top", "right")
 
@@ -185,19 +190,19 @@ def _gain_axis(axis: Any, set_limits: Any, *values: pd.Series) -> None:
 
 
 def _gain_means(axes: Any, points: pd.DataFrame) -> None:
-    """Mean promised and realised gain of each family or set, joined by a line."""
-    means = points.groupby("family", sort=False)[["promised", "realised"]].mean()
-    means = means.sort_values("realised")
+    """Mean gain told and true of each family or set, joined by a line."""
+    means = points.groupby("family", sort=False)[["told", "gained"]].mean()
+    means = means.sort_values("gained")
     places = np.arange(len(means))
     axes.set_xscale("symlog", linthresh=NEAR_ZERO)
     axes.axvline(0, color=INK, lw=1.0, zorder=1)
     axes.hlines(places, means.min(axis=1), means.max(axis=1), color="#bbbbbb", lw=1.5, zorder=2)
-    axes.scatter(means["promised"], places, s=30, fc="white", ec=INK, label="promised", zorder=3)
-    axes.scatter(means["realised"], places, s=30, color="#0072B2", label="realised", zorder=4)
+    axes.scatter(means["told"], places, s=30, fc="white", ec=INK, label="told", zorder=3)
+    axes.scatter(means["gained"], places, s=30, color="#0072B2", label="true", zorder=4)
     axes.set_yticks(places, means.index)
-    _gain_axis(axes.xaxis, axes.set_xlim, means["promised"], means["realised"])
-    overall = points[["promised", "realised"]].mean()
-    ratio = overall["promised"] / overall["realised"]
+    _gain_axis(axes.xaxis, axes.set_xlim, means["told"], means["gained"])
+    overall = points[["told", "gained"]].mean()
+    ratio = overall["told"] / overall["gained"]
     title = "real sets" if (points["kind"] == "real").all() else "families"
     axes.set_title(f"{title}: overall ratio {ratio:.2f}", fontsize=9, loc="left")
     axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.07), ncols=2)

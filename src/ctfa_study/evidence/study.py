@@ -10,34 +10,34 @@ from typing import Any
 
 from ctfa_study.comparison._harness import Row, Store, go_through, key_of
 from ctfa_study.evidence import PROTOCOL
+from ctfa_study.evidence.adversarial import adversarial_cases
 from ctfa_study.evidence.families import paper_cases, synthetic_cases
 from ctfa_study.evidence.measure import Run, measure
-from ctfa_study.evidence.methods import Method, all_methods
+from ctfa_study.evidence.methods import ALONE, DEFAULT, READABLE, Method, all_methods
 from ctfa_study.evidence.problem import Case, is_final
 from ctfa_study.evidence.sets import real_cases
 
-QUICK_FAMILIES = ("identical", "independent", "flipped", "scales")
+QUICK_FAMILIES = ("identical", "independent", "flipped", "scales", "memory, groups", "two targets")
 QUICK_METHODS = (
-    "single", "ridge", "ward", "curds-whey", "true groups", "paper", "ours", "ours 1.5",
-    "ours shrink", "II ours", "II authors",
+    "single", "ridge", "ward", "curds-whey", "true groups", "paper", DEFAULT, READABLE, ALONE,
+    "II ours", "II authors",
 )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Cases, seeds, methods, and the limit of ours."""
+    """Cases, seeds and methods."""
 
     cases: list[Case]
     methods: list[Method]
     seeds: str = "all"  # "all", "tuning" or "final"
     most_seeds: int = 1000
-    limit: Any = "auto"
     any_version: bool = False  # take stored rows of ours whatever library wrote them
 
     def missing(self, store: Store) -> list[Run]:
         """What is not stored yet."""
         runs = [
-            Run(case, seed, method, self.limit)
+            Run(case, seed, method)
             for case in self.cases
             for seed in range(min(case.n_seeds, self.most_seeds))
             if self.seeds == "all" or is_final(seed) == (self.seeds == "final")
@@ -47,7 +47,7 @@ class Plan:
         return [run for run in runs if run.key not in store or not self._serves(store[run.key])]
 
     def results(self, store: Store) -> list[Row]:
-        """Stored rows of this protocol and, for ours, of this library and limit."""
+        """Stored rows of this protocol and, for ours, of this library."""
         names = {method.name for method in self.methods}
         rows = (row for row in store.rows.values() if row["method"] in names)
         return [row for row in rows if self._is_current(row)]
@@ -58,19 +58,21 @@ class Plan:
 
     def _is_current(self, row: Row) -> bool:
         method = next(method for method in self.methods if method.name == row["method"])
-        same = self.any_version or row["version"] == method.version(self.limit)
+        same = self.any_version or row["version"] == method.version
         return bool(row["protocol"] == PROTOCOL and same)
 
 
 def full_plan(**options: Any) -> tuple[Plan, list[str]]:
     """Everything, and a word on the data that are not there."""
     real, absent = real_cases()
-    return Plan(synthetic_cases() + paper_cases() + real, all_methods(), **options), absent
+    made = synthetic_cases() + adversarial_cases() + paper_cases()
+    return Plan(made + real, all_methods(), **options), absent
 
 
 def quick_plan(**options: Any) -> tuple[Plan, list[str]]:
     """A few families and methods, two tuning seeds: seconds, no data needed."""
-    chosen = {case.family: case for case in reversed(synthetic_cases())}
+    made = synthetic_cases() + adversarial_cases()
+    chosen = {case.family: case for case in reversed(made)}
     cases = [chosen[family] for family in QUICK_FAMILIES] + paper_cases()[:1]
     methods = [m for m in all_methods() if m.name in QUICK_METHODS]
     return Plan(cases, methods, most_seeds=4, **options | {"seeds": "tuning"}), []
@@ -100,4 +102,5 @@ def run(plan: Plan, store: Store, *, n_jobs: int, say: Callable[[str], None] = p
 
 def _weight(case: Case) -> int:
     """A guess of the cost: many targets are slow."""
-    return sum(word in case.name for word in ("L=200", "L=100", "n=1000", "oes", "osales"))
+    words = ("L=400", "L=300", "L=200", "L=100", "n=1000", "oes", "osales")
+    return sum(word in case.name for word in words)

@@ -64,11 +64,11 @@ def _paper_first_phase(setting: Setting) -> Any:
 
 
 def _risk(setting: Setting) -> Any:
-    return CTFARegressor()
+    return CTFARegressor(LinearRegression(), head="mean")
 
 
 def _risk_first_phase(setting: Setting) -> Any:
-    return CTFARegressor(features="passthrough")
+    return CTFARegressor(LinearRegression(), head="mean", features="passthrough")
 
 
 def _single_ridge(setting: Setting) -> Any:
@@ -78,8 +78,9 @@ def _single_ridge(setting: Setting) -> Any:
 def _risk_ridge(setting: Setting) -> Any:
     return CTFARegressor(
         RidgeCV(PENALTIES),
-        targets=TargetAggregator(solver="ridge"),
-        features=FeatureAggregator(solver="ridge"),
+        targets=TargetAggregator(regressor=RidgeCV(PENALTIES)),
+        features=FeatureAggregator(),
+        head="mean",
     )
 
 

@@ -96,7 +96,7 @@ def _matched(regressor: Regressor, rows: str) -> Method:
 def _ours(regressor: Regressor) -> Method:
     """The risk rule, with all features."""
     recipes = {
-        "shared": lambda data: CTFARegressor(regressor(data), features="passthrough"),
+        "shared": lambda data: CTFARegressor(regressor(data), features="passthrough", head="mean"),
         "own rows": lambda data: PooledCTFARegressor(regressor(data)),
     }
     return Method(recipes)

@@ -43,7 +43,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
     "NonLinCTFA Phase I": lambda one: nonlinctfa(EPSILON_1, regressor=one).set_params(
         features="passthrough"
     ),
-    "CTFA": lambda one: CTFARegressor(one, features="passthrough"),
+    "CTFA": lambda one: CTFARegressor(one, features="passthrough", head="mean"),
 }
 METHODS = tuple(f"{way} + {name}" for way in WAYS for name in ("LR", "SVR", "MLP"))
 

@@ -87,7 +87,8 @@ def estimator_of(method: Method, protocol: str, *, quick: bool) -> Any:
     if method.rule == "none":
         return MultiOutputRegressor(regressor)
     if method.rule == "risk":
-        return CTFARegressor(regressor, features=None if method.both else "passthrough")
+        features = None if method.both else "passthrough"
+        return CTFARegressor(regressor, features=features, head="mean")
     paper = nonlinctfa(
         EPSILON_1, EPSILON_2, regressor=regressor, cv=FOLDS, order=authors_order()
     )  # fmt: skip
