@@ -152,6 +152,29 @@ def test_a_chunk_that_kills_every_worker_ends_in_one_clear_error(client, data):
     same(fit(X, Y), in_memory, X)
 
 
+class Asked(distributed.diagnostics.plugin.SchedulerPlugin):
+    """The names of all tasks that a scheduler was asked for."""
+
+    def __init__(self):
+        self.names = set()
+
+    def transition(self, key, start, finish, *args, **kwargs):
+        self.names.add(str(key))
+
+
+def test_fits_of_arrays_with_names_of_their_own_share_no_task(client, cluster, data):
+    """A scheduler may remember a task that died beside a worker, and refuse whoever asks again."""
+    X, Y, _ = data
+    fits = [Asked(), Asked()]
+    for asked in fits:
+        cluster.scheduler.add_plugin(asked, name="asked")
+        fit(X, Y)
+        cluster.scheduler.remove_plugin(name="asked")
+    first, second = (asked.names for asked in fits)
+    assert first
+    assert not first & second
+
+
 def test_a_chunk_that_raises_ends_in_one_clear_error_and_keeps_the_model(client, data):
     X, Y, in_memory = data
 

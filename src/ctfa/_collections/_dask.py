@@ -166,7 +166,8 @@ def aligned(tables: Sequence[Any], weights: Any, names: Sequence[str]) -> tuple[
         if table is None:
             return None
         if not is_dask(table):
-            return da.from_array(np.asarray(table), chunks=(heights, *np.shape(table)[1:]))
+            chunks = (heights, *np.shape(table)[1:])
+            return da.from_array(np.asarray(table), chunks=chunks, name=False)
         same = not is_counted(table) or table.chunks[0] == heights
         return table if same else table.rechunk({0: heights})
 
@@ -238,7 +239,9 @@ def _answers(function: Callable[..., Any], tables: Sequence[Any], told: Sequence
     da = importlib.import_module("dask.array")
     each = np.empty(len(told), dtype=object)
     each[:] = told
-    boxes = (da.from_array(each, chunks=1), *tables)
+    # A name of its own each time: a scheduler may still remember that a task of this name died
+    # beside a worker, and would refuse the next fit for it.
+    boxes = (da.from_array(each, chunks=1, name=False), *tables)
     ask = functools.partial(_boxed_answer, function)
     return of_chunks(ask, boxes, np.empty(0, dtype=object))
 
