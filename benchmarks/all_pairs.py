@@ -95,7 +95,8 @@ class Stages:
 def fit(layout: Any, X: Any, Y: Any, scan: str) -> Any:
     """Fit as a user does, with data where they lie."""
     targets = TargetAggregator(max_loss=MAX_LOSS, scan=scan)
-    return MultiInputCTFARegressor(layout, targets=targets).fit(X, Y)
+    model = MultiInputCTFARegressor(layout, targets=targets, aggregate="mean", head="mean")
+    return model.fit(X, Y)
 
 
 def search(basins: Any, name: str, scan: str) -> tuple[Any, float, Stages]:

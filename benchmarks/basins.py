@@ -94,9 +94,10 @@ def note_of(history: MergeHistory) -> str:
 
 
 def fit(basins: Any, scan: str, max_loss: Any = MAX_LOSS) -> MergeHistory:
-    """Fit as a user does."""
+    """Fit as a user does; the paper's variant where the limit is given, the default on folds."""
     targets = TargetAggregator(max_loss=max_loss, scan=scan, connectivity=basins.connectivity)
-    model = MultiInputCTFARegressor(basins.layout, targets=targets)
+    given = {} if max_loss == "auto" else {"aggregate": "mean", "head": "mean"}
+    model = MultiInputCTFARegressor(basins.layout, targets=targets, **given)
     return model.fit(basins.data, basins.target).history_
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, RidgeCV
 
+from ctfa import MultiInputCTFARegressor
 from ctfa.core.design import Design
 from ctfa.core.moments import StandIns
 from ctfa.core.spaces.targets import TargetSpace
@@ -172,7 +173,7 @@ def paper_data(n=250, D=100, L=10, noise=7.5, seed=0) -> Problem:
     return Problem(f"paper(noise={noise:g})-{seed}", X, Y, y)
 
 
-def features_in_fours(seed=7, n=120, n_targets=6):
+def features_in_fours(seed=23, n=120, n_targets=6):
     """Eight features of two kinds, and two groups of targets whose members differ a little.
 
     Of the default model, groups of features serve with contrasts, and members add to their groups.
@@ -234,3 +235,9 @@ def target_space_of(moments, n_inputs):
     rows, _, weights = StandIns.of(moments)
     design = Design.of(rows[:, :n_inputs], weights, moments.n_samples)
     return TargetSpace.of(design, design.centre(rows[:, n_inputs:]))
+
+
+def averaged(layout, regressor=None, **options):
+    """Own inputs whose groups are averaged and serve their members alone, unless told otherwise."""
+    given = {"aggregate": "mean", "head": "mean"} | options
+    return MultiInputCTFARegressor(layout, regressor, **given)

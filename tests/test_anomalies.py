@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_score
 
@@ -22,10 +23,10 @@ from ctfa import (
 )
 from ctfa.core.baseline import Baseline, take_off
 from ctfa.core.levels import TEMPERS
-from ctfa.core.ridge import restricted_penalty
+from ctfa.core.ridge import PENALTIES
 from ctfa.core.series import Series
 from ctfa.estimators.models import HEADS
-from problems import JUDGES
+from problems import JUDGES, averaged
 
 N = 96
 
@@ -79,9 +80,9 @@ def kinds():
     return {
         "shared": (CTFARegressor, X, Y, B),
         "least squares": (partial(CTFARegressor, LinearRegression(), head="mean"), X, Y, B),
-        "mean": (lambda **k: MultiInputCTFARegressor(layout, **k), X_own, Y_own, B_own),
+        "mean": (lambda **k: averaged(layout, **k), X_own, Y_own, B_own),
         "pool": (
-            lambda **k: MultiInputCTFARegressor(layout, aggregate="pool", **k),
+            lambda **k: averaged(layout, aggregate="pool", **k),
             X_own,
             Y_own,
             B_own,
@@ -242,7 +243,7 @@ def test_targets_on_the_same_inputs_are_grouped_as_targets_with_their_own():
     X, Y, B = shared()
     layout = np.tile(np.arange(4), (6, 1))
     one = CTFARegressor(targets=fixed(np.inf)).fit(X, Y, baseline=B)
-    two = MultiInputCTFARegressor(layout, targets=fixed(np.inf)).fit(X, Y, baseline=B)
+    two = averaged(layout, targets=fixed(np.inf)).fit(X, Y, baseline=B)
     assert one.history_.other.tolist() == two.history_.other.tolist()
     for name in ("f_statistic", "f_star"):
         np.testing.assert_allclose(one.merges_[name], two.merges_[name], rtol=1e-6)
@@ -336,8 +337,28 @@ def test_errors_on_folds_are_those_of_doing_it_by_hand(kind, max_loss):
     np.testing.assert_allclose(table["single_task_error"], single, rtol=1e-6)
 
 
+def likeliest(turned, rest, values, n, counts=None):
+    """Penalties of the smallest deviance, one for each column; of equal ones the largest.
+
+    With ``counts`` the mean over all columns is added to the deviance of each.
+    """
+    kept = values**2 / (values**2 + PENALTIES[:, None])
+    deviances = (n - 1) * np.log((1.0 - kept) @ turned**2 + rest)
+    deviances -= np.log(1.0 - kept).sum(axis=1)[:, None]
+    if counts is not None:
+        deviances = deviances + np.average(deviances, axis=1, weights=counts)[:, None]
+    return np.array([PENALTIES[one <= one.min() + 1e-6].max() for one in deviances.T])
+
+
+ONCE = ((1.0, 1.0),)
+
+
 def ridge_by_hand(X, Y, B, train, rows):
-    """Predictions of ridge regressions beside a baseline, for any groups and tempers."""
+    """Predictions of ridge regressions beside a baseline, for any groups and tempers.
+
+    Tempers of means and of deviations are pairs: a factor, and how much it counts. Told are also
+    the penalties of the means, before them, and what others would keep in all.
+    """
     n = len(train) - 12  # what the baseline leaves
     of_x, of_y = regress(X[train], B[train]), regress(Y[train], B[train])
     left_x, left_y = X[train] - of_x(B[train]), Y[train] - of_y(B[train])
@@ -345,33 +366,75 @@ def ridge_by_hand(X, Y, B, train, rows):
     turn, values, back = np.linalg.svd(left_x / length, full_matrices=False)
     new = (X[rows] - of_x(B[rows])) / length
 
-    def predict(partition, temper):
+    def kept(penalty, tempers):
+        each = [k * values[:, None] ** 2 / (values[:, None] ** 2 + t * penalty) for t, k in tempers]
+        return np.sum(each, axis=0)
+
+    def predict(partition, mean=ONCE, apart=()):
         means = partition.mean(left_y / units)
-        turned = turn.T @ means
+        turned, sizes = turn.T @ means, np.bincount(partition.labels)
         rest = ((means - turn @ turned) ** 2).sum(axis=0)
-        penalty = temper * restricted_penalty(turned**2, rest, values, n)
-        coef = back.T @ (turned * values[:, None] / (values[:, None] ** 2 + penalty))
-        return partition.spread(new @ coef) * units + of_y(B[rows]), penalty
+        penalty = likeliest(turned, rest, values, n, sizes)
+        coef = back.T @ (turned * kept(penalty, mean) / values[:, None])
+        told = (new @ coef)[:, partition.labels]
+        for group in range(sizes.size) if apart else ():
+            members = np.flatnonzero(partition.labels == group)
+            if members.size == 1:
+                continue
+            own = (left_y / units)[:, members] - means[:, [group]]
+            turned = turn.T @ own
+            rest = ((own - turn @ turned) ** 2).sum()
+            # One penalty for all, of the sum of their squares.
+            together = np.sqrt((turned**2).sum(axis=1, keepdims=True))
+            added = kept(likeliest(together, rest, values, n), apart)
+            told[:, members] += new @ back.T @ (turned * added / values[:, None])
+        return told * units + of_y(B[rows]), penalty, kept
 
     return predict
 
 
+def counts_by_hand(errors, tempers):
+    """How much each temper counts, from its mean errors ``(folds, tempers)``."""
+    error = errors.mean(axis=0)
+    gaps = errors - errors[:, [error.argmin()]]
+    paired = gaps.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    counts = np.exp(-(error - error.min()) / (0.5 * paired + 1e-9 * error))
+    means = np.array(tempers, dtype=float).reshape(len(tempers), -1)[:, 0]
+    counts[means == 1 / 4096] *= 0.05
+    return counts / counts.sum()
+
+
+@pytest.mark.parametrize("parted", [0.0, 0.5])
 @pytest.mark.parametrize("head", HEADS)
-def test_penalties_are_those_of_as_many_rows_as_the_baseline_leaves(head):
+def test_penalties_are_those_of_as_many_rows_as_the_baseline_leaves(head, parted):
     X, Y, B = shared()
-    model = CTFARegressor(targets=fixed(), features="passthrough", head=head)
+    Y = Y + X @ (parted * np.random.default_rng(1).normal(size=(4, 6)))
+    targets = fixed(3.0)
+    model = CTFARegressor(targets=targets, features="passthrough", head=head)
     model.fit(X, Y, baseline=B)
+    # Each temper on the folds, whose training rows find the groups again.
+    tempers = [t for t in TEMPERS if head == "levels" or t.apart == np.inf]
+    errors = []
+    for test in np.array_split(np.arange(N), 10):
+        train = np.setdiff1d(np.arange(N), test)
+        groups = clone(targets).fit(X[train], Y[train], baseline=B[train]).partition_
+        predict = ridge_by_hand(X, Y, B, train, test)
+        told = [predict(groups, [(t.mean, 1.0)], [(t.apart, 1.0)])[0] for t in tempers]
+        errors.append([(((Y[test] - one) / model.targets_.scales_) ** 2).mean() for one in told])
+    counts = counts_by_hand(np.array(errors), tempers)
+    assert np.sum(counts > 0.01) > 1
+    averaged = [
+        list(zip(tempers_of, counts, strict=True)) for tempers_of in zip(*tempers, strict=True)
+    ]
     everything = np.arange(N)
     predict = ridge_by_hand(X, Y, B, everything, everything)
+    expected, penalty, kept = predict(model.partition_, *averaged)
+    np.testing.assert_allclose(model.predict(X, baseline=B), expected, atol=1e-6)
+    # The one penalty that is told keeps as much as the average.
     found = np.array([one.alpha for one in model.regressors_])
-    _, likely = predict(model.partition_, 1.0)
-    temper = (found / likely)[0]
-    assert any(np.isclose(temper, known.mean) for known in TEMPERS)
-    expected, penalty = predict(model.partition_, temper)
-    np.testing.assert_allclose(found, penalty)
-    if head == "mean":
-        got = model.predict(X, baseline=B)
-        np.testing.assert_allclose(got, expected, atol=1e-6)
+    np.testing.assert_allclose(
+        kept(found, ONCE).sum(axis=0), kept(penalty, averaged[0]).sum(axis=0), rtol=2e-4
+    )
 
 
 def test_limits_are_judged_by_ridge_regressions_of_the_training_rows_and_their_baseline():
@@ -380,12 +443,12 @@ def test_limits_are_judged_by_ridge_regressions_of_the_training_rows_and_their_b
     model = CTFARegressor(targets=TargetAggregator(cv=[(train, test)])).fit(X, Y, baseline=B)
     curve, unit = model.cv_curve_, model.targets_.scales_
     predict = ridge_by_hand(X, Y, B, train, test)
-    for k in (0, curve.max_loss.size // 2, curve.max_loss.size - 1):
+    for k in range(curve.max_loss.size):
         alone = TargetAggregator(max_loss=curve.max_loss[k])
         groups = alone.fit(X[train], Y[train], baseline=B[train]).partition_
         assert curve.n_groups[k] == groups.n_groups
         errors = [
-            (((Y[test] - predict(groups, temper)[0]) / unit) ** 2).mean()
+            (((Y[test] - predict(groups, [(temper, 1.0)])[0]) / unit) ** 2).mean()
             for temper in {known.mean for known in TEMPERS}
         ]
         assert curve.fold_errors[0, k] == pytest.approx(min(errors), rel=1e-6)
@@ -468,7 +531,7 @@ def test_a_path_takes_a_baseline_and_ends_where_fits_do():
     for options in ({}, {"layout": layout}):
         table = X if options else X[:, :3]
         (point,) = target_path(table, Y, [1.5], baseline=B, **options)
-        kind = MultiInputCTFARegressor(layout) if options else CTFARegressor()
+        kind = averaged(layout) if options else CTFARegressor()
         kind.set_params(targets=fixed(1.5)).fit(table, Y, baseline=B)
         assert point.partition == kind.partition_
 

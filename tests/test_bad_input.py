@@ -231,8 +231,18 @@ def test_several_constant_targets_are_counted():
 
 def test_a_mean_that_is_constant_is_named():
     opposite = np.column_stack([Y[:, 0], -Y[:, 0]])
+    together = TargetAggregator(max_loss=np.inf)
     with refused(ValueError, "target 'mean\\(y0, y1\\)' is constant"):
-        fit_both(Y=opposite, targets=TargetAggregator(max_loss=np.inf))
+        fit_both(Y=opposite, targets=together, features=FeatureAggregator())
+    # Nothing in it speaks for groups of features, and none are looked for unless they are asked
+    # for: the group tells nothing, and its members what they deviate by.
+    model = fit_both(Y=opposite, targets=together)
+    assert model.n_groups_ == 1
+    assert model.features_[0].n_groups_ == 5
+    np.testing.assert_allclose(model.group_coef_, 0.0, atol=1e-12)
+    one, other = model.predict(X).T
+    np.testing.assert_allclose(one, -other, atol=1e-9)
+    assert np.corrcoef(one, Y[:, 0])[0, 1] > 0.5
 
 
 @pytest.mark.parametrize("fit", FITS)
@@ -375,7 +385,7 @@ def test_folds_in_which_the_target_never_varies_are_refused():
 
 
 def test_unknown_options_of_the_phases_are_refused():
-    for option in ({"guard": "group"}, {"regressor": "lasso"}, {"flip": "yes"}):
+    for option in ({"guard": "group"}, {"flip": "yes"}):
         with refused(ValueError, f"{next(iter(option))}=", "use"):
             fit_target(**option)
     for head in ("median", "shrink"):
@@ -391,34 +401,31 @@ def test_unknown_options_of_the_phases_are_refused():
             aggregator(solver="ridge")
 
 
-@pytest.mark.parametrize(
-    "regressor",
-    [
-        RandomForestRegressor(),
-        "ridge",
-        Ridge,
-        Ridge([1.0, 2.0, 3.0]),
-        Ridge(fit_intercept=False),
-        RidgeCV(cv=3),
-        RidgeCV(scoring="r2"),
-        LinearRegression(positive=True),
-    ],
-    ids=str,
-)
-def test_only_linear_regressors_in_closed_form_judge_merges(regressor):
-    words = (
-        "of TargetAggregator cannot judge merges",
-        "LinearRegression\\(\\), Ridge\\(\\)",
-        "None",
-    )
-    with refused(ValueError, "regressor=", *words):
+@pytest.mark.parametrize("regressor", ["ridge", Ridge, object()])
+def test_what_judges_merges_is_a_regressor(regressor):
+    with refused(TypeError, "regressor=", "not an estimator", "RidgeCV\\(\\)"):
         fit_target(regressor=regressor)
-    with refused(ValueError, "regressor=", *words):
+    with refused(TypeError, "regressor=", "not an estimator"):
         fit_both(targets=TargetAggregator(regressor=regressor))
 
 
+def test_tasks_of_their_own_are_judged_by_regressors_that_can_be_fitted():
+    words = "is not an estimator"
+    targets = TargetAggregator(regressor=RandomForestRegressor)
+    with refused(TypeError, "regressor=", words):
+        MultiInputCTFARegressor([[0, 1], [1, 2], [3, 4]], targets=targets).fit(X, Y)
+    with refused(TypeError, "regressor=", words):
+        PooledCTFARegressor(targets=targets).fit(X, Y[:, 0], tasks=np.arange(len(X)) % 3)
+
+
+def test_tasks_with_rows_of_their_own_are_not_judged_by_ridge():
+    targets = TargetAggregator(regressor=Ridge())
+    with refused(ValueError, "regressor=", "is not available in PooledCTFARegressor"):
+        PooledCTFARegressor(targets=targets).fit(X, Y[:, 0], tasks=np.arange(len(X)) % 3)
+
+
 def test_what_serves_groups_need_not_judge_merges():
-    targets = TargetAggregator(max_loss=1.5)
+    targets = TargetAggregator(max_loss=1.5, regressor=LinearRegression())
     expected = fit_target(max_loss=1.5)
     for regressor in (RandomForestRegressor(3), Ridge(fit_intercept=False), RidgeCV(cv=3)):
         model = fit_both(regressor=regressor, targets=targets)
@@ -441,12 +448,12 @@ def test_ridge_regression_is_refused_for_a_criterion_that_it_cannot_judge():
             words = (f"regressor={name}.* goes with criterion='risk'", f"not with '{criterion}'")
             with refused(ValueError, *words):
                 fit_target(regressor=regressor, criterion=criterion, max_loss=0.0)
+            # A criterion of least squares is judged by it, whoever serves.
             targets = TargetAggregator(criterion, max_loss=0.0)
-            with refused(ValueError, *words):
-                fit_both(regressor=regressor, targets=targets)
-            # Who asks for another judge may serve groups with it all the same.
-            targets.set_params(regressor=LinearRegression())
-            assert fit_both(regressor=regressor, targets=targets).n_groups_ <= 3
+            expected = fit_both(regressor=LinearRegression(), targets=targets).history_
+            for judge in (None, LinearRegression()):
+                model = fit_both(regressor=regressor, targets=targets.set_params(regressor=judge))
+                np.testing.assert_array_equal(model.history_.loss, expected.loss)
 
 
 def test_levels_are_refused_for_means_of_targets_in_raw_units():
@@ -541,8 +548,11 @@ def test_a_regressor_that_predicts_nan_is_named():
         def predict(self, X):
             return np.full(len(X), np.nan)
 
+    cheap = TargetAggregator(regressor=LinearRegression())
     with refused(ValueError, "Broken of group 0 predicted NaN"):
-        fit_both(regressor=Broken()).predict(X)
+        fit_both(regressor=Broken(), targets=cheap).predict(X)
+    with refused(ValueError, "Broken cannot judge", "predicted NaN", "TargetAggregator"):
+        fit_both(regressor=Broken())
 
 
 def test_stability_says_how_to_get_it():
@@ -708,6 +718,9 @@ def test_missing_features_reach_a_regressor_that_takes_them_where_nothing_is_mer
     merged = CTFARegressor(boosted, features="passthrough", head="mean").fit(X, Y)
     assert np.isfinite(merged.predict(gaps)).all()
     for options in ({}, *({**apart, name: None} for name in ("targets", "features"))):
+        assert np.isfinite(CTFARegressor(boosted, **options).fit(gaps, Y).predict(gaps)).all()
+    cheap = TargetAggregator(regressor=LinearRegression())
+    for options in ({"targets": cheap}, {"features": FeatureAggregator()}):
         with refused(ValueError, "contains NaN", "the regressor takes missing", "'passthrough'"):
             CTFARegressor(boosted, **options).fit(gaps, Y)
     with refused(ValueError, "contains NaN", "fill the gaps or drop"):

@@ -246,7 +246,9 @@ def test_regressors_that_learn_from_rows_get_the_rows_of_their_group(monkeypatch
     X, Y = paper(400)
     weights = np.ones(400)
     weights[:30] = 0.0
-    model = CTFARegressor(DecisionTreeRegressor(max_depth=3, random_state=0), head="mean")
+    cheap = TargetAggregator(regressor=LinearRegression())
+    tree = DecisionTreeRegressor(max_depth=3, random_state=0)
+    model = CTFARegressor(tree, targets=cheap, head="mean")
     one = clone(model).fit(X, Y, weights)
     two = clone(model).fit(*chunked(X, Y, [130]), weights)
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-7)
@@ -269,7 +271,7 @@ def test_members_whose_own_models_learn_from_rows_get_all_rows(monkeypatch):
     two = clone(model).fit(*chunked(X, Y, [130]), weights)
     np.testing.assert_allclose(one.predict(X), two.predict(X), rtol=1e-7)
     monkeypatch.setattr(_collection, "ROWS_LIMIT", 1000)
-    what = r"head='levels' with DecisionTreeRegressor\(\) needs the rows themselves .* 400 rows of"
+    what = r"judges row by row, and TargetAggregator\(.* does not, needs the rows .* 400 rows of"
     with pytest.raises(ValueError, match=what):
         model.fit(*chunked(X, Y, [130]))
 

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, target_path
 from ctfa._collections import _collection
-from problems import RIDGE
+from problems import RIDGE, averaged
 from test_stand_ins_own import assert_alike, problem
 
 da = pytest.importorskip("dask.array")
@@ -143,8 +143,8 @@ def test_missing_values_in_chunks_are_fitted_as_rows():
     X, Y, layout = problem(7)
     X, Y = X.copy(), Y.copy()
     X[::7, 3], Y[::5, 2] = np.nan, np.nan
-    plain = MultiInputCTFARegressor(layout).fit(X, Y)
-    lazy = MultiInputCTFARegressor(layout).fit(*in_chunks((300, 600), X, Y))
+    plain = averaged(layout).fit(X, Y)
+    lazy = averaged(layout).fit(*in_chunks((300, 600), X, Y))
     np.testing.assert_array_equal(plain.labels_, lazy.labels_)
     np.testing.assert_array_equal(lazy.predict(X), plain.predict(X))
 

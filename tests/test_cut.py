@@ -20,10 +20,11 @@ from sklearn.model_selection import (
 from ctfa import CTFARegressor, MultiInputCTFARegressor, TargetAggregator, target_path
 from ctfa.core.cut import GRID, PREFERRED, CutCurve, without_rounding
 from ctfa.core.levels import TEMPERS
+from ctfa.core.ridge import PENALTIES
 from ctfa.estimators.search import fewest_readable
 from ctfa.plotting import plot_cv_curve
 from problems import JUDGES, RIDGE, make_problem
-from test_ridge import brute_force_groups, likeliest_penalty
+from test_ridge import brute_force_groups, restricted_likelihood
 
 PROBLEM = make_problem("correlated", 0, n_samples=60, n_features=4, n_targets=6)
 X, Y = PROBLEM.X, PROBLEM.Y * np.array([1.0, 10.0, 0.1, 1.0, 3.0, 1.0]) + 5.0
@@ -48,12 +49,29 @@ def group_predictions(X, units, weights, aggregator, new):
     return [aggregator.partition_.mean(np.column_stack([one.predict(new) for one in members]))]
 
 
+def penalties_of_means(X, means, sizes, weights):
+    """Of least deviance, to which each adds what all have in the mean over their members.
+
+    Of equals the largest.
+    """
+    deviance = np.array(
+        [
+            [-2.0 * restricted_likelihood(X, m[:, None], p, weights) for p in PENALTIES]
+            for m in means.T
+        ]
+    )
+    together = deviance + np.average(deviance, axis=0, weights=sizes)
+    equal = together <= together.min(axis=1, keepdims=True) + 1e-6
+    return np.array([max(PENALTIES[row]) for row in equal])
+
+
 def readable_predictions(X, units, weights, aggregator, new):
     """By ridge regressions of the groups' means, at each temper of their penalties."""
     rows = (X - np.average(X, axis=0, weights=weights)) * np.sqrt(weights)[:, None]
     length = np.linalg.norm(rows, axis=0)
     means = aggregator.partition_.mean(units)
-    penalty = np.array([likeliest_penalty(X / length, mean, weights) for mean in means.T])
+    sizes = [len(group) for group in aggregator.partition_.groups]
+    penalty = penalties_of_means(X / length, means, sizes, weights)
     for temper in dict.fromkeys(temper.mean for temper in TEMPERS):
         model = SklearnRidge(temper * penalty, solver="svd").fit(X / length, means, weights)
         yield model.predict(new / length).reshape(len(new), -1)

@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from joblib import parallel_config
+from scipy.optimize import brentq
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import NotFittedError
@@ -65,8 +66,8 @@ def planted(seed=0, n=200):
 # -- Groups and members of them, by hand -----------------------------------------------------------
 
 
-def restricted_by_hand(known, columns):
-    """Penalty of the greatest restricted likelihood, from the covariance of the rows themselves."""
+def deviances_by_hand(known, columns):
+    """Of all penalties: minus twice the restricted likelihood, by the covariance of the rows."""
     n = len(known)
     contrasts = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]  # rows without their mean
     seen, inputs = contrasts.T @ columns, contrasts.T @ known
@@ -75,7 +76,12 @@ def restricted_by_hand(known, columns):
         covariance = np.eye(n - 1) + inputs @ inputs.T / penalty
         squares = np.sum(seen * np.linalg.solve(covariance, seen))
         deviances.append((n - 1) * np.log(squares) + np.linalg.slogdet(covariance)[1])
-    return PENALTIES[np.argmin(deviances)]
+    return np.array(deviances)
+
+
+def least(deviances):
+    """The penalty of the least deviance; of those within 1e-6 of it the largest."""
+    return max(PENALTIES[deviances <= deviances.min() + 1e-6])
 
 
 class LevelsByHand:
@@ -88,19 +94,24 @@ class LevelsByHand:
         self.about = inputs.mean(axis=0)
         self.length = np.sqrt(((inputs - self.about) ** 2).sum(axis=0))
         self.known = (inputs - self.about) / self.length
-        self.parts = []
         units = (values - self.mean) / self.spread
-        for label in np.unique(labels):
-            members = np.flatnonzero(labels == label)
-            mean = units[:, members].mean(axis=1, keepdims=True)
+        groups = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+        means = [units[:, members].mean(axis=1, keepdims=True) for members in groups]
+        # Each mean is told its penalty by its own members, and as much by all of those there are.
+        own = [deviances_by_hand(self.known, mean) for mean in means]
+        shared = sum(len(m) * each for m, each in zip(groups, own, strict=True)) / labels.size
+        self.parts = []
+        for members, mean, deviances in zip(groups, means, own, strict=True):
             apart, deviates = units[:, members] - mean, np.inf
             if members.size > 1:
-                deviates = restricted_by_hand(self.known, apart)
-            self.parts.append(
-                (members, mean, restricted_by_hand(self.known, mean), apart, deviates)
-            )
+                deviates = least(deviances_by_hand(self.known, apart))
+            self.parts.append((members, mean, least(deviances + shared), apart, deviates))
 
-    def predict(self, inputs, temper):
+    def predict(self, inputs, shares):
+        """The average of what models of each temper say, by the tempers' shares."""
+        return sum(share * self._at(inputs, temper) for temper, share in shares.items())
+
+    def _at(self, inputs, temper):
         asked = (inputs - self.about) / self.length
         units = np.empty((len(inputs), self.mean.size))
         for members, mean, penalty, apart, deviates in self.parts:
@@ -114,15 +125,32 @@ class LevelsByHand:
         gram = self.known.T @ self.known + penalty * np.eye(self.known.shape[1])
         return np.linalg.solve(gram, self.known.T @ columns)
 
-    def trust(self, temper):
+    def kept(self, penalty):
+        """Sum over the directions of what is kept of them."""
+        gram = self.known.T @ self.known
+        if penalty == np.inf:
+            return 0.0
+        return np.trace(np.linalg.solve(gram + penalty * np.eye(len(gram)), gram))
+
+    def penalties(self, shares):
+        """For each group, the one that by itself keeps as much as the tempers do on average."""
+        found = []
+        for _, _, penalty, *_ in self.parts:
+            kept = sum(share * self.kept(temper.mean * penalty) for temper, share in shares.items())
+            if penalty == np.inf:
+                found.append(np.inf)
+            else:
+                size = brentq(lambda at, kept=kept: self.kept(10.0**at) - kept, -12.0, 8.0)
+                found.append(10.0**size)
+        return found
+
+    def trust(self, shares):
         """What is not kept of the deviations of each member, mean over the directions."""
         found = np.ones(self.mean.size)
         for members, *_, deviates in self.parts:
-            gram = self.known.T @ self.known
-            step = temper.apart * deviates
-            if step < np.inf:
-                kept = np.linalg.solve(gram + step * np.eye(len(gram)), gram)
-                found[members] = 1.0 - np.trace(kept) / len(gram)
+            for temper, share in shares.items():
+                kept = self.kept(temper.apart * deviates)
+                found[members] -= share * kept / self.known.shape[1]
         return found
 
 
@@ -135,78 +163,93 @@ class LeastSquaresByHand:
         means = np.stack([units[:, labels == label].mean(axis=1) for label in labels], axis=1)
         self.model = LinearRegression().fit(inputs, means)
 
-    def predict(self, inputs, temper=None):
+    def predict(self, inputs, shares=None):
         return self.model.predict(inputs) * self.spread + self.mean
 
 
 class FoldsByHand:
     """Groups found again on the training rows of each fold, and who predicts the others how."""
 
-    def __init__(self, kind, aggregator):
-        self.folds = []
+    def __init__(self, kind, aggregator, values=Y):
+        self.folds, self.values = [], values
         for train, test in KFold(10).split(X):
-            known = clone(aggregator).fit(X[train], Y[train])
+            known = clone(aggregator).fit(X[train], values[train])
             group, single = (
-                kind(X[train], Y[train], labels, known.signs_)
-                for labels in (known.labels_, np.arange(7))
+                kind(X[train], values[train], labels, known.signs_)
+                for labels in (known.labels_, np.arange(values.shape[1]))
             )
             self.folds.append((group, single, test))
-        self.units = Y.std(axis=0)
+        self.units = values.std(axis=0)
 
-    def squares(self, temper, *, alone=False):
+    def squares(self, shares, *, alone=False):
         """Squared errors in units of each target, rows in the order given."""
-        return np.concatenate(
-            [
-                ((Y[test] - (single if alone else group).predict(X[test], temper)) / self.units)
-                ** 2
-                for group, single, test in self.folds
-            ]
-        )
+        wrong = np.empty_like(self.values)
+        for group, single, test in self.folds:
+            predicted = (single if alone else group).predict(X[test], shares)
+            wrong[test] = (self.values[test] - predicted) / self.units
+        return wrong**2
 
     def of_folds(self, squares):
         """Mean square of each target in each fold."""
         return np.array([squares[test].mean(axis=0) for *_, test in self.folds])
 
-    def temper(self, among):
-        """Of those within half a paired standard error of the best, the likelihood's own."""
-        errors = np.array([self.of_folds(self.squares(one)).mean(axis=1) for one in among])
-        best = errors[errors.mean(axis=1).argmin()]
-        error = (errors - best).std(axis=1, ddof=1) / np.sqrt(10)
-        near = errors.mean(axis=1) <= best.mean() + 0.5 * error
-        far = [abs(np.log(one.mean)) + np.log(min(one.apart, 64.0)) for one in among]
-        return among[int(np.argmin(np.where(near, far, np.inf)))]
+    def shares(self, among):
+        """How much each temper counts: less, the more standard errors it is from the best."""
+        errors = {one: self.of_folds(self.squares({one: 1.0})).mean(axis=1) for one in among}
+        best = min(errors.values(), key=np.mean)
+        counts = {}
+        for one, each in errors.items():
+            error = (each - best).std(ddof=1) / np.sqrt(10)
+            far = (each - best).mean() / (0.5 * error + 1e-9 * each.mean())
+            counts[one] = np.exp(-far) * (0.05 if one.mean == 1 / 4096 else 1.0)
+        return {one: count / sum(counts.values()) for one, count in counts.items()}
 
     def best(self, among):
         """The one of the smallest error."""
-        return among[int(np.argmin([self.squares(one).mean() for one in among]))]
+        errors = [self.squares({one: 1.0}).mean() for one in among]
+        return {among[int(np.argmin(errors))]: 1.0}
 
-    def gain(self, temper, of_single):
+    def gain(self, shares, of_single):
         """What each target saves, and the standard error that folds with rows in common have."""
-        saved = self.of_folds(self.squares(of_single, alone=True) - self.squares(temper))
+        saved = self.of_folds(self.squares(of_single, alone=True) - self.squares(shares))
         error = np.sqrt(saved.var(axis=0, ddof=1) * (1.0 / 10 + 1.0 / 9))
         return saved.mean(axis=0), error
 
 
-LEVELS = FoldsByHand(LevelsByHand, TARGETS)
+#: At a limit that leaves several groups, and at one that leaves a single one.
+LIMITS = (1.0, 6.0)
+LEVELS = {limit: FoldsByHand(LevelsByHand, TargetAggregator(max_loss=limit)) for limit in LIMITS}
 #: Tempers of groups without what their members add.
 MEANS = [one for one in TEMPERS if one.apart == np.inf]
+
+
+def of_groups(shares):
+    """The same tempers of groups, without what their members add."""
+    found = dict.fromkeys(MEANS, 0.0)
+    for temper, share in shares.items():
+        found[temper._replace(apart=np.inf)] += share
+    return found
 
 
 # -- The heads -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("head", ["mean", "levels"])
-def test_members_are_served_by_their_groups_ridge_model_and_by_what_they_deviate(head):
-    model = CTFARegressor(targets=TARGETS, features="passthrough", head=head).fit(X, Y)
+def test_members_are_served_by_their_groups_ridge_model_and_by_what_they_deviate(head, limit):
+    targets = TargetAggregator(max_loss=limit)
+    model = CTFARegressor(targets=targets, features="passthrough", head=head).fit(X, Y)
+    assert (model.n_groups_ > 1) == (limit < 6.0)
     hand = LevelsByHand(X, Y, model.labels_)
-    temper = LEVELS.temper(TEMPERS if head == "levels" else MEANS)
+    shares = LEVELS[limit].shares(TEMPERS if head == "levels" else MEANS)
+    assert sorted(of_groups(shares).values())[-2] > 0.05  # an average, and not a choice
     new = np.random.default_rng(1).normal(size=(9, 5))
-    np.testing.assert_allclose(model.predict(new), hand.predict(new, temper), rtol=1e-6)
-    for regressor, (_, _, penalty, *_) in zip(model.regressors_, hand.parts, strict=True):
-        assert regressor.alpha == pytest.approx(temper.mean * penalty)
+    np.testing.assert_allclose(model.predict(new), hand.predict(new, shares), rtol=1e-6)
+    for regressor, penalty in zip(model.regressors_, hand.penalties(shares), strict=True):
+        assert regressor.alpha == pytest.approx(penalty, rel=1e-4)  # it is read off a table
     if head == "levels":
-        assert temper.apart < np.inf
-        np.testing.assert_allclose(model.trust_, hand.trust(temper), rtol=1e-6)
+        assert sum(share for temper, share in shares.items() if temper.apart < np.inf) > 0.1
+        np.testing.assert_allclose(model.trust_, hand.trust(shares), rtol=1e-6)
         assert ((model.trust_ > 0.0) & (model.trust_ < 1.0)).any()
     apart = model.coef_ - (model.group_coef_[model.labels_].T * model.targets_.scales_).T
     assert (np.abs(apart).max() > 1e-3) == (head == "levels")
@@ -249,16 +292,7 @@ def test_trust_is_the_weight_at_which_members_together_are_predicted_to_err_leas
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
 @pytest.mark.parametrize("scale", ["standard", "center", "none"])
-@pytest.mark.parametrize(
-    "regressor",
-    [
-        LinearRegression(),
-        Ridge(3.0),
-        LinearRegression(positive=True),
-        RandomForestRegressor(3, random_state=0),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("regressor", [LinearRegression(), Ridge(3.0)], ids=str)
 def test_a_regressor_that_is_given_is_mixed_with_members_own(regressor, scale, weights):
     values = Y if scale == "standard" else PROBLEM.Y + 2.0  # one target would decide for all
     targets = TargetAggregator(max_loss=6.0, scale=scale)
@@ -300,9 +334,21 @@ def test_groups_are_served_by_levels_whoever_judges_merges(judge):
         model.set_params(targets=targets, features="passthrough").fit(X, Y)
         judged = clone(targets).fit(X, Y)
         assert model.partition_ == judged.partition_
-        temper = FoldsByHand(LevelsByHand, judged).temper(TEMPERS)
-        expected = LevelsByHand(X, Y, model.labels_).predict(X, temper)
+        shares = FoldsByHand(LevelsByHand, judged).shares(TEMPERS)
+        expected = LevelsByHand(X, Y, model.labels_).predict(X, shares)
         np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("targets", [None, "passthrough"])
+def test_a_single_target_is_served_at_the_tempers_of_folds_that_have_no_limit_to_choose(targets):
+    target = Y[:, [2]]
+    model = CTFARegressor(targets=targets, features="passthrough").fit(X, target)
+    assert model.targets_.cv_curve_ is None
+    shares = FoldsByHand(LevelsByHand, TargetAggregator(), target).shares(TEMPERS)
+    assert sorted(of_groups(shares).values())[-2] > 0.05
+    expected = LevelsByHand(X, target, np.zeros(1, dtype=int)).predict(X, shares)
+    assert np.ptp(expected) > np.ptp(target) / 10  # inputs tell something
+    np.testing.assert_allclose(model.predict(X), expected, rtol=1e-6)
 
 
 def test_an_unknown_head_is_refused():
@@ -356,14 +402,16 @@ def test_the_table_of_merges_is_what_refits_say(scan):
         blocks[int(block)] = first + second
 
 
+@pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("head", ["mean", "levels"])
-def test_the_gain_of_a_target_is_what_its_group_saves_on_rows_it_has_not_seen(head):
-    model = CTFARegressor(targets=TARGETS, features="passthrough", head=head).fit(X, Y)
-    alone = LEVELS.best(MEANS)
-    temper = LEVELS.temper(TEMPERS if head == "levels" else MEANS)
+def test_the_gain_of_a_target_is_what_its_group_saves_on_rows_it_has_not_seen(head, limit):
+    targets = TargetAggregator(max_loss=limit)
+    model = CTFARegressor(targets=targets, features="passthrough", head=head).fit(X, Y)
+    folds = LEVELS[limit]
+    shares = folds.shares(TEMPERS if head == "levels" else MEANS)
     merged = model.partition_.sizes[model.labels_] > 1
-    group, error = LEVELS.gain(temper._replace(apart=np.inf), alone)
-    served, _ = LEVELS.gain(temper, alone)
+    group, error = folds.gain(of_groups(shares), of_groups(shares))
+    served, _ = folds.gain(shares, of_groups(shares))
     for i in range(7):
         told = model.why(i)
         assert told.held_out
@@ -376,16 +424,12 @@ def test_the_gain_of_a_target_is_what_its_group_saves_on_rows_it_has_not_seen(he
 
 
 def test_where_a_regressor_is_given_the_gain_is_that_of_the_fits_that_judge_merges():
-    for regressor in (LinearRegression(), RandomForestRegressor(3)):
-        model = CTFARegressor(regressor, head="mean").fit(X, Y)
+    cheap = TargetAggregator(regressor=LinearRegression())
+    for regressor, targets in ((LinearRegression(), None), (RandomForestRegressor(3), cheap)):
+        model = CTFARegressor(regressor, targets=targets, head="mean").fit(X, Y)
         limit = TargetAggregator(max_loss=model.max_loss_, regressor=LinearRegression())
-        if isinstance(regressor, LinearRegression):
-            folds = FoldsByHand(LeastSquaresByHand, limit)
-            gain, error = folds.gain(None, None)
-        else:
-            # Whose merges are judged by the linear reading, as those of no regressor are.
-            folds = FoldsByHand(LevelsByHand, limit)
-            gain, error = folds.gain(folds.best(MEANS), folds.best(MEANS))
+        folds = FoldsByHand(LeastSquaresByHand, limit)
+        gain, error = folds.gain(None, None)
         merged = model.partition_.sizes[model.labels_] > 1
         assert merged.any()
         told = [model.why(i) for i in range(7)]
@@ -399,10 +443,10 @@ def test_the_score_of_a_merge_is_what_its_difference_is_worth_on_rows_left_out(f
     targets = TargetAggregator(max_loss=6.0, flip=flip)
     model = CTFARegressor(targets=targets, features="passthrough").fit(X, Y)
     folds = FoldsByHand(LevelsByHand, targets)
-    temper = folds.best(MEANS)
+    best = folds.best(MEANS)
     wrong, levels = np.empty((2, 60, 7))
     for _, single, test in folds.folds:
-        wrong[test] = (Y[test] - single.predict(X[test], temper)) / folds.units
+        wrong[test] = (Y[test] - single.predict(X[test], best)) / folds.units
         levels[test] = (Y[test] - single.mean) / folds.units
     wrong, levels = wrong * model.signs_, levels * model.signs_
     blocks, frame = {i: [i] for i in range(7)}, model.merges_
@@ -850,7 +894,8 @@ def test_identical_targets_and_flat_features_leave_numbers():
 def test_a_target_whose_own_model_fails_is_named():
     class Failing(LinearRegression):
         def predict(self, X):
-            return super().predict(X) if X.shape[1] < 5 else np.full(len(X), np.nan)
+            fails = X.shape[1] == 5 and len(X) == 80  # of all rows: without a fold it judges merges
+            return np.full(len(X), np.nan) if fails else super().predict(X)
 
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 5)) + rng.normal(size=(80, 1))

@@ -45,6 +45,7 @@ def fit(dataset, world):
         task="basin",
         neighbours=world.to_geopandas(),
         aggregate="mean",
+        head="mean",
     )
 
 
@@ -70,7 +71,7 @@ def on_a_grid(seed=0, n_samples=80, masked=True):
 
 def test_the_same_as_the_estimator_by_hand(fit, world):
     aggregator = ctfa.TargetAggregator(connectivity=world.connectivity)
-    model = MultiInputCTFARegressor(world.layout, targets=aggregator)
+    model = MultiInputCTFARegressor(world.layout, targets=aggregator, aggregate="mean", head="mean")
     model.fit(world.data, world.target)
     np.testing.assert_array_equal(fit.regions.values, model.labels_)
     np.testing.assert_allclose(fit.predict(world.to_xarray()), model.predict(world.data))
@@ -215,7 +216,7 @@ def test_what_is_not_asked_for_depends_on_whether_tasks_share_features(dataset, 
     drivers = [dataset[name].mean("basin") if shared else dataset[name] for name in FEATURES]
     model = ctfa.labelled.fit(dataset.flow, features=drivers, **QUICK).estimator
     asked = model.head, model.features, model.targets.regressor
-    assert asked == (("levels", None, None) if shared else ("mean", "passthrough", None))
+    assert asked == ("levels", None if shared else "passthrough", None)
     options = {"head": "mean", "merge_features": True, "solver": "ridge"}
     other = ctfa.labelled.fit(dataset.flow, features=drivers, **QUICK, **options).estimator
     asked = other.head, type(other.features), type(other.targets.regressor)

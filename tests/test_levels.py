@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import BlockedKFold, CTFARegressor, FeatureAggregator, TargetAggregator
-from ctfa.core.levels import TEMPERS, Levels, Temper, soft_features
+from ctfa.core.levels import TEMPERS, Levels, Temper, Tempers, soft_features
 from ctfa.core.partition import Partition
-from ctfa.core.ridge import PENALTIES
+from ctfa.core.ridge import PENALTIES, Factors
 from ctfa.core.ridge import Ridge as RidgeFit
+from ctfa.estimators.models import _drawn
 from ctfa.testing import check_units
 
 
@@ -26,25 +27,37 @@ def problem(seed=0, n=80, D=6, L=8, K=2, noise=1.0, memory=0.0):
     return X, X @ coef + noise * E, labels
 
 
-def penalty_by_hand(X, columns):
-    """The penalty of the greatest restricted likelihood, by dense determinants.
+def deviances_by_hand(X, columns):
+    """Deviance of each penalty in the restricted likelihood of columns, by dense determinants.
 
     Columns are independent draws of N(0, s2 (I + X X'/penalty)) about means of their own; of these
-    the contrasts that are free of the mean have the likelihood.
+    the contrasts that are free of the mean have the likelihood. Per column, up to a constant.
     """
     n = len(X)
     basis = np.linalg.svd(np.eye(n) - 1.0 / n)[0][:, : n - 1]
     unit = (X - X.mean(axis=0)) / np.linalg.norm(X - X.mean(axis=0), axis=0)
-    contrasts, inputs = basis.T @ columns, basis.T @ unit
-    best, chosen = np.inf, None
-    for penalty in PENALTIES:
-        covariance = np.eye(n - 1) + inputs @ inputs.T / penalty
-        squares = np.trace(contrasts.T @ np.linalg.solve(covariance, contrasts))
-        n_free = contrasts.shape[1]
-        deviance = n_free * ((n - 1) * np.log(squares) + np.linalg.slogdet(covariance)[1])
-        if deviance < best - 1e-9:
-            best, chosen = deviance, penalty
-    return chosen
+    return dense_deviances(basis.T @ unit, basis.T @ columns)
+
+
+def dense_deviances(inputs, columns, penalties=PENALTIES):
+    """The same of rows that need no centring."""
+    n, found = len(inputs), []
+    for penalty in penalties:
+        covariance = np.eye(n) + inputs @ inputs.T / penalty
+        squares = np.trace(columns.T @ np.linalg.solve(covariance, columns))
+        found.append(n * np.log(squares) + np.linalg.slogdet(covariance)[1])
+    return np.array(found)
+
+
+def smallest(deviances):
+    """The penalty of the smallest deviance; of equal ones the largest."""
+    return PENALTIES[deviances <= deviances.min() + 1e-6].max()
+
+
+def penalties_of_means(X, means, counts):
+    """One for each mean: by its own deviance and that of all of them, which count by members."""
+    each = [deviances_by_hand(X, mean[:, None]) for mean in means.T]
+    return [smallest(own + np.average(each, axis=0, weights=counts)) for own in each]
 
 
 def ridge_by_hand(X, y, penalty):
@@ -55,9 +68,30 @@ def ridge_by_hand(X, y, penalty):
     return Ridge(penalty, tol=1e-12, solver="svd").fit(X / length, y).coef_ / length
 
 
-@pytest.mark.parametrize("temper", [Temper(), Temper(4.0, 16.0), Temper(16.0, np.inf)])
-def test_members_are_served_by_two_ridge_regressions(temper):
-    X, Y, labels = problem()
+def averaged_by_hand(X, y, penalty, factors):
+    """The same, averaged over multiples of the penalty."""
+    each = [ridge_by_hand(X, y, factor * penalty) for factor in factors.values]
+    return np.average(each, axis=0, weights=factors.weights)
+
+
+#: Averages of what the likelihood says, of more and of less; with and without nothing at all.
+SEVERAL = Factors((1.0, 16.0, 1 / 8), (0.5, 0.2, 0.3))
+AND_NOTHING = Factors((1.0, 4.0, np.inf), (0.3, 0.3, 0.4))
+
+
+@pytest.mark.parametrize(
+    "temper",
+    [
+        Tempers(),
+        Tempers(Factors((4.0,)), Factors((16.0,))),
+        Tempers(Factors((16.0,)), Factors((np.inf,))),
+        Tempers(SEVERAL, AND_NOTHING),
+    ],
+)
+@pytest.mark.parametrize("sizes", [(4, 4), (1, 5, 2)])
+def test_members_are_served_by_two_ridge_regressions(temper, sizes):
+    X, Y, _ = problem()
+    labels = np.repeat(np.arange(len(sizes)), sizes)
     Z = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     levels, partition = Levels(RidgeFit.factor(X), Z), Partition(labels)
     parts = levels.parts(partition)
@@ -65,19 +99,109 @@ def test_members_are_served_by_two_ridge_regressions(temper):
         levels.group_coefficients(parts, temper.mean),
         levels.deviations(parts, temper.apart),
     )
+    means = np.column_stack([Z[:, members].mean(axis=1) for members in partition.groups])
+    of_means = penalties_of_means(X, means, sizes)
     for k, members in enumerate(partition.groups):
-        mean = Z[:, members].mean(axis=1)
+        mean = means[:, k]
         apart = Z[:, members] - mean[:, None]
-        # One contrast fewer than members: the deviations sum to zero.
-        turned = apart @ np.linalg.svd(np.eye(members.size) - 1.0 / members.size)[0][:, :-1]
-        of_mean, of_apart = penalty_by_hand(X, mean[:, None]), penalty_by_hand(X, turned)
-        np.testing.assert_allclose(parts.mean_penalty[k], of_mean)
+        np.testing.assert_allclose(parts.mean_penalty[k], of_means[k])
+        of_apart = np.inf
+        if members.size > 1:
+            # One contrast fewer than members: the deviations sum to zero.
+            turned = apart @ np.linalg.svd(np.eye(members.size) - 1.0 / members.size)[0][:, :-1]
+            of_apart = smallest(deviances_by_hand(X, turned))
         np.testing.assert_allclose(parts.apart_penalty[k], of_apart)
-        expected = ridge_by_hand(X, mean, temper.mean * of_mean)
+        expected = averaged_by_hand(X, mean, of_means[k], temper.mean)
         np.testing.assert_allclose(group[:, k], expected, rtol=1e-6, atol=1e-9)
         for at, member in enumerate(members):
-            added = ridge_by_hand(X, apart[:, at], temper.apart * of_apart)
+            added = averaged_by_hand(X, apart[:, at], of_apart, temper.apart)
             np.testing.assert_allclose(own[:, member], added, rtol=1e-6, atol=1e-9)
+
+
+def test_the_penalty_of_a_mean_is_drawn_towards_that_of_all():
+    X, Y, _ = problem(seed=1, n=30, noise=3.0, L=10)
+    Z = (Y - Y.mean(axis=0)) / Y.std(axis=0)
+    labels = np.repeat(np.arange(4), (1, 4, 1, 4))
+    found = Levels(RidgeFit.factor(X), Z).parts(Partition(labels)).mean_penalty
+    means = Partition(labels).mean(Z)
+    expected = penalties_of_means(X, means, [1, 4, 1, 4])
+    np.testing.assert_allclose(found, expected)
+    by_themselves = [smallest(deviances_by_hand(X, mean[:, None])) for mean in means.T]
+    alike = penalties_of_means(X, means, [1, 1, 1, 1])
+    # Without the others, and with others that count alike, it would be another.
+    assert not np.array_equal(expected, by_themselves)
+    assert not np.array_equal(expected, alike)
+    few = [np.ptp(np.log10(np.minimum(one, 1e5))) for one in (expected, by_themselves)]
+    assert few[0] < few[1]
+
+
+def test_averaged_factors_are_the_weighted_average_of_coefficients():
+    X, Y, labels = problem(n=40)
+    Z = Y - Y.mean(axis=0)
+    factored = RidgeFit.factor(X)
+    levels = Levels(factored, Z)
+    parts = levels.parts(Partition(labels))
+    chosen = factored.chosen_for(Z)
+    for verb in (
+        lambda factors: levels.group_coefficients(parts, factors),
+        lambda factors: levels.deviations(parts, factors),
+        lambda factors: levels.trust(parts, factors),
+        lambda factors: chosen.coefficients(Z, factors),
+        lambda factors: factored.kept(np.array([0.1, 3.0, np.inf]), factors),
+    ):
+        for factors in (SEVERAL, AND_NOTHING):
+            each = [verb(Factors((value,))) for value in factors.values]
+            assert not np.allclose(each[0], each[1])
+            expected = sum(w * one for w, one in zip(factors.weights, each, strict=True))
+            np.testing.assert_allclose(verb(factors), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("D", [1, 6])
+def test_one_penalty_keeps_as_much_as_the_average(D):
+    X, _, _ = problem(D=D)
+    X[:, -1] *= 1e-3
+    X[:, 0] += X[:, -1]
+    factored = RidgeFit.factor(X)
+    penalties = np.array([1e-6, 1e-2, 0.7, 30.0, 1e4, np.inf])
+    several = Factors((1.0, 4.0, 16.0, 64.0, 1 / 8, 1 / 64), (0.3, 0.1, 0.05, 0.2, 0.15, 0.2))
+    for factors in (SEVERAL, several, Factors((1 / 64, 64.0), (0.5, 0.5))):
+        found = factored.average(penalties, factors)
+        squares = factored.values[:, None] ** 2
+        total = sum(
+            weight * squares / (squares + value * penalties)
+            for value, weight in zip(*factors, strict=True)
+        )
+        alone = squares / (squares + found)
+        np.testing.assert_allclose(alone.sum(axis=0), total.sum(axis=0), rtol=2e-4)
+        assert found[-1] == np.inf
+        finite = penalties[:-1]
+        assert (found[:-1] > finite * min(factors.values)).all()
+        assert (found[:-1] < finite * max(factors.values)).all()
+    np.testing.assert_array_equal(factored.average(penalties, Factors((4.0,))), 4.0 * penalties)
+
+
+def test_what_lies_outside_the_inputs_is_told_by_a_triangle_where_rows_are_many(monkeypatch):
+    for copies in (False, True):
+        X, Y, labels = problem(n=80)
+        if copies:
+            Y[:, 2] = Y[:, 0]
+        Z, partition = Y - Y.mean(axis=0), Partition(labels)
+        found = Levels(RidgeFit.factor(X), Z).parts(partition)
+        with monkeypatch.context() as patch:
+            patch.setattr("ctfa.core.levels.TALL", np.inf)
+            expected = Levels(RidgeFit.factor(X), Z).parts(partition)
+        np.testing.assert_array_equal(found.mean_penalty, expected.mean_penalty)
+        np.testing.assert_array_equal(found.apart_penalty, expected.apart_penalty)
+        np.testing.assert_allclose(found.apart, expected.apart)
+
+
+def test_a_fit_does_not_depend_on_whether_folds_keep_their_rows(monkeypatch):
+    X, Y, _ = problem(n=60)
+    for model in (CTFARegressor(), CTFARegressor(targets="passthrough")):
+        kept = model.fit(X, Y).predict(X)
+        with monkeypatch.context() as patch:
+            patch.setattr("ctfa.estimators.targets.MOST_KEPT", 0)
+            np.testing.assert_array_equal(model.fit(X, Y).predict(X), kept)
 
 
 @pytest.mark.parametrize("n", [7, 12, 60])
@@ -114,15 +238,48 @@ def test_deviations_of_a_group_sum_to_zero():
     np.testing.assert_allclose(sums, 0.0, atol=1e-12)
 
 
-def test_targets_by_themselves_are_plain_ridge_regressions():
-    X, Y, _ = problem()
+def counts_by_hand(errors, tempers):
+    """How much each temper counts, from its mean errors ``(folds, tempers)``."""
+    error = errors.mean(axis=0)
+    gaps = errors - errors[:, [error.argmin()]]
+    paired = gaps.std(axis=0, ddof=1) / np.sqrt(len(errors))
+    counts = np.exp(-(error - error.min()) / (0.5 * paired + 1e-9 * error))
+    means = np.array(tempers, dtype=float).reshape(len(tempers), -1)[:, 0]
+    counts[means == 1 / 4096] *= 0.05
+    return counts / counts.sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_targets_by_themselves_are_averages_of_plain_ridge_regressions(seed):
+    X, Y, _ = problem(seed, noise=2.0)
     model = CTFARegressor(targets="passthrough", features="passthrough").fit(X, Y)
     assert not model._deviations.own.any()
-    for regressor, y in zip(model.regressors_, Y.T, strict=True):
-        ratio = regressor.alpha / penalty_by_hand(X, y[:, None])
-        assert any(np.isclose(ratio, temper.mean) for temper in TEMPERS) or np.isnan(ratio)
-        expected = ridge_by_hand(X, y, regressor.alpha)
+    tempers = np.unique([temper.mean for temper in TEMPERS])
+    errors = np.zeros((10, tempers.size))
+    for fold, test in enumerate(np.array_split(np.arange(80), 10)):
+        train = np.setdiff1d(np.arange(80), test)
+        about, level = X[test] - X[train].mean(axis=0), Y[train].mean(axis=0)
+        penalties = penalties_of_means(X[train], Y[train], np.ones(8))
+        for k, temper in enumerate(tempers):
+            coef = [
+                ridge_by_hand(X[train], y, temper * penalty)
+                for y, penalty in zip(Y[train].T, penalties, strict=True)
+            ]
+            wrong = (Y[test] - level - about @ np.transpose(coef)) / Y.std(axis=0)
+            errors[fold, k] = (wrong**2).mean()
+    counts = counts_by_hand(errors, tempers)
+    assert np.sum(counts > 0.01) > 1
+    unit = (X - X.mean(axis=0)) / np.linalg.norm(X - X.mean(axis=0), axis=0)
+    squares = np.linalg.svd(unit, compute_uv=False) ** 2
+    penalties = penalties_of_means(X, Y, np.ones(8))
+    for regressor, y, penalty in zip(model.regressors_, Y.T, penalties, strict=True):
+        expected = averaged_by_hand(X, y, penalty, Factors(tempers, counts))
         np.testing.assert_allclose(regressor.coef_, expected, rtol=1e-6, atol=1e-9)
+        assert regressor.intercept_ == pytest.approx(y.mean() - X.mean(axis=0) @ expected)
+        # The one penalty that is told keeps as much.
+        kept = squares / (squares + np.outer(tempers, [penalty])[..., None])
+        alone = squares / (squares + regressor.alpha)
+        assert alone.sum() == pytest.approx(counts @ kept.sum(axis=(1, 2)), rel=2e-4)
     assert (model.trust_ == 1.0).all()
 
 
@@ -208,33 +365,112 @@ def test_negated_targets_join_turned_round_and_are_served_alike(seed):
 # -- Soft groups of features -----------------------------------------------------------------------
 
 
-def test_soft_features_are_a_regression_with_one_free_coefficient_for_each_group():
-    X, Y, _ = problem(n=60)
-    partition, y = Partition(np.array([0, 0, 1, 1, 1, 2])), Y[:, 0] - Y[:, 0].mean()
+def contrasts_by_hand(labels):
+    """Orthonormal columns of which each sums to zero over every group."""
+    inside = np.eye(len(labels)) - (labels[:, None] == labels) / np.bincount(labels)[labels]
+    left, values, _ = np.linalg.svd(inside)
+    return left[:, values > 0.5]
+
+
+def free_of_means(inputs, labels):
+    """An orthonormal basis of rows that neither a constant nor a group's mean can tell."""
+    known = np.column_stack((np.ones(len(inputs)), Partition(labels).mean(inputs)))
+    left, values, _ = np.linalg.svd(known)
+    return left[:, values.size :]
+
+
+@pytest.mark.parametrize("temper", [Factors((4.0,)), SEVERAL, AND_NOTHING])
+@pytest.mark.parametrize("seed", range(3))
+def test_soft_features_are_two_ridge_regressions(seed, temper):
+    X, Y, _ = problem(seed, n=60)
+    labels = np.array([0, 0, 1, 1, 1, 2])
+    partition, y = Partition(labels), Y[:, 0] - Y[:, 0].mean()
     inputs = X - X.mean(axis=0)
-    soft = soft_features(inputs, y, partition, 60, 1.0)
-    np.testing.assert_allclose(partition.mean(soft.apart[None]), 0.0, atol=1e-12)
-    # The normal equations: coefficients are stationary in the common ones, and the contrasts in
-    # all directions share one penalty.
-    coef = partition.share_out(soft.coef) + soft.apart
-    pull = inputs.T @ (y - inputs @ coef)
-    np.testing.assert_allclose(partition.sum(pull[None]), 0.0, atol=1e-8)
-    ratio = pull[soft.apart != 0.0] / soft.apart[soft.apart != 0.0]
-    np.testing.assert_allclose(ratio, ratio[0], rtol=1e-6)
+    # Deviations first, of what free coefficients of the means leave: stationary in all
+    # directions with one penalty.
+    basis, contrasts = free_of_means(inputs, labels), contrasts_by_hand(labels)
+    beyond, rest = basis.T @ inputs @ contrasts, basis.T @ y
+    plain = soft_features(inputs, y, partition, 60)
+    np.testing.assert_allclose(partition.mean(plain.apart[None]), 0.0, atol=1e-12)
+    turned = contrasts.T @ plain.apart
+    ratio = beyond.T @ (rest - beyond @ turned) / turned
+    penalty = ratio[0]
+    np.testing.assert_allclose(ratio, penalty, rtol=1e-6)
+    # It is the likeliest of those that lie quarters of a power of ten apart.
+    each = penalty * 10.0 ** np.append(np.arange(-32, 33) / 4.0, np.inf)
+    deviances = dense_deviances(beyond, rest[:, None], each)
+    assert deviances.argmin() == 32
+    soft = soft_features(inputs, y, partition, 60, temper)
+    expected = contrasts @ np.average(
+        [
+            Ridge(min(factor * penalty, 1e15), fit_intercept=False).fit(beyond, rest).coef_
+            for factor in temper.values
+        ],
+        axis=0,
+        weights=temper.weights,
+    )
+    np.testing.assert_allclose(soft.apart, expected, rtol=1e-6, atol=1e-12)
+    # Then a ridge regression on the means, of what these leave, with a penalty of its own.
+    for one, factors in ((plain, Factors()), (soft, temper)):
+        means, left = partition.mean(inputs), y - inputs @ one.apart
+        of_means = smallest(deviances_by_hand(means, left[:, None]))
+        expected = averaged_by_hand(means, left, of_means, factors)
+        np.testing.assert_allclose(one.coef, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_soft_features_become_hard_and_free_at_the_ends_of_the_penalty():
     X, Y, _ = problem(n=60)
-    partition = Partition(np.array([0, 0, 1, 1, 1, 2]))
+    labels = np.array([0, 0, 1, 1, 1, 2])
+    partition = Partition(labels)
     inputs, y = X - X.mean(axis=0), Y[:, 0] - Y[:, 0].mean()
-    hard = soft_features(inputs, y, partition, 60, np.inf)
+    # Nothing that single features could add: likelihood itself gives them one coefficient.
+    beyond = free_of_means(inputs, labels) @ free_of_means(inputs, labels).T @ inputs
+    alike = y - beyond @ np.linalg.pinv(beyond) @ y
+    hard = soft_features(inputs, alike, partition, 60)
     assert hard.is_hard
-    means = LinearRegression().fit(partition.mean(X), y)
-    np.testing.assert_allclose(hard.coef, means.coef_)
-    free = soft_features(inputs, y, partition, 60, 1e-12)
+    means = partition.mean(X)
+    penalty = smallest(deviances_by_hand(means, alike[:, None]))
+    np.testing.assert_allclose(hard.coef, ridge_by_hand(means, alike, penalty), rtol=1e-6)
+    expected = LinearRegression().fit(means, alike).coef_
+    free = soft_features(inputs, alike, partition, 60, Factors((1e-12,)))
+    np.testing.assert_allclose(free.coef, expected, rtol=1e-6)
+    free = soft_features(inputs, y, partition, 60, Factors((1e-12,)))
     np.testing.assert_allclose(
         partition.share_out(free.coef) + free.apart, LinearRegression().fit(X, y).coef_, rtol=1e-5
     )
+    nothing = soft_features(inputs, y, partition, 60, Factors((np.inf,)))
+    assert nothing.is_hard
+    assert not nothing.coef.any()
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [0, 1, 2, 2, 3, 4],  # the copies by themselves: means that are copies of each other
+        [0, 1, 0, 1, 2, 3],  # the same, of two features each
+        [0, 0, 1, 1, 2, 3],  # together, beside others that differ
+        [0, 0, 0, 1, 2, 3],  # in a group with another
+        [0, 0, 1, 2, 3, 4],  # together, and nothing else that could differ
+    ],
+    ids=str,
+)
+def test_copies_in_all_but_the_last_digits_do_not_blow_up_soft_features(labels):
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, new = rng.normal(size=(80, 6)), rng.normal(size=(200, 6))
+        if labels[2] == labels[0] != labels[1]:
+            X[:, 3] = X[:, 2]
+        X[:, 1] = X[:, 0] + 1e-7 * rng.normal(size=80)
+        y = X @ rng.normal(size=6) + rng.normal(size=80)
+        y -= y.mean()
+        new[:, 1] = -new[:, 0]  # rows where the copies are none
+        centre = X.mean(axis=0)
+        partition = Partition(np.array(labels))
+        soft = soft_features(X - centre, y, partition, 80)
+        coef = partition.share_out(soft.coef) + soft.apart
+        ridge = ridge_by_hand(X, y, smallest(deviances_by_hand(X, y[:, None])))
+        told, bound = (np.abs((new - centre) @ one).max() for one in (coef, ridge))
+        assert told < 3.0 * bound
 
 
 def windows(seed, alike, n=150):
@@ -276,6 +512,30 @@ def test_features_with_nothing_in_common_are_not_taken_for_kin():
     assert np.mean(merged) < 0.2
 
 
+@pytest.mark.parametrize("n_drawn", [1, 2])
+@pytest.mark.parametrize(
+    "sizes", [[5.0, 3.0, 1.0, 1.0], [1.0, 9.0], [4.0], [0.3, 2.2, 0.7, 1.1, 0.2], [1.0] * 7]
+)
+def test_groups_are_drawn_in_proportion_to_their_sizes(sizes, n_drawn):
+    sizes = np.array(sizes)
+    times = np.zeros((400, sizes.size))
+    for turn in range(400):
+        drawn = _drawn(sizes, turn, n_drawn)
+        assert len({group for group, _ in drawn}) == len(drawn)
+        for group, count in drawn:
+            times[turn, group] = count
+        assert times[turn].sum() == n_drawn
+    share = np.cumsum(times, axis=0) / (n_drawn * np.arange(1.0, 401.0)[:, None])
+    np.testing.assert_allclose(share[-1], sizes / sizes.sum(), atol=0.01)
+    # Wherever turns end, nobody is far from what is due.
+    turns = np.arange(1.0, 401.0)[:, None]
+    assert (np.abs(share - sizes / sizes.sum()) * turns).max() < 3.0
+
+
+def test_the_largest_group_is_drawn_first():
+    assert [group for group, _ in _drawn(np.array([1.0, 6.0, 1.0]), 0, 1)] == [1]
+
+
 # -- Rows with memory ------------------------------------------------------------------------------
 
 
@@ -304,4 +564,6 @@ def test_blocks_leave_a_gap_on_both_sides():
 
 def test_every_temper_is_tried_once_and_the_likelihoods_own_is_the_first():
     assert TEMPERS[0] == Temper(1.0, 1.0)
-    assert len(set(TEMPERS)) == len(TEMPERS) == 24
+    assert len(set(TEMPERS)) == len(TEMPERS) == 28
+    least = min(temper.mean for temper in TEMPERS)
+    assert all(temper.credit == (0.05 if temper.mean == least else 1.0) for temper in TEMPERS)

@@ -22,8 +22,10 @@ from ctfa import (
     nonlinctfa,
     target_path,
 )
+from ctfa.core.graph import some_vertices
 from ctfa.datasets import make_basins
-from problems import RIDGE
+from ctfa.estimators import multi_input, search
+from problems import RIDGE, averaged
 
 
 def problem(seed=0, n=80, n_tasks=6, n_slots=3, noise=1.0, local=0.3):
@@ -72,7 +74,7 @@ def test_a_target_by_itself_is_its_own_least_squares_fit():
 def test_a_group_of_means_is_least_squares_of_means(scale):
     inputs, Y = problem()
     X, layout = multi_input_layout(inputs)
-    model = MultiInputCTFARegressor(layout, targets=fixed(np.inf, scale=scale)).fit(X, Y)
+    model = averaged(layout, targets=fixed(np.inf, scale=scale)).fit(X, Y)
     assert model.n_groups_ == 1
     centre, spread = inputs.mean(axis=0), inputs.std(axis=0)
     offset, unit = Y.mean(axis=0), Y.std(axis=0)
@@ -89,9 +91,7 @@ def test_a_group_of_means_is_least_squares_of_means(scale):
 def test_pooled_groups_share_coefficients_and_keep_their_inputs():
     inputs, Y = problem()
     X, layout = multi_input_layout(inputs)
-    model = MultiInputCTFARegressor(
-        layout, targets=fixed(np.inf, scale="center"), aggregate="pool"
-    ).fit(X, Y)
+    model = averaged(layout, targets=fixed(np.inf, scale="center"), aggregate="pool").fit(X, Y)
     rows = (inputs - inputs.mean(axis=0)).transpose(1, 0, 2).reshape(-1, inputs.shape[2])
     target = (Y - Y.mean(axis=0)).T.reshape(-1)
     coef = np.linalg.lstsq(rows, target, rcond=None)[0]
@@ -107,7 +107,7 @@ def test_decisions_are_those_of_refits(scan, criterion, seed):
     X, layout = multi_input_layout(inputs)
     limit = 1.0 if criterion == "risk" else 0.0
     targets = TargetAggregator(criterion, max_loss=limit, scan=scan, scale="none")
-    model = MultiInputCTFARegressor(layout, targets=targets).fit(X, Y)
+    model = averaged(layout, targets=targets).fit(X, Y)
     expected = oracle_own.paired_groups(
         inputs.transpose(1, 0, 2), Y, limit, criterion=criterion, scan=scan
     )
@@ -234,8 +234,8 @@ def test_rows_without_anything_change_nothing(aggregate):
     more = np.vstack((X, np.full((5, X.shape[1]), np.nan)))
     nothing = np.vstack((Y, np.full((5, Y.shape[1]), np.nan)))
     options = {"targets": fixed(1.0), "aggregate": aggregate}
-    first = MultiInputCTFARegressor(layout, **options).fit(X, Y)
-    second = MultiInputCTFARegressor(layout, **options).fit(more, nothing)
+    first = averaged(layout, **options).fit(X, Y)
+    second = averaged(layout, **options).fit(more, nothing)
     assert first.partition_ == second.partition_
     np.testing.assert_allclose(first.predict(X), second.predict(X), rtol=1e-9)
 
@@ -247,8 +247,8 @@ def test_weights_count_as_repetitions_in_the_fit_of_groups(aggregate):
     weights = np.random.default_rng(0).integers(0, 3, 80)
     again = np.repeat(np.arange(80), weights)
     options = {"targets": fixed(np.inf), "aggregate": aggregate}
-    first = MultiInputCTFARegressor(layout, **options).fit(X, Y, sample_weight=weights)
-    second = MultiInputCTFARegressor(layout, **options).fit(X[again], Y[again])
+    first = averaged(layout, **options).fit(X, Y, sample_weight=weights)
+    second = averaged(layout, **options).fit(X[again], Y[again])
     np.testing.assert_allclose(first.predict(X), second.predict(X), rtol=1e-9)
 
 
@@ -342,7 +342,7 @@ def test_what_is_said_of_merges_adds_up():
     inputs, Y = problem(2, n=60, noise=4.0)
     X, layout = multi_input_layout(inputs)
     for aggregate in ("mean", "pool"):
-        model = MultiInputCTFARegressor(layout, targets=fixed(1.0), aggregate=aggregate)
+        model = averaged(layout, targets=fixed(1.0), aggregate=aggregate)
         model.fit(X, Y)
         merges = model.merges_
         assert len(merges) == 6 - model.n_groups_ > 0
@@ -384,8 +384,8 @@ def test_predicted_gains_of_averaged_members_are_unbiased():
         Y = inputs.sum(axis=2) + 1.5 * noise
         X, layout = multi_input_layout(inputs)
         targets = fixed(np.inf, scale="center")
-        model = MultiInputCTFARegressor(layout, targets=targets).fit(X[:n], Y[:n])
-        alone = MultiInputCTFARegressor(layout, targets="passthrough").fit(X[:n], Y[:n])
+        model = averaged(layout, targets=targets).fit(X[:n], Y[:n])
+        alone = averaged(layout, targets="passthrough").fit(X[:n], Y[:n])
         errors = [((m.predict(X[n:]) - Y[n:]) ** 2).mean(axis=0) for m in (alone, model)]
         true.append(errors[0][0] - errors[1][0])
         predicted.append(model.why(0).gain)
@@ -488,7 +488,7 @@ TABLE, LAYOUT = multi_input_layout(INPUTS)
             TARGET,
             "rule for means",
         ),
-        ({"targets": fixed(1.0, scale="none"), "aggregate": "auto"}, TABLE, TARGET, "scale='none'"),
+        ({"targets": fixed(1.0, scale="none"), "aggregate": "pool"}, TABLE, TARGET, "scale='none'"),
         ({}, np.where(TABLE > 1, np.inf, TABLE), TARGET, "infinity"),
         ({}, TABLE, np.where(np.arange(40)[:, None] < 39, np.nan, TARGET), "1 row"),
         ({}, TABLE, TARGET * [1, 1, 0, 1, 1, 1], "constant|vary"),
@@ -567,3 +567,71 @@ def test_a_limit_of_no_merge_that_was_chosen_is_said_to_be_chosen(monkeypatch):
     chosen = MultiInputCTFARegressor(layout, aggregate="pool", head="levels").fit(X, Y)
     assert chosen.max_loss_ == -np.inf
     assert "held-out rows preferred no merge" in str(chosen.why(0))
+
+
+@pytest.mark.parametrize("options", [{"scale": "none"}, {"criterion": "mse"}])
+def test_what_is_about_means_alone_is_averaged_by_default(options):
+    inputs, Y = problem(3)
+    X, layout = multi_input_layout(inputs)
+    model = MultiInputCTFARegressor(layout, targets=fixed(1.0, **options)).fit(X, Y)
+    assert model.aggregate_ == "mean"
+    assert set(model.aggregate_errors_) == {"mean"}
+
+
+def test_a_target_whose_amplitude_differs_is_not_ruined_by_its_group():
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(120, 8, 3)) + rng.normal(size=(120, 1, 3))
+    times = np.r_[4.0, np.ones(7)]
+    Y = times * (inputs @ [1.0, -0.5, 0.2]) + rng.normal(size=(120, 8))
+    X, layout = multi_input_layout(inputs)
+    train, test = slice(0, 80), slice(80, None)
+    for scale in ("standard", "center"):
+        kinds = (fixed(np.inf, scale=scale), "passthrough")
+        models = [MultiInputCTFARegressor(layout, targets=targets) for targets in kinds]
+        errors = [
+            ((model.fit(X[train], Y[train]).predict(X[test]) - Y[test]) ** 2).mean(axis=0)
+            for model in models
+        ]
+        assert models[0].n_groups_ == 1
+        assert errors[0][0] < 1.1 * errors[1][0]
+        assert errors[0].mean() < 1.02 * errors[1].mean()
+
+
+def test_folds_of_very_many_targets_ask_some_neighbourhoods_of_them(monkeypatch):
+    monkeypatch.setattr(multi_input, "ASKED_ON_FOLDS", 30)
+    basins = make_basins(60, 60, 3, n_regions=3, random_state=0)
+    targets = TargetAggregator(connectivity=basins.connectivity)
+    model = MultiInputCTFARegressor(basins.layout, targets=targets)
+    model.fit(basins.data, basins.target)
+    assert model.cv_curve_.n_groups.max() == 30
+    assert model.labels_.size == 60
+    asked = some_vertices(60, 30, basins.connectivity)
+    few = MultiInputCTFARegressor(
+        basins.layout[asked],
+        targets=TargetAggregator(connectivity=basins.connectivity[asked][:, asked]),
+    ).fit(basins.data, basins.target[:, asked])
+    np.testing.assert_allclose(few.cv_curve_.error, model.cv_curve_.error, rtol=1e-9)
+    assert few.max_loss_ == model.max_loss_
+
+
+def test_folds_far_apart_that_agree_end_the_comparison_of_ways(monkeypatch):
+    ways = []
+
+    def judged(*given):
+        ways.append(given[4])
+        return judge_fold(*given)
+
+    judge_fold = search._judge_fold
+    monkeypatch.setattr(search, "_judge_fold", judged)
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(80, 12, 3))
+    Y = inputs.sum(axis=2) + rng.normal(size=(80, 12))
+    X, layout = multi_input_layout(inputs)
+    model = MultiInputCTFARegressor(layout).fit(X, Y)
+    assert model.aggregate_ == "pool"
+    assert [len(each) for each in ways] == [2] * 3 + [1] * 7
+    assert model.aggregate_errors_["pool"] < model.aggregate_errors_["mean"]
+    curve = model.cv_curve_
+    # Folds stay in the order of the rows, whoever was asked first.
+    alone = MultiInputCTFARegressor(layout, aggregate="pool").fit(X, Y).cv_curve_
+    np.testing.assert_allclose(curve.fold_errors, alone.fold_errors, rtol=1e-12)

@@ -6,7 +6,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from ctfa import MultiInputCTFARegressor, TargetAggregator, multi_input_layout
-from problems import RIDGE
+from problems import RIDGE, averaged
 
 
 def problem(seed=0, n=60, n_tasks=5, n_slots=3, noise=1.0):
@@ -41,9 +41,7 @@ def test_levels_of_targets_play_no_part_where_predictions_are_missing(scale):
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     Y = Y - Y.mean(axis=0)
     curves = [
-        MultiInputCTFARegressor(layout, targets=TargetAggregator(scale=scale, cv=3))
-        .fit(X, Y + level)
-        .cv_curve_
+        averaged(layout, targets=TargetAggregator(scale=scale, cv=3)).fit(X, Y + level).cv_curve_
         for level in (0.0, 1000.0)
     ]
     np.testing.assert_allclose(curves[0].fold_errors, curves[1].fold_errors, rtol=1e-6)
@@ -54,7 +52,7 @@ def test_levels_of_targets_play_no_part_where_predictions_are_missing(scale):
 def test_what_is_said_of_merges_does_not_change_with_data_that_change_after_fit(scale):
     inputs, Y = problem()
     X, layout = multi_input_layout(inputs)
-    model = MultiInputCTFARegressor(layout, targets=fixed(np.inf, scale=scale))
+    model = averaged(layout, targets=fixed(np.inf, scale=scale))
     expected = model.fit(X, Y).merges_
     model.fit(X, Y)
     X[:], Y[:] = 0.0, np.random.default_rng(0).normal(size=Y.shape)

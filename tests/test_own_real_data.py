@@ -26,6 +26,7 @@ from ctfa.datasets import (
     load_po_basins,
     load_traffic,
 )
+from problems import averaged
 
 pytestmark = pytest.mark.data
 
@@ -80,7 +81,7 @@ def test_po_basins_are_decided_as_by_refits(scan, limit):
     rows = slice(0, None, 4)
     X, layout = multi_input_layout(data.inputs[rows])
     targets = TargetAggregator(max_loss=limit, scan=scan)
-    model = MultiInputCTFARegressor(layout, targets=targets).fit(X, data.target[rows])
+    model = averaged(layout, targets=targets).fit(X, data.target[rows])
     values = standardised(data, rows)
     expected = oracle_own.series_groups(values, limit, criterion="risk", scan=scan)
     assert same_groups(model, expected)
@@ -93,7 +94,7 @@ def test_iberian_cells_are_decided_as_by_refits():
     X, layout = multi_input_layout(part.inputs)
     for criterion, limit, scale in (("risk", 3.0, "standard"), ("mse", 0.0, "none")):
         targets = TargetAggregator(criterion, max_loss=limit, scan="correlation", scale=scale)
-        model = MultiInputCTFARegressor(layout, targets=targets).fit(X, part.target)
+        model = averaged(layout, targets=targets).fit(X, part.target)
         inputs, Y = part.inputs.transpose(1, 0, 2), part.target
         if scale == "standard":
             inputs = (inputs - inputs.mean(axis=1, keepdims=True)) / inputs.std(
@@ -110,7 +111,7 @@ def test_french_catchments_mostly_stay_by_themselves():
     data = own_inputs(load_french_basins)
     X, layout = multi_input_layout(data.inputs)
     targets = TargetAggregator(max_loss=1.5)
-    model = MultiInputCTFARegressor(layout, targets=targets).fit(X, data.target)
+    model = averaged(layout, targets=targets).fit(X, data.target)
     assert model.n_groups_ >= 16
 
 
@@ -119,7 +120,7 @@ def test_sensors_merge_along_the_roads_only():
     X, layout = multi_input_layout(data.inputs)
     targets = TargetAggregator(max_loss=1.5, connectivity=data.neighbours)
     for aggregate in ("mean", "pool"):
-        model = MultiInputCTFARegressor(layout, targets=targets, aggregate=aggregate)
+        model = averaged(layout, targets=targets, aggregate=aggregate)
         model.fit(X[:300], data.target[:300])
         assert model.n_groups_ < 207
         for group in model.partition_.groups:

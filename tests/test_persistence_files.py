@@ -720,7 +720,7 @@ def test_a_file_edited_anywhere_is_refused_or_the_model_answers(name):
 )
 def test_a_model_that_refuses_rows_which_are_made_up_still_loads(regressor):
     whole = np.repeat(np.arange(1.0, 7.0), 10)[:, None] + np.arange(4)
-    targets = TargetAggregator(max_loss=np.inf)
+    targets = TargetAggregator(max_loss=np.inf, regressor=LinearRegression())
     model = CTFARegressor(regressor, targets=targets, features="passthrough")
     model.fit(whole, 1e-3 * Y + whole[:, :3])
     np.testing.assert_array_equal(loaded(to_bytes(model)).predict(whole), model.predict(whole))

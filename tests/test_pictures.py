@@ -77,7 +77,7 @@ def test_many_groups_are_drawn_as_few_blocks(ax):
 
 def test_targets_with_their_own_inputs_show_what_is_averaged_or_stacked():
     targets = TargetAggregator(max_loss=5.0)
-    averaged = MultiInputCTFARegressor(BASINS.layout, targets=targets)
+    averaged = MultiInputCTFARegressor(BASINS.layout, targets=targets, aggregate="mean")
     averaged.fit(BASINS.data, BASINS.target)
     assert "mean inputs" in collect(averaged, "n").lanes[0].features
     assert "mean of" in collect(averaged, "n").lanes[0].group

@@ -57,6 +57,7 @@ def test_coefficients_of_pooled_tasks_predict_as_the_model_does():
     moved = POOLED.predict(MADE.data[:4] + np.eye(4), tasks) - POOLED.predict(MADE.data[:4], tasks)
     where = [int(np.flatnonzero(POOLED.tasks_ == task)[0]) for task in tasks]
     wanted = table.value[POOLED.labels_[where], np.arange(4)]
+    wanted += POOLED.coef_[where, np.arange(4)]
     np.testing.assert_allclose(moved, wanted, atol=1e-10)
 
 

@@ -258,6 +258,44 @@ def test_penalties_that_are_given_are_those_of_scikit_learn_in_the_units_given(
         np.testing.assert_allclose(predicted, model.predict(X), rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("condition", [1.0, 1e-3, 1e-7])
+def test_a_fit_from_least_squares_is_the_one_from_the_inputs(weighted, condition):
+    rng = np.random.default_rng(4)
+    X, Y, new = (rng.normal(size=shape) for shape in ((40, 6), (40, 3), (5, 6)))
+    X[:, 1] = X[:, 0] + condition * X[:, 1]
+    X[:, 2] = 1e4 * X[:, 2] + 1e6
+    weights = weights_of(40, weighted) if weighted else None
+    rest = () if weights is None else (weights,)
+    plain = Ridge.factor(X, *rest)
+    centred = plain.centre(Y)
+    turned = Ridge.of_design(Design.of(X, *rest))
+
+    def gram(columns):
+        return columns.T @ columns
+
+    penalties = np.array([0.1, 2.0, np.inf])
+    for chosen in (lambda fit: fit.chosen_for(centred), lambda fit: fit.with_penalty(penalties)):
+        one, other = chosen(plain), chosen(turned)
+        assert_array_equal(one.penalty, other.penalty)
+        for verb in (
+            lambda fit: new @ fit.coefficients(centred),
+            lambda fit: fit.residual(centred),
+            lambda fit: fit.cross_validated(centred),
+            lambda fit: fit.left_out(centred, 0.5),
+            lambda fit: gram(fit.coordinates(centred)[1]),
+            lambda fit: gram(fit.with_penalty(np.array([0.5])).augmented().root),
+        ):
+            np.testing.assert_allclose(verb(other), verb(one), rtol=1e-6, atol=1e-7)
+
+
+def test_inputs_without_a_triangle_to_trust_are_factored_by_singular_values():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    copies = np.column_stack((X, X[:, 0]))
+    assert Ridge.of_design(Design.of(copies)) is None
+    assert Ridge.of_design(Design.of(X[:3])) is None
+
+
 def test_rows_are_left_out_as_refits_leave_them_out():
     weights = weights_of(14, weighted=True)
     problem = make_problem("correlated", 3, n_samples=14, n_features=20, n_targets=3)

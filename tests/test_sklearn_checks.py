@@ -65,7 +65,7 @@ def expected_failures(estimator):
         return OF_FEATURES
     if isinstance(estimator.targets, TargetAggregator):
         return OF_THE_PAPER
-    return {} if isinstance(estimator, CTFARegressorCV) else {WEIGHTS: ANALYTIC}
+    return {WEIGHTS: ANALYTIC}
 
 
 CHECKS = parametrize_with_checks(
@@ -173,6 +173,7 @@ def test_time_series_are_cross_validated(model):
     ],
     ids=lambda regressor: type(regressor).__name__,
 )
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_any_regressor_serves_each_group(regressor):
     model = CTFARegressor(regressor, head="mean").fit(X, Y)
     assert len(model.regressors_) == model.n_groups_

@@ -13,7 +13,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import FeatureAggregator, MultiInputCTFARegressor, TargetAggregator, persistence
 from ctfa._collections import _collection
-from problems import RIDGE
+from problems import RIDGE, averaged
 from test_stand_ins_own import assert_alike, problem
 from test_streaming import cut, cuttings, folds_of, pieces, refused, refused_after_fit
 
@@ -25,7 +25,7 @@ FOLDED = FeatureAggregator("r2", max_loss=1e-3, cv=4)
 
 
 def own(regressor=None, **options):
-    return MultiInputCTFARegressor(LAYOUT, regressor, **options)
+    return averaged(LAYOUT, regressor, **options)
 
 
 # -- The same as a fit -----------------------------------------------------------------------------
@@ -97,7 +97,7 @@ def test_columns_that_several_targets_have_in_common_raise_no_doubts():
     doubled = np.hstack([X, X[:, :2]])
     layout = np.vstack([LAYOUT[1:], [10, 11]])
     targets = np.column_stack([Y[:, 1:], Y[:, 0]])
-    model = MultiInputCTFARegressor(layout, targets=FIXED)
+    model = averaged(layout, targets=FIXED)
     expected = clone(model).fit(doubled, targets)
     parts = cut(len(X), [99, 300])
     assert_alike(expected, model.partial_fit(pieces(parts, doubled, targets)), doubled)
@@ -109,7 +109,7 @@ def test_layouts_by_name_and_slots_that_some_have_not():
     names = [f"slot{k % 3}_{k // 3}" for k in range(wide.shape[1])]
     frame, targets = pd.DataFrame(wide, columns=names), pd.DataFrame(targets).add_prefix("basin ")
     named = np.where(layout < 0, None, np.array(names, dtype=object)[layout])
-    model = MultiInputCTFARegressor(named, targets=FIXED)
+    model = averaged(named, targets=FIXED)
     expected = clone(model).fit(frame, targets)
     model.partial_fit([(frame[:150], targets[:150]), (frame[150:], targets[150:])])
     assert_alike(expected, model, frame)

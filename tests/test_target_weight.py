@@ -16,9 +16,10 @@ from ctfa import (
 )
 from ctfa._validation import read_sample
 from ctfa.core.criteria import target_risk
-from ctfa.core.levels import TEMPERS, Levels
+from ctfa.core.levels import TEMPERS, Levels, Tempers
 from ctfa.core.members import gain
 from ctfa.core.partition import Partition
+from ctfa.core.ridge import Factors
 from ctfa.core.ridge import Ridge as RidgeFit
 from ctfa.core.series import Series
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
@@ -27,7 +28,7 @@ from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.estimators.models import HEADS
 from ctfa.estimators.search import read_rule
-from problems import JUDGES, RIDGE
+from problems import JUDGES, RIDGE, averaged
 
 WEIGHTS = np.array([1, 3, 2, 1, 2, 4])
 #: Each target as often as it counts, and where each is first.
@@ -127,7 +128,12 @@ def test_shared_inputs_weighted_targets_answer_like_merged_copies(seed, judge):
 @given(
     st.integers(0, 2**32 - 1),
     st.lists(st.integers(0, 3), min_size=6, max_size=6),
-    st.sampled_from(TEMPERS),
+    st.one_of(
+        st.sampled_from(TEMPERS).map(lambda one: Tempers(*(Factors((k,)) for k in one))),
+        st.sampled_from(TEMPERS).map(
+            lambda one: Tempers(*(Factors((1.0, k, 1 / 8), (0.5, 0.3, 0.2)) for k in one))
+        ),
+    ),
 )
 def test_models_of_groups_of_weighted_targets_are_those_of_copies(seed, labels, temper):
     X, Y = shared(seed)
@@ -207,9 +213,9 @@ def test_own_inputs_a_weight_of_two_is_a_target_given_twice(max_loss, gaps, judg
     X, layout, Y = own(gaps=gaps, lacking=True)
     # Copies first: with inputs of their own some pairs are even better than copies.
     targets = fixed(max_loss, scan="correlation", regressor=judge, scale=scale)
-    weighed = MultiInputCTFARegressor(layout, targets=targets)
+    weighed = averaged(layout, targets=targets)
     weighed.fit(X, Y, target_weight=WEIGHTS)
-    repeated = MultiInputCTFARegressor(layout[COPIES], targets=targets).fit(X, Y[:, COPIES])
+    repeated = averaged(layout[COPIES], targets=targets).fit(X, Y[:, COPIES])
     assert same_groups(weighed, repeated)
     assert weighed.n_groups_ < 6
     whole = np.where(np.isnan(X), 0.0, X)
@@ -224,9 +230,9 @@ def test_own_inputs_a_weight_of_two_is_a_target_given_twice(max_loss, gaps, judg
 def test_own_inputs_limits_are_judged_by_weighted_errors(gaps):
     X, layout, Y = own(gaps=gaps)
     targets = TargetAggregator(cv=4, scan="correlation")
-    weighed = MultiInputCTFARegressor(layout, targets=targets)
+    weighed = averaged(layout, targets=targets)
     one = weighed.fit(X, Y, target_weight=WEIGHTS).cv_curve_
-    two = MultiInputCTFARegressor(layout[COPIES], targets=targets).fit(X, Y[:, COPIES]).cv_curve_
+    two = averaged(layout[COPIES], targets=targets).fit(X, Y[:, COPIES]).cv_curve_
     at = one.max_loss >= 0.0
     np.testing.assert_allclose(one.fold_errors[:, at], two.fold_errors[:, at], rtol=1e-8)
 
@@ -235,10 +241,10 @@ def test_shared_coefficients_are_judged_by_weighted_errors():
     X, layout, Y = own()
     train, test = np.arange(20, 80), np.arange(20)
     targets = TargetAggregator(cv=[(train, test)])
-    model = MultiInputCTFARegressor(layout, targets=targets, aggregate="pool")
+    model = averaged(layout, targets=targets, aggregate="pool")
     curve = model.fit(X, Y, target_weight=WEIGHTS).cv_curve_
     for k in (0, 7, curve.max_loss.size - 1):
-        alone = MultiInputCTFARegressor(layout, targets=fixed(curve.max_loss[k]), aggregate="pool")
+        alone = averaged(layout, targets=fixed(curve.max_loss[k]), aggregate="pool")
         alone.fit(X[train], Y[train], target_weight=WEIGHTS)
         gap = (Y[test] - alone.predict(X[test])) / model.targets_.scales_
         expected = np.average((gap**2).mean(axis=0), weights=WEIGHTS)
@@ -331,9 +337,9 @@ def test_a_baseline_and_weights_go_together():
     X, layout, Y = own()
     B = np.eye(12)[np.arange(80) % 12]
     targets = fixed(1.0, scan="correlation")
-    weighed = MultiInputCTFARegressor(layout, targets=targets)
+    weighed = averaged(layout, targets=targets)
     weighed.fit(X, Y, baseline=B, target_weight=WEIGHTS)
-    repeated = MultiInputCTFARegressor(layout[COPIES], targets=targets)
+    repeated = averaged(layout[COPIES], targets=targets)
     repeated.fit(X, Y[:, COPIES], baseline=B)
     assert same_groups(weighed, repeated)
     expected = repeated.predict(X, baseline=B)[:, FIRST]
@@ -347,7 +353,7 @@ def test_a_path_weighs_too():
     assert point.partition == aggregator.partition_
     X, layout, Y = own()
     (point,) = target_path(X, Y, [1.0], target_weight=WEIGHTS, layout=layout)
-    model = MultiInputCTFARegressor(layout, targets=fixed()).fit(X, Y, target_weight=WEIGHTS)
+    model = averaged(layout, targets=fixed()).fit(X, Y, target_weight=WEIGHTS)
     assert point.partition == model.partition_
 
 
@@ -378,9 +384,9 @@ def test_what_cannot_be_weighed_is_refused():
     with pytest.raises(ValueError, match="missing values"):
         CTFARegressor().fit(X, Y, target_weight=WEIGHTS)
     X, layout, Y = own()
-    for aggregate in ("pool", "auto"):
-        model = MultiInputCTFARegressor(layout, aggregate=aggregate, targets=fixed(regressor=RIDGE))
-        with pytest.raises(
-            ValueError, match=rf"aggregate='{aggregate}' with regressor=RidgeCV\(\) counts"
-        ):
-            model.fit(X, Y, target_weight=WEIGHTS)
+    judged = {"targets": fixed(regressor=RIDGE)}
+    model = MultiInputCTFARegressor(layout, aggregate="pool", **judged)
+    with pytest.raises(ValueError, match=r"aggregate='pool' with regressor=RidgeCV\(\) counts"):
+        model.fit(X, Y, target_weight=WEIGHTS)
+    model = MultiInputCTFARegressor(layout, **judged).fit(X, Y, target_weight=WEIGHTS)
+    assert model.aggregate_ == "mean"

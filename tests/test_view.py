@@ -14,13 +14,14 @@ from ctfa import (
 )
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.estimators.view import FittedGroups
+from problems import averaged
 
 X, Y = make_paper_synthetic(n_samples=100, n_features=5, n_targets=4, random_state=0)
 BASINS = make_basins(n_basins=6, n_samples=80, n_features=3, n_regions=2, random_state=0)
 TASKS = np.repeat(["a", "b", "c", "d"], 25)
 MODELS = {
     "mean": CTFARegressor().fit(X, Y),
-    "mean inputs": MultiInputCTFARegressor(BASINS.layout).fit(BASINS.data, BASINS.target),
+    "mean inputs": averaged(BASINS.layout).fit(BASINS.data, BASINS.target),
     "coefficients": MultiInputCTFARegressor(BASINS.layout, aggregate="pool").fit(
         BASINS.data, BASINS.target
     ),

@@ -139,7 +139,7 @@ def _fit_options() -> dict[str, dict[str, tuple[Any, str]]]:
                 "share coefficients; auto: what does better on held-out rows (default: auto)"),
             "--head": (["levels", "mean"],
                 "a region's tasks add what is their own to its model, or it serves them alone "
-                "(default: levels for features that all tasks share, else mean)"),
+                "(default: levels)"),
             "--regressor": (["linear", "ridge"], "a region's own model"),
             "--solver": (["ols", "ridge"],
                 "the regressions that merges are judged by; ridge for many features and few rows"),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
@@ -24,7 +24,7 @@ from ctfa._validation.numbers import (
     warn,
     warn_of_fills,
 )
-from ctfa._validation.options import called, read_judge
+from ctfa._validation.options import called, judges, read_judge
 from ctfa._validation.sufficiency import SPARE, warn_if_doubtful
 from ctfa.core.design import Design, is_single
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -67,6 +67,12 @@ class Sample:
         if design.is_doubtful:
             warn_if_doubtful([design])
         return design
+
+    def factored(self, design: Design) -> Sample:
+        """The same with its inputs factored by somebody who has warned, or will."""
+        same = replace(self)
+        vars(same)["design"] = design
+        return same
 
     @cached_property
     def is_single(self) -> bool:
@@ -363,6 +369,22 @@ def require_finite_prediction(values: FloatArray, models: Sequence[Any]) -> None
         )
 
 
+def require_finite_judgement(told: FloatArray, model: Any) -> None:
+    """Refuse to judge merges by what a regressor could not predict."""
+    if not np.isfinite(told).all():
+        why = "it predicted NaN or infinity, its fit has failed; scale the features"
+        refuse_judgement(model, why)
+
+
+def refuse_judgement(model: Any, why: str, error: Exception | None = None) -> NoReturn:
+    """Say that a regressor has nothing to say of rows that it was not fitted to."""
+    raise ValueError(
+        f"{type(model).__name__} cannot judge merges by rows that it was not fitted to: "
+        f"{why.rstrip('.')}. Use another regressor, or judge by another with "
+        "TargetAggregator(regressor=LinearRegression())."
+    ) from error
+
+
 def normalised(weights: FloatArray, counts: FloatArray | None = None) -> FloatArray | None:
     """Weights of sum n, or None where all are equal."""
     relative = weights / weights.max()
@@ -416,17 +438,18 @@ def read_target_weight(target_weight: Any, targets: Targets) -> Targets:
 
 
 def refuse_for_target_weight(
-    targets: Targets, aggregator: Any, aggregate: str | None = None
+    targets: Targets, aggregator: Any, aggregate: str | None = None, judge: Any = None
 ) -> None:
     """Refuse options that would not honour weights of targets.
 
-    ``aggregate`` is how targets with inputs of their own are; None where they share them.
+    ``aggregate`` is how targets with inputs of their own are, and ``judge`` what judges these; None
+    where they share them.
     """
     is_correlation = isinstance(aggregator.order, str) and aggregator.order == "correlation"
     for is_given, option, instead in (
         (
-            aggregate not in (None, "mean") and read_judge(aggregator.regressor) is not None,
-            f"aggregate={aggregate!r} with regressor={called(aggregator.regressor)}",
+            aggregate == "pool" and not (judges(judge) and read_judge(judge) is None),
+            f"aggregate={aggregate!r} with regressor={called(judge)}",
             "aggregate='mean' or regressor=None",
         ),
         (aggregator.flip, "flip=True", "flip=False"),

@@ -130,7 +130,13 @@ def read_labels(groups: Any, sample: Sample) -> Any:
 
 
 def read_cut_folds(
-    cv: Any, sample: Sample, values: FloatArray, groups: Any, *, needed: bool = True
+    cv: Any,
+    sample: Sample,
+    values: FloatArray,
+    groups: Any,
+    *,
+    needed: bool = True,
+    refits: bool = False,
 ) -> list[tuple[IntArray, IntArray]] | None:
     """Folds to choose ``max_loss`` on; a number of them is lowered until each holds two rows.
 
@@ -139,9 +145,12 @@ def read_cut_folds(
     """
     if isinstance(cv, Integral) and int(cv) > 1 and sample.n_samples < FEWEST_TO_FOLD:
         if needed:
+            instead = "The usual limit is used; give max_loss, or more rows."
+            if refits:  # without folds there is nothing to judge by, whatever the limit
+                instead = "Nobody is merged; pass more rows."
             warn(
                 f"max_loss='auto' cannot be chosen on {sample.n_samples} rows: two folds of two "
-                "rows each are the least. The usual limit is used; give max_loss, or more rows."
+                f"rows each are the least. {instead}"
             )
         return None
     if isinstance(cv, Integral):
@@ -240,3 +249,12 @@ def _rows_used(rows: Any, sample: Sample) -> IntArray:
         return np.asarray(rows)
     position = np.cumsum(sample.used) - 1
     return np.asarray(position[rows[sample.used[rows]]])
+
+
+def warn_of_two_folds(n_folds: int, fewest: int) -> None:
+    """Say that so few folds do not choose a limit by models fitted without pairs of them."""
+    warn(
+        f"max_loss='auto' cannot be chosen on {n_folds} folds by a regressor that is fitted "
+        f"without two of them at a time: merges are made while they break even. Use {fewest} folds "
+        "or more, or give max_loss."
+    )

@@ -338,18 +338,15 @@ def called(value: Any) -> str:
 
 def read_judge(regressor: Any) -> tuple[float, ...] | None:
     """Penalties of the ridge regression that judges merges; None where least squares does."""
-    usual = getattr(regressor, "fit_intercept", True) and not getattr(regressor, "positive", False)
-    if regressor is None or (type(regressor) is LinearRegression and usual):
-        return None
-    if type(regressor) is Ridge and usual and np.ndim(regressor.alpha) == 0:
+    if not judges(regressor):
+        raise ValueError(
+            f"regressor={regressor!r} of TargetAggregator cannot judge merges in closed form: use "
+            "LinearRegression(), Ridge() or RidgeCV() with an intercept (of RidgeCV without cv and "
+            "scoring), or None."
+        )
+    if type(regressor) is Ridge:
         return _penalties(regressor.alpha, "alpha")
-    if type(regressor) is RidgeCV and usual and regressor.cv is None and regressor.scoring is None:
-        return _penalties(regressor.alphas, "alphas")
-    raise ValueError(
-        f"regressor={regressor!r} of TargetAggregator cannot judge merges in closed form: use "
-        "LinearRegression(), Ridge() or RidgeCV() with an intercept (of RidgeCV without cv and "
-        "scoring), or None."
-    )
+    return _penalties(regressor.alphas, "alphas") if type(regressor) is RidgeCV else None
 
 
 def _penalties(alphas: Any, name: str) -> tuple[float, ...]:
@@ -375,12 +372,19 @@ def refuse_levels_without_units() -> NoReturn:
 
 
 def judges(regressor: Any) -> bool:
-    """Whether a regressor judges merges in closed form."""
-    try:
-        read_judge(regressor)
-    except ValueError:
-        return False
-    return True
+    """Whether a regressor judges merges in closed form; None stands for one that does.
+
+    Any other has to be fitted, to rows without those that it is judged on.
+    """
+    usual = getattr(regressor, "fit_intercept", True) and not getattr(regressor, "positive", False)
+    kind = type(regressor)
+    if regressor is None or not usual:
+        return regressor is None
+    if kind is Ridge:
+        return np.ndim(regressor.alpha) == 0
+    return kind is LinearRegression or (
+        kind is RidgeCV and regressor.cv is None and regressor.scoring is None
+    )
 
 
 def require_regressor(regressor: Any) -> None:
@@ -399,8 +403,8 @@ def require_regressor(regressor: Any) -> None:
 
 def takes_gaps(regressor: Any) -> bool:
     """Whether a regressor has a use for missing features, by its own word."""
-    if not hasattr(regressor, "__sklearn_tags__"):  # of another library, which does not say
-        return False
+    if isinstance(regressor, type) or not hasattr(regressor, "__sklearn_tags__"):
+        return False  # no regressor, or one of another library, which does not say
     return bool(get_tags(regressor).input_tags.allow_nan)
 
 
@@ -412,6 +416,12 @@ def require_weighable(regressor: Any) -> None:
             "another regressor (of a pipeline, its last step, with the others in front of this "
             "estimator) or leave the weights out."
         )
+
+
+def needs_rows_to_judge(judge: Any) -> str:
+    """What in a fit needs rows where a regressor is fitted again to judge."""
+    what = f"regressor={called(judge)}, which judges row by row,"
+    return f"{what} and TargetAggregator(regressor=LinearRegression()) does not,"
 
 
 def refuse_streaming(why: str | None) -> None:

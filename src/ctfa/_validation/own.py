@@ -10,7 +10,7 @@ import numpy as np
 
 from ctfa._validation.data import Sample, read_sample
 from ctfa._validation.numbers import first_of, warn
-from ctfa._validation.options import called
+from ctfa._validation.options import called, judges, read_judge
 from ctfa._validation.sufficiency import FLAT, may_be_doubtful, warn_if_doubtful
 from ctfa.core.criteria import Criterion
 from ctfa.core.design import Design
@@ -87,16 +87,29 @@ def refuse_for_own_inputs(aggregator: Any, aggregate: str, criterion: Criterion)
             f"guard={aggregator.guard!r} is for targets that share their inputs: use guard=None; "
             "merges_ names the members that are predicted to lose."
         )
-    if aggregate != "mean" and criterion.for_means:
+    if aggregate == "pool" and criterion.for_means:
         raise ValueError(
             f"criterion={aggregator.criterion!r} is a rule for means: use aggregate='mean', or "
             "criterion='risk'."
         )
-    if aggregate != "mean" and aggregator.scale == "none":
+    if aggregate == "pool" and aggregator.scale == "none":
         raise ValueError(
             "scale='none' is the paper's predictor, which averages: use aggregate='mean', or "
             "scale='center' (one intercept for each target)."
         )
+
+
+def averages_only(
+    aggregator: Any, criterion: Criterion, *, weighed: bool, judge: Any = None
+) -> bool:
+    """Whether what was asked for has no meaning for coefficients in common.
+
+    ``weighed``: whether targets have weights, which penalised fits of these do not know, nor does a
+    ``judge`` that is fitted again.
+    """
+    plain = judges(aggregator.regressor) and read_judge(aggregator.regressor) is None
+    judged = weighed and not (plain and judges(judge))
+    return criterion.for_means or aggregator.scale == "none" or judged
 
 
 def require_series(
@@ -295,10 +308,12 @@ def require_not_one_id(X: Any, tasks: Any, n_features: int) -> None:
         )
 
 
-def read_task_sample(estimator: Any, X: Any, tasks: Any, sample_weight: Any) -> Sample:
+def read_task_sample(
+    estimator: Any, X: Any, tasks: Any, sample_weight: Any, *, gaps: bool = False
+) -> Sample:
     """Features and weights of a fit; ids that were left among the features are pointed out."""
     try:
-        return read_sample(estimator, X, sample_weight)
+        return read_sample(estimator, X, sample_weight, gaps=gaps)
     except (TypeError, ValueError) as error:
         name = _column_of_ids(X, tasks)
         if name is None:
@@ -465,3 +480,33 @@ def require_judged(n_judged: int, cv: Any) -> None:
             "divide the rows of each task, such as an integer, and not ones that leave out whole "
             "tasks; or give max_loss as a number."
         )
+
+
+def require_few_told(n_rows: int, n_tasks: int, most: int) -> None:
+    """Refuse to keep what the model of every task says of every row, where that is too much."""
+    if n_rows * n_tasks > most:
+        raise ValueError(
+            f"{n_tasks} tasks with {n_rows} rows together are too many for a regressor that is "
+            f"fitted to judge merges: what the model of each task says of each row would be "
+            f"{n_rows * n_tasks} numbers, and {most} are the most that are kept. Judge by "
+            "TargetAggregator(regressor=LinearRegression()), which keeps none of them; the "
+            "regressor is then fitted once a group."
+        )
+
+
+def warn_of_tasks_without_models(n_lost: int, n_tasks: int, regressor: Any) -> None:
+    """Say that some tasks have too few rows for a regressor to be fitted to them."""
+    if n_lost:
+        warn(
+            f"{n_lost} of {n_tasks} tasks have too few rows for {called(regressor)} to be fitted "
+            "without a fold: they are judged by their level, or by the models of a group that they "
+            "join."
+        )
+
+
+def refuse_weights_of_gaps(judge: Any) -> None:
+    """Refuse weights of targets with gaps that a regressor is fitted again to judge."""
+    raise ValueError(
+        f"target_weight was given, and {called(judge)} judges targets with gaps all alike: leave "
+        "the weights out, or judge by TargetAggregator(regressor=LinearRegression())."
+    )

@@ -49,6 +49,30 @@ class Criterion:
             return self
         return replace(self, loss=self.ridge_loss, kernel=None)
 
+    def by_refits(self, *, crosswise: bool = False) -> Criterion:
+        """The same judged by predictions of rows that a regressor was not fitted to.
+
+        ``crosswise``: of tasks whose models are asked about each other's rows.
+        """
+        what = (
+            "squared difference without features over what the regressor leaves of it",
+            "the difference of two groups is without features over what the regressor leaves of "
+            "it, squared,",
+        )
+        if crosswise:
+            what = (
+                "squared errors of both sides under one model over those under one each",
+                "the squared errors of two groups are under the models of both over those under "
+                "their own",
+            )
+        return replace(
+            self.by_ridge(),
+            words=f"what {what[1]} in rows that it was not fitted to (1 breaks even)",
+            limit_words=f"{what[0]}, 1 breaks even",
+            usual_loss=None,
+            weighs_bias=False,
+        )
+
 
 def criterion_of(option: Any, *registries: Mapping[str, Criterion | Loss]) -> Criterion:
     """A criterion by its name, by its loss or by itself; what is not known is a user's own.

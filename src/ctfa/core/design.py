@@ -38,7 +38,7 @@ class Given(NamedTuple):
     row_scale: FloatArray  # (n,): what a constant is in these rows
 
 
-#: A centred matrix taken apart: the last five of a ``Design``.
+#: A centred matrix taken apart: five of a ``Design``.
 Factors: TypeAlias = tuple[
     tuple[FloatArray, FloatArray] | None, FloatArray | None, FloatArray, FloatArray, float
 ]
@@ -66,6 +66,7 @@ class Design:
     root: FloatArray  # (rank, n_inputs)
     null: FloatArray  # (n_inputs - rank, n_inputs)
     rcond: float  # of the weakest direction that is more than rounding, kept or not
+    length: FloatArray  # of each centred column; zero for constants
 
     @classmethod
     def of(
@@ -100,7 +101,7 @@ class Design:
         single = is_single(rows) if single is None else single
         factors = factor(columns, length, given, SINGLE_RCOND if single else 0.0)
         count = rows.shape[0] if n_samples is None else n_samples
-        return cls(count, rows.shape[1], mean, row_scale, used, *factors)
+        return cls(count, rows.shape[1], mean, row_scale, used, *factors, length)
 
     @property
     def rank(self) -> int:
@@ -143,6 +144,16 @@ class Design:
         left = centred - basis @ fitted
         correction = basis.T @ left  # once more: the first sweep leaves rounding of the fit
         return fitted + correction, left - basis @ correction
+
+    def fitted(self, coordinates: FloatArray) -> FloatArray:
+        """Rows of what the inputs explain, from its coordinates."""
+        if self.reflectors is None:
+            assert self.basis is not None
+            return np.asarray(self.basis @ coordinates)
+        packed, tau = self.reflectors
+        padded = np.zeros((packed.shape[0], coordinates.shape[1]), order="F")
+        padded[: self.rank] = coordinates
+        return reflected(packed, tau, padded, transposed=False)
 
 
 def row_scales(

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse import csgraph
 
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import IntArray
@@ -31,6 +32,28 @@ def correlation(space: MergeSpace, rng: np.random.Generator) -> IntArray:
 
 
 ORDERS: dict[str, Order] = {"given": given, "random": random, "correlation": correlation}
+
+
+def some_vertices(count: int, most: int, graph: sparse.csr_array | None) -> IntArray:
+    """At most so many of all vertices, evenly; with a graph whole neighbourhoods.
+
+    Vertices far apart in a graph would have nobody to merge with. Neighbourhoods grow breadth first
+    from vertices evenly among all.
+    """
+    if count <= most:
+        return np.arange(count)
+    if graph is None:
+        return np.linspace(0, count - 1, most).round().astype(np.intp)
+    chosen = np.zeros(count, dtype=bool)
+    n_places = max(1, most // NEIGHBOURHOOD)
+    for seed in np.linspace(0, count - 1, 2 * n_places + 1)[1::2].round().astype(int).tolist():
+        near = csgraph.breadth_first_order(graph, seed, directed=False)[0]
+        chosen[near[~chosen[near]][: most // n_places]] = True
+    return np.flatnonzero(chosen)
+
+
+#: Vertices of a neighbourhood.
+NEIGHBOURHOOD = 250
 
 
 class Neighbours:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ctfa.core.design import EPS, singular_values
 from ctfa.core.partition import Partition
-from ctfa.core.ridge import Ridge, restricted_penalty
+from ctfa.core.ridge import AS_IT_IS, Factors, Ridge, kept, restricted_penalty
 from ctfa.core.types import FloatArray, IntArray
 
 
@@ -32,13 +32,39 @@ class Temper(NamedTuple):
     mean: float = 1.0  # of groups' means
     apart: float = 1.0  # of members' deviations; infinity leaves the group's model alone
 
+    @property
+    def credit(self) -> float:
+        """How much it counts before folds are asked."""
+        return UNLIKELY if self.mean <= LEAST else 1.0
+
+
+#: Of means, all but least squares: for inputs that are nearly collinear, where what they differ by
+#: matters. Folds have to speak for it clearly: where they say little it would do harm.
+LEAST, UNLIKELY = 1 / 4096, 0.05
+
+
+#: Factors that leave nothing.
+NOTHING = Factors((np.inf,))
+
+
+class Tempers(NamedTuple):
+    """Several of them, averaged: predictions of groups and of deviations each by their own."""
+
+    mean: Factors = AS_IT_IS
+    apart: Factors = AS_IT_IS
+
 
 #: Those that are tried on folds; the first is what the likelihood says.
 TEMPERS = tuple(
-    map(Temper._make, product((1.0, 4.0, 16.0, 64.0, 1 / 8, 1 / 64), (1.0, 4.0, 16.0, np.inf)))
+    map(
+        Temper._make,
+        product((1.0, 4.0, 16.0, 64.0, 1 / 8, 1 / 64, LEAST), (1.0, 4.0, 16.0, np.inf)),
+    )
 )
 
 
+#: Rows for each target from which on a triangle takes the place of what inputs leave of targets.
+TALL = 4
 #: Squared deviations that are a smaller share of a member's squares are rounding: those of copies.
 ROUNDING = 1e-26
 
@@ -62,6 +88,9 @@ class Levels:
         """Turn targets that are centred (and weighted) over the rows used; they count by weight."""
         self.factored, self.weights = factored, weights
         self._turned, self._left = factored.coordinates(centred)
+        if len(self._left) > TALL * self._left.shape[1]:
+            # Nothing but lengths of combinations is asked of what lies outside the inputs.
+            self._left = np.asarray(np.linalg.qr(self._left, mode="r"))
 
     def parts(self, partition: Partition, signs: FloatArray | None = None) -> Parts:
         """Means and deviations of groups, members turned round by their signs, with penalties."""
@@ -70,7 +99,9 @@ class Levels:
             turned, left = turned * signs, left * signs
         labels, weights = partition.labels, self.weights
         mean, mean_left = partition.mean(turned, weights), partition.mean(left, weights)
-        penalty = self._penalty(mean**2, _squares(mean_left))
+        counts = np.ones(partition.n_variables) if weights is None else weights
+        (counts,) = partition.sum(counts[None])
+        penalty = self._penalty(mean**2, _squares(mean_left), counts)
         # Differences, and then their squares: members of a group hardly differ.
         whole = _squares(turned) + _squares(left)
         apart, left = turned - mean[:, labels], left - mean_left[:, labels]
@@ -84,11 +115,11 @@ class Levels:
             apart_penalty = np.where(partition.sizes > 1, found, np.inf)
         return Parts(labels, mean, penalty, apart, apart_penalty)
 
-    def group_coefficients(self, parts: Parts, temper: float = 1.0) -> FloatArray:
+    def group_coefficients(self, parts: Parts, temper: Factors = AS_IT_IS) -> FloatArray:
         """Coefficients ``(D, groups)`` of the groups' models, in the units of the inputs."""
         return self.factored.coefficients_of(self._mean(parts, temper))
 
-    def deviations(self, parts: Parts, temper: float = 1.0) -> FloatArray:
+    def deviations(self, parts: Parts, temper: Factors = AS_IT_IS) -> FloatArray:
         """Coefficients ``(D, L)`` that members add to those of their groups."""
         return self.factored.coefficients_of(self._apart(parts, temper))
 
@@ -96,27 +127,35 @@ class Levels:
         self, parts: Parts, directions: FloatArray, tempers: Sequence[Temper]
     ) -> Iterator[FloatArray]:
         """Predictions ``(n, L)`` for each temper, of rows in the directions of the inputs."""
-        means = {k: (directions @ self._mean(parts, k))[:, parts.labels] for k, _ in tempers}
+        means = {
+            k: (directions @ self._mean(parts, Factors((k,))))[:, parts.labels]
+            for k in dict.fromkeys(k for k, _ in tempers)
+        }
         nothing = (parts.apart_penalty == np.inf).all()
         apart = {
-            k: directions @ self._apart(parts, k) for _, k in tempers if k < np.inf and not nothing
+            k: directions @ self._apart(parts, Factors((k,)))
+            for k in dict.fromkeys(k for _, k in tempers)
+            if k < np.inf and not nothing
         }
         for mean, k in tempers:
             yield means[mean] + apart[k] if k in apart else means[mean]
 
-    def trust(self, parts: Parts, temper: float = 1.0) -> FloatArray:
+    def trust(self, parts: Parts, temper: Factors = AS_IT_IS) -> FloatArray:
         """How far each member relies on its group: what is not kept of its deviations."""
-        kept = self.factored.kept(temper * parts.apart_penalty)
+        kept = self.factored.kept(parts.apart_penalty, temper)
         return np.asarray(1.0 - kept.sum(axis=0) / max(len(kept), 1))[parts.labels]
 
-    def _penalty(self, explained: FloatArray, rest: FloatArray) -> FloatArray:
-        return restricted_penalty(explained, rest, self.factored.values, self.factored.n_samples)
+    def _penalty(
+        self, explained: FloatArray, rest: FloatArray, counts: FloatArray | None = None
+    ) -> FloatArray:
+        known = self.factored.values, self.factored.n_samples
+        return restricted_penalty(explained, rest, *known, counts)
 
-    def _mean(self, parts: Parts, temper: float) -> FloatArray:
-        return parts.mean * self.factored.kept(temper * parts.mean_penalty)
+    def _mean(self, parts: Parts, temper: Factors) -> FloatArray:
+        return parts.mean * self.factored.kept(parts.mean_penalty, temper)
 
-    def _apart(self, parts: Parts, temper: float) -> FloatArray:
-        return parts.apart * self.factored.kept(temper * parts.apart_penalty)[:, parts.labels]
+    def _apart(self, parts: Parts, temper: Factors) -> FloatArray:
+        return parts.apart * self.factored.kept(parts.apart_penalty, temper)[:, parts.labels]
 
 
 def _squares(columns: FloatArray) -> FloatArray:
@@ -137,13 +176,18 @@ class SoftFeatures(NamedTuple):
 
 
 def soft_features(
-    inputs: FloatArray, target: FloatArray, partition: Partition, n_samples: int, temper: float
+    inputs: FloatArray,
+    target: FloatArray,
+    partition: Partition,
+    n_samples: int,
+    temper: Factors = AS_IT_IS,
 ) -> SoftFeatures:
     """Coefficients of features drawn about the one that their group has in common.
 
-    Of centred (and weighted) inputs. The common coefficients are free; how far features of a group
-    may part from theirs is one penalty for all, of the greatest restricted likelihood. An infinite
-    one averages the features of each group, zero is least squares.
+    Of centred (and weighted) inputs. How far features of a group may part from theirs is one
+    penalty for all, of the greatest restricted likelihood where common coefficients are free; these
+    are then those of a ridge regression of the rest on the groups' means, which may be copies of
+    each other as features may. Infinite penalties average the features of each group.
     """
     means = partition.mean(inputs)
     length = np.sqrt(np.einsum("ij,ij->j", means, means))
@@ -151,22 +195,19 @@ def soft_features(
     firm = values > max(means.shape) * EPS * values.max(initial=0.0)
     left, values, right = left[:, firm], values[firm], right[firm]
 
-    def regressed(columns: FloatArray) -> FloatArray:
-        """Coefficients of the means that columns leave least to."""
-        unit = right.T @ ((left.T @ columns) / values[:, None])
-        return np.asarray(unit / np.where(length > 0.0, length, np.inf)[:, None])
-
     contrasts = _contrasts(partition)
     apart = np.zeros(partition.n_variables)
     if contrasts.shape[1]:
         beyond = inputs @ contrasts
+        # Of the features themselves: copies that differ by rounding differ by nothing.
+        merged = partition.sizes[partition.labels] > 1
+        scale = float(np.sqrt(_squares(inputs[:, merged]).max()))
         beyond -= left @ (left.T @ beyond)
         rest = target - left @ (left.T @ target)
-        scale = float(np.sqrt(np.einsum("ij,ij->j", beyond, beyond).max()))
-        if scale > 0.0:
+        if scale > 0.0 and beyond.any():
             axes, spread, back = singular_values(beyond / scale)
-            kept = spread > max(beyond.shape) * EPS * spread[0]
-            axes, spread, back = axes[:, kept], spread[kept], back[kept]
+            firm = spread > max(beyond.shape) * EPS * spread[0]
+            axes, spread, back = axes[:, firm], spread[firm], back[firm]
             turned = axes.T @ rest
             outside = rest - axes @ turned
             penalty = restricted_penalty(
@@ -175,9 +216,16 @@ def soft_features(
                 spread,
                 n_samples - partition.n_groups,
             )
-            shrunk = spread / (spread**2 + temper * penalty)
+            shrunk = kept(spread, penalty, temper)[:, 0] / spread
             apart = contrasts @ (back.T @ (turned * shrunk)) / scale
-    coef = regressed((target - inputs @ apart)[:, None])[:, 0]
+    rest = target - inputs @ apart
+    turned = left.T @ rest
+    outside = rest - left @ turned
+    penalty = restricted_penalty(
+        turned[:, None] ** 2, np.array([outside @ outside]), values, n_samples
+    )
+    shrunk = kept(values, penalty, temper)[:, 0] / values
+    coef = right.T @ (turned * shrunk) / np.where(length > 0.0, length, np.inf)
     return SoftFeatures(coef, apart)
 
 

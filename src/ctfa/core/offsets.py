@@ -144,6 +144,8 @@ class _Profile:
 
 def _basis(rows: FloatArray) -> FloatArray:
     """Columns that turn the inputs into orthonormal coordinates, as many as their rank."""
+    if not rows.shape[1]:  # older versions of scipy do not factor what has no columns
+        return np.empty((0, 0))
     length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
     unit = np.where(length > 0.0, length, 1.0)
     _, values, right = linalg.svd(rows / unit, full_matrices=False, check_finite=False)

@@ -248,12 +248,15 @@ class Restrictions:
         responses = shifts @ self._response.swapaxes(1, 2)
         if self._directions.shape[1]:
             responses -= (shifts @ self._shifts.swapaxes(1, 2)) @ self._weights
-        overlap = shifts @ shifts.swapaxes(1, 2)
-        before, reach = np.tril(overlap), overlap.diagonal(axis1=1, axis2=2)[..., None]
-        if c.size > 1:
+        overlap, coef = shifts @ shifts.swapaxes(1, 2), self._own[3]
+        gap = (coef[:, p, None] - coef[:, c])[..., None]
+        if c.size == 1:  # the same, without calls that cost more than the arithmetic
+            before = reach = overlap
+            step = gap / triangle
+        else:
+            before, reach = np.tril(overlap), overlap.diagonal(axis1=1, axis2=2)[..., None]
             responses -= before @ products - reach * products
-        coef = self._own[3]
-        step = np.linalg.solve(triangle, (coef[:, p, None] - coef[:, c])[..., None])
+            step = np.linalg.solve(triangle, gap)
         pull = shifts @ self._error[..., None] + before @ step
         return Run(p, c, directions, shifts, products, responses, reach, step, pull)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,8 +24,20 @@ from ctfa.core.types import BoolArray, FloatArray
 PENALTIES = np.append(np.inf, np.logspace(4.0, -8.0, 49))
 #: A row closer than this to fitting itself cannot be left out.
 SMALLEST_SLACK = 1e-10
+#: Deviances that differ by less are the same.
+TIED = 1e-6
 #: Squares below this have no logarithm.
 TINY = 1e-300
+
+
+class Factors(NamedTuple):
+    """Factors of a penalty, and how much what each of them keeps counts; weights sum to one."""
+
+    values: tuple[float, ...] = (1.0,)
+    weights: tuple[float, ...] = (1.0,)
+
+
+AS_IT_IS = Factors()
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,11 +55,12 @@ class Ridge:
     row_scale: FloatArray
     used: BoolArray
     length: FloatArray  # of each column; its penalty is in this unit
-    left: FloatArray
+    left: FloatArray  # in the rows, or in the basis of the design that these come from
     values: FloatArray
     right: FloatArray
     n_samples: int  # rows that count, or that these stand in for
     penalty: FloatArray  # (targets,)
+    basis: Design | None = None
 
     @classmethod
     def of(
@@ -98,6 +112,21 @@ class Ridge:
         count = rows.shape[0] if n_samples is None else n_samples
         return cls(mean, row_scale, used, length, *factors, count, np.empty(0))
 
+    @classmethod
+    def of_design(cls, design: Design) -> Ridge | None:
+        """The same from inputs that are factored already; None where that was by singular values.
+
+        The singular values of tall inputs are those of a triangle, and their directions in the rows
+        need not be formed.
+        """
+        if design.reflectors is None:
+            return None
+        # Where a triangle is trusted all directions are more than rounding.
+        triangle = np.triu(design.reflectors[0][: design.n_inputs])
+        left, values, right = singular_values(triangle)
+        known = design.mean, design.row_scale, design.used, design.length
+        return cls(*known, left, values, right, design.n_samples, np.empty(0), design)
+
     def chosen_for(self, centred: FloatArray) -> Ridge:
         """Take for each target the penalty of the greatest restricted likelihood."""
         turned, left = self.coordinates(centred)
@@ -107,9 +136,9 @@ class Ridge:
     def left_out(self, centred: FloatArray, penalty: float) -> FloatArray:
         """Squared error of each target when its rows are left out one by one."""
         kept = self.kept(np.array([penalty]))
-        residual = centred - self.left @ (kept * (self.left.T @ centred))
+        residual = centred - self._fitted(kept * self._turned(centred))
         level = self.row_scale**2 / (self.row_scale**2).sum()
-        slack = 1.0 - (self.left**2 @ kept)[:, 0] - level
+        slack = 1.0 - (self._fitted(np.eye(self.values.size)) ** 2 @ kept)[:, 0] - level
         residual /= np.maximum(slack, SMALLEST_SLACK)[:, None]
         return np.asarray(np.einsum("ij,ij->j", residual, residual))
 
@@ -137,11 +166,28 @@ class Ridge:
         return np.asarray((rows - weighted_mean(rows, self.row_scale)) * self.row_scale[:, None])
 
     def coordinates(self, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """What the directions of the inputs say of centred columns, and what they leave of them."""
+        """What the directions of the inputs say of centred columns, and what they leave of them.
+
+        What they leave comes in any coordinates: inner products are those of residuals.
+        """
+        if self.basis is not None:
+            turned, left = self.basis.coordinates(centred)
+            return self.left.T @ turned, left
         turned = self.left.T @ centred
         left = centred - self.left @ turned
         correction = self.left.T @ left  # once more: the first sweep leaves rounding of the fit
         return turned + correction, left - self.left @ correction
+
+    def _turned(self, centred: FloatArray) -> FloatArray:
+        """The first of these."""
+        if self.basis is not None:
+            centred = self.basis.coordinates(centred)[0]
+        return np.asarray(self.left.T @ centred)
+
+    def _fitted(self, turned: FloatArray) -> FloatArray:
+        """Rows of what has these coordinates."""
+        columns = self.left @ turned
+        return columns if self.basis is None else self.basis.fitted(columns)
 
     def directions(self, rows: FloatArray) -> FloatArray:
         """Other rows in the directions of the inputs, at the length that these have: ``(n, r)``."""
@@ -150,8 +196,8 @@ class Ridge:
 
     def residual(self, centred: FloatArray) -> FloatArray:
         """Residuals in sample."""
-        shrunk = self.kept(self.penalty) * (self.left.T @ centred)
-        return np.asarray(centred - self.left @ shrunk)
+        shrunk = self.kept(self.penalty) * self._turned(centred)
+        return np.asarray(centred - self._fitted(shrunk))
 
     def augmented(self) -> Design:
         """The fit of a single target as least squares: a row a column more pulls it towards zero.
@@ -160,17 +206,18 @@ class Ridge:
         """
         # Infinity is a number beside which nothing of the columns is left.
         penalty = min(float(self.penalty[0]), LARGEST_PENALTY)
-        unit = (self.left * self.values) @ self.right
+        unit = self._fitted(self.values[:, None] * self.right)
         columns = np.vstack((unit, np.sqrt(penalty) * np.eye(self.n_inputs)))
         columns[:, self.length == 0.0] = 0.0
         grown = np.sqrt(1.0 + penalty)
         factors = design_factor(np.asfortranarray(columns / grown), self.length * grown)
-        return Design(self.n_samples, self.n_inputs, self.mean, self.row_scale, self.used, *factors)
+        known = self.n_samples, self.n_inputs, self.mean, self.row_scale, self.used
+        return Design(*known, *factors, self.length * grown)
 
     def cross_validated(self, centred: FloatArray) -> FloatArray:
         """Residuals as if each row were left out, at the average leverage of its target's fit."""
         kept = self.kept(self.penalty)
-        residual = centred - self.left @ (kept * (self.left.T @ centred))
+        residual = centred - self._fitted(kept * self._turned(centred))
         leverage = (kept.sum(axis=0) + 1.0) / self.n_samples
         return np.asarray(residual / np.maximum(1.0 - leverage, SMALLEST_SLACK))
 
@@ -182,19 +229,38 @@ class Ridge:
         """
         return np.asarray(centred * (self.n_samples / (self.n_samples - 1.0)))
 
-    def coefficients(self, centred: FloatArray) -> FloatArray:
+    def coefficients(self, centred: FloatArray, factors: Factors = AS_IT_IS) -> FloatArray:
         """Coefficients ``(n_inputs, targets)`` in the units of the inputs."""
-        return self.coefficients_of(self.kept(self.penalty) * (self.left.T @ centred))
+        return self.coefficients_of(self.kept(self.penalty, factors) * self._turned(centred))
 
     def coefficients_of(self, turned: FloatArray) -> FloatArray:
         """Coefficients of what is predicted with these coordinates."""
         unit = self.right.T @ (turned / self.values[:, None])
         return np.asarray(unit / np.where(self.length > 0.0, self.length, np.inf)[:, None])
 
-    def kept(self, penalty: FloatArray) -> FloatArray:
+    def kept(self, penalty: FloatArray, factors: Factors = AS_IT_IS) -> FloatArray:
         """What is kept of each direction, for each penalty: ``(directions, penalties)``."""
-        squares = self.values[:, None] ** 2
-        return np.asarray(squares / (squares + penalty))
+        return kept(self.values, penalty, factors)
+
+    def average(self, penalty: FloatArray, factors: Factors) -> FloatArray:
+        """The penalties that by themselves keep as much of all directions as the average does."""
+        if len(factors.values) == 1:
+            return penalty * factors.values[0]
+        lowest, highest = np.log10(min(factors.values)), np.log10(max(factors.values))
+        steps, found = np.linspace(highest, lowest, 481), penalty.copy()
+        for k in np.flatnonzero(penalty < np.inf):
+            each = self.kept(penalty[k] * 10.0**steps).sum(axis=0)
+            wanted = self.kept(penalty[[k]], factors).sum()
+            found[k] *= 10.0 ** np.interp(wanted, each, steps)
+        return found
+
+
+def kept(values: FloatArray, penalty: FloatArray, factors: Factors = AS_IT_IS) -> FloatArray:
+    """What penalties keep of directions with singular values, ``(directions, penalties)``."""
+    squares, total = values[:, None] ** 2, np.zeros((values.size, penalty.size))
+    for factor, weight in zip(*factors, strict=True):
+        total += weight * (squares / (squares + factor * penalty))
+    return total
 
 
 #: What stands for an infinite penalty where one has to be computed with.
@@ -202,7 +268,11 @@ LARGEST_PENALTY = 1e12
 
 
 def restricted_penalty(
-    explained: FloatArray, rest: FloatArray, values: FloatArray, n_samples: int
+    explained: FloatArray,
+    rest: FloatArray,
+    values: FloatArray,
+    n_samples: int,
+    counts: FloatArray | None = None,
 ) -> FloatArray:
     """Penalties of the greatest restricted likelihood, one for each column of squares.
 
@@ -212,9 +282,15 @@ def restricted_penalty(
 
         ``(n - 1) log(sum_j A_j / (1 + S_j^2 / penalty) + R) + sum_j log(1 + S_j^2 / penalty)``.
 
-    Infinity is among those tried: then nothing is explained.
+    Infinity is among those tried: then nothing is explained. With ``counts`` of the columns the
+    mean of this over all of them is added to that of each: one column says little of its penalty.
     """
     weight = 1.0 / (1.0 + values**2 / PENALTIES[:, None])
     squares = np.maximum(weight @ explained + rest, TINY)
     deviance = (n_samples - 1) * np.log(squares) - np.log(weight).sum(axis=1)[:, None]
-    return np.asarray(PENALTIES[deviance.argmin(axis=0)])
+    if counts is not None:
+        # A column that is constant over these rows knows of no penalty.
+        counts = np.where(squares[0] > TINY, counts, 0.0)
+        deviance += (deviance @ (counts / max(counts.sum(), TINY)))[:, None]
+    # The first, which is the largest, of those between which rounding would choose.
+    return np.asarray(PENALTIES[(deviance <= deviance.min(axis=0) + TIED).argmax(axis=0)])

@@ -33,6 +33,8 @@ FIRST_RUN, LONGEST_RUN = 12, 32
 WIDEST_RUN = 256
 #: Correlations are compared in units of its inverse, 1e-12.
 FINEST = 2.0**40
+#: Pairs asked at once down a list by correlation, after a merge: the first is often accepted.
+FIRST_PAIRS = 8
 #: Pairs asked at once.
 MOST_AHEAD = 64
 
@@ -433,7 +435,7 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         later = others > block
         rows.append((strength[later], np.full(later.sum(), block), others[later]))
     pairs = RankedPairs(space.n_variables, *map(np.concatenate, zip(*rows, strict=True)))
-    chunk = FIRST_CHUNK
+    chunk = FIRST_PAIRS
     while True:
         first, second = pairs.peek(chunk)
         if not first.size:
@@ -446,7 +448,7 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         ledger.n_comparisons += refused + found
         ledger.refuse_pairs(first[:refused], second[:refused], losses[:refused])
         pairs.drop(refused + found)
-        chunk = FIRST_CHUNK if found else min(2 * chunk, LARGEST_CHUNK)
+        chunk = FIRST_PAIRS if found else min(2 * chunk, LARGEST_CHUNK)
         if found:
             block, other = int(first[hit]), int(second[hit])
             judge.merge(block, other, float(losses[hit]), neighbours)

@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVR
 
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray
+from ctfa.estimators.models import SingleModels, mean_of_groups
 from ctfa.estimators.view import FittedGroups
 
 #: Regressors whose prediction is ``X @ coef_ + intercept_``.
@@ -144,20 +145,44 @@ def coefficients(fitted: FittedGroups) -> tuple[FloatArray, FloatArray, FloatArr
 def _shared(fitted: FittedGroups, served: _Affine) -> _Affine:
     targets, singles = fitted.aggregator, fitted.parts["single_models"]
     coef, intercept = served.coef * targets.signs_[:, None], served.intercept * targets.signs_
-    if singles is not None and singles.targets.size:
-        models = [_linear(single, "a target's own model") for single in singles.models]
-        of = singles.targets
-        share = fitted.model.trust_[of]
-        own = np.concatenate([single.coef for single in models]).reshape(of.size, coef.shape[1])
-        level = np.concatenate([single.intercept for single in models])
-        coef[of] = share[:, None] * coef[of] + (1.0 - share)[:, None] * own
-        intercept[of] = share * intercept[of] + (1.0 - share) * level
+    known = fitted.partition, targets.signs_, targets.target_weight_
+    _mix(coef, intercept, singles, fitted.model.trust_, known=known)
     added = fitted.parts["deviations"]
     if added is not None:
         slopes = (added.group[fitted.partition.labels] + added.own) * targets.signs_[:, None]
         coef = coef + slopes
         intercept = intercept + added.level * targets.signs_ - slopes @ added.centre
     return _in_own_units(_Affine(coef, intercept), targets.offsets_, targets.scales_)
+
+
+def _mix(
+    coef: FloatArray,
+    intercept: FloatArray,
+    singles: SingleModels | None,
+    trust: FloatArray,
+    levels: FloatArray | None = None,
+    known: Any = None,
+) -> None:
+    """Mix models of targets' own in, in place; ``levels`` are added to what these say.
+
+    ``known`` are the groups, by whose members' models they may be served, too.
+    """
+    if singles is None or not singles.targets.size:
+        return
+    models = [_linear(single, "a target's own model") for single in singles.models]
+    of = singles.targets
+    share = trust[of]
+    own = np.concatenate([single.coef for single in models]).reshape(of.size, coef.shape[1])
+    level = np.concatenate([single.intercept for single in models])
+    level = level if levels is None else level + levels[of]
+    if singles.share < 1.0 and known is not None:
+        whole = np.column_stack((coef, intercept))
+        every = whole.copy()
+        every[of] = np.column_stack((own, level))
+        whole += (1.0 - singles.share) * (mean_of_groups(known, every.T).T - whole)
+        coef[:], intercept[:] = whole[:, :-1], whole[:, -1]
+    coef[of] = share[:, None] * coef[of] + (1.0 - share)[:, None] * own
+    intercept[of] = share * intercept[of] + (1.0 - share) * level
 
 
 def _own_inputs(fitted: FittedGroups, groups: Sequence[_Affine], width: int) -> _Affine:
@@ -197,6 +222,11 @@ def _own_inputs(fitted: FittedGroups, groups: Sequence[_Affine], width: int) -> 
 
 def _own_rows(fitted: FittedGroups, served: _Affine) -> _Affine:
     own, level = fitted.model.coef_, served.intercept + fitted.model.offsets_
+    levels = fitted.parts["levels"]
+    if levels is not None:
+        coef, level = served.coef.copy(), level + levels.group[fitted.partition.labels]
+        _mix(coef, level, fitted.parts["single_models"], fitted.model.trust_, levels.own)
+        return _Affine(coef, level)
     level = level - np.einsum("ij,ij->i", own, fitted.parts["task_means"])
     return _Affine(served.coef + own, level)
 

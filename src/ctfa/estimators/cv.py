@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -18,15 +18,26 @@ from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa.core.criteria import FEATURE_CRITERIA, TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
+from ctfa.core.ridge import AS_IT_IS
 from ctfa.core.tasks.base import PathPoint
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, pose_features
 from ctfa.estimators.given import fields, whole
-from ctfa.estimators.models import SingleModels, fit_regressor, fit_singles
-from ctfa.estimators.search import solve_path
+from ctfa.estimators.models import SingleModels, fit_singles, mean_of_groups
+from ctfa.estimators.refits import OnFolds, fit_regressor, groups_on_folds
+from ctfa.estimators.search import pose, solve_path
 from ctfa.estimators.shared import CTFARegressor
-from ctfa.estimators.targets import TargetAggregator, pose_targets, with_levels
+from ctfa.estimators.targets import (
+    RATIOS,
+    Found,
+    TargetAggregator,
+    ask_by_refits,
+    by_levels,
+    pose_targets,
+    read_target_rule,
+    with_levels,
+)
 
 #: Limits tried where none are given: of Phase I in units of break-even, of Phase II in F.
 TARGET_LOSSES = (-np.inf, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 6.0, np.inf)
@@ -247,11 +258,13 @@ class _Phases(NamedTuple):
         targets = check.read_phase(model.targets, TargetAggregator, "targets")
         features = check.read_phase(model.features, FeatureAggregator, "features")
         usual = sorted({*FEATURE_LOSSES, float(np.log(n_samples))})
+        judge = None if targets is None else targets.regressor or model._usual_judge(targets)
+        usual_ratios = TARGET_LOSSES if check.judges(judge) else RATIOS
         return cls(
             targets,
             features,
             check.read_grid(
-                model.target_losses, targets, TARGET_CRITERIA, TARGET_LOSSES, "target_losses"
+                model.target_losses, targets, TARGET_CRITERIA, usual_ratios, "target_losses"
             ),
             check.read_grid(
                 model.feature_losses, features, FEATURE_CRITERIA, usual, "feature_losses"
@@ -294,21 +307,44 @@ class _Fold:
         values = np.where(self._varies, values, values[:1])  # rounding is nothing to learn
         n_targets = values.shape[1]
         self._offsets, self._scales, self._risk = np.zeros(n_targets), np.ones(n_targets), None
-        self._levels = None
+        self._levels: Any = None
+        #: How groups and members' models do on folds within this one, where these judge.
+        self._on_folds: Callable[[PathPoint], OnFolds] | None = None
         #: Groups of targets for each limit of Phase I.
         self.points = [PathPoint(-np.inf, Partition.singletons(n_targets), (-np.inf, np.inf))]
         if phases.targets is not None:
             part = targets._replace(values=values)
             tasks = SharedInputs(self._sample, values, part.weights)
             template = clone(phases.targets)
-            if template.regressor is None and check.judges(model.regressor):
-                template.set_params(regressor=model.regressor)
-            rule, fits, problem = pose_targets(template, tasks, part, in_fold=True)
+            judge = model._usual_judge(template)
+            if template.regressor is None:
+                template.set_params(regressor=judge)
+            if check.judges(template.regressor):
+                rule, fits, problem = pose_targets(template, tasks, part, in_fold=True)
+                if check.judges(model.regressor):
+                    self._risk = fits.fit.members
+                self.points = solve_path(problem, phases.target_losses)
+            else:
+                rule = read_target_rule(template, part, template.regressor)
+                known = template, tasks, part, rule, template.regressor
+                asks = n_targets > 1 and max(phases.target_losses) > -np.inf
+                fits, told, splits = ask_by_refits(*known, asks=asks, in_fold=True)
+                if told is None:
+                    self.points *= len(phases.target_losses)
+                else:
+                    self.points = solve_path(pose(rule, fits.space()), phases.target_losses)
+                    if phases.targets.regressor is None:
+                        asked = model.regressor, tasks, rule, told, splits
+                        self._on_folds = partial(groups_on_folds, *asked)
             if model.regressor is None:
-                fits = with_levels(fits, rule, tasks)
-            self._offsets, self._scales, self._risk = fits.offsets, fits.scales, fits.fit.members
-            self._levels = fits.levels
-            self.points = solve_path(problem, phases.target_losses)
+                fits = by_levels(Found(fits, rule, fits.scales), tasks).fits
+            self._offsets, self._scales, self._levels = fits.offsets, fits.scales, fits.levels
+        elif model.regressor is None and phases.features is None:
+            alone = TargetAggregator(max_loss=-np.inf, scale="none")
+            part = targets._replace(values=values)
+            tasks = SharedInputs(self._sample, values, part.weights)
+            rule, fits, _ = pose_targets(alone, tasks, part, in_fold=True)
+            self._levels = with_levels(fits, rule, tasks).levels
         # Constant over these rows, though not over all: nothing to scale, and the scale of zero
         # gives that constant back whatever its group says.
         self._own = (values - self._offsets) / np.where(self._scales > 0.0, self._scales, 1.0)
@@ -326,17 +362,35 @@ class _Fold:
         signs = np.ones(partition.n_variables) if point.signs is None else point.signs
         groups = [self._group(members, signs[members], at) for members in partition.groups]
         means = np.column_stack([predicted for predicted, _ in groups])
+        levels = self._levels if model.regressor is None else None
+        if levels is not None:
+            parts = levels.parts(partition, signs)
+            about = self._rows - levels.factored.mean
+            if self._phases.features is None:  # as served: with penalties that groups share
+                level = np.average(self._own, axis=0, weights=self._sample.weights)
+                means = about @ levels.group_coefficients(parts)
+                means = means + partition.mean((level * signs)[None])
         units = np.asarray(partition.spread(means)) * signs
-        if model.head == "levels" and self._levels is not None and model.regressor is None:
-            parts = self._levels.parts(partition, signs)
-            about = self._rows - self._levels.factored.mean
-            units = units + about @ self._levels.deviations(parts) * signs
+        if model.head == "levels" and levels is not None:
+            units = units + about @ levels.deviations(parts) * signs
         elif model.head == "levels" and self._risk is not None:
             units = self._singles.mix(units, self._risk.flipped(signs).trust(partition), self._rows)
+        elif model.head == "levels" and self._on_folds is not None:
+            units = self._mixed(units, point)
         predicted = _Predicted(units * self._scales + self._offsets)
         found = self._scorer(predicted, self._rows, self._true, **self._weighed)
         n_features = float(np.mean([number for _, number in groups]))
         return _Score(check.read_score(found, model.scoring), point.n_groups, n_features)
+
+    def _mixed(self, units: FloatArray, point: PathPoint) -> FloatArray:
+        """Groups' models mixed with members', as folds within this one say."""
+        partition = point.partition
+        if partition.n_groups == partition.n_variables:
+            return units
+        assert self._on_folds is not None
+        trust, share = self._on_folds(point).mixture(partition, None)
+        mean = partial(mean_of_groups, (partition, point.signs, None))
+        return self._singles._replace(share=share).mix(units, trust, self._rows, mean)
 
     @cached_property
     def _singles(self) -> SingleModels:
@@ -373,7 +427,7 @@ class _Fold:
         if partition is not None:
             inputs, rows = partition.mean(inputs), partition.mean(rows)
         rest = sample.weights, sample.n_samples, sample.is_single
-        temper = 1.0 if self._model.regressor is None else None
+        temper = AS_IT_IS if self._model.regressor is None else None
         regressor = fit_regressor(self._model.regressor, inputs, mean, *rest, temper=temper)
         return np.asarray(regressor.predict(rows)).reshape(-1), inputs.shape[1]
 

@@ -38,11 +38,14 @@ class Terms(NamedTuple):
     standardised: bool  # whether a unit of gain is a target's variance
     gappy: bool  # whether targets have missing values
     chosen: bool = False  # whether the limit was chosen on held-out rows
+    refitted: bool = False  # whether a regressor was fitted again to judge
+    crosswise: bool = False  # whether models of tasks were then asked about each other's rows
 
     @property
     def facts(self) -> Criterion:
         """What is known of the criterion."""
-        return criterion_of(self.criterion, TARGET_CRITERIA)
+        found = criterion_of(self.criterion, TARGET_CRITERIA)
+        return found.by_refits(crosswise=self.crosswise) if self.refitted else found
 
     @property
     def asks_once(self) -> bool:
@@ -77,6 +80,8 @@ class MergeEvidence:
         served: Gain | None = None,
         held_out: bool = False,
         judge: str = "",
+        refitted: bool = False,
+        crosswise: bool = False,
     ) -> Self:
         """Put together what is known of the merges of Phase I; no gain is one not worked out."""
         history, partition = aggregator.history_, aggregator.partition_
@@ -89,6 +94,8 @@ class MergeEvidence:
             standardised=aggregator.scale == "standard",
             gappy=gappy,
             chosen=aggregator.cv_curve_ is not None,
+            refitted=refitted,
+            crosswise=crosswise,
         )
         return cls(
             history,
@@ -379,6 +386,16 @@ SHARING = {
 }
 
 
+def sharing(shares: str, terms: Terms) -> Sharing:
+    """What the members of a group have in common, on these terms."""
+    words = SHARING[shares]
+    if not terms.crosswise:
+        return words
+    served = "shares its model with {more}: {others}"
+    differ = "the models of both predict the rows of each other worse than sharing saves"
+    return words._replace(served=served, differ=differ, own="a model of its own")
+
+
 class Refusal(NamedTuple):
     """The nearest candidate that a group did not take, and why."""
 
@@ -454,7 +471,7 @@ class Explanation:
 
     @property
     def _words(self) -> Sharing:
-        return SHARING[self.shares]
+        return sharing(self.shares, self.terms)
 
     def _gained(self) -> str:
         """What the target gains, and whose gain that is where it is not plain."""
@@ -585,7 +602,8 @@ def explain(
 
 def refusal_of(evidence: MergeEvidence, group: int, shares: str = "mean") -> Refusal:
     """The nearest candidate that a final group did not take."""
-    history, terms, words = evidence.history, evidence.terms, SHARING[shares]
+    history, terms = evidence.history, evidence.terms
+    words = sharing(shares, terms)
     leader = evidence.leader(group)
     candidate, loss = int(history.refused[leader]), float(history.refused_loss[leader])
     if candidate < 0:

@@ -6,12 +6,23 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self, TypeVar
 
+import numpy as np
+
 from ctfa import _validation as check
-from ctfa._collections import Collection, Rows, Wanted, few_rows, is_collection, is_foreign
+from ctfa._collections import (
+    Collection,
+    Rows,
+    Wanted,
+    few_rows,
+    is_collection,
+    is_foreign,
+    learns_from_sums,
+)
 from ctfa._streaming import Streaming
 from ctfa.core import backend
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.scans import SCANS
+from ctfa.estimators.refits import fewer_folds
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
 
@@ -69,36 +80,43 @@ class ReadsTables(Streaming):
         self, X: Any, y: Any, sample_weight: Any, baseline: Any
     ) -> tuple[check.Sample, check.Targets]:
         """Check rows in memory."""
-        sample = check.read_sample(self, X, sample_weight, baseline=baseline)
+        gaps = check.takes_gaps(getattr(self, "regressor", None))
+        sample = check.read_sample(self, X, sample_weight, gaps=gaps, baseline=baseline)
         return sample, check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
 
 
 def asks_of(
-    targets: Any, features: Any, n_targets: int = 1, *, chooses: bool = False
+    targets: Any, features: Any, n_targets: int = 1, *, judge: Any = None, chooses: bool = False
 ) -> tuple[list[Wanted], str | None]:
     """Folds that two phases, of which one may be None, want; and what sums cannot tell them.
 
-    ``chooses``: whether folds choose something even where the limit of Phase I is given.
+    ``judge`` is what judges merges where Phase I does not say; ``chooses``: whether folds choose
+    something even where the limit of Phase I is given.
     """
-    wanted = []
+    wanted, needs_rows = [], None
     if targets is not None:
+        judge = judge if targets.regressor is None else targets.regressor
         check.read_criterion(targets.criterion, TARGET_CRITERIA)
         check.require(targets.scan, SCANS, "scan")
         limit = check.read_limit(targets, TARGET_CRITERIA)
-        if n_targets > 1 and (limit is None or chooses):
+        is_refitted = not check.judges(judge)
+        if is_refitted and n_targets > 1 and limit != -np.inf:
+            wanted.append(Wanted("limit", fewer_folds(targets.cv), lowered=True))
+        elif n_targets > 1 and (limit is None or chooses):
             wanted.append(Wanted("limit", targets.cv, lowered=True))
+        # A single penalty is had from sums where the regressor that serves judges.
+        penalties = () if is_refitted else check.read_judge(judge) or ()
+        by_rows = len(penalties) > (targets.regressor is None)
+        if by_rows or (is_refitted and not learns_from_sums(judge)):
+            needs_rows = f"regressor={check.called(judge)}, which judges row by row,"
+            if is_refitted:
+                needs_rows = check.needs_rows_to_judge(judge)
     if features is not None and features.cv is not None:
         wanted.append(Wanted("features", features.cv))
-    for phase, kind, variables in (
-        (targets, "TargetAggregator", "targets"),
-        (features, "FeatureAggregator", "features"),
-    ):
-        if phase is targets and phase is not None and check.read_judge(phase.regressor):
-            judge = check.called(phase.regressor)
-            return wanted, f"regressor={judge} of {kind}, which judges row by row,"
-        if phase is not None and callable(phase.connectivity):
-            return wanted, f"connectivity that is a function of the {variables}"
-    return wanted, None
+    for phase, variables in ((targets, "targets"), (features, "features")):
+        if needs_rows is None and phase is not None and callable(phase.connectivity):
+            needs_rows = f"connectivity that is a function of the {variables}"
+    return wanted, needs_rows
 
 
 def whole(fit: Fit) -> Fit:

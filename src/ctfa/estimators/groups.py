@@ -25,6 +25,7 @@ from ctfa._collections import (
     r2_of_collection,
 )
 from ctfa._streaming import Streaming, StreamingTargets
+from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
@@ -165,6 +166,16 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
         check.require_regressor(self._template)
         self._phases()
 
+    def _judge_of_own(self, template: TargetAggregator) -> Any:
+        """What judges merges of tasks with rows or inputs of their own.
+
+        The regressor that serves only where it has no closed form: linear ones are judged by least
+        squares, and so are criteria of least squares.
+        """
+        criterion = check.read_criterion(template.criterion, TARGET_CRITERIA)
+        asks = template.regressor is None and criterion.ridge_loss is not None
+        return self.regressor if asks and not check.judges(self.regressor) else template.regressor
+
     def _phases(self) -> tuple[TargetAggregator | None, FeatureAggregator | None]:
         """The aggregators; None for a phase that is skipped."""
         features = self.features
@@ -213,19 +224,22 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             check.require_weighable(self._template)
         return asked
 
+    @property
+    def _leaves_inputs(self) -> bool:
+        """Whether inputs are the regressor's business alone."""
+        return bool(self.targets == self.features == "passthrough" and self.head == "mean")
+
     def _read_rows(
         self, X: Any, y: Any, sample_weight: Any, baseline: Any
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         self._check_options()
         takes_gaps = check.takes_gaps(self._template)
-        # Whether rows are the regressor's business alone.
-        judges_nothing = self.targets == self.features == "passthrough" and self.head == "mean"
         sample = check.read_sample(
             self,
             X,
             sample_weight,
-            gaps=self._input_gaps or (takes_gaps and judges_nothing and baseline is None),
+            gaps=self._input_gaps or (takes_gaps and self._leaves_inputs and baseline is None),
             baseline=baseline,
             advice=FOR_THE_REGRESSOR if takes_gaps else check.FILL,
         )
@@ -323,7 +337,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         check_is_fitted(self)
         seen = self.targets_.baseline_means_
         # What is the regressor's business alone.
-        gaps = seen is None and self._singles is None and check.takes_gaps(self._template)
+        gaps = seen is None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps or gaps)
         columns = check.read_baseline_again(baseline, inputs.shape[0], seen)
         return in_own_units(self.targets_, self._predict_units(inputs, columns), columns)

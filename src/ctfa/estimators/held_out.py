@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,70 +21,94 @@ from ctfa.core.baseline import Baseline, take_off
 from ctfa.core.criteria import TINY
 from ctfa.core.cut import CutCurve
 from ctfa.core.history import MergeHistory
-from ctfa.core.levels import Temper
+from ctfa.core.levels import Temper, Tempers
 from ctfa.core.members import Gain
+from ctfa.core.mixed import Corrections, correct
 from ctfa.core.partition import Partition
-from ctfa.core.shrinkage import Corrections, correct
+from ctfa.core.ridge import Factors
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.refits import OnFolds
 from ctfa.estimators.targets import Found, TargetAggregator, find_groups
 
 Split = tuple[IntArray, IntArray]
 
 #: Errors that differ by less than this share of a target's variance are the same.
 SAME = 1e-3
+#: Share of an error by which two of them may differ for nothing but rounding.
+SAME_ERROR = 1e-9
 
 
-#: Paired standard errors of the best temper within which another may stand in for it.
-NEARLY = 0.5
-#: How far a temper that leaves nothing of deviations is from what the likelihood says, as a factor.
-FAR = 64.0
-
-
+#: Paired standard errors above the least error over which what tempers count falls to 1/e.
+FADING = 0.5
 #: Shares of the variance with which members with gaps were found to differ.
 SHARES = (1.0, 0.25, 0.06, 0.0)
 
 
 class HeldOut(NamedTuple):
-    """Squared errors on folds that neither groups nor models have seen, summed over rows."""
+    """What folds that neither groups nor models have seen say, summed over their rows.
+
+    Whatever tempers are averaged, predictions are sums of those of groups at each temper of theirs
+    and of deviations at each of theirs: products of their errors tell the error of any average.
+    """
 
     tempers: Sequence[Any]
     weight: FloatArray  # (folds, L)
-    single: FloatArray  # (folds, tempers, L): of a model for each target by itself
-    served: FloatArray  # (folds, tempers, L): of what groups, and then members, are served with
+    single: FloatArray  # (folds, pairs, L): products of errors, of a model for each target alone
+    served: FloatArray  # (folds, pairs, L): the same of groups, and of deviations with a minus
     apart: FloatArray  # (n, L): what models for each target leave of the rows left out
     whole: FloatArray  # (n, L): the same rows about the means of the training rows
     rows: FloatArray  # (n,): their weights
 
     @property
-    def temper(self) -> Temper:
-        """Of those about as good as the best, the one nearest to what the likelihood says.
+    def chosen(self) -> Tempers:
+        """The average of all tempers, by how far each is from the best in standard errors.
 
-        Within half a standard error: with none, a single row of high leverage chooses; with one,
-        series with memory, whose folds scatter, keep deviations that are noise.
+        A choice of one would be that of a few rows where tails are heavy, of a few blocks where
+        rows remember.
         """
-        far = np.array(
-            [abs(np.log(one.mean)) + np.log(min(one.apart, FAR)) for one in self.tempers]
+        if len(self.tempers) == 1:
+            return Tempers()
+        means, aparts = _each(self.tempers)
+        pairs = np.zeros((len(self.tempers), len(means) + len(aparts)))
+        for row, (mean, apart) in zip(pairs, self.tempers, strict=True):
+            row[means.index(mean)] = 1.0
+            if apart < np.inf:
+                row[len(means) + aparts.index(apart)] = 1.0
+        totals = self.served.sum(axis=2) / self.weight.sum(axis=1)[:, None]
+        errors = totals @ np.array([_of_products(row) for row in pairs]).T
+        curve = CutCurve(np.arange(float(len(pairs))), errors, np.zeros(len(pairs)), -1)
+        gap = curve.error - curve.error.min()
+        scale = FADING * curve.standard_error + SAME_ERROR * curve.error
+        share = np.exp(-gap / np.maximum(scale, TINY)) * [one.credit for one in self.tempers]
+        counts = share @ pairs / share.sum()
+        left = max(1.0 - float(counts[len(means) :].sum()), 0.0)
+        return Tempers(
+            Factors(tuple(means), tuple(counts[: len(means)].tolist())),
+            Factors((*aparts, np.inf), (*counts[len(means) :].tolist(), left)),
         )
-        errors = self.served.sum(axis=2) / self.weight.sum(axis=1)[:, None]
-        curve = CutCurve(far, errors, np.zeros(far.size), -1)
-        within = curve.error <= curve.error.min() + NEARLY * curve.standard_error
-        return self.tempers[int(np.argmin(np.where(within, far, np.inf)))]  # type: ignore[no-any-return]
 
-    def gain(self, temper: Any, partition: Partition) -> Gain:
+    def gain(self, chosen: Tempers, partition: Partition) -> Gain:
         """What each target saves against a model of its own, with the scatter over the folds.
 
         Blocks of rows, and not rows, are what repeats independently: series remember. A target by
         itself saves nothing.
         """
-        at = list(self.tempers).index(temper)
-        errors, alone = self.served[:, at], self.single[:, at]
-        known = self.weight > 0.0
+        alone, errors = self.single[:, 0], self.served[:, 0]
+        if len(self.tempers) > 1:
+            aparts = _each(self.tempers)[1]
+            counts = np.array(chosen.mean.weights)
+            known = dict(zip(*chosen.apart, strict=True))
+            added = np.array([known.get(one, 0.0) for one in aparts])
+            alone = np.einsum("p,fpl->fl", _of_products(counts), self.single)
+            served = _of_products(np.concatenate((counts, added)))
+            errors = np.einsum("p,fpl->fl", served, self.served)
+        known_rows = self.weight > 0.0
         share = self.weight / np.maximum(self.weight.sum(axis=0), TINY)
-        saved = (alone - errors) / np.where(known, self.weight, 1.0)
+        saved = (alone - errors) / np.where(known_rows, self.weight, 1.0)
         value = (share * saved).sum(axis=0)
-        n_folds = np.maximum(known.sum(axis=0), 1)
+        n_folds = np.maximum(known_rows.sum(axis=0), 1)
         scatter = (share**2 * (saved - value) ** 2).sum(axis=0)
         spare = np.maximum(n_folds - 1, 1)
         # Folds learn from rows in common, and scatter less than new data would: by as much as
@@ -149,17 +174,56 @@ def _look(
         # Levels of the training rows, without which differences of targets are not told.
         (level,) = fits.served(alone, asked._replace(serve=_nothing), [temper])
         left = asked.true - single
-        singles, served = (
-            [
-                (asked.weight * (asked.true - one) ** 2).sum(axis=0)
-                for one in fits.served(groups, asked, tempers)
-            ]
-            for groups in (alone, point)
-        )
+        means, aparts = _each(tempers)
+        groups = [Temper(mean, np.inf) for mean in means] if len(tempers) > 1 else tempers
+        added = [Temper(means[0], apart) for apart in aparts]
+        of_singles = [asked.true - one for one in fits.served(alone, asked, groups)]
+        errors = [asked.true - one for one in fits.served(point, asked, [*groups, *added])]
+        for at in range(len(groups), len(errors)):
+            errors[at] -= errors[0]
+        singles, served = (_products(each, asked.weight) for each in (of_singles, errors))
         given = rows.sample.weights
         judge = np.ones(len(left)) if given is None else given
-        sums = asked.weight.sum(axis=0), np.array(singles), np.array(served)
-        return *sums, left, asked.true - level, judge
+        return asked.weight.sum(axis=0), singles, served, left, asked.true - level, judge
+
+
+def _each(tempers: Sequence[Any]) -> tuple[list[float], list[float]]:
+    """Factors of means, and those of deviations that leave something; of one temper none."""
+    if len(tempers) == 1:
+        return [1.0], []
+    means, aparts = (list(dict.fromkeys(each)) for each in zip(*tempers, strict=True))
+    return means, [one for one in aparts if one < np.inf]
+
+
+def _products(errors: Sequence[FloatArray], weight: FloatArray) -> FloatArray:
+    """Weighted sums over rows of products, each pair and each with itself: ``(pairs, L)``."""
+    found = []
+    for at, one in enumerate(errors):
+        counted = weight * one
+        found += [np.einsum("nl,nl->l", counted, other) for other in errors[at:]]
+    return np.array(found)
+
+
+def _of_products(counts: FloatArray) -> FloatArray:
+    """How much products of errors count in the square of the sum in which errors count so."""
+    square = np.outer(counts, counts)
+    return np.asarray((2.0 * square - np.diag(counts**2))[np.triu_indices(counts.size)])
+
+
+def seen_by_refits(found: Found, on_folds: OnFolds, served: FloatArray | None = None) -> HeldOut:
+    """The same of a regressor that was fitted without each fold.
+
+    Where squared errors of what is ``served`` are not given, those of the groups' own models.
+    """
+    told = found.told
+    assert told is not None
+    served = on_folds.group if served is None else served
+    errors = on_folds.alone[:, None], served[:, None]
+    apart, whole = told.values - told.told, told.values - told.level
+    rows = np.ones(len(apart)) if told.rows is None else told.rows
+    return HeldOut(
+        (None,), on_folds.weight, *errors, apart / found.units, whole / found.units, rows
+    )
 
 
 def deviations_of(sample: Any, left: FloatArray, labels: IntArray, share: float) -> Corrections:
@@ -376,6 +440,8 @@ def group_rows(
 ) -> Partition:
     """Groups that some of the rows give, with the limit that was used, by the same ``judge``."""
     aggregator = clone(fitted).set_params(max_loss=fitted.max_loss_)
+    if not (isinstance(fitted.cv, Integral) or hasattr(fitted.cv, "split")):
+        aggregator.set_params(cv=TargetAggregator().cv)  # lists of rows are of all of these
     part = targets._replace(values=targets.values[rows])
     tasks = SharedInputs(sample.take(rows), part.values, part.weights)
     find_groups(aggregator, tasks, part, judge=judge)

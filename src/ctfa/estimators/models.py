@@ -13,24 +13,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.linear_model import LinearRegression, Ridge
 
 from ctfa import _validation as check
 from ctfa._collections import Collection
 from ctfa._threads import one_thread
-from ctfa.core.design import Design, about_means, row_scales, weighted_mean
-from ctfa.core.levels import SoftFeatures, Temper, soft_features
-from ctfa.core.offsets import Offsets, random_intercepts
+from ctfa.core.design import about_means, row_scales, weighted_mean
+from ctfa.core.levels import SoftFeatures, Tempers, soft_features
+from ctfa.core.mixed import Units
+from ctfa.core.offsets import random_intercepts
 from ctfa.core.partition import Partition
-from ctfa.core.ridge import Ridge as RidgeFit
+from ctfa.core.ridge import Factors
 from ctfa.core.series import Series
-from ctfa.core.shrinkage import shrink
-from ctfa.core.small_fits import RowMoments
-from ctfa.core.tasks.own_inputs import OwnRows, about, mean_inputs, mean_series
-from ctfa.core.tasks.own_rows import TaskRows
+from ctfa.core.tasks.own_inputs import OwnFit, OwnRows, about, mean_inputs, mean_series
+from ctfa.core.tasks.own_rows import MixedRows, TaskRows
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.features import FeatureAggregator, factor, merge_features
+from ctfa.estimators.refits import fit_regressor, is_least_squares
 from ctfa.estimators.search import leave_apart
 from ctfa.estimators.targets import Found
 
@@ -41,12 +40,16 @@ Folds = Mapping[str, list[tuple[IntArray, IntArray]]]
 GroupRows = tuple[check.Sample, FloatArray]
 #: Folds, and groups of targets in each, that are asked whether groups of features pay.
 FOLDS_FOR_FEATURES, GROUPS_FOR_FEATURES = 10, 2
+#: The golden section.
+GOLDEN = 0.6180339887498949
 #: Features above which one group of targets in each fold is asked: a soft regression of so many
 #: costs as much as all that led to it.
 WIDE = 150
 #: Standard errors by which groups of features must be better than all of them; and at which folds,
 #: of which so many are asked at least, agree.
-PREFERRED_BY, CLEAR, FEWEST_FOLDS = 1.0, 2.0, 3
+PREFERRED_BY, CLEAR, FEWEST_FOLDS = 1.0, 2.0, 5
+#: First folds that decide alone where all of them speak against groups of features.
+AGAINST = 3
 #: Tasks whose inputs are copied at once.
 TASKS_AT_ONCE = 1000
 
@@ -89,14 +92,14 @@ def features_pay(
     found: Found,
     tasks: SharedInputs,
     template: FeatureAggregator,
-    temper: Temper,
+    temper: Tempers,
     head: str,
     regressor: Any = None,
 ) -> bool:
     """Whether held-out rows prefer groups of features to all of them, by a standard error.
 
-    One answer for all groups of targets, from the largest of each fold, their features grouped by
-    its training rows: one group's few errors would tell chance from kinship badly. A ``regressor``
+    One answer for all groups of targets, from some of each fold, their features grouped by its
+    training rows: one group's few errors would tell chance from kinship badly. A ``regressor``
     that is given is asked itself.
     """
     if not found.folds:
@@ -107,11 +110,15 @@ def features_pay(
     folds = list(zip(found.folds, found.points, strict=True))[::step]
     n_asked = 1 if tasks.sample.inputs.shape[1] > WIDE else GROUPS_FOR_FEATURES
     # Not neighbours first: what a few folds far apart agree on is clear.
-    for fold, point in [*folds[::3], *folds[1::3], *folds[2::3]]:
+    for turn, (fold, point) in enumerate([*folds[::3], *folds[1::3], *folds[2::3]]):
         if len(saved) >= FEWEST_FOLDS and abs(np.mean(saved)) > CLEAR * _scatter(saved):
             break
+        if len(saved) == AGAINST and max(saved) < 0.0:  # doing without takes less to be right
+            return False
         known, rows, _ = tasks.fold(rule, *fold)
         fits, judged = known.fits(rule), known.left.judged
+        if known.design is not None:
+            judged = judged.factored(known.design)
         asked, levels, partition = fits.asked(rows), fits.levels, point.partition
         signs = np.ones(tasks.n_tasks) if point.signs is None else point.signs
         counts = np.ones(tasks.n_tasks) if tasks.weights is None else tasks.weights
@@ -126,9 +133,7 @@ def features_pay(
         true, factored = partition.mean(level * signs, tasks.weights), None
         judges = np.ones(len(true)) if rows.sample.weights is None else rows.sample.weights
         saved.append(0.0)
-        for group in np.argsort(-np.round(sizes / sizes.max(), 9), kind="stable")[
-            :n_asked
-        ].tolist():
+        for group, times in _drawn(sizes, turn, n_asked):
             mean = means[:, group]
             if not np.ptp(mean) > 0.0:
                 continue
@@ -146,8 +151,21 @@ def features_pay(
             else:
                 both = _told_by(regressor, judged, mean, found_features, asked.inputs)
             wrong, less = (true[:, [group]] - both).T ** 2
-            saved[-1] += float(sizes[group] * (judges @ (less - wrong)))
-    return bool(np.mean(saved) >= PREFERRED_BY * _scatter(saved))
+            saved[-1] += times * float(judges @ (less - wrong))
+    # By more than rounding: a single fold with groups of features saves one error to the digit.
+    return bool(np.mean(saved) > (PREFERRED_BY + 1e-9) * _scatter(saved))
+
+
+def _drawn(sizes: FloatArray, turn: int, n_drawn: int) -> list[tuple[int, int]]:
+    """Groups for a turn, and how often each is drawn: all turns together draw them by their sizes.
+
+    Steps of the golden section cover all members evenly, wherever turns end.
+    """
+    order = np.argsort(-np.round(sizes / sizes.max(), 9), kind="stable")
+    ends = np.cumsum(sizes[order]) / sizes.sum()
+    at = ((0.5 + turn * GOLDEN) % 1.0 + np.arange(n_drawn)) / n_drawn
+    drawn = order[np.minimum(np.searchsorted(ends, at - 1e-9), sizes.size - 1)]
+    return [(int(g), int(n)) for g, n in zip(*np.unique(drawn, return_counts=True), strict=True)]
 
 
 def _scatter(values: Sequence[float]) -> float:
@@ -172,7 +190,7 @@ def _told_by(
 
 
 def _all_features(
-    sample: check.Sample, mean: FloatArray, features: Partition, temper: float, head: str
+    sample: check.Sample, mean: FloatArray, features: Partition, temper: Factors, head: str
 ) -> FloatArray:
     """Coefficients of all features by groups of them."""
     if head == "mean":
@@ -185,7 +203,7 @@ def _all_features(
 
 
 def soft_group(
-    sample: check.Sample, mean: FloatArray, features: Partition, temper: float
+    sample: check.Sample, mean: FloatArray, features: Partition, temper: Factors
 ) -> SoftFeatures:
     """A group's mean by means of groups of features, and what these have of their own."""
     _, row_scale = row_scales(len(mean), sample.weights, sample.n_samples)
@@ -230,89 +248,6 @@ def fit_to_rows(
     )
 
 
-def fit_regressor(
-    template: Any,
-    inputs: FloatArray,
-    target: FloatArray,
-    weights: FloatArray | None,
-    n_samples: int | None = None,
-    single: bool | None = None,
-    temper: float | None = None,
-) -> Any:
-    """A fresh copy of a regressor, fitted to the rows where its target is observed.
-
-    ``target`` is one column, or several without gaps if the regressor is linear.
-    None is least squares, or ridge regression where the rows do not carry that or a ``temper`` is
-    given, which multiplies the penalty of the greatest restricted likelihood. ``n_samples`` is
-    how many they stand in for, if others, ``single`` whether they were made of numbers in single
-    precision, where that is known. Least squares is solved with columns at unit length,
-    whoever asked for it: since version 1.9 scikit-learn drops directions of ``X`` weaker than 1e-6
-    of the strongest, in the units given, and of pressures in Pa beside fluxes in kg m-2 s-1 the
-    fluxes would get no coefficient.
-    """
-    gaps = np.isnan(target)
-    if gaps.any():
-        inputs, target, n_samples = inputs[~gaps], target[~gaps], None
-        weights = None if weights is None else weights[~gaps]
-    if template is not None and not is_least_squares(template):
-        extra = {} if weights is None else {"sample_weight": weights}
-        return clone(template).fit(inputs, target, **extra)
-    # What scikit-learn finds, without its checks, which take longer than the fit.
-    with one_thread(inputs.shape, target.shape):
-        design = None
-        if temper is None:
-            design = Design.of(inputs, weights, n_samples, single)
-        # Rounding depends on how a column lies in memory, which is another way in a worker.
-        columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
-        penalised = template is None and (
-            design is None or design.n_samples <= design.rank + check.SPARE
-        )
-        if penalised or design is None:
-            factored = RidgeFit.factor(inputs, weights, n_samples)
-            centred = factored.centre(columns)
-            factored = factored.chosen_for(centred)
-            factored = factored.with_penalty(factored.penalty * (temper or 1.0))
-            coef = factored.coefficients(centred)
-            level = weighted_mean(columns, factored.row_scale) - factored.mean @ coef
-            return linear(coef, level, target.ndim == 1, factored.penalty)
-        coef, level = design.coefficients(columns)
-        options = {} if template is None else template.get_params()
-        regressor = linear(coef, level, target.ndim == 1, options=options)
-        regressor.rank_ = design.rank
-        return regressor
-
-
-def linear(
-    coef: FloatArray,
-    level: FloatArray,
-    is_single: bool,
-    penalty: FloatArray | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Any:
-    """A fitted linear model of scikit-learn with coefficients ``(D, targets)`` and intercepts.
-
-    With a penalty a ``Ridge``, whose ``alpha`` is for columns at unit length.
-    """
-    regressor: LinearRegression | Ridge = LinearRegression(**(options or {}))
-    if penalty is not None:
-        regressor = Ridge(penalty[0] if is_single else penalty)
-    regressor.n_features_in_ = coef.shape[0]
-    if is_single:
-        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(level[0])
-    else:
-        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), level
-    return regressor
-
-
-def is_least_squares(regressor: Any) -> bool:
-    """Whether a regressor is least squares with an intercept, and nothing else is asked of it."""
-    if type(regressor) is not LinearRegression:
-        return False
-    usual = getattr(LinearRegression(), "tol", None)  # before version 1.7 there is none
-    same = getattr(regressor, "tol", None) == usual
-    return bool(same and regressor.fit_intercept and not regressor.positive)
-
-
 def reduced(features: FeatureAggregator, inputs: FloatArray) -> FloatArray:
     """The means of one group's features; the features themselves where none were merged."""
     partition = features.partition_
@@ -346,13 +281,25 @@ class Deviations(NamedTuple):
 
 
 class SingleModels(NamedTuple):
-    """Models of single targets, for those that do not trust their group entirely."""
+    """Models of single targets, for those that do not trust their group's model entirely."""
 
     targets: IntArray
     models: Sequence[Any]  # one a target, or a single one for all of them
+    #: Share that the group's own model has in what serves the group; the mean of its members'
+    #: models has the rest.
+    share: float = 1.0
 
-    def mix(self, predicted: FloatArray, trust: FloatArray, inputs: FloatArray) -> FloatArray:
-        """``trust * group + (1 - trust) * own``, in the units the models were fitted in."""
+    def mix(
+        self,
+        predicted: FloatArray,
+        trust: FloatArray,
+        inputs: FloatArray,
+        mean: Callable[[FloatArray], FloatArray] | None = None,
+    ) -> FloatArray:
+        """``trust * group + (1 - trust) * own``, in the units the models were fitted in.
+
+        ``mean`` gives each target the mean of its group, of what is told of every target.
+        """
         if not self.targets.size:
             return predicted
         own = np.column_stack(
@@ -363,25 +310,50 @@ class SingleModels(NamedTuple):
         )
         share = trust[self.targets]
         mixed = predicted.copy()
-        mixed[:, self.targets] = share * predicted[:, self.targets] + (1.0 - share) * own
+        if self.share < 1.0 and mean is not None:
+            every = predicted.copy()
+            every[:, self.targets] = own
+            mixed = self.share * predicted + (1.0 - self.share) * mean(every)
+        mixed[:, self.targets] = share * mixed[:, self.targets] + (1.0 - share) * own
         return mixed
 
 
 def fit_singles(
-    regressor: Any, sample: check.Sample, values: FloatArray, trust: FloatArray, n_jobs: int | None
+    regressor: Any,
+    sample: check.Sample,
+    values: FloatArray,
+    trust: FloatArray,
+    n_jobs: int | None,
+    share: float = 1.0,
+    merged: BoolArray | None = None,
 ) -> SingleModels:
-    """Fit a model of its own for each target whose trust is below one."""
+    """Fit a model of its own for each target whose trust is below one.
+
+    And for every one that is ``merged``, where these models have a share in their groups'.
+    """
     rest = sample.weights, sample.n_samples, sample.is_single
-    targets = np.flatnonzero(trust < 1.0)
+    wanted = trust < 1.0
+    targets = np.flatnonzero(wanted if share == 1.0 or merged is None else wanted | merged)
     own = values[:, targets]
     linear = regressor is None or is_least_squares(regressor)
     if targets.size and linear and not np.isnan(own).any():
         # Least squares fits each column by itself, so all at once is the same and much faster.
-        return SingleModels(targets, [fit_regressor(regressor, sample.inputs, own, *rest)])
+        models = [fit_regressor(regressor, sample.inputs, own, *rest)]
+        return SingleModels(targets, models, share)
     models = Parallel(n_jobs=n_jobs)(
         delayed(fit_regressor)(regressor, sample.inputs, column, *rest) for column in own.T
     )
-    return SingleModels(targets, list(models))
+    return SingleModels(targets, list(models), share)
+
+
+def mean_of_groups(
+    known: tuple[Partition, FloatArray | None, FloatArray | None], units: FloatArray
+) -> FloatArray:
+    """What each target has of the mean of its group: of a partition, by signs and weights."""
+    partition, signs, weights = known
+    turned = units if signs is None else units * signs
+    means = partition.spread(partition.mean(turned, weights))
+    return np.asarray(means if signs is None else means * signs)
 
 
 class OwnModels(NamedTuple):
@@ -475,8 +447,12 @@ def fit_groups(
     slot_names: Sequence[str],
     n_jobs: int | None,
     folds: Folds | None = None,
+    added: FloatArray | None = None,
 ) -> OwnModels:
-    """Phase II and the regressor of each group; ``folds`` of rows that stand in for others."""
+    """Phase II and the regressor of each group; ``folds`` of rows that stand in for others.
+
+    What tasks are ``added`` (L, K) to shared coefficients is taken off what these are fitted to.
+    """
     # Only what is shared needs every task about its own means.
     own = OwnRows.of(series) if aggregate == "pool" else None
     centre = np.zeros((series.n_tasks, series.n_slots + 1)) if own is None else own.centre
@@ -488,7 +464,7 @@ def fit_groups(
         results = Parallel(n_jobs=1 if plain else n_jobs)(
             delayed(_fit_group)(rows, judged, feature_template, template, names, folds)
             for rows, judged, names in zip(
-                _rows_of_groups(series, own, partition, slots),
+                _rows_of_groups(series, own, partition, slots, added),
                 _judged_rows(series, aggregate, partition, slots, feature_template),
                 ([slot_names[k] for k in np.flatnonzero(row).tolist()] for row in slots),
                 strict=True,
@@ -499,33 +475,26 @@ def fit_groups(
 
 
 def fit_steps(
-    series: Series,
-    models: OwnModels,
-    partition: Partition,
-    temper: float,
+    series: Series, fits: OwnFit | None, models: OwnModels, partition: Partition, temper: float
 ) -> OwnSteps:
-    """Coefficients of each task's own for what its group's regressor leaves."""
-    n_tasks, n_slots = series.has.shape
-    coef, trust = np.zeros((n_tasks, n_slots)), np.ones(n_tasks)
-    together = np.flatnonzero(partition.sizes[partition.labels] > 1)
-    if not together.size or temper == 0.0:
+    """Coefficients of each task's own for what its group's regressor leaves; None adds nothing."""
+    coef, trust = np.zeros(series.has.shape), np.ones(series.n_tasks)
+    if fits is None:
         return OwnSteps(coef, trust, coef, series.has)
-    own = OwnRows.of(series)
-    fitted = models.predict(series, partition)[together]
-    weight = np.where(own.complete[together], own.weight, 0.0)
-    known = np.nan_to_num(fitted - own.centre[together, -1:]) * weight
-    level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1e-300)
-    left = own.target[together] - (known - level[:, None] * weight)
-    n_rows = own.n_rows[together] - series.n_spent
+    fitted = models.predict(series, partition)
     with one_thread():
-        moments = RowMoments.of(own.inputs[together], left, n_rows)
-        (steps,) = shrink(moments, [temper])
-    coef[together], trust[together] = steps.coef, steps.trust
-    return OwnSteps(coef, trust, own.centre[:, :-1], series.has)
+        steps, trusts = fits.steps(fitted, temper)
+    together = partition.sizes[partition.labels] > 1
+    coef[together], trust[together] = steps[together], trusts[together]
+    return OwnSteps(coef, trust, fits.own.centre[:, :-1], series.has)
 
 
 def _rows_of_groups(
-    series: Series, own: OwnRows | None, partition: Partition, slots: BoolArray
+    series: Series,
+    own: OwnRows | None,
+    partition: Partition,
+    slots: BoolArray,
+    added: FloatArray | None = None,
 ) -> Iterator[GroupRows]:
     """What the regressor of each group learns from."""
     weights = series.weights
@@ -543,6 +512,9 @@ def _rows_of_groups(
         centred = series.values[members] - own.centre[members, :, None]
         centred[:, :-1][~series.has[members]] = 0.0
         rows = centred[:, :-1].transpose(0, 2, 1)[kept][:, slots[group]]
+        if added is not None:
+            known = np.where(kept[:, None], centred[:, :-1], 0.0)
+            centred[:, -1] -= np.einsum("lkn,lk->ln", known, added[members])
         target = centred[:, -1][kept]
         stacked, counts = (
             None if each is None else np.broadcast_to(each, kept.shape)[kept]
@@ -600,24 +572,73 @@ def _fit_on_stand_ins(
     merge_features(features, factor(features, replace(sample, folds=folds), target), target)
 
 
+class PooledGroup(NamedTuple):
+    """A group of tasks with rows of their own."""
+
+    features: FeatureAggregator
+    offsets: FloatArray  # (T,), what tasks add where they have no slopes of their own
+    regressor: Any
+
+
 def fit_pooled_group(
-    rows: TaskRows, features: FeatureAggregator, regressor: Any, *, aggregate: bool
-) -> tuple[FeatureAggregator, Offsets, Any]:
-    """Fit one group: its features, its tasks' offsets, and what is left to a regressor."""
+    rows: TaskRows,
+    features: FeatureAggregator,
+    regressor: Any,
+    *,
+    aggregate: bool,
+    like: MixedRows | None = None,
+    variance: FloatArray | None = None,
+) -> PooledGroup:
+    """Fit one group: its features, what its tasks add, and what is left to a regressor.
+
+    With ``variance`` tasks add offsets and slopes drawn with these variances, in the units of
+    ``like``; without, offsets alone.
+    """
     if aggregate:
-        if rows.counts is not None and features.cv is not None:
-            raise ValueError(
-                "rows that stand in for others judge features on no folds: gather the rows for cv."
-            )
-        sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
-        target = rows.within(rows.target)
-        merge_features(features, factor(features, sample, target), target, "y within tasks")
+        merge_features_within(rows, features)
     inputs = reduced(features, rows.inputs)
-    with one_thread():
-        offsets = random_intercepts(rows.summaries(inputs))
-    left = rows.target - offsets.values[rows.index]
-    model = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
-    return features, offsets, model
+    if variance is None:
+        with one_thread():
+            offsets = random_intercepts(rows.summaries(inputs)).values
+        added = offsets[rows.index]
+    else:
+        assert like is not None
+        offsets = np.zeros(rows.n_tasks)
+        with one_thread():
+            model = MixedRows.of(rows, like)
+            design = _design(features, model.units) if aggregate else None
+            own = model.solve(np.zeros(rows.n_tasks, dtype=np.intp), variance, design).own
+        columns = model.units.columns(rows.inputs)
+        added = np.einsum("ij,ij->i", columns, own[rows.index])
+    left = rows.target - added
+    fitted = fit_regressor(regressor, inputs, left, rows.weights, rows.n_samples)
+    return PooledGroup(features, offsets, fitted)
+
+
+def merge_features_within(rows: TaskRows, features: FeatureAggregator) -> None:
+    """Phase II of a group, on rows about the means of their tasks."""
+    if rows.counts is not None and features.cv is not None:
+        raise ValueError(
+            "rows that stand in for others judge features on no folds: gather the rows for cv."
+        )
+    sample = check.Sample(rows.within(rows.inputs), rows.weights, None, counts=rows.counts)
+    target = rows.within(rows.target)
+    merge_features(features, factor(features, sample, target), target, "y within tasks")
+
+
+def _design(features: FeatureAggregator, units: Units) -> FloatArray:
+    """Means of groups of features, and the intercept, in columns of unit inputs."""
+    means = reduced(features, np.diag(units.scale))
+    design = np.zeros((1 + len(means), 1 + means.shape[1]))
+    design[0, 0], design[1:, 1:] = 1.0, means
+    return design
+
+
+class TaskLevels(NamedTuple):
+    """What is added to regressors that learn from targets about the levels of their tasks."""
+
+    group: FloatArray  # (groups,): to each group's; after them that of all, where it serves
+    own: FloatArray  # (T,): to a task's own
 
 
 class Nearest(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,12 +22,23 @@ from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
+from ctfa.core.graph import some_vertices
 from ctfa.core.partition import Partition
 from ctfa.core.series import NO_COLUMN, Series
 from ctfa.core.tasks.base import PathPoint, Rule
-from ctfa.core.tasks.own_inputs import AGGREGATES, TEMPERS, OwnFits, OwnInputs, mean_series
+from ctfa.core.tasks.own_inputs import (
+    AGGREGATES,
+    TEMPERS,
+    AveragedFit,
+    OwnFit,
+    OwnFits,
+    OwnInputs,
+    SharedFit,
+    mean_series,
+)
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.estimators.cross_refits import choose_by_refits, evidence_of_refits, settle_by_refits
 from ctfa.estimators.evidence import MergeEvidence, own_evidence
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, searched_where_data_lie, whole
@@ -37,14 +49,16 @@ from ctfa.estimators.models import (
     fit_groups,
     fit_steps,
     fit_to_rows,
-    is_least_squares,
     slot_names,
 )
+from ctfa.estimators.own_refits import OwnTold
+from ctfa.estimators.refits import FEWEST_FOLDS, Stop, fewer_folds, is_least_squares, warn_stopped
 from ctfa.estimators.search import (
     Choice,
     MergeProblem,
     choose,
     fewest_groups,
+    leave_apart,
     pose,
     read_rule,
     settle,
@@ -56,6 +70,9 @@ from ctfa.estimators.view import FittedGroups
 
 #: Rows that least squares needs beyond the number of inputs, for a break-even F to exist.
 SPARE_ROWS = 3
+#: Targets that folds ask at most: what limits, ways and shares depend on is the noise and the
+#: likeness of targets, of which more of them say little new.
+ASKED_ON_FOLDS = 2000
 
 
 class MultiInputCTFARegressor(TargetsRegressor):
@@ -74,22 +91,24 @@ class MultiInputCTFARegressor(TargetsRegressor):
         ``ctfa.multi_input_layout`` makes one from an array ``(n_samples, n_targets, n_slots)``.
     regressor : estimator, default=None
         Any scikit-learn regressor, cloned for each group; None is least squares, or
-        ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
+        ridge regression where ``n_samples <= n_features + 2``, columns at unit length. One without
+        a closed form also judges the merges, see Notes.
     targets : TargetAggregator, "passthrough" or None, default=None
         How targets are merged; None is ``TargetAggregator()``, "passthrough" leaves every target by
         itself. ``scale="standard"`` puts every series, inputs too, in units of its own spread;
         ``"center"`` takes off means only; ``"none"`` is the paper's predictor. ``max_loss="auto"``
         is chosen on blocks of consecutive rows (``cv``; give a splitter with gaps where rows
-        remember far). ``regressor=RidgeCV()`` judges merges by penalised fits and works for series
+        remember far), of more than 2,000 targets on 2,000 of them, neighbourhoods where there is a
+        graph. ``regressor=RidgeCV()`` judges merges by penalised fits and works for series
         shorter than their inputs. ``flip`` and ``guard`` are not available here.
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II: merges slots within each group. None and "passthrough" keep every slot.
-    aggregate : {"mean", "pool", "auto"}, default="mean"
+    aggregate : {"auto", "mean", "pool"}, default="auto"
         ``"mean"``: mean target on mean inputs, one series of predictions a group. ``"pool"``: rows
         of a group are stacked, each target about its own mean; members share coefficients and keep
         their inputs. ``"auto"``: compared on held-out blocks of the training rows; ``"pool"``
         unless the mean is better by two paired standard errors.
-    head : {"mean", "levels"}, default="mean"
+    head : {"levels", "mean"}, default="levels"
         ``"mean"``: a group's model serves its members alone. ``"levels"``: each target adds a
         linear correction in its own inputs, its coefficients pulled towards the group's; how much
         targets differ is learned from all of them, input by input, and how far that is to be
@@ -118,7 +137,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         What ``head="levels"`` adds to the group's model, in the units of ``scale``.
     trust_ : ndarray of shape (n_targets,)
         One less the share of its own degrees of freedom that a target uses under
-        ``head="levels"``; 1 for ``head="mean"``.
+        ``head="levels"``, or the weight of its group's model where the regressor has judged; 1 for
+        ``head="mean"``.
     merges_ : DataFrame
         One row a merge: who joined whom, its F and break-even F, the predicted gain with its
         standard error (summed over the members, in units of a target's variance where ``scale`` is
@@ -143,6 +163,15 @@ class MultiInputCTFARegressor(TargetsRegressor):
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
     over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
 
+    A regressor without a closed form (a forest, kernels, a pipeline) is fitted to the complete rows
+    of every target, in units of each series, without each fold of ``cv`` and each pair of folds:
+    ten fits per target on four folds, which judge both ways of aggregating by what models say of
+    rows that they have not seen. Of a slot that a target lacks its model knows nothing. For
+    ``head="levels"`` the group's model is then mixed with one of each target's own, by one weight
+    per group (``trust_``), and ``coef_`` is zero.
+    ``targets=TargetAggregator(regressor=LinearRegression())`` judges by linear models, for
+    regressors that are too costly: one fit per group.
+
     Data that are read as sums (Dask's, or on a device) give the same groups, limits and
     predictions. How squared errors scatter over rows is not in their sums: the error of a target's
     gain in ``why`` is then that of Gaussian rows. Memory grows with the square of the number of
@@ -161,6 +190,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     _saved = TargetsRegressor._saved | fields(
         "aggregate_ aggregate_errors_ coef_ layout_",
         deviations="_steps",
+        members_models="_trusted",
         group_models="_models",
         units="_units",
     )
@@ -170,6 +200,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
     }
     _input_gaps = True
     _kept: Callable[..., MergeEvidence] | None
+    #: Models of members' own, where a regressor has judged and they do not trust their group.
+    _trusted: OwnModels | None = None
 
     def __init__(
         self,
@@ -178,8 +210,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         *,
         targets: Any = None,
         features: Any = None,
-        aggregate: str = "mean",
-        head: str = "mean",
+        aggregate: str = "auto",
+        head: str = "levels",
         n_jobs: int | None = None,
     ) -> None:
         super().__init__(regressor, targets=targets, features=features, head=head, n_jobs=n_jobs)
@@ -249,8 +281,22 @@ class MultiInputCTFARegressor(TargetsRegressor):
         groups: Any,
         data: Collection | None,
     ) -> None:
+        judge = None if template is None else self._judge_of_own(template)
+        self._trusted = None
+        if not check.judges(judge):
+            assert template is not None
+            self._fit_by_refits(template, features, sample, targets, groups, judge)
+            return
         scaled, temper = self._fit_targets(template, sample, targets, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
+        fits: OwnFit | None = None
+        added = None
+        if temper > 0.0 and self.n_groups_ < scaled.n_tasks:
+            with one_thread():
+                kind = AveragedFit if self.aggregate_ == "mean" else SharedFit
+                fits = kind(scaled, penalised=False)
+                if isinstance(fits, SharedFit):
+                    added = fits.added(self.partition_, temper)
         models = fit_groups(
             scaled,
             self.partition_,
@@ -261,15 +307,111 @@ class MultiInputCTFARegressor(TargetsRegressor):
             self.n_jobs,
             # Shared coefficients are learned from the rows of all members, of which these are none.
             sample.folds if self.aggregate_ == "mean" else None,
+            added,
         )
         if data is not None and not learns:
             rows_of = partial(self._rows_of_groups, models)
             own = fit_to_rows(self._template, models.features, data, rows_of, self.n_jobs)
             models = models._replace(regressors=own)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
-        self._steps = fit_steps(scaled, models, self.partition_, temper)
+        self._steps = fit_steps(scaled, fits, models, self.partition_, temper)
         self.coef_, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "levels" else None
+
+    def _fit_by_refits(
+        self,
+        template: TargetAggregator,
+        features: FeatureAggregator | None,
+        sample: check.Sample,
+        targets: check.Targets,
+        groups: Any,
+        judge: Any,
+    ) -> None:
+        """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
+        aggregator, rule, series = self._begin(template, sample, targets)
+        check.copy_input_names(self, aggregator)
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
+        ways = self._ways(aggregator, rule, series)
+        told = None
+        if series.n_tasks > 1 and limit != -np.inf:
+            known = fewer_folds(aggregator.cv), sample, series.values[:, -1].T, groups
+            splits = check.read_cut_folds(*known, needed=limit is None, refits=True)
+            chooses = limit is None or len(ways) > 1
+            told = self._tell(judge, series, rule, splits or [], ways, chooses=chooses)
+        self.aggregate_, self.aggregate_errors_ = ways[0], {}
+        points: Sequence[PathPoint] = []
+        folds: list[int] = []
+        if told is None:
+            leave_apart(aggregator, series.n_tasks)
+        else:
+            both = told.both
+            choice = choose_by_refits(both, both.folds, rule, aggregator, ways, limit)
+            if choice is not None:
+                self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
+            folds, points = settle_by_refits(
+                aggregator, both.fits(rule, self.aggregate_), both.folds, rule, choice,
+                None if targets.labels is None else targets.names,
+            )  # fmt: skip
+        scaled, self._units = series.standardised(aggregator.scale)
+        keep_units(aggregator, targets, *self._units.of_targets())
+        self.targets_ = aggregator
+        asks, on_folds = aggregator.regressor is None, None
+        partition = self.partition_
+        if told is not None and asks and self.n_groups_ < series.n_tasks:
+            try:
+                on_folds = told.on_folds(judge, self.aggregate_, folds, points, self.n_jobs)
+            except Stop:
+                warn_stopped("groups serve their members by themselves")
+        known_by = None if told is None else told.both.fits(rule, self.aggregate_).evidence
+        self._kept = None
+        self.__dict__["_evidence"] = evidence_of_refits(
+            aggregator,
+            targets.names,
+            known_by,
+            on_folds,
+            head=self.head,
+            counts=series.task_weights,
+            crosswise=self.aggregate_ == "pool",
+            gappy=self.aggregate_ == "mean" and not series.is_complete,
+        )
+        names = slot_names(self.layout_, getattr(self, "feature_names_in_", None))
+        rest = features, names, self.n_jobs
+        models = fit_groups(scaled, partition, self.aggregate_, self.regressor, *rest)
+        self._models, self.features_, self.regressors_ = models, models.features, models.regressors
+        self._steps = fit_steps(scaled, None, models, partition, 0.0)
+        self.coef_, self.trust_ = self._steps.coef, self._steps.trust
+        self._singles = self._steps if self.head == "levels" else None
+        if on_folds is not None and self.head == "levels":
+            self.trust_, _ = on_folds.mixture(partition, series.task_weights)
+            some = np.flatnonzero(self.trust_ < 1.0)
+            if some.size:
+                alone = Partition.singletons(some.size)
+                own = scaled.of_tasks(some)
+                self._trusted = fit_groups(
+                    own, alone, "pool", self.regressor, None, names, self.n_jobs
+                )
+
+    def _tell(
+        self,
+        judge: Any,
+        series: Series,
+        rule: Rule,
+        splits: Sequence[Split],
+        ways: Sequence[str],
+        *,
+        chooses: bool,
+    ) -> OwnTold | None:
+        """What models say of rows that they have not seen; None where nobody is asked."""
+        if not splits:
+            return None
+        if chooses and len(splits) < FEWEST_FOLDS:
+            check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
+            chooses = False
+        try:
+            return OwnTold.of(judge, series, rule, splits, ways, self.n_jobs, chooses=chooses)
+        except Stop:
+            warn_stopped("every target stays by itself")
+            return None
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
@@ -278,6 +420,12 @@ class MultiInputCTFARegressor(TargetsRegressor):
         rows = rows.in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
+        if self._trusted is not None:
+            some = np.flatnonzero(self.trust_ < 1.0)
+            own = self._trusted.predict(rows.of_tasks(some), Partition.singletons(some.size))
+            moved = (1.0 - self.trust_[some])[:, None] * (own - predicted[some])
+            # Where a task lacks inputs of its own its group still serves it.
+            predicted[some] += np.where(np.isnan(moved), 0.0, moved)
         return predicted.T
 
     def _reduced(
@@ -372,7 +520,9 @@ class MultiInputCTFARegressor(TargetsRegressor):
             targets = TargetAggregator(
                 max_loss=-np.inf, scale=scale, regressor=judge, connectivity=nobody
             )
-        return type(self)(self.layout_, self.regressor, targets=targets)
+        return type(self)(
+            self.layout_, self.regressor, targets=targets, aggregate="mean", head="mean"
+        )
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
@@ -383,6 +533,10 @@ class MultiInputCTFARegressor(TargetsRegressor):
     ) -> Callable[[IntArray], Partition]:
         rule = self._rule(self.targets_, targets.values, passthrough=False)
         series = self._series(sample, targets)
+        judge = self._judge_of_own(self.targets_)
+        if not check.judges(judge):
+            known = self.targets_, rule, sample, series, self.aggregate_, judge
+            return partial(_group_rows_by_refits, *known)
         return partial(_group_rows, rule, series, self.aggregate_, self.max_loss_)
 
     def _require_observed(
@@ -390,7 +544,9 @@ class MultiInputCTFARegressor(TargetsRegressor):
     ) -> None:
         """Refuse folds that leave a target too few rows."""
         series = self._series(sample, targets)
-        fewest = _fewest_rows(self._phases()[0], series)
+        template = self._phases()[0]
+        judge = None if template is None else self._judge_of_own(template)
+        fewest = _fewest_rows(template, series, judge)
         for fold, (train, _) in enumerate(splits):
             where = f"the training rows of fold {fold} of cv"
             check.require_series(series.take(train), targets.names, fewest=fewest, where=where)
@@ -399,8 +555,12 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """Folds that a fit will want of its data, and what in it cannot be had from sums."""
         targets, features = self._phases()
         chooses = self.aggregate == "auto" or self.head == "levels"
-        wanted, needs_rows = asks_of(targets, features, n_targets, chooses=chooses)
+        judge = None if targets is None else self._judge_of_own(targets)
+        refits = None if check.judges(judge) else judge
+        wanted, needs_rows = asks_of(targets, features, n_targets, judge=refits, chooses=chooses)
         needs = [needs_rows]
+        if refits is not None:
+            needs = [check.needs_rows_to_judge(judge)]
         if self.aggregate != "mean" and features is not None and features.cv is not None:
             needs.append(f"cv of FeatureAggregator with aggregate={self.aggregate!r}")
         if not learns_from_sums(self._template):
@@ -422,21 +582,28 @@ class MultiInputCTFARegressor(TargetsRegressor):
         """Check what Phase I needs of its options and of the data."""
         self.layout_ = self._read_layout(sample.inputs.shape[1], targets.values.shape[1])
         series = self._series(sample, targets)
-        if template is not None:
+        judge = None if template is None else self._judge_of_own(template)
+        if template is not None and check.judges(judge):
             template = _suited_to(template, series, targets.names)
-        check.require_series(series, targets.names, fewest=_fewest_rows(template, series))
+        check.require_series(series, targets.names, fewest=_fewest_rows(template, series, judge))
         check.require_varying(targets.values, targets.names)
         aggregator = TargetAggregator() if template is None else clone(template)
         rule = self._rule(aggregator, targets.values, passthrough=template is None)
         check.require_levels(sample.baseline, rule.scale)
         if targets.weights is not None:
-            check.refuse_for_target_weight(targets, aggregator, self.aggregate)
+            own = aggregator.regressor if check.judges(judge) else judge
+            check.refuse_for_target_weight(targets, aggregator, self.aggregate, own)
+            if not (check.judges(judge) or series.is_complete):
+                check.refuse_weights_of_gaps(judge)
         return aggregator, rule, series
 
     @one_thread()
     def _pose(self, sample: check.Sample, targets: check.Targets) -> MergeProblem:
         """The problem of Phase I, whatever its limit."""
-        _, rule, series = self._begin(self.targets, sample, targets)
+        aggregator, rule, series = self._begin(self.targets, sample, targets)
+        if rule.solver == "refits":
+            judge = self._judge_of_own(aggregator)
+            return _posed_by_refits(aggregator, rule, sample, series, self.aggregate, judge)
         scaled = series.standardised(rule.scale, overwrite=True)[0].free_rows().compressed()
         return pose(rule, OwnFits(rule, scaled, self.aggregate).space(overwrite=True))
 
@@ -490,16 +657,22 @@ class MultiInputCTFARegressor(TargetsRegressor):
     ) -> Choice:
         """Choose what was not given: the limit, the way of aggregating, the shrinkage."""
         limit, cv = check.read_limit(aggregator, TARGET_CRITERIA), aggregator.cv
-        aggregates = ("pool", "mean") if self.aggregate == "auto" else (self.aggregate,)
+        aggregates = self._ways(aggregator, rule, series)
         shrinks = len(rule.tempers) > 1
         given = PREFERRED if limit is None else limit
         fallback = Choice(aggregates[0], given, float(shrinks), None, {})
-        chooses = limit is None or len(aggregates) > 1 or shrinks
+        # Where nothing merges both ways are the same.
+        chooses = limit is None or (limit > -np.inf and (len(aggregates) > 1 or shrinks))
         if not chooses or series.n_tasks == 1:
             return fallback
         splits = check.read_cut_folds(cv, sample, series.values[:, -1].T, groups)
         if splits is None:
             return fallback
+        asked = some_vertices(series.n_tasks, ASKED_ON_FOLDS, rule.graph)
+        if asked.size < series.n_tasks:
+            series = series.of_tasks(asked)
+            graph = None if rule.graph is None else rule.graph[asked][:, asked]
+            rule = replace(rule, graph=graph)
         fewest = None if rule.solver == "ridge" else SPARE_ROWS
         for fold, (train, _) in enumerate(splits):
             if not check.enough_rows(series.take(train), fewest):
@@ -524,10 +697,20 @@ class MultiInputCTFARegressor(TargetsRegressor):
             return fallback
         return choice if limit is None else choice._replace(curve=None)
 
+    def _ways(self, aggregator: TargetAggregator, rule: Rule, series: Series) -> tuple[str, ...]:
+        """Ways of aggregating to be compared: those that know what was asked for."""
+        if self.aggregate != "auto":
+            return (self.aggregate,)
+        weighed = series.task_weights is not None
+        judge = self._judge_of_own(aggregator)
+        only = check.averages_only(aggregator, rule.criterion, weighed=weighed, judge=judge)
+        return ("mean",) if only else ("pool", "mean")
+
     def _rule(self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool) -> Rule:
         """Check the options of Phase I."""
-        shrinks = self.head == "levels" and not passthrough
-        rule = read_rule(aggregator, aggregator.regressor, tempers=TEMPERS if shrinks else (0.0,))
+        judge = self._judge_of_own(aggregator)
+        shrinks = self.head == "levels" and not passthrough and check.judges(judge)
+        rule = read_rule(aggregator, judge, refits=True, tempers=TEMPERS if shrinks else (0.0,))
         penalised = rule.solver == "ridge" or not is_least_squares(self._template)
         rule = replace(rule, penalised=penalised)
         check.refuse_for_own_inputs(aggregator, self.aggregate, rule.criterion)
@@ -600,8 +783,10 @@ def _suited_to(template: Any, series: Series, names: Sequence[str]) -> Any:
     return clone(template).set_params(regressor=Ridge())
 
 
-def _fewest_rows(template: Any, series: Series) -> int | None:
+def _fewest_rows(template: Any, series: Series, judge: Any) -> int | None:
     """Rows that a target needs beyond its inputs; None where no least squares is judged."""
+    if not check.judges(judge):
+        return None
     if template is None or check.read_judge(template.regressor) is not None:
         return None
     # With gaps the paper's rule is asked only of pairs that have the rows for it.
@@ -617,6 +802,43 @@ def _group_rows(
     scaled = series.take(rows).standardised(rule.scale, overwrite=True)[0].free_rows()
     problem = pose(rule, OwnFits(rule, scaled, aggregate).space(overwrite=True))
     return problem.solve(max_loss).partition()
+
+
+def _posed_by_refits(
+    aggregator: TargetAggregator,
+    rule: Rule,
+    sample: check.Sample,
+    series: Series,
+    aggregate: str,
+    judge: Any,
+) -> MergeProblem:
+    """The problem of Phase I, judged by predictions of rows that a regressor was not fitted to."""
+    cv = aggregator.cv
+    if not (isinstance(cv, Integral) or hasattr(cv, "split")):
+        cv = TargetAggregator().cv  # lists of rows may be of others
+    splits = check.read_cut_folds(fewer_folds(cv), sample, series.values[:, -1].T, None)
+    if splits is None:
+        raise ValueError(
+            f"{sample.n_samples} rows are too few to judge merges by models without a fold: give "
+            "more, or judge by TargetAggregator(regressor=LinearRegression())."
+        )
+    known = judge, series, rule, splits, (aggregate,), None
+    fits = OwnTold.of(*known, chooses=False).both.fits(rule, aggregate)
+    return pose(rule, fits.space(), fits.variance)
+
+
+def _group_rows_by_refits(
+    fitted: TargetAggregator,
+    rule: Rule,
+    sample: check.Sample,
+    series: Series,
+    aggregate: str,
+    judge: Any,
+    rows: IntArray,
+) -> Partition:
+    """Groups that some of the rows give."""
+    known = fitted, rule, sample.take(rows), series.take(rows), aggregate, judge
+    return _posed_by_refits(*known).solve(fitted.max_loss_).partition()
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:

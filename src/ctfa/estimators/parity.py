@@ -82,7 +82,9 @@ def nonlinctfa(
     )
     model = LinearRegression() if regressor is None else regressor
     if layout is not None:
-        return MultiInputCTFARegressor(layout, model, targets=targets, head="mean")
+        return MultiInputCTFARegressor(
+            layout, model, targets=targets, aggregate="mean", head="mean"
+        )
     limit = check.read_number(epsilon_2, "epsilon_2")
     features = FeatureAggregator("r2", max_loss=limit, scan=scan, min_correlation=-1.0, cv=cv)
     return CTFARegressor(model, targets=targets, features=features, head="mean")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from numbers import Integral
@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.dummy import DummyRegressor
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,15 +35,37 @@ from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, middle_of_best
-from ctfa.core.shrinkage import Corrections, correct
-from ctfa.core.tasks.base import Rule
-from ctfa.core.tasks.own_rows import TaskRows
+from ctfa.core.offsets import random_intercepts
+from ctfa.core.partition import Partition
+from ctfa.core.tasks.base import PathPoint, Rule
+from ctfa.core.tasks.crosswise import Crosswise
+from ctfa.core.tasks.own_rows import MixedRows, TaskRows
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.cross_refits import (
+    Units,
+    choose_by_refits,
+    evidence_of_refits,
+    groups_on_folds,
+    learnt,
+    settle_by_refits,
+    stacked,
+    told_crosswise,
+    units_of_rows,
+)
 from ctfa.estimators.evidence import Explanation, MergeEvidence, PooledEvidence, explain
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
-from ctfa.estimators.models import Nearest, fit_pooled_group, keep_features, reduced
+from ctfa.estimators.models import (
+    Nearest,
+    SingleModels,
+    TaskLevels,
+    fit_pooled_group,
+    keep_features,
+    merge_features_within,
+    reduced,
+)
+from ctfa.estimators.refits import FEWEST_FOLDS, Stop, fewer_folds, fit_regressor, warn_stopped
 from ctfa.estimators.search import (
     choose,
     leave_apart,
@@ -56,9 +79,6 @@ from ctfa.estimators.view import FittedGroups
 
 #: What is predicted for tasks that fit has not seen.
 UNSEEN = ("error", "global", "nearest")
-#: Residuals below this share of the largest target, about the mean, are rounding: squares of less
-#: are not told from zero where offsets are estimated.
-ROUNDING = 1e-7
 
 
 class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
@@ -72,24 +92,26 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     ----------
     regressor : estimator, default=None
         Any scikit-learn regressor, cloned for each group; None is least squares, or
-        ridge regression where ``n_samples <= n_features + 2``, columns at unit length.
+        ridge regression where ``n_samples <= n_features + 2``, columns at unit length. One without
+        a closed form also judges the merges, see Notes.
     targets : TargetAggregator, "passthrough" or None, default=None
         How tasks are merged; None is ``TargetAggregator()``, "passthrough" leaves every task by
         itself. For the criterion "risk" or a callable. ``max_loss="auto"`` is the limit of the
         smallest error on folds of the rows of each task (``cv=10`` holds out a tenth of every task,
-        see Notes; give a splitter for rows in time), by linear models with this head.
-        ``connectivity`` is a graph of the tasks in the order of ``tasks_``; a callable receives
-        their mean inputs as rows.
+        see Notes; give a splitter for rows in time), by linear models with this head or by the
+        regressor that judges. ``connectivity`` is a graph of the tasks in the order of ``tasks_``;
+        a callable receives their mean inputs as rows.
         ``scale`` is the unit of gains: ``"standard"`` the variance of the target within tasks, one
         for all, ``"center"`` the target's own; neither changes a decision, F having no unit.
         ``flip``, ``guard`` and a ``regressor`` that is penalised are not available.
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II, cloned for each group and run on its rows about their tasks' means; None and
         "passthrough" keep every feature.
-    head : {"mean", "levels"}, default="mean"
+    head : {"levels", "mean"}, default="levels"
         ``"mean"``: the slopes of the group and the task's offset. ``"levels"``: slopes of the
-        task's own besides, shrunk towards the group's; how much is learned from all tasks of the
-        group, input by input.
+        task's own besides; offset and slopes are shrunk towards the group's together, and how much
+        is learned from all tasks, input by input. Where inputs begin and what their units are
+        plays no part.
     unseen : {"error", "global", "nearest"}, default="error"
         What to do for tasks that ``fit`` has not seen: raise an error; predict by one model pooled
         over all tasks; or by the group whose mean inputs are nearest to those of the task's rows
@@ -99,9 +121,18 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
 
     Notes
     -----
-    All tasks together need more rows than slopes and offsets, by three or more, for there to be
-    evidence; ``targets="passthrough"`` needs none. There is no ``compare`` and no ``stability``
-    here: cross-validate, with the ids as a column of ``X`` (see ``fit``).
+    A regressor without a closed form (a forest, kernels, a pipeline) is fitted to every task
+    without each fold of ``cv`` and each pair of folds, ten fits per task on four folds, and judges
+    merges by what models of other tasks say of a task's rows: tasks may differ in their levels and
+    in nothing else. A task of too few rows for it is judged by its level. Models learn from
+    targets about their tasks' levels, in the unit in which they come. Missing features are left to
+    a regressor that takes them, without ``features`` and ``unseen="nearest"``.
+    ``targets=TargetAggregator(regressor=LinearRegression())`` judges by linear models, for
+    regressors that are too costly: one fit per group.
+
+    By linear models all tasks together need more rows than slopes and offsets, by three or more,
+    for there to be evidence; ``targets="passthrough"`` needs none. There is no ``compare`` and no
+    ``stability`` here: cross-validate, with the ids as a column of ``X`` (see ``fit``).
 
     An integer ``cv`` deals the rows of each task to the folds in the order in which they come, once
     round all folds and then again, each time in another order of the folds. Rows in memory, in
@@ -121,15 +152,17 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     features_ : list of FeatureAggregator
         Phase II as fitted, one a group.
     regressors_ : list of estimators
-        One a group, fitted to the target less the task's offset.
+        One a group, fitted to the target less the task's offset; to the target about the task's
+        level where the regressor has judged.
     offsets_ : ndarray of shape (n_tasks,)
-        What each task adds to its group's model: a random intercept, shrunk towards zero by how few
+        What each task adds to its group's model at its mean inputs, shrunk towards zero by how few
         rows the task has.
     coef_ : ndarray of shape (n_tasks, n_features)
         What ``head="levels"`` adds to the slopes of the group, about the task's mean inputs; zero
         for ``head="mean"``.
     trust_ : ndarray of shape (n_tasks,)
-        One less the share of its own degrees of freedom that a task uses under ``head="levels"``.
+        One less the share of its own degrees of freedom that a task uses under ``head="levels"``;
+        the weight of its group's model, one per group, where the regressor has judged.
     merges_ : DataFrame
         One row a merge: who joined whom, its loss, F and break-even F; ``gain``, predicted, summed
         over the tasks of both sides, with its standard error ``gain_error``; ``worst_gain``, of the
@@ -158,8 +191,16 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
 
     _shares = "slopes"
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {**GroupsRegressor._choices, "unseen": UNSEEN}
+    #: What linear models knew of merges; None where a regressor was refitted to judge them.
+    _pooled: PooledEvidence | None = None
+    _levels: TaskLevels | None = None
+    _singles: SingleModels | None = None
+    _judged: MergeEvidence
     _saved = GroupsRegressor._saved | fields(
         "coef_ global_regressor_ offsets_ tasks_",
+        evidence="_judged",
+        levels="_levels",
+        single_models="_singles",
         names="_names",
         nearest="_nearest",
         task_column="_column",
@@ -174,7 +215,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         *,
         targets: Any = None,
         features: Any = None,
-        head: str = "mean",
+        head: str = "levels",
         unseen: str = "error",
         n_jobs: int | None = None,
     ) -> None:
@@ -222,7 +263,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                 (X, y, sample_weight, _), tasks = data.gathered(needs_rows)
         if read is None:
             X, y, tasks, sample_weight = map(to_numpy, (X, y, tasks, sample_weight))
-            sample = check.read_task_sample(self, X, tasks, sample_weight)
+            sample = check.read_task_sample(self, X, tasks, sample_weight, gaps=self._takes_gaps)
             target = check.read_vector(y, sample)
             read = sample, target, check.read_tasks(tasks, sample.n_given, sample.used)
         if sample_weight is not None:
@@ -268,7 +309,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self, X: Any, tasks: Any, nearest: Mapping[Any, int] | None = None
     ) -> FloatArray:
         """Predict rows in memory; ``nearest`` are groups of strangers, where these were found."""
-        inputs = check.read_inputs(self, X, reset=False)
+        gaps = self._levels is not None and check.takes_gaps(self._template)
+        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
         ids = check.read_ids(tasks, inputs.shape[0])
         position = {task: number for number, task in enumerate(self._ids)}
         index = np.array([position.get(task, -1) for task in ids], dtype=np.intp)
@@ -288,9 +330,17 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             at = group == number
             predicted[at] = self._predict_group(number, inputs[at])
         own = index[seen]
-        about = inputs[seen] - self._centre[own]
-        correction = np.einsum("ij,ij->i", about, self.coef_[own])
-        predicted[seen] += self.offsets_[own] + correction
+        predicted[seen] += self.offsets_[own]
+        if self._levels is None:
+            about = inputs[seen] - self._centre[own]
+            predicted[seen] += np.einsum("ij,ij->i", about, self.coef_[own])
+            return predicted
+        assert self._singles is not None
+        for task, model in zip(self._singles.targets.tolist(), self._singles.models, strict=True):
+            at = index == task
+            if at.any():
+                alone = self._levels.own[task] + _told(model, inputs[at])
+                predicted[at] += (1.0 - self.trust_[task]) * (alone - predicted[at])
         return predicted
 
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
@@ -312,11 +362,13 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         check_is_fitted(self)
         position = check.read_task(task, self._ids)
         members = self.partition_.groups[int(self.labels_[position])]
-        gain = self._pooled.gain_of(position, members)
+        gain = None if self._pooled is None else self._pooled.gain_of(position, members)
         return explain(self, self._evidence, position, self._shares, gain)
 
     @cached_property
     def _evidence(self) -> MergeEvidence:  # type: ignore[override]
+        if self._pooled is None:
+            return self._judged
         # The gain of one task at a time is worked out when it is asked for.
         merges = self._pooled.merges(self.history_)
         evidence = MergeEvidence.of(self.targets_, self._names, merges)
@@ -330,9 +382,14 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             self._names,
             lambda: self._evidence,
             self._shares,
-            gains_of=lambda: self._pooled.gains(self.partition_),
+            gains_of=None if self._pooled is None else lambda: self._pooled.gains(self.partition_),  # type: ignore[union-attr]
             trust=np.asarray(self.trust_) if self.head == "levels" else None,
-            parts={"task_ids": self._ids, "task_means": self._centre},
+            parts={
+                "task_ids": self._ids,
+                "task_means": self._centre,
+                "levels": self._levels,
+                "single_models": self._singles,
+            },
             template=self._template,
         )
 
@@ -341,7 +398,11 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         targets, features = self._phases()
         wanted = []
         if targets is not None:
-            _read_rule(targets)
+            judge = self._judge_of_own(targets)
+            _read_rule(targets, judge)
+            if not check.judges(judge):
+                plain = clone(targets).set_params(connectivity=None)
+                return asks_of(plain, features, 2, judge=judge)
             limit = check.read_limit(targets, TARGET_CRITERIA)
             wanted = [Wanted("limit", targets.cv)] if limit is None else []
         if not learns_from_sums(self._template):
@@ -362,6 +423,12 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             sample.inputs, target, sample.weights, known.of_row, len(known.ids), sample.counts
         )
         check.require_varying_within(rows.within(target), target)
+        for name in ("_evidence", "global_regressor_", "_nearest", "_judged"):
+            self.__dict__.pop(name, None)
+        self._pooled = self._levels = self._singles = None
+        judge = None if phases[0] is None else self._judge_of_own(phases[0])
+        if not check.judges(judge):
+            return self._fit_by_refits(*phases, sample, rows, groups, judge)
         # Tasks by themselves are their regressor's business, and an infinite limit asks nobody; one
         # model of all has offsets to find.
         max_loss = -np.inf if phases[0] is None else phases[0].max_loss
@@ -374,6 +441,178 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self._fit_groups(phases[1], rows)
         return self
 
+    @property
+    def _takes_gaps(self) -> bool:
+        """Whether missing features are the regressor's business alone: that of one that judges."""
+        targets, features = self._phases()
+        if targets is None or features is not None or targets.regressor is not None:
+            return False
+        alone = self.unseen != "nearest" and not callable(targets.connectivity)
+        judge = self._judge_of_own(targets)
+        return alone and not check.judges(judge) and check.takes_gaps(judge)
+
+    def _fit_by_refits(
+        self,
+        template: TargetAggregator | None,
+        features: FeatureAggregator | None,
+        sample: check.Sample,
+        rows: TaskRows,
+        groups: Any,
+        judge: Any,
+    ) -> Self:
+        """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
+        aggregator: TargetAggregator = clone(template)
+        rule = _read_rule(aggregator, judge)
+        check.copy_input_names(self, aggregator)
+        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
+        rule = replace(rule, graph=graph)
+        learn = partial(units_of_rows, rows)
+        splits = self._splits_of_refits(aggregator, sample, rows, groups)
+        told = self._tell_by_refits(aggregator, rows, learn, splits, judge)
+        folds: list[int] = []
+        points: Sequence[PathPoint] = []
+        if told is None:
+            leave_apart(aggregator, rows.n_tasks)
+        else:
+            is_known = [known is not None for known, _ in told.folds]
+            limit = check.read_limit(aggregator, TARGET_CRITERIA)
+            choice = choose_by_refits(told, is_known, rule, aggregator, ("pool",), limit)
+            known_by = told, is_known, rule, choice, self._names
+            folds, points = settle_by_refits(aggregator, *known_by)
+        self.targets_ = aggregator
+        asks = aggregator.regressor is None
+        on_folds = None
+        if told is not None and asks and self.n_groups_ < rows.n_tasks:
+            tables = [told.folds[k] for k in folds]
+            kept = [splits[k] for k in folds]
+            asked = replace(told, folds=tables)
+            try:
+                on_folds = groups_on_folds(judge, rows, learn, asked, kept, points, self.n_jobs)
+            except Stop:
+                warn_stopped("groups serve their members by themselves")
+        self._judged = evidence_of_refits(aggregator, self._names, told, on_folds, head=self.head)
+        if not asks:
+            self._fit_groups(features, rows)
+            return self
+        trust = np.ones(rows.n_tasks)
+        if on_folds is not None:
+            trust, _ = on_folds.mixture(self.partition_, None)
+        self._fit_levels(features, rows, told, learn(np.arange(rows.index.size)), trust)
+        return self
+
+    def _splits_of_refits(
+        self, aggregator: TargetAggregator, sample: check.Sample, rows: TaskRows, groups: Any
+    ) -> list[tuple[IntArray, IntArray]]:
+        """Folds that judge; none where nobody is to be asked."""
+        limit = check.read_limit(aggregator, TARGET_CRITERIA)
+        cv = fewer_folds(aggregator.cv)
+        is_short = rows.counts is None and np.bincount(rows.index).max() < 2
+        if rows.n_tasks == 1 or limit == -np.inf or (limit is not None and is_short):
+            return []
+        return _read_splits(cv, sample, rows, groups)
+
+    def _tell_by_refits(
+        self,
+        aggregator: TargetAggregator,
+        rows: TaskRows,
+        learn: Any,
+        splits: Sequence[tuple[IntArray, IntArray]],
+        judge: Any,
+    ) -> Crosswise | None:
+        """What models say of rows that they have not seen; None where nobody is asked."""
+        if not splits:
+            return None
+        chooses = check.read_limit(aggregator, TARGET_CRITERIA) is None
+        if chooses and len(splits) < FEWEST_FOLDS:
+            check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
+            chooses = False
+        unit = 1.0
+        if aggregator.scale == "standard":
+            unit = np.sqrt(np.average(rows.within(rows.target) ** 2, weights=rows.weights))
+        try:
+            known = judge, rows, learn, splits, np.full(rows.n_tasks, unit), self.n_jobs
+            return told_crosswise(*known, chooses=chooses)
+        except Stop:
+            warn_stopped("every target stays by itself")
+            return None
+
+    def _fit_levels(
+        self,
+        template: FeatureAggregator | None,
+        rows: TaskRows,
+        told: Crosswise | None,
+        units: Units,
+        trust: FloatArray,
+    ) -> None:
+        """A regressor for each group and, where trust is not full, one for each member.
+
+        They learn from targets about the levels of their tasks.
+        """
+        everybody = Partition(np.zeros(rows.n_tasks, dtype=np.intp))
+        target = rows.target - units.level
+        turned = target + stacked(told, self.partition_)[rows.index]
+        self.features_ = self._features_within(template, rows)
+        parts = [
+            (who, reduced(features, rows.inputs), turned)
+            for who, features in zip(self.partition_.groups, self.features_, strict=True)
+        ]
+        mixes = self.head == "levels"
+        single = np.flatnonzero(trust < 1.0) if mixes else np.empty(0, dtype=np.intp)
+        parts += [(np.array([task]), rows.inputs, target) for task in single]
+        if self.unseen == "global":
+            of_all = target + stacked(told, everybody)[rows.index]
+            parts.append((np.arange(rows.n_tasks), rows.inputs, of_all))
+        # A task that is too small for the regressor has its level.
+        is_lost = np.zeros(rows.n_tasks, dtype=bool) if told is None else told.counts == 0.0
+        models = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_regressor)(
+                DummyRegressor() if is_lost[who].all() else self.regressor,
+                *learnt(rows, table, values, np.flatnonzero(np.isin(rows.index, who))),
+            )
+            for who, table, values in parts
+        )
+        own = units.level[np.array([mine[0] for mine in rows.rows])]
+        self.offsets_, heights = np.zeros(rows.n_tasks), []
+        groups = [*range(self.n_groups_), *([-1] if self.unseen == "global" else [])]
+        for group in groups:
+            who, table, _ = parts[group]
+            if who.size == 1:
+                heights.append(float(own[who[0]]))
+                continue
+            kept = np.isin(np.arange(rows.n_tasks), who)
+            mine = np.flatnonzero(kept[rows.index])
+            left = rows.target[mine] - _told(models[group], table[mine])
+            rest = replace(rows.take(mine, kept), target=left)
+            # Nothing but levels: what inputs say is gone.
+            found = random_intercepts(rest.summaries(np.empty((left.size, 0))))
+            heights.append(found.intercept)
+            if group >= 0:
+                self.offsets_[who] = found.values
+        self.regressors_ = models[: self.n_groups_]
+        self._singles = SingleModels(single, models[self.n_groups_ :][: single.size])
+        self._levels = TaskLevels(np.array(heights), own)
+        self.trust_ = trust if mixes else np.ones(rows.n_tasks)
+        self.coef_ = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
+        self._centre = np.nan_to_num(rows.mean_inputs())
+        if self.unseen == "global":
+            self.global_regressor_ = models[-1]
+        if self.unseen == "nearest":
+            self._nearest = Nearest.of(rows, self.labels_)
+
+    def _features_within(
+        self, template: FeatureAggregator | None, rows: TaskRows
+    ) -> list[FeatureAggregator]:
+        """Phase II of each group, where there is one."""
+        kept = keep_features(self, self.n_groups_)
+        if template is not None:
+            template = clone(template)
+            check.copy_input_names(self, template)
+            kept = [copy.deepcopy(template) for _ in kept]
+            for group, features in enumerate(kept):
+                own = rows.take(np.arange(rows.index.size), self.labels_ == group)
+                merge_features_within(own, features)
+        return kept
+
     @one_thread()
     def _fit_targets(
         self,
@@ -385,7 +624,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         short: bool,
     ) -> TargetAggregator:
         aggregator = TargetAggregator(max_loss=-np.inf) if template is None else clone(template)
-        rule = _read_rule(aggregator, shrinks=self.head == "levels")
+        rule = _read_rule(aggregator, aggregator.regressor, shrinks=self.head == "levels")
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         check.copy_input_names(self, aggregator)
         graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
@@ -414,7 +653,6 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             1.0 + 1.0 / counts,
             unit if aggregator.scale == "standard" else 1.0,
         )
-        self.__dict__.pop("_evidence", None)
         if template is None:
             leave_apart(aggregator, rows.n_tasks)
         else:
@@ -429,60 +667,72 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             template = clone(template)
             check.copy_input_names(self, template)
             kept = [copy.deepcopy(template) for _ in kept]
-        fitted = list(
-            Parallel(n_jobs=self.n_jobs)(
-                delayed(fit_pooled_group)(
-                    rows.take(np.arange(rows.index.size), self.labels_ == group),
-                    features,
-                    self.regressor,
-                    aggregate=template is not None,
-                )
-                for group, features in enumerate(kept)
+        model, variance = None, None
+        if self.head == "levels":
+            with one_thread():
+                model = MixedRows.of(rows)
+                variance = model.estimate(self.labels_)
+        fitted = Parallel(n_jobs=self.n_jobs)(
+            delayed(fit_pooled_group)(
+                rows.take(np.arange(rows.index.size), self.labels_ == group),
+                features,
+                self.regressor,
+                aggregate=template is not None,
+                like=model,
+                variance=variance,
             )
+            for group, features in enumerate(kept)
         )
-        self.features_, offsets, self.regressors_ = map(list, zip(*fitted, strict=True))
+        self.features_ = [group.features for group in fitted]
+        self.regressors_ = [group.regressor for group in fitted]
         self.offsets_ = np.empty(rows.n_tasks)
-        for members, own_offsets in zip(self.partition_.groups, offsets, strict=True):
-            self.offsets_[members] = own_offsets.values
-        own = self._correct(rows)
-        self.trust_, self._centre = own.trust, own.centre
-        self.coef_ = own.coef if self.head == "levels" else np.zeros(own.coef.shape)
-        for name in ("global_regressor_", "_nearest"):
-            self.__dict__.pop(name, None)
+        for members, group in zip(self.partition_.groups, fitted, strict=True):
+            self.offsets_[members] = group.offsets
+        self.coef_ = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
+        self.trust_, self._centre = np.ones(rows.n_tasks), rows.mean_inputs()
+        if model is not None and variance is not None:
+            self._add_slopes(rows, model, variance)
         if self.unseen == "global":
             identity = keep_features(self, 1)[0]
-            everybody = fit_pooled_group(rows, identity, self.regressor, aggregate=False)
-            self.global_regressor_ = everybody[-1]
+            if model is not None:
+                variance = model.estimate(np.zeros(rows.n_tasks, dtype=np.intp))
+            everybody = fit_pooled_group(
+                rows, identity, self.regressor, aggregate=False, like=model, variance=variance
+            )
+            self.global_regressor_ = everybody.regressor
         if self.unseen == "nearest":
             self._nearest = Nearest.of(rows, self.labels_)
 
-    def _correct(self, rows: TaskRows) -> Corrections:
-        """Slopes of each task's own, from what its group leaves."""
-        left = rows.target - self.offsets_[rows.index]
+    def _add_slopes(self, rows: TaskRows, model: MixedRows, variance: FloatArray) -> None:
+        """Offsets and slopes of each task's own, from what the regressor of its group leaves."""
+        left = np.empty(rows.target.size)
         of_row = self.labels_[rows.index]
         for group in range(self.n_groups_):
             at = of_row == group
-            left[at] -= self._predict_group(group, rows.inputs[at])
+            left[at] = rows.target[at] - self._predict_group(group, rows.inputs[at])
         with one_thread():
-            return correct(
-                rows.of_each(rows.inputs),
-                rows.of_each(left),
-                self.labels_,
-                weights=rows.weights_of_each,
-                counts=rows.counts_of_each,
-                negligible=ROUNDING * float(np.abs(rows.target - rows.target.mean()).max()),
-            )
+            rest = MixedRows.of(replace(rows, target=left), model._replace(level=0.0))
+            own, self.trust_ = rest.added(self.labels_, variance)
+        self.coef_ = own[:, 1:] / model.units.scale
+        about = self._centre - model.units.mean
+        self.offsets_ = own[:, 0] + np.einsum("ij,ij->i", about, self.coef_)
 
     def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:
         """What a group's model says; -1 is the one of all tasks."""
         regressor = self.global_regressor_ if group < 0 else self.regressors_[group]
         columns = inputs if group < 0 else reduced(self.features_[group], inputs)
-        means = np.asarray(regressor.predict(columns)).reshape(-1, 1)
-        check.require_finite_prediction(means, [regressor])
-        return means[:, 0]
+        told = _told(regressor, columns)
+        return told if self._levels is None else self._levels.group[group] + told
 
 
-def _read_rule(aggregator: Any, *, shrinks: bool = False) -> Rule:
+def _told(regressor: Any, inputs: FloatArray) -> FloatArray:
+    """What a model says of some rows."""
+    means = np.asarray(regressor.predict(inputs)).reshape(-1, 1)
+    check.require_finite_prediction(means, [regressor])
+    return means[:, 0]
+
+
+def _read_rule(aggregator: Any, judge: Any, *, shrinks: bool = False) -> Rule:
     """The rule for tasks with rows of their own; refuses what means nothing without pairs of rows.
 
     Without the graph, which may be a function of the tasks.
@@ -494,7 +744,7 @@ def _read_rule(aggregator: Any, *, shrinks: bool = False) -> Rule:
             "averages targets over common rows, which tasks with rows of their own do not have,",
             "use criterion='risk'",
         )
-    rule = read_rule(aggregator, aggregator.regressor, tempers=(float(shrinks),))
+    rule = read_rule(aggregator, judge, refits=True, tempers=(float(shrinks),))
     check.require_flag(aggregator.flip, "flip")
     if aggregator.scale == "none":
         check.refuse_option(
@@ -508,7 +758,7 @@ def _read_rule(aggregator: Any, *, shrinks: bool = False) -> Rule:
         check.refuse_option("flip", True, missing, "turn those targets round yourself")
     if aggregator.guard is not None:
         check.refuse_option("guard", aggregator.guard, missing, "use guard=None, and head='levels'")
-    if rule.solver != "ols":
+    if rule.solver == "ridge":
         alone = "use regressor=None: tasks without degrees of freedom of their own may merge"
         check.refuse_option("regressor", aggregator.regressor, missing, alone)
     return rule

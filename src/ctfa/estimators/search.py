@@ -39,6 +39,8 @@ TIE = 1e-10
 LIMITS = tuple(GRID.tolist())
 #: Paired standard errors by which averaging must beat shared coefficients to be preferred.
 CLEARLY = 2.0
+#: First folds, far apart, that end the comparison where averaging is the worse way on all of them.
+AGAINST = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,20 +102,28 @@ class MergeProblem:
         return replace(self, space=copy.deepcopy(self.space))
 
 
-def read_rule(aggregator: Any, judge: Any = None, **known: Any) -> Rule:
-    """Check what a TargetAggregator says for any tasks; ``judge`` is the regressor that judges."""
+def read_rule(aggregator: Any, judge: Any = None, *, refits: bool = False, **known: Any) -> Rule:
+    """Check what a TargetAggregator says for any tasks; ``judge`` is the regressor that judges.
+
+    ``refits``: whether one that has no closed form may do so.
+    """
     criterion = check.read_criterion(aggregator.criterion, TARGET_CRITERIA)
     check.require(aggregator.scan, SCANS, "scan")
     check.require(aggregator.scale, ["standard", "center", "none"], "scale")
-    penalties = check.read_judge(judge)
-    if penalties is not None:
+    solver, penalties = "refits", None
+    if judge is not None:
+        check.require_regressor(judge)
+    if not refits or check.judges(judge):
+        penalties = check.read_judge(judge)
+        solver = "ols" if penalties is None else "ridge"
+    if solver != "ols":
         what = f"regressor={check.called(judge)}"
         check.require_fact(aggregator.criterion, TARGET_CRITERIA, "ridge_loss", what)
     return Rule(
         criterion,
         aggregator.scan,
         aggregator.scale,
-        "ols" if penalties is None else "ridge",
+        solver,
         penalties,
         order=aggregator.order,
         random_state=aggregator.random_state,
@@ -141,7 +151,7 @@ def pose(
         # Spaces of shared coefficients are asked for risks alone, which have no unit.
         variance = getattr(space, "total_variance", 1.0)
     # The risk of the solver; other criteria are those of least squares.
-    criterion = rule.criterion.by_ridge() if rule.solver == "ridge" else rule.criterion
+    criterion = rule.criterion if rule.solver == "ols" else rule.criterion.by_ridge()
     power = unit_power(criterion, n_before) if criterion.unit is None else criterion.unit
     tolerance = TIE * float(variance**power)
     return MergeProblem(space, criterion, rule.scan, order, rule.graph, min_correlation, tolerance)
@@ -281,9 +291,23 @@ def choose(
     """
     is_auto = limits is None
     limits = LIMITS if limits is None else limits
-    each = [(tasks, rule, fold, limits, aggregates, is_auto) for fold in folds]
     otherwise = f"max_loss is {PREFERRED}" if is_auto else "nothing is chosen on them"
-    judged, stopped = judge_folds(_judge_fold, each, n_jobs, tasks.n_tasks, otherwise)
+
+    def judge(at: Sequence[int], ways: Sequence[str]) -> tuple[list[Any], bool]:
+        each = [(tasks, rule, folds[k], limits, ways, is_auto) for k in at]
+        return judge_folds(_judge_fold, each, n_jobs, tasks.n_tasks, otherwise)
+
+    order = _far_apart(len(folds)) if len(aggregates) > 1 else [*range(len(folds))]
+    first, rest = order[:AGAINST], order[AGAINST:]
+    if len(aggregates) > 1 and len(rest) >= AGAINST:
+        judged, stopped = judge(first, aggregates)
+        if not stopped:
+            ways = [aggregates[0]] if _worse(judged) else aggregates
+            more, stopped = judge(rest, ways)
+            judged += more
+    else:
+        judged, stopped = judge(order, aggregates)
+    judged = [fold for _, fold in sorted(zip(order, judged, strict=False), key=lambda one: one[0])]
     found = [fold for fold in judged if fold is not None]
     if not found:
         if not stopped:
@@ -292,15 +316,24 @@ def choose(
     grid = np.array(limits, dtype=float)
     chosen, at_best = {}, {}
     for aggregate in aggregates:
-        errors, paths = zip(*(fold[aggregate] for fold in found), strict=True)
+        asked = [fold for fold in found if aggregate in fold]
+        errors, paths = zip(*(fold[aggregate] for fold in asked), strict=True)
         table = np.array(errors)  # fold, limit, temper
         n_groups = np.mean([[point.n_groups for point in path] for path in paths], axis=0)
         curve, temper = prefer(table, grid, n_groups)
         limit, at_best[aggregate] = curve.max_loss[curve.chosen], curve.fold_errors[:, curve.chosen]
         points = [path[curve.chosen] for path in paths]
         chosen[aggregate] = Choice(aggregate, float(limit), rule.tempers[temper], curve, {}, points)
-    best = aggregates[0] if len(aggregates) == 1 else _compared(at_best)
     means = {name: float(errors.mean()) for name, errors in at_best.items()}
+    if len(aggregates) == 1:
+        best = aggregates[0]
+    elif all(len(fold) > 1 for fold in found):
+        best = _compared(at_best)
+    else:
+        best, other = aggregates
+        both = np.array([len(fold) > 1 for fold in found])
+        # On folds that asked both, one is as much worse as told; the others tell the better one.
+        means[other] = means[best] + float((at_best[other] - at_best[best][both]).mean())
     return chosen[best]._replace(errors=means)
 
 
@@ -333,6 +366,20 @@ def _judge_fold(
             errors = fits.errors(points, asked, rule.tempers)
             results[aggregate] = errors, points
     return results
+
+
+def _far_apart(n_folds: int) -> list[int]:
+    """Folds, the first of them not neighbours."""
+    step = -(-n_folds // AGAINST)
+    return [k for start in range(step) for k in range(start, n_folds, step)]
+
+
+def _worse(judged: Sequence[Any]) -> bool:
+    """Whether averaging errs more than shared coefficients on all of the first folds."""
+    both = [fold for fold in judged if fold is not None]
+    return len(both) == AGAINST and all(
+        fold["mean"][0].min() > fold["pool"][0].min() for fold in both
+    )
 
 
 def _compared(errors: dict[str, FloatArray]) -> str:

@@ -15,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
+from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.design import row_scales, weighted_mean
-from ctfa.core.levels import TEMPERS, Temper
+from ctfa.core.levels import NOTHING, TEMPERS, Tempers
 from ctfa.core.members import Gain
 from ctfa.core.partition import Partition
 from ctfa.core.small_fits import observed_mean
@@ -32,24 +33,26 @@ from ctfa.estimators.held_out import (
     deviations_of,
     group_rows,
     look_at_folds,
+    seen_by_refits,
     share_of_deviations,
 )
 from ctfa.estimators.models import (
     Deviations,
     features_pay,
     fit_features,
-    fit_regressor,
     fit_singles,
     fit_to_rows,
     keep_features,
-    linear,
+    mean_of_groups,
     reduced,
     soft_group,
 )
+from ctfa.estimators.refits import Stop, fit_regressor, groups_on_folds, linear, warn_stopped
 from ctfa.estimators.targets import (
     ALONE,
     Found,
     TargetAggregator,
+    by_levels,
     find_groups,
     group_means,
     in_units,
@@ -57,7 +60,6 @@ from ctfa.estimators.targets import (
     leave_targets_apart,
     level_of,
     names_of,
-    with_levels,
 )
 from ctfa.estimators.view import FittedGroups
 
@@ -70,8 +72,10 @@ class CTFARegressor(TargetsRegressor):
     Parameters
     ----------
     regressor : estimator, default=None
-        Any scikit-learn regressor, cloned for each group; None is ridge regression with the penalty
-        of the greatest restricted likelihood, whatever the number of rows and features.
+        Any scikit-learn regressor, cloned for each group; it also judges the merges, by predictions
+        of rows that it was not fitted to where it has no closed form (see ``TargetAggregator``).
+        None is ridge regression with the penalty of the greatest restricted likelihood, whatever
+        the number of rows and features.
         Any other gets features in the units given: scikit-learn's trees take values closer than
         1e-7 for equal, so put a ``StandardScaler`` in front of them where units are small.
     targets : TargetAggregator, "passthrough" or None, default=None
@@ -79,13 +83,15 @@ class CTFARegressor(TargetsRegressor):
     features : FeatureAggregator, "passthrough" or None, default=None
         Phase II for each group. An aggregator is obeyed: features of a group have one coefficient.
         None averages features too where held-out rows prefer it, by a standard error, to keeping
-        all of them; for ``regressor=None`` and ``head="levels"`` single features may then part from
-        their mean. "passthrough" keeps every feature.
+        all of them, and not for a regressor without a closed form; for ``regressor=None`` and
+        ``head="levels"`` single features may then part from their mean. "passthrough" keeps every
+        feature.
     head : {"levels", "mean"}, default="levels"
         How a group's model predicts its members. ``"mean"``: by itself, one readable model per
         group. ``"levels"``: with what each member deviates by, shrunk by what the data of the group
         say about deviations; for a regressor that is given mixed with a model of each member's own
-        by one weight per group.
+        by one weight per group. Where it was refitted to judge, what serves a group is its own
+        model, the mean of its members' models, or between the two, as held-out rows say.
     n_jobs : int or None, default=None
         Folds that choose ``max_loss="auto"``, and groups, worked on at the same time, through
         joblib. The result is the same for any number.
@@ -228,7 +234,9 @@ class CTFARegressor(TargetsRegressor):
         if self._deviations is not None:
             units = self._deviations.add(means, self.partition_, inputs) * self.signs_
         if self._singles is not None:
-            units = self._singles.mix(units, self.trust_, inputs)
+            known = self.partition_, self.signs_, self.targets_.target_weight_
+            mean = partial(mean_of_groups, known)
+            units = self._singles.mix(units, self.trust_, inputs, mean)
             check.require_finite_prediction(units, names_of(self.targets_))
         return units
 
@@ -273,10 +281,8 @@ class CTFARegressor(TargetsRegressor):
             targets = TargetAggregator(max_loss=-np.inf) if targets is None else targets
             wanted, needs_rows = asks_of(targets, features, max(n_targets, 2), chooses=True)
         else:
-            wanted, needs_rows = asks_of(targets, features, n_targets)
-        judge = self.regressor if targets is not None and targets.regressor is None else None
-        if check.judges(judge) and len(check.read_judge(judge) or ()) > 1:
-            needs_rows = needs_rows or f"regressor={check.called(judge)}, which judges row by row,"
+            judge = self._usual_judge(targets)
+            wanted, needs_rows = asks_of(targets, features, n_targets, judge=judge)
         if self.head == "levels" and not learns_from_sums(self._template):
             needs_rows = needs_rows or f"head='levels' with {type(self._template).__name__}()"
         return wanted, needs_rows
@@ -309,7 +315,7 @@ class CTFARegressor(TargetsRegressor):
         with one_thread(*tasks.shapes):
             left = tasks.left
             self._input_lines = left.inputs
-            found, temper = self._fit_targets(template, tasks, targets, groups)
+            found, temper, share = self._fit_targets(template, tasks, targets, groups)
             values = in_units(self.targets_, targets.values, sample.baseline)
             means = judged = group_means(self.targets_, values)
             if left.judged is not left.sample:
@@ -333,14 +339,14 @@ class CTFARegressor(TargetsRegressor):
                 self._template, self.features_, data, self._rows_of_groups, self.n_jobs
             )
         if self.head == "levels":
-            self._singles = fit_singles(
-                self.regressor, left.sample, values, self.trust_, self.n_jobs
-            )
+            merged = self.partition_.sizes[self.labels_] > 1
+            known = left.sample, values, self.trust_, self.n_jobs, share, merged
+            self._singles = fit_singles(self.regressor, *known)
 
     def _serve_by_levels(
         self,
         found: Found,
-        temper: Temper,
+        temper: Tempers,
         features: FeatureAggregator | None,
         tasks: SharedInputs,
         means: FloatArray,
@@ -364,7 +370,7 @@ class CTFARegressor(TargetsRegressor):
             parts = levels.parts(partition, signs)
             coef = levels.group_coefficients(parts, temper.mean)
             heights = weighted_mean(means, row_scale) - centre @ coef
-            penalty = temper.mean * parts.mean_penalty
+            penalty = levels.factored.average(parts.mean_penalty, temper.mean)
             self.regressors_ = [
                 linear(coef[:, [k]], heights[[k]], True, penalty[[k]]) for k in range(len(heights))
             ]
@@ -420,7 +426,7 @@ class CTFARegressor(TargetsRegressor):
             return None
         assert found is not None
         features = clone(features).set_params(max_loss=usual_limit(tasks.sample.n_samples))
-        pays = features_pay(found, tasks, features, Temper(), self.head, self.regressor)
+        pays = features_pay(found, tasks, features, Tempers(), self.head, self.regressor)
         return features if pays else None
 
     @property
@@ -444,12 +450,13 @@ class CTFARegressor(TargetsRegressor):
         tasks: SharedInputs,
         targets: check.Targets,
         groups: Any,
-    ) -> tuple[Found | None, Temper]:
+    ) -> tuple[Found | None, Tempers, float]:
         """Phase I and its evidence; each target by itself where there is no template.
 
-        What was found is told where groups are to be served by levels.
+        What was found is told where groups are to be served by levels; and the share that groups'
+        own models have in what serves them.
         """
-        left, judge = tasks.left, self._judge(targets)
+        left, judge = tasks.left, self._judge(template, targets)
         alone = template is None
         if template is None:
             scale = "none" if left.targets is None else "center"
@@ -465,53 +472,105 @@ class CTFARegressor(TargetsRegressor):
             keep_apart(aggregator, targets, left.targets)
             if self.regressor is not None:  # its business alone: nothing is judged
                 self.targets_ = aggregator
-                self._tell_evidence(None, None, Temper(), targets)
-                return None, Temper()
-            found = leave_targets_apart(template, tasks, targets, groups)
+                self._tell_evidence(None, None, Tempers(), targets)
+                return None, Tempers(), 1.0
+            found = leave_targets_apart(template, tasks, targets, groups, self.n_jobs)
         else:
             ask, n_jobs = self.regressor is None, self.n_jobs
             found = find_groups(
                 aggregator, tasks, targets, groups, n_jobs, judge=judge, ask_folds=ask
             )
-        if self.regressor is None and not found.rule.levels:
-            fits, rule = with_levels(found.fits, found.rule, tasks), found.rule
-            found = found._replace(fits=fits, rule=replace(rule, levels=True), temper=Temper())
         self.targets_ = aggregator
+        if found.rule.solver == "refits" and self.regressor is not None:
+            asks = template.regressor is None
+            return None, Tempers(), self._tell_of_refits(found, tasks, targets, asks=asks)
+        if self.regressor is None and not found.rule.levels:
+            found = by_levels(found, tasks)
         tempers: Sequence[Any] = (found.temper,)
         if found.rule.levels and self.regressor is None:
             tempers = TEMPERS if self.head == "levels" else ALONE
         seen = look_at_folds(found, tasks, tempers, self.n_jobs)
-        temper = Temper() if seen is None or len(tempers) == 1 else seen.temper
+        temper = Tempers() if seen is None else seen.chosen
         self._tell_evidence(None if alone else found, seen, temper, targets)
-        return found, temper
+        if not check.judges(self.regressor):
+            # A linear model that has judged does not know how far to trust its groups: they serve.
+            self.trust_ = np.ones(tasks.n_tasks)
+        return found, temper, 1.0
 
-    def _judge(self, targets: check.Targets) -> Any:
+    def _tell_of_refits(
+        self, found: Found, tasks: SharedInputs, targets: check.Targets, *, asks: bool
+    ) -> float:
+        """Tell evidence of groups that a regressor has judged by predictions of unseen rows.
+
+        If it ``asks`` the regressor that serves has judged, and folds tell how far its groups are
+        to be trusted; otherwise groups serve by themselves, one fit each.
+        """
+        told, on_folds = found.told, None
+        if told is not None and asks and self.n_groups_ < tasks.n_tasks:
+            known = found.rule, told, found.folds, found.points
+            try:
+                on_folds = groups_on_folds(self.regressor, tasks, *known, self.n_jobs)
+            except Stop:
+                warn_stopped("groups serve their members by themselves")
+        if on_folds is None:
+            self._tell_evidence(found, None, Tempers(), targets)
+            self.trust_ = np.ones(tasks.n_tasks)
+            return 1.0
+        self._tell_evidence(found, seen_by_refits(found, on_folds), Tempers(), targets)
+        self.trust_, share = on_folds.mixture(self.partition_, tasks.weights)
+        served = on_folds.served(self.trust_, share)
+        mixed = seen_by_refits(found, on_folds, served).gain(Tempers(), self.partition_)
+        self._evidence = replace(
+            self._evidence,
+            served=mixed if self.head == "levels" else None,
+            # Groups for a limit that is given are those of all rows, and have seen these.
+            held_out=self.cv_curve_ is not None,
+        )
+        return share
+
+    def _judge(self, template: TargetAggregator | None, targets: check.Targets) -> Any:
         """What judges merges where Phase I does not say; None for the linear reading.
 
-        What judges nobody in closed form serves groups that a linear model has judged. Where
-        targets have gaps that is least squares, whatever the penalty of the regressor.
+        Criteria of least squares are judged by it, whoever serves. So are targets with gaps where
+        the regressor is a penalised linear one.
         """
-        if not check.judges(self.regressor):
+        judge = self._usual_judge(template)
+        is_penalised = check.judges(judge) and check.read_judge(judge) is not None
+        return None if is_penalised and np.isnan(targets.values).any() else judge
+
+    def _usual_judge(self, template: TargetAggregator | None) -> Any:
+        """The same for targets without gaps."""
+        criterion = "risk" if template is None else template.criterion
+        if criterion_of(criterion, TARGET_CRITERIA).ridge_loss is None:
             return None
-        is_penalised = check.read_judge(self.regressor) is not None
-        return None if is_penalised and np.isnan(targets.values).any() else self.regressor
+        return self.regressor
+
+    @property
+    def _leaves_inputs(self) -> bool:
+        """Whether inputs are the regressor's business alone: that of one that judges by itself."""
+        targets, features = self._phases()
+        judge = self.regressor
+        if targets is not None:
+            judge = self._usual_judge(targets) if targets.regressor is None else targets.regressor
+        return check.takes_gaps(judge) and (features is None or self.features is None)
 
     def _grouping(
         self, sample: check.Sample, targets: check.Targets
     ) -> Callable[[IntArray], Partition]:
         """What finds the groups that some of the rows give, with the limit that was used."""
-        judge = self._judge(targets)
+        judge = self._judge(self.targets_, targets)
         return partial(group_rows, self.targets_, sample, targets, judge=judge)
 
     def _tell_evidence(
         self,
         found: Found | None,
         seen: HeldOut | None,
-        temper: Temper,
+        temper: Tempers,
         targets: check.Targets,
     ) -> None:
         """Set what is known of every merge and every member; nothing found is nobody merged."""
         aggregator, gappy = self.targets_, bool(np.isnan(targets.values).any())
+        is_refitted = found is not None and found.told is not None
         partition, n_targets = aggregator.partition_, len(targets.names)
         merges: list[MergeSummary] = []
         gain = served = Gain(*np.zeros((2, n_targets)))
@@ -529,26 +588,27 @@ class CTFARegressor(TargetsRegressor):
             if seen is not None:
                 is_held_out = True
                 counts = np.ones(n_targets) if targets.weights is None else targets.weights
-                scores = seen.scores(aggregator.history_, aggregator.signs_, counts)
+                scores = np.full(len(merges), np.nan)
+                if not gappy:
+                    scores = seen.scores(aggregator.history_, aggregator.signs_, counts)
                 merges = [
                     merge._replace(score=float(score))
                     for merge, score in zip(merges, scores, strict=True)
                 ]
-                gain = seen.gain(
-                    seen.tempers[0] if len(seen.tempers) == 1 else temper._replace(apart=np.inf),
-                    partition,
-                )
-                served = seen.gain(temper, partition) if len(seen.tempers) > 1 else gain
+                gain = seen.gain(temper._replace(apart=NOTHING), partition)
+                served = seen.gain(temper, partition)
         self._evidence = MergeEvidence.of(
             aggregator, targets.names, merges, gain, gappy=gappy,
             served=served if is_held_out and self.regressor is None else None, held_out=is_held_out,
-            judge="" if self.regressor is None or check.judges(self.regressor) else "linear",
+            refitted=is_refitted,
+            judge="" if is_refitted or check.judges(self.regressor) else "linear",
         )  # fmt: skip
 
     def __ctfa_view__(self) -> FittedGroups:
         """What is shown of the fitted model."""
         return replace(
             super().__ctfa_view__(),
+            judge=self._usual_judge(self.targets_),
             trust=np.asarray(self.trust_),
             parts={"single_models": self._singles, "deviations": self._deviations},
             learned_from=lambda sample, targets: self._learned_from(
@@ -557,7 +617,8 @@ class CTFARegressor(TargetsRegressor):
         )
 
     def _single_task(self) -> CTFARegressor:
-        """The same regressor for each target by itself, not fitted."""
-        return CTFARegressor(
-            self.regressor, targets="passthrough", features="passthrough", head="mean"
-        )
+        """The same regressor for each target by itself, not fitted; tempered on the same folds."""
+        targets: Any = "passthrough"
+        if self.regressor is None and self.targets_.cv != TargetAggregator().cv:
+            targets = TargetAggregator(max_loss=-np.inf, cv=self.targets_.cv)
+        return CTFARegressor(self.regressor, targets=targets, features="passthrough", head="mean")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.utils import TransformerTags
 from sklearn.utils.validation import check_is_fitted
@@ -17,16 +19,18 @@ from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.baseline import Lines
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.cut import PREFERRED
+from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
 from ctfa.core.design import Design
 from ctfa.core.levels import TEMPERS, Temper
 from ctfa.core.partition import Partition
 from ctfa.core.small_fits import observed_mean
 from ctfa.core.tasks.base import PathPoint, Rule
+from ctfa.core.tasks.out_of_fold import OutOfFold
 from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.evidence import MergeEvidence
 from ctfa.estimators.given import OF_GROUPS, ReadsTables, Saved, asks_of, fields, whole
+from ctfa.estimators.refits import FEWEST_FOLDS, Split, Stop, fewer_folds, out_of_fold, warn_stopped
 from ctfa.estimators.search import (
     MergeProblem,
     choose,
@@ -36,6 +40,7 @@ from ctfa.estimators.search import (
     pose,
     read_rule,
     settle,
+    smallest_error,
 )
 from ctfa.estimators.view import FittedGroups
 
@@ -45,6 +50,12 @@ PLAIN = "use criterion='risk', regressor=None, flip=False and guard=None"
 #: least squares: measured on groups, groups with members' own parts and unrelated targets, 20 and
 #: 40 features; the two meet at 8 to 16 rows.
 CARRIED = 10
+#: Numbers of all tables of training rows that may be kept from one look at the folds to the next.
+MOST_KEPT = 2**25
+#: Limits tried where a regressor is refitted to judge: ratios of squared errors. And break-even.
+RATIOS: tuple[float, ...] = (-np.inf, 0.0, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 1.0)
+RATIOS += (1.005, 1.01, 1.02, 1.03, 1.05, 1.1, 1.2, np.inf)
+EVEN = 1.0
 #: Tempers of groups that serve their members alone.
 ALONE = tuple(temper for temper in TEMPERS if temper.apart == np.inf)
 
@@ -66,7 +77,9 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         negative of the paper's epsilon_1. ``"auto"``, for ``"risk"``: chosen on the folds of
         ``cv``, with the groups found again from the training rows of each; the limit of the fewest
         groups whose own models, which are what one reads, are within one paired standard error of
-        the best. Errors that differ by rounding alone are ties, which go to fewer groups.
+        the best. Errors that differ by rounding alone are ties, which go to fewer groups. Where a
+        ``regressor`` is refitted to judge, losses are ratios of squared errors (1 breaks even
+        too), and the limit is that of the smallest error.
     scan : {"best-first", "correlation", "grow", "restart"}, default="best-first"
         Who is asked next. ``"best-first"``: the pair of smallest loss; ``"correlation"``: the most
         correlated pair; ``"grow"``: Algorithm 2 as printed; ``"restart"``: the authors' loop.
@@ -83,19 +96,24 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         way; ``signs_`` says which.
     guard : {"member", None}, default=None
         ``"member"`` refuses a merge, whatever its loss, that any member is predicted to lose by.
-    regressor : LinearRegression, Ridge, RidgeCV or None, default=None
-        By which model merges are judged, in closed form. None is, inside an estimator, the
-        regressor of that where it is one of these, and otherwise the linear model that
-        ``CTFARegressor`` serves groups with: least squares tells two groups apart where the rows
-        carry it, ridge regression with the penalty of the greatest restricted likelihood where they
-        do not (``n_samples <= n_features + 10`` in all rows or the training rows of a fold; without
-        missing values).
+    regressor : estimator or None, default=None
+        By which model merges are judged. None is, inside an estimator, its regressor; by itself,
+        and where ``CTFARegressor`` has none, a linear model: least squares tells two groups apart
+        where the rows carry it, ridge regression with the penalty of the greatest restricted
+        likelihood where they do not (``n_samples <= n_features + 10`` in all rows or the training
+        rows of a fold; without missing values). ``LinearRegression``, ``Ridge`` and ``RidgeCV``
+        with an intercept judge in closed form. Any other is fitted to every target without each
+        fold of ``cv``, and to choose a limit without each pair of folds: 10 fits per target on
+        four folds. ``LinearRegression()`` given here is the cheap judge of a costly regressor,
+        which is then fitted once per group. Tasks with rows or inputs of their own are judged
+        alike: where they share a function, by what the models of all tasks say of a row.
     cv : int, splitter or list of folds, default=10
         Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds, of two rows or
         more. For series, whose neighbouring rows are alike, contiguous folds are what is needed;
         ``BlockedKFold`` leaves rows out between them and the training rows. Splitters that need
         ``groups`` take those given to ``fit``. Where folds are too short to choose, a warning says
-        so and 1.5 is used.
+        so and 1.5 is used. Where a regressor is refitted to judge, a number of more than four
+        folds is lowered to four; pass a splitter for more.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -265,7 +283,7 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
             self,
             self,
             names,
-            lambda: MergeEvidence.of(self, names, []),
+            lambda: MergeEvidence.of(self, names, [], refitted=not check.judges(self.regressor)),
             in_units=self._in_units,
         )
 
@@ -390,6 +408,7 @@ class Found(NamedTuple):
     folds: Sequence[tuple[Any, ...]] = ()  # none where nothing can be asked of folds
     points: Sequence[PathPoint] = ()  # groups that the training rows of each give, at the limit
     temper: Any = Temper()  # at which the groups' models did best
+    told: OutOfFold | None = None  # what models that judged said of rows they had not seen
 
 
 def find_groups(
@@ -408,18 +427,22 @@ def find_groups(
     whether folds find their groups also where the limit is given.
     """
     judge = aggregator.regressor if aggregator.regressor is not None else judge
+    rule = read_target_rule(aggregator, targets, judge)
+    if rule.solver == "refits":
+        return _find_by_refits(aggregator, tasks, targets, groups, rule, judge, n_jobs)
     with one_thread(*tasks.shapes):
-        rule, splits = _read_rule(aggregator, targets, judge), None
+        splits = None
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         chooses = limit is None and tasks.n_tasks > 1
         if chooses or (ask_folds and not np.isnan(tasks.values).any()):
             splits = check.read_cut_folds(
                 aggregator.cv, tasks.sample, tasks.values, groups, needed=chooses
             )
-        folds = _factored_folds(tasks, splits or [])
+        folds = _factored_folds(tasks, splits or [], n_jobs)
         rule, fits, problem = pose_targets(aggregator, tasks, targets, rule, folds=folds)
         choice = None
-        if folds and not _folds_are_short(rule, tasks, folds, chooses=chooses):
+        is_one = tasks.n_tasks == 1
+        if folds and not is_one and not _folds_are_short(rule, tasks, folds, chooses=chooses):
             choice = choose(
                 # Without the factors of all rows, which no fold needs.
                 replace(tasks, sample=replace(tasks.sample), units=fits.scales),
@@ -443,7 +466,8 @@ def find_groups(
     if signs is not None:
         aggregator.signs_ = signs
     if choice is None:
-        return Found(fits, rule, fits.scales)
+        # A single target has no limit to choose, and folds that tell how far to trust its inputs.
+        return _each_alone(Found(fits, rule, fits.scales), folds if is_one else [], tasks)
     asked = folds[: len(choice.points)]  # those finished before a search was stopped
     return Found(fits, rule, fits.scales, asked, choice.points, choice.temper)
 
@@ -455,19 +479,37 @@ def with_levels(fits: TargetFits, rule: Rule, tasks: SharedInputs) -> TargetFits
     return replace(fits, levels=tasks.fits(replace(rule, levels=True)).levels)
 
 
+def by_levels(found: Found, tasks: SharedInputs) -> Found:
+    """The same groups, to be served by levels, whoever judged the merges."""
+    rule, fits = found.rule, found.fits
+    if rule.solver == "refits":
+        rule = replace(rule, solver="ridge", penalties=None)
+        return by_levels(found._replace(fits=tasks.fits(rule), rule=rule), tasks)
+    rule = replace(rule, levels=True)
+    return found._replace(fits=with_levels(fits, rule, tasks), rule=rule, temper=Temper())
+
+
 def leave_targets_apart(
-    template: TargetAggregator, tasks: SharedInputs, targets: check.Targets, groups: Any
+    template: TargetAggregator,
+    tasks: SharedInputs,
+    targets: check.Targets,
+    groups: Any,
+    n_jobs: int | None = None,
 ) -> Found:
     """Fits of targets by themselves, where no Phase I is wanted."""
     with one_thread(*tasks.shapes):
-        rule = _read_rule(template, targets, None)
-        spread = np.nanstd(tasks.values, axis=0)
+        rule = read_target_rule(template, targets, None)
+        spread = tasks.spread
         found = Found(tasks.fits(rule), rule, np.where(spread > 0.0, spread, 1.0))
         rows = tasks.sample, tasks.values, groups
         splits = check.read_cut_folds(template.cv, *rows, needed=False)
-        alone = PathPoint(-np.inf, Partition.singletons(tasks.n_tasks), (-np.inf, -np.inf))
-        folds = [(*split, None) for split in splits or []]
-        return found._replace(folds=folds, points=[alone] * len(folds))
+        return _each_alone(found, _factored_folds(tasks, splits or [], n_jobs), tasks)
+
+
+def _each_alone(found: Found, folds: Sequence[tuple[Any, ...]], tasks: SharedInputs) -> Found:
+    """The same with folds in which nobody was merged."""
+    alone = PathPoint(-np.inf, Partition.singletons(tasks.n_tasks), (-np.inf, -np.inf))
+    return found._replace(folds=folds, points=[alone] * len(folds))
 
 
 def pose_targets(
@@ -480,23 +522,16 @@ def pose_targets(
     in_fold: bool = False,
 ) -> tuple[Rule, TargetFits, MergeProblem]:
     """Check everything and factor the inputs once; targets may be constant in a fold."""
-    rule = _read_rule(aggregator, targets, aggregator.regressor) if rule is None else rule
+    rule = read_target_rule(aggregator, targets, aggregator.regressor) if rule is None else rule
+    _require_targets(aggregator, rule, tasks, targets, in_fold=in_fold)
     left = tasks.left
     sample, values = left.judged, left.judged_values
     has_gaps = bool(np.isnan(targets.values).any())
-    if has_gaps:
-        _require_complete_enough(aggregator, rule, tasks, targets)
-    if not in_fold:
-        check.require_varying(targets.values, targets.names)
-    if left.targets is not None:
-        check.require_levels(left.targets, aggregator.scale)
-        something = (np.nan_to_num(values) != 0.0).any(axis=0)
-        check.require_more_than_baseline(something, targets.names)
     with one_thread(sample.inputs.shape, values.shape):
         is_asked = rule.solver == "ols" and values.shape[1] > 1
         if is_asked and rule.criterion.ridge_loss is not None and not has_gaps:
             # Folds that do not carry least squares have to judge as all rows do.
-            designs = [sample.design, *(design for *_, design in folds)]
+            designs = [sample.design, *(fold[2] for fold in folds)]
             spare = CARRIED if rule.levels else check.SPARE
             short = [one for one in designs if one.n_samples <= one.rank + spare]
             if short:
@@ -512,10 +547,111 @@ def pose_targets(
         return rule, fits, pose(rule, fits.space())
 
 
-def _read_rule(aggregator: TargetAggregator, targets: check.Targets, judge: Any) -> Rule:
+def ask_by_refits(
+    aggregator: TargetAggregator,
+    tasks: SharedInputs,
+    targets: check.Targets,
+    rule: Rule,
+    judge: Any,
+    groups: Any = None,
+    n_jobs: int | None = None,
+    *,
+    asks: bool = True,
+    chooses: bool = False,
+    in_fold: bool = False,
+) -> tuple[TargetFits, OutOfFold | None, list[Split]]:
+    """Targets judged by predictions of a regressor that is fitted for them; what it said, where.
+
+    If folds are to choose a limit, they are told of by models that have not seen them, either.
+    Nobody is asked, and nothing is told, where there are too few rows or the fits were stopped.
+    """
+    _require_targets(aggregator, rule, tasks, targets, in_fold=in_fold)
+    told = None
+    scales = tasks.spread if rule.scale == "standard" else np.ones(tasks.n_tasks)
+    scales = np.where(scales > 0.0, scales, 1.0)
+    known = tasks.sample, tasks.values, groups
+    splits = None
+    if asks:
+        splits = check.read_cut_folds(
+            fewer_folds(aggregator.cv), *known, needed=chooses, refits=True
+        )
+    if splits is not None:
+        if chooses and len(splits) < FEWEST_FOLDS:
+            check.warn_of_two_folds(len(splits), FEWEST_FOLDS)
+            chooses = False
+        try:
+            told = out_of_fold(judge, tasks, rule, splits, scales, n_jobs, chooses=chooses)
+        except Stop:
+            warn_stopped("every target stays by itself")
+    known_by = OutOfFold(*np.zeros((3, 2, tasks.n_tasks))) if told is None else told
+    return tasks.by(replace(known_by.fits(rule), scales=scales), rule), told, splits or []
+
+
+def _find_by_refits(
+    aggregator: TargetAggregator,
+    tasks: SharedInputs,
+    targets: check.Targets,
+    groups: Any,
+    rule: Rule,
+    judge: Any,
+    n_jobs: int | None,
+) -> Found:
+    """Find the groups by predictions of a regressor that has to be fitted for them."""
+    limit, choice = check.read_limit(aggregator, TARGET_CRITERIA), None
+    asks = tasks.n_tasks > 1 and limit != -np.inf
+    known = aggregator, tasks, targets, rule, judge, groups, n_jobs
+    fits, told, splits = ask_by_refits(*known, asks=asks, chooses=limit is None)
+    if told is not None and any(known is not None for known, _ in told.folds):
+        choice = choose(
+            told,
+            rule,
+            [(number,) for number in range(len(told.folds))],
+            smallest_error(middle),
+            cv=aggregator.cv,
+            limits=RATIOS,
+            n_jobs=None,
+        )
+    if told is None:
+        limit = -np.inf
+    elif limit is None:
+        limit = EVEN if choice is None else choice.max_loss
+    curve, signs = None if choice is None else choice.curve, None
+    if told is None:
+        leave_apart(aggregator, tasks.n_tasks)
+    else:
+        names = None if targets.labels is None else targets.names
+        # With gaps a difference of nothing costs each pair something else, by its rows.
+        chosen = curve is not None and not np.isnan(targets.values).any()
+        signs = settle(aggregator, pose(rule, fits.space()), limit, names, chosen=chosen).signs
+    aggregator.cv_curve_, lines = curve, tasks.left.targets
+    offsets = fits.offsets if lines is None else fits.offsets + lines.levels
+    keep_units(aggregator, targets, offsets, fits.scales, lines)
+    if signs is not None:
+        aggregator.signs_ = signs
+    units = np.where(fits.scales > 0.0, fits.scales, 1.0)
+    found = Found(fits, rule, units, told=told)
+    if told is None or choice is None:
+        point = PathPoint(limit, aggregator.partition_, (limit, limit), signs)
+        return found._replace(folds=splits, points=[point] * len(splits))
+    both = [one for one in zip(splits, told.folds, strict=True) if one[1][0] is not None]
+    kept, tables = zip(*both, strict=True)
+    return found._replace(folds=kept, points=choice.points, told=replace(told, folds=tables))
+
+
+def middle(curve: CutCurve) -> CutCurve:
+    """Of limits of the smallest error the middle one; none where nobody has merged at these.
+
+    Losses of all rows are not quite those of folds, and the first of several would be the tightest.
+    """
+    at = middle_of_best(curve)
+    return replace(curve, chosen=0 if curve.n_groups[at] == curve.n_groups[0] else at)
+
+
+def read_target_rule(aggregator: TargetAggregator, targets: check.Targets, judge: Any) -> Rule:
     """The rule for targets that share their inputs."""
     rule = read_rule(
         aggregator,
+        refits=True,
         judge=judge,
         flip=bool(aggregator.flip),
         guarded=aggregator.guard is not None,
@@ -531,33 +667,62 @@ def _read_rule(aggregator: TargetAggregator, targets: check.Targets, judge: Any)
     return replace(rule, graph=check.read_graph(aggregator.connectivity, targets.values, "targets"))
 
 
+def _require_targets(
+    aggregator: TargetAggregator,
+    rule: Rule,
+    tasks: SharedInputs,
+    targets: check.Targets,
+    *,
+    in_fold: bool = False,
+) -> None:
+    """Refuse targets that are constant, or of too few rows for what is asked of them."""
+    left = tasks.left
+    if np.isnan(targets.values).any():
+        _require_complete_enough(aggregator, rule, tasks, targets)
+    if not in_fold:
+        check.require_varying(targets.values, targets.names)
+    if left.targets is not None:
+        check.require_levels(left.targets, aggregator.scale)
+        something = (np.nan_to_num(left.judged_values) != 0.0).any(axis=0)
+        check.require_more_than_baseline(something, targets.names)
+
+
 def _require_complete_enough(
     aggregator: TargetAggregator, rule: Rule, tasks: SharedInputs, targets: check.Targets
 ) -> None:
     """Refuse gaps that the options cannot work with, and targets of too few rows."""
     for option, simple in (
         (f"criterion={aggregator.criterion!r}", rule.criterion.takes_gaps),
-        (f"regressor={check.called(aggregator.regressor)}", rule.solver == "ols"),
+        (f"regressor={check.called(aggregator.regressor)}", rule.solver != "ridge"),
         (f"flip={aggregator.flip!r}", not rule.flip),
         (f"guard={aggregator.guard!r}", not rule.guarded),
     ):
         if not simple:
             check.require_complete(targets.values, option, PLAIN)
+    if rule.solver == "refits":
+        check.require_observed(targets.values, targets.names, 4, "models without a fold")
+        return
     needed = tasks.left.judged.design.rank + tasks.left.n_spent + 3
     check.require_observed(targets.values, targets.names, needed, "least squares")
 
 
 def _factored_folds(
-    tasks: SharedInputs, splits: Sequence[tuple[IntArray, IntArray]]
+    tasks: SharedInputs, splits: Sequence[tuple[IntArray, IntArray]], n_jobs: int | None
 ) -> list[tuple[Any, ...]]:
-    """Folds, each with its training inputs factored."""
+    """Folds, each with its training inputs factored; and with its training rows, if they are few.
+
+    Folds are asked up to three times: for a limit, for tempers, and for features. Rows that are
+    kept are factored and fitted once, if that is done here.
+    """
     plain = replace(tasks, sample=replace(tasks.sample))
+    size = len(splits) * sum(math.prod(shape) for shape in tasks.shapes)
+    is_kept = size <= MOST_KEPT and effective_n_jobs(n_jobs) == 1
     folds: list[tuple[Any, ...]] = []
     for train, test in splits:
-        one = plain.take(train).left.judged
-        folds.append(
-            (train, test, Design.of(one.inputs, one.weights, one.n_samples, one.is_single))
-        )
+        known = plain.take(train)
+        one = known.left.judged
+        design = Design.of(one.inputs, one.weights, one.n_samples, one.is_single)
+        folds.append((train, test, design, replace(known, design=design) if is_kept else None))
     return folds
 
 
@@ -567,7 +732,8 @@ def _folds_are_short(
     """Whether folds leave too few rows to judge merges; after a word where they are to choose."""
     # A penalised fit needs two rows, whatever its inputs: as least squares with rank -1 would.
     is_penalised = rule.solver == "ridge"
-    sizes = [(design.n_samples, -1 if is_penalised else design.rank) for *_, design in folds]
+    designs = [fold[2] for fold in folds]
+    sizes = [(one.n_samples, -1 if is_penalised else one.rank) for one in designs]
     if not chooses:
         return any(n_rows <= rank + check.SPARE for n_rows, rank in sizes)
     rank = max(rank for _, rank in sizes)

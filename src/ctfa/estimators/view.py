@@ -45,6 +45,7 @@ class FittedGroups:
     #: What predictions are made of besides ``features_`` and ``regressors_``, as files call it.
     parts: Mapping[str, Any] = field(default_factory=dict)
     template: Any = None  # the regressor that was cloned for each group
+    judge: Any = None  # what judged merges where Phase I does not say; None for the linear reading
     #: Predict as an array, without a word on what cannot be predicted: ``(X, baseline)``.
     predict_values: Callable[..., FloatArray] = _not_of_this_kind
     #: Targets of other rows in the units they were merged in, and means of the groups:

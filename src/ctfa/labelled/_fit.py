@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.linear_model import RidgeCV
+from sklearn.linear_model import LinearRegression, RidgeCV
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
@@ -67,7 +67,7 @@ def fit(
     aggregate: str = "auto",
     head: str | None = None,
     max_loss: float | str = "auto",
-    solver: str = "ols",
+    solver: str | None = None,
     merge_features: Any = None,
     cv: Any = 10,
     held_out: Any = "auto",
@@ -121,11 +121,13 @@ def fit(
         "auto" compares both on held-out blocks, at the cost of both.
     head : {"levels", "mean"}, default=None
         Whether a region's model serves its members alone ("mean"), or each moves towards its own
-        ("levels"). None is "levels" for features that all tasks share, "mean" for others.
+        ("levels"). None is "levels".
     max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; 1 breaks even. "auto" is chosen on held-out blocks.
-    solver : {"ols", "ridge"}, default="ols"
-        How merges are judged; "ridge" for fewer samples than features.
+    solver : {"ols", "ridge"} or None, default=None
+        How merges are judged. None: by the regressor that serves; one that is not linear is fitted
+        again without each block, and without each pair of them. "ols" by least squares, the cheap
+        judge of a costly regressor; "ridge" for fewer samples than features.
     merge_features : bool or FeatureAggregator, default=None
         Whether Phase II merges features of a region. None: features that all tasks share, where
         held-out rows prefer it.
@@ -157,7 +159,8 @@ def fit(
     10
     """
     check.refuse_unknown(unknown, inspect.signature(fit), "ctfa.labelled.fit", INSTEAD)
-    check.require(solver, ["ols", "ridge"], "solver")
+    if solver is not None:
+        check.require(solver, ["ols", "ridge"], "solver")
     scale = "standard" if standardise else "center"
     targets = TargetAggregator(max_loss=max_loss, scale=scale, cv=cv)
     common: dict[str, Any] = {
@@ -178,7 +181,10 @@ def fit(
     tasks = arrays.tasks
     outlines = read_outlines(places, neighbours, geometry, tasks)
     graph = read_neighbours(neighbours, tasks, outlines)
-    targets.set_params(connectivity=graph, regressor=RIDGE if solver == "ridge" else None)
+    judge = RIDGE if solver == "ridge" else None
+    if solver == "ols" and not check.judges(regressor):
+        judge = LinearRegression()
+    targets.set_params(connectivity=graph, regressor=judge)
     weight = _weights(weights, tasks, outlines)
     baseline = Seasons.of(anomalies, detrend, arrays.samples)
     common["features"] = _merging(merge_features, shared=plan.is_shared)

@@ -155,10 +155,11 @@ def _curve(state: State) -> None:
 def _evidence(state: State) -> None:
     history, partition, gain = state["history"], state["partition"], state["gain"]
     n, merges = partition.n_variables, state["merges"]
-    sizes = (history.n_variables, len(state["names"]), np.size(state["signs"]))
+    sizes = history.n_variables, len(state["names"])
     served = gain if state["served"] is None else state["served"]
-    gains = tuple(map(np.size, (*gain, *served)))
-    _require(set(sizes + gains) == {n}, "the evidence is of other targets than the groups")
+    known = {np.shape(each) for each in (state["signs"], *gain, *served)}
+    same = set(sizes) == {n} and known == {(n,)}
+    _require(same, "the evidence is of other targets than the groups")
     made = len(merges) == len(history) and history.partition() == partition
     _require(made, "the evidence is of other merges than the groups")
     for merge in merges:
@@ -230,6 +231,9 @@ def _regressor(state: State) -> None:
         own = state["single_models"].targets
         _require_shape((own.size,), own, kinds="i", of="models of single targets")
         _require_inside(own, 0, n, "a model of a single target")
+        share = state["single_models"].share
+        sound = isinstance(share, float) and 0.0 <= share <= 1.0
+        _require(sound, "the share of groups' own models is not one")
     added, width = state.get("deviations"), state["n_features_in_"]
     if added is not None:
         what = "what targets add to their groups"

@@ -30,7 +30,7 @@ OURS = {
     "ctfa.estimators.targets": "TargetAggregator",
     "ctfa.estimators.features": "FeatureAggregator",
     "ctfa.estimators.evidence": "MergeEvidence MergeSummary PooledEvidence Terms",
-    "ctfa.estimators.models": "Deviations Nearest OwnModels OwnSteps SingleModels",
+    "ctfa.estimators.models": "Deviations Nearest OwnModels OwnSteps SingleModels TaskLevels",
     "ctfa.core.baseline": "Lines",
     "ctfa.core.cut": "CutCurve",
     "ctfa.core.members": "Gain",

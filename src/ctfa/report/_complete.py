@@ -80,9 +80,8 @@ def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
         whole = (fitted.anew() if fitted.own_inputs else clone(model)).set_params(**simple)
     else:
         whole = every
-        judge = getattr(model, "regressor", None)
-        if rule.regressor is None and check.judges(judge):
-            whole.set_params(regressor=judge)
+        if rule.regressor is None:
+            whole.set_params(regressor=fitted.judge)
     history: MergeHistory = given.fit(whole).history_
     return history
 

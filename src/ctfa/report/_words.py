@@ -246,7 +246,12 @@ def _models(fitted: FittedGroups) -> str:
             f"{n_features:,} features became {int(kept.min()):,} to {int(kept.max()):,} means "
             f"(median {np.median(kept):.4g})."
         )
-    if fitted.model.head == "levels":
+    if fitted.model.head == "levels" and fitted.evidence.terms.refitted:
+        text += (
+            " Its predictions are mixed with those of models of the targets' own, by one weight "
+            "per group, as held-out rows say."
+        )
+    elif fitted.model.head == "levels":
         text += " Each target adds to its group's model what it was found to deviate from it."
     return text
 

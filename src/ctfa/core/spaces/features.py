@@ -248,7 +248,8 @@ class TrainingDesign(Design):
         root = np.divide(lapack.dtrtri(triangle)[0].T, unit, order="C")
         factors = None, None, root, np.empty((0, n_inputs)), float(np.sqrt(rcond))
         mean = everything.mean + sums / weight * everything.length
-        return cls(train.size, n_inputs, mean, row_scale, used, *factors, everything, train)
+        known = train.size, n_inputs, mean, row_scale, used
+        return cls(*known, *factors, unit, everything, train)
 
     def coordinates(self, centred: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coordinates of the fit, ``root X'y``, and what it leaves of each row."""

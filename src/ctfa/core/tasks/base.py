@@ -12,7 +12,7 @@ from ctfa.core.criteria import Criterion
 from ctfa.core.cut import without_rounding
 from ctfa.core.partition import Partition
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.types import BoolArray, FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,8 @@ class Rule:
     criterion: Criterion
     scan: str
     scale: str
-    solver: str = "ols"  # what judges: least squares, or "ridge"
+    #: What judges: least squares, "ridge", or "refits": predictions of models without the row.
+    solver: str = "ols"
     #: Penalties of ridge regression in the units of the inputs; None for those of the likelihood.
     penalties: tuple[float, ...] | None = None
     levels: bool = False  # whether groups serve members by levels on held-out rows
@@ -82,7 +83,7 @@ class Tasks(Protocol):
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """Of tables that are factored whole, side by side; nothing where none is."""
 
-    def fold(self, rule: Rule, train: IntArray, test: IntArray) -> Fold | None:
+    def fold(self, rule: Rule, *fold: Any, **known: Any) -> Fold | None:
         """Divide the rows; None where that leaves nothing to judge."""
 
     def fits(self, rule: Rule, aggregate: str) -> Fits:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
 from ctfa.core.history import MergeHistory
 from ctfa.core.members import Gain, SquaredErrors
+from ctfa.core.mixed import Drawn, estimate, in_unit_inputs
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
-from ctfa.core.shrinkage import shrink
 from ctfa.core.small_fits import RowMoments, Slopes, regress
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
@@ -23,7 +24,7 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray
 #: Shares of the variance with which tasks were found to differ from their group, that a held-out
 #: row may prefer: none (the group alone serves its members), or less than was found, because series
 #: that neighbours share make tasks look more different than they are.
-TEMPERS = (0.0, 0.1, 0.3, 1.0)
+TEMPERS = (0.0, 0.03, 0.1, 0.3, 1.0)
 #: How a group may serve its members: by its mean inputs, or by coefficients in common.
 AGGREGATES = ("mean", "pool")
 #: Tasks whose fits are worked out together.
@@ -130,13 +131,17 @@ class OwnFits(NamedTuple):
 
 
 def _pooled_space(rule: Rule, series: Series) -> Any:
-    values = np.where(series.has[:, :, None], series.values[:, :-1], 0.0)
-    target = series.values[:, -1]
     weights = np.ones(series.n_rows) if series.weights is None else series.weights
-    complete = ~(np.isnan(values).any(axis=1) | np.isnan(target)) & (weights > 0.0)
-    rows = [task[:, kept].T for task, kept in zip(values, complete, strict=True)]
-    targets = [task[kept] for task, kept in zip(target, complete, strict=True)]
-    own = None if series.weights is None else [weights[kept] for kept in complete]
+    rows, targets, own_weights = [], [], []
+    for values, has in zip(series.values, series.has, strict=True):
+        # Views where a task has everything: copies of all would be many times the data.
+        inputs = values[:-1] if has.all() else np.where(has[:, None], values[:-1], 0.0)
+        complete = ~(np.isnan(inputs).any(axis=0) | np.isnan(values[-1])) & (weights > 0.0)
+        kept = slice(None) if complete.all() else complete
+        rows.append(inputs[:, kept].T)
+        targets.append(values[-1, kept])
+        own_weights.append(weights[kept])
+    own = None if series.weights is None else own_weights
     if rule.solver == "ridge":
         return PenalisedPooledSpace.of(rows, targets, row_weights=own)
     n_samples = None
@@ -194,6 +199,43 @@ class _TaskFits:
         self.series, self.penalised = series, penalised
         self.own = OwnRows.of(series)
         self.moments = RowMoments.of(self.own.inputs, self.own.target, self.own.n_rows)
+        self._drawn: dict[float, Drawn] = {}
+
+    def drawn(self, temper: float) -> Drawn:
+        """Tasks at a share of the variances with which all of them differ, in unit inputs.
+
+        Variances are learned once, of all tasks together, for any groups and tempers: these are
+        shares of them.
+        """
+        if temper not in self._drawn:
+            self._drawn[temper] = Drawn.of(self._unit[0], temper * self.variance)
+        return self._drawn[temper]
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        """With which tasks differ from what all of them have in common, over the noise."""
+        raise NotImplementedError
+
+    @cached_property
+    def _unit(self) -> tuple[RowMoments, FloatArray]:
+        n_rows = self.moments.n_rows - self.series.n_spent
+        return in_unit_inputs(self.moments._replace(n_rows=n_rows))
+
+    def steps(self, fitted: FloatArray, temper: float) -> tuple[FloatArray, FloatArray]:
+        """Coefficients ``(L, K)`` of what known models ``(L, n)`` leave of tasks; their trust."""
+        unit, drawn = self._unit[1], self.drawn(temper)
+        return drawn.own_of(self._left_by(fitted).moment / unit) / unit, drawn.trust
+
+    def _left_by(self, fitted: FloatArray) -> RowMoments:
+        """Moments of what the groups leave, about its mean over the rows of each task."""
+        weight = self.own.complete * self.own.weight
+        known = np.where(np.isnan(fitted), 0.0, fitted) * weight
+        level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1.0)
+        left = self.own.target - (known - level[:, None] * weight)
+        return self.moments._replace(
+            moment=np.einsum("lkn,ln->lk", self.own.inputs, left),
+            square=np.einsum("ln,ln->l", left, left),
+        )
 
     def take(self, tasks: IntArray) -> Self:
         """The same for some of the tasks."""
@@ -225,12 +267,41 @@ class SharedFit(_TaskFits):
         self, partition: Partition, rows: Series, tempers: Sequence[float]
     ) -> Iterator[FloatArray]:
         """By the group's coefficients, moved towards the task's own, on the task's own inputs."""
-        coef = self._slopes(partition).coef[partition.labels]
         inputs = about(rows, self.series.has, self.own.centre)
         level = self.own.centre[:, -1:]
-        moved = _moved(self.moments.about(coef), partition, tempers)
-        for step in moved:
-            yield np.einsum("lkn,lk->ln", inputs, coef + step) + level
+        alone = self._slopes(partition).coef[partition.labels]
+        for temper in tempers:
+            coef = self._coefficients(partition, alone, temper)
+            yield np.einsum("lkn,lk->ln", inputs, coef) + level
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        """About coefficients in common of all tasks."""
+        everybody = np.zeros(self.series.n_tasks, dtype=np.intp)
+        return estimate(self._unit[0], everybody)
+
+    def added(self, partition: Partition, temper: float) -> FloatArray:
+        """What tasks add to coefficients that their group's rows have in common, ``(L, K)``."""
+        together = partition.sizes[partition.labels] > 1
+        if temper == 0.0 or not together.any():
+            return np.zeros(self.moments.moment.shape)
+        common = self.drawn(temper).common(partition.labels)[partition.labels]
+        own = (self.drawn(temper).about(common) - common) / self._unit[1]
+        return np.where(together[:, None], own, 0.0)
+
+    def _coefficients(self, partition: Partition, alone: FloatArray, temper: float) -> FloatArray:
+        """Coefficients of tasks; ``alone`` are those of their groups when members add nothing."""
+        together = (partition.sizes[partition.labels] > 1)[:, None]
+        if temper == 0.0 or not together.any():
+            return alone
+        drawn, unit = self.drawn(temper), self._unit[1]
+        if self.penalised:
+            left = self.moments.about(self.added(partition, temper))
+            summed = left.summed(partition.labels, partition.n_groups)
+            common = regress(summed, penalised=True).coef * unit
+        else:
+            common = drawn.common(partition.labels)
+        return np.where(together, drawn.about(common[partition.labels]) / unit, alone)
 
 
 class AveragedFit(_TaskFits):
@@ -273,10 +344,25 @@ class AveragedFit(_TaskFits):
             return
         left = self._left_by(self._serve(self.series, partition, *model))
         inputs = about(rows, self.series.has, self.own.centre)
-        for temper, step in zip(tempers, _moved(left, partition, tempers), strict=True):
-            moved = np.einsum("lkn,lk->ln", inputs, step) if temper > 0.0 else 0.0
+        together = (partition.sizes[partition.labels] > 1)[:, None]
+        unit = self._unit[1]
+        for temper in tempers:
+            if temper == 0.0:
+                yield served
+                continue
+            step = self.drawn(temper).own_of(left.moment / unit) / unit * together
+            moved = np.einsum("lkn,lk->ln", inputs, step)
             # Where a task lacks inputs of its own its group still serves it.
             yield served + np.where(np.isnan(moved), 0.0, moved)
+
+    @cached_property
+    def variance(self) -> FloatArray:
+        """About the mean of all tasks."""
+        everybody = Partition(np.zeros(self.series.n_tasks, dtype=np.intp))
+        model = self._fit_means(everybody)
+        left = self._left_by(self._serve(self.series, everybody, *model))
+        unit = self._unit[1]
+        return estimate(self._unit[0]._replace(moment=left.moment / unit, square=left.square), None)
 
     def _fit_means(self, partition: Partition) -> tuple[Series, OwnRows, Slopes]:
         """Fits of mean targets to mean inputs."""
@@ -292,17 +378,6 @@ class AveragedFit(_TaskFits):
         inputs = about(mean_inputs(rows, self.series.has, partition), grouped.has, mean.centre)
         served = np.einsum("gkn,gk->gn", inputs, slopes.coef) + mean.centre[:, -1:]
         return np.asarray(served[partition.labels])
-
-    def _left_by(self, fitted: FloatArray) -> RowMoments:
-        """Moments of what the groups leave, about its mean over the rows of each task."""
-        weight = self.own.complete * self.own.weight
-        known = np.where(np.isnan(fitted), 0.0, fitted) * weight
-        level = (known * weight).sum(axis=1) / np.maximum((weight**2).sum(axis=1), 1.0)
-        left = self.own.target - (known - level[:, None] * weight)
-        return self.moments._replace(
-            moment=np.einsum("lkn,ln->lk", self.own.inputs, left),
-            square=np.einsum("ln,ln->l", left, left),
-        )
 
 
 #: Fits of tasks by any groups. ``squares`` are squared errors to expect when groups serve their
@@ -364,22 +439,6 @@ def about(
     inputs = rows.values[tasks, :-1] - centre[tasks, : has.shape[1], None]
     inputs[~has[tasks]] = 0.0
     return np.asarray(inputs)
-
-
-def _moved(
-    moments: RowMoments, partition: Partition, tempers: Sequence[float]
-) -> Iterator[FloatArray]:
-    """What each task adds to its group's coefficients, one array a temper."""
-    together: IntArray = np.flatnonzero(partition.sizes[partition.labels] > 1)
-    still = np.zeros(moments.moment.shape)
-    if not together.size or not any(tempers):
-        yield from (still for _ in tempers)
-        return
-    part = RowMoments(*(column[together] for column in moments))
-    for corrections in shrink(part, tempers):
-        step = still.copy()
-        step[together] = corrections.coef
-        yield step
 
 
 def gain_over_single(rule: Rule, aggregate: str, series: Series, partition: Partition) -> Gain:

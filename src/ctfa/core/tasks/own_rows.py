@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from ctfa.core.design import about_means
 from ctfa.core.fit import Fit
+from ctfa.core.mixed import Drawn, Mixed, Units, estimate, moments_of_rows, solve
 from ctfa.core.offsets import Offsets, TaskSummary, random_intercepts, summarise
-from ctfa.core.shrinkage import correct
+from ctfa.core.partition import Partition
+from ctfa.core.small_fits import RowMoments
 from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -136,10 +139,46 @@ class TaskRows:
         return None if self.weights is None else self.weights[rows]
 
 
+class MixedRows(NamedTuple):
+    """Rows of tasks as the mixed model of their groups needs them."""
+
+    units: Units
+    level: float  # of the target over all rows
+    moments: RowMoments
+
+    @classmethod
+    def of(cls, rows: TaskRows, like: MixedRows | None = None) -> MixedRows:
+        """Sums over the rows of each task, in units of all of them or of ``like``."""
+        units = Units.of(rows.inputs, rows.weights) if like is None else like.units
+        level = float(np.average(rows.target, weights=rows.weights)) if like is None else like.level
+        columns, target = units.columns(rows.inputs), rows.target - level
+        sums = moments_of_rows(columns, target, rows.rows, rows.weights, rows.n_samples_of_each)
+        return cls(units, level, sums)
+
+    def solve(
+        self,
+        labels: IntArray,
+        variance: FloatArray,
+        design: FloatArray | None = None,
+    ) -> Mixed:
+        """What groups have in common and what tasks add, of the centred target."""
+        return solve(self.moments, labels, variance, has_levels=True, design=design)
+
+    def estimate(self, labels: IntArray) -> FloatArray:
+        """Variances with which tasks differ from their groups."""
+        return estimate(self.moments, labels, has_levels=True)
+
+    def added(self, labels: IntArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """What tasks add to a known model of their groups, of what this leaves; and their trust."""
+        drawn = Drawn.of(self.moments, variance, has_levels=True, labels=labels)
+        return drawn.alone, drawn.trust
+
+
 class TaskFits:
     """Linear models of groups of tasks, each group fitted once.
 
-    Common slopes and shrunken offsets and, at a temper above zero, slopes of each task's own.
+    Common slopes and shrunken offsets; at a temper above zero offsets and slopes of its own,
+    shrunk together.
     """
 
     def __init__(self, known: TaskRows) -> None:
@@ -163,25 +202,31 @@ class TaskFits:
         total = float(weight.sum())
 
         def serve(point: PathPoint) -> Iterator[FloatArray]:
-            level, slopes = self._models(point)
-            predicted = _linear(other, level, slopes)
             for temper in tempers:
                 if temper == 0.0:
-                    yield predicted
-                    continue
-                known = self.known
-                own = correct(
-                    known.of_each(known.inputs),
-                    known.of_each(known.target - _linear(known, level, slopes)),
-                    point.partition.labels,
-                    weights=known.weights_of_each,
-                    counts=known.counts_of_each,
-                )
-                about = other.inputs - own.centre[other.index]
-                yield predicted + np.einsum("ij,ij->i", about, own.coef[other.index])
+                    yield _linear(other, *self._models(point))
+                else:
+                    yield self._served(point.partition, other, temper)
 
+        if any(tempers):
+            # The likeness of all tasks, of which that of finer groups is a few rounds away.
+            coarsest = min(points, key=lambda point: point.n_groups).partition
+            self._variance = estimate(self._mixed.moments, coarsest.labels, has_levels=True)
         square = float((weight * other.target**2).sum()) / total
         return squared_errors(points, serve, other.target, weight, total, square)
+
+    @cached_property
+    def _mixed(self) -> MixedRows:
+        return MixedRows.of(self.known)
+
+    def _served(self, partition: Partition, other: TaskRows, temper: float) -> FloatArray:
+        """By slopes and offsets of each task's own about those of its group."""
+        model, labels = self._mixed, partition.labels
+        variance = estimate(model.moments, labels, has_levels=True, known=self._variance)
+        found = model.solve(labels, temper * variance)
+        coef = (found.common[labels] + found.own)[other.index]
+        columns = model.units.columns(other.inputs)
+        return np.asarray(model.level + np.einsum("ij,ij->i", columns, coef))
 
     def _models(self, point: PathPoint) -> tuple[FloatArray, FloatArray]:
         """Level and slopes of each task by its group."""

@@ -24,6 +24,7 @@ from ctfa.core.spaces.base import CrossValidated, InSample
 from ctfa.core.spaces.gappy import GappyMembers, GappyTargetSpace
 from ctfa.core.spaces.targets import TargetSpace
 from ctfa.core.tasks.base import Fold, PathPoint, Rule, squared_errors
+from ctfa.core.tasks.out_of_fold import OutOfFoldFits
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: From a partition and the signs of the targets to ``(rows, n_groups)``.
@@ -147,32 +148,82 @@ class SharedInputs:
         return self.sample.inputs.shape, self.values.shape
 
     def fold(
-        self, rule: Rule, train: IntArray, test: IntArray, design: Design | None = None
+        self,
+        rule: Rule,
+        train: IntArray,
+        test: IntArray,
+        design: Design | None = None,
+        known: SharedInputs | None = None,
     ) -> Fold:
-        """Rows to learn from, perhaps factored already, and the others."""
+        """Rows to learn from, perhaps factored or even taken already, and the others."""
         sample = self.sample
         weights = None if sample.weights is None else sample.weights[test]
         baseline = None if sample.baseline is None else sample.baseline[test]
         others = replace(sample, inputs=sample.inputs[test], weights=weights, baseline=baseline)
         asked = replace(self, sample=others, values=self.values[test])
-        return Fold(self.take(train, design), asked)
+        return Fold(self.take(train, design) if known is None else known, asked)
+
+    @cached_property
+    def ridge(self) -> Ridge:
+        """Inputs as merges are judged on them, without a penalty yet."""
+        sample = self.left.judged
+        return Ridge.factor(sample.inputs, sample.weights, sample.n_samples)
+
+    def _directions(self, rule: Rule) -> Ridge:
+        """The same of the triangle that least squares judges by, where there is one."""
+        if rule.solver != "ols":
+            return self.ridge
+        design = self.left.judged.design if self.design is None else self.design
+        return Ridge.of_design(design) or self.ridge
+
+    @cached_property
+    def _made(self) -> dict[Rule, TargetFits]:
+        """Fits by the rules that have asked for them."""
+        return {}
+
+    @property
+    def spread(self) -> FloatArray:
+        """Standard deviation of each target, of what the baseline leaves."""
+        sample, values = self.left.judged, self.left.judged_values
+        _, row_scale = row_scales(values.shape[0], sample.weights, sample.n_samples)
+        return self._about_means(row_scale, np.isnan(values))[2]
+
+    def _about_means(
+        self, row_scale: FloatArray, gaps: BoolArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Means of the targets, these (weighted) about them, and their standard deviations."""
+        sample, values = self.left.judged, self.left.judged_values
+        if gaps.any():
+            mean, spread = observed_moments(values, gaps, row_scale)
+            return mean, values - mean, spread
+        mean = weighted_mean(values, row_scale)
+        centred = values - mean
+        if sample.weights is not None:
+            centred *= row_scale[:, None]
+        return mean, centred, np.sqrt(np.einsum("ij,ij->j", centred, centred) / sample.n_samples)
 
     def fits(self, rule: Rule, aggregate: str = "mean") -> TargetFits:
-        """Scale the targets and fit each by itself."""
-        sample, values = self.left.judged, self.left.judged_values
-        inputs, weights, n_targets = sample.inputs, sample.weights, values.shape[1]
-        _, row_scale = row_scales(values.shape[0], weights, sample.n_samples)
-        gaps = np.isnan(values)
-        has_gaps = bool(gaps.any())
-        if has_gaps:
-            mean, spread = observed_moments(values, gaps, row_scale)
-            centred = values - mean
-        else:
-            mean = weighted_mean(values, row_scale)
-            centred = values - mean
-            if weights is not None:
-                centred *= row_scale[:, None]
-            spread = np.sqrt(np.einsum("ij,ij->j", centred, centred) / sample.n_samples)
+        """Scale the targets and fit each by itself; once, whoever asks again."""
+        if rule not in self._made:
+            self._made[rule] = self._fitted(rule)
+        return self._made[rule]
+
+    def by(self, fit: OutOfFoldFits, rule: Rule) -> TargetFits:
+        """Targets in their units, judged by what models that have not seen a row say of it."""
+        gaps = np.isnan(self.left.judged_values)
+        units = self._in_units(rule, gaps)
+        seen = np.asarray(~gaps.all(axis=0))
+        return TargetFits(fit, *units[:3], seen, self.left, rule.guarded)
+
+    def _in_units(
+        self, rule: Rule, gaps: BoolArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Offsets and scales of the targets, intercepts in these, and what is left, weighted."""
+        sample, n_targets = self.left.judged, self.n_tasks
+        _, row_scale = row_scales(
+            self.left.judged_values.shape[0], sample.weights, sample.n_samples
+        )
+        mean, centred, spread = self._about_means(row_scale, gaps)
         offsets, scales, intercepts = np.zeros(n_targets), np.ones(n_targets), mean
         if rule.scale != "none":
             offsets, intercepts = mean, np.zeros(n_targets)
@@ -181,6 +232,15 @@ class SharedInputs:
             # its own units whatever its group says is that constant.
             scales = spread
             centred /= np.where(scales > 0.0, scales, 1.0)
+        return offsets, scales, intercepts, centred
+
+    def _fitted(self, rule: Rule) -> TargetFits:
+        sample, values = self.left.judged, self.left.judged_values
+        inputs, weights = sample.inputs, sample.weights
+        _, row_scale = row_scales(values.shape[0], weights, sample.n_samples)
+        gaps = np.isnan(values)
+        has_gaps = bool(gaps.any())
+        offsets, scales, intercepts, centred = self._in_units(rule, gaps)
         fit: LinearFit | GappyFit
         levels = None
         if has_gaps:
@@ -188,12 +248,13 @@ class SharedInputs:
         elif rule.solver == "ols":
             design = sample.design if self.design is None else self.design
             fit = LinearFit(design, centred, rule.flip, self.weights)
+        elif rule.penalties is None:
+            fit = LinearFit(self.ridge.chosen_for(centred), centred, rule.flip, self.weights)
         else:
             ridge = Ridge.of(inputs, centred, weights, rule.penalties, sample.n_samples)
             fit = LinearFit(ridge, centred, rule.flip, self.weights)
         if rule.levels and not has_gaps:
-            factored = Ridge.factor(inputs, weights, sample.n_samples)
-            levels = Levels(factored, centred, self.weights)
+            levels = Levels(self._directions(rule), centred, self.weights)
         seen = np.asarray(~gaps.all(axis=0))
         return TargetFits(fit, offsets, scales, intercepts, seen, self.left, rule.guarded, levels)
 
@@ -214,7 +275,7 @@ class Asked(NamedTuple):
 class TargetFits:
     """Targets in the units they are merged in, each fitted by itself."""
 
-    fit: LinearFit | GappyFit
+    fit: LinearFit | GappyFit | OutOfFoldFits
     offsets: FloatArray
     scales: FloatArray
     intercepts: FloatArray  # of the centred targets, in those units
@@ -227,7 +288,7 @@ class TargetFits:
     def space(self) -> Any:
         """A fresh space of the targets, which refuses what a member loses by if it is guarded."""
         space: Any = self.fit.space()
-        if self.guarded:
+        if self.guarded and not space.is_guarded:
             space.protect(self.fit.members)
         return space
 
@@ -281,6 +342,7 @@ class TargetFits:
             return lambda partition, signs, tempers: levels.served(
                 levels.parts(partition, signs), directions, tempers
             )
+        assert not isinstance(self.fit, OutOfFoldFits)  # which asks its own table
         predict = self.fit.predictor(inputs)
         return lambda partition, signs, tempers: (
             [partition.spread(predict(partition, signs))] * len(tempers)

@@ -1,0 +1,443 @@
+"""Tasks about what their group has in common: one mixed model, from moments.
+
+A task's rows are ``y = A beta + A b + e``: coefficients ``beta`` of its group, and ``b`` of its
+own, drawn about zero with a variance for each column of ``A``. Columns are inputs in units common
+to all tasks and, where tasks may differ in their levels, an intercept; so intercepts and slopes are
+shrunk together. ``beta`` is found by generalised least squares and the variances by expectation and
+maximisation of the restricted likelihood, which knows that ``beta`` was estimated: a group of two
+shows half of the variance with which its members differ.
+
+All of it depends on the rows through sums of squares and products alone, task by task, so that
+chunks, pieces and rows in memory give the same. A variance of zero is pooling; one without bound is
+a fit for each task. Variances are common to all groups: a group of three cannot tell inputs apart.
+A full covariance of the coefficients was tried and is worse on two sets of three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from ctfa.core.design import about_means
+from ctfa.core.small_fits import RowMoments, chunks
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Tasks from which variances are learned at most: more say nothing new and take minutes.
+LEARNED_FROM = 2000
+#: Rounds of estimation from nowhere, and from variances of similar groups.
+ROUNDS, MORE_ROUNDS = 60, 8
+#: Variances to begin with, over that of the noise: of intercepts, and of slopes for unit inputs.
+FIRST_LEVEL, FIRST_SLOPE = 0.1, 0.02
+#: Tasks' worth of the mean over slopes in the variance of each.
+HELD_TOGETHER = 1.0
+#: Variances are at most so many times that of the noise, and noise at least this share of the mean
+#: square: tasks as short as they have inputs leave no noise.
+LARGEST, NOISE_AT_LEAST = 1e6, 1e-12
+#: Changes of a round below this share of the largest variance end the rounds: where the data say
+#: much they are few, and what little they say of a small variance moves nobody.
+SETTLED = 1e-4
+#: Gain in deviance below which tasks are taken to differ in no slope.
+FLAT = 1e-6
+#: Eigenvalues of unit columns below this are rounding.
+RANK_CUTOFF = 1e-10
+#: With pivots above this no column depends on others.
+FIRM = 1e-6
+TINY = float(np.finfo(np.float64).tiny)
+
+
+class Units(NamedTuple):
+    """Coordinates in which an input has its origin and its spread over the rows of all tasks.
+
+    In these, variances of coefficients mean the same whatever ``X`` was measured in and from.
+    """
+
+    mean: FloatArray  # (D,)
+    scale: FloatArray  # (D,)
+
+    @classmethod
+    def of(cls, rows: FloatArray, weights: FloatArray | None = None) -> Units:
+        """Units of a table's columns; constant ones have no spread and keep the unit they have."""
+        root = np.ones(len(rows)) if weights is None else np.sqrt(weights)
+        mean, centred = about_means(rows, root)
+        square = np.einsum("ij,ij->j", centred * root[:, None], centred * root[:, None])
+        scale = np.sqrt(square / (root @ root))
+        return cls(mean, np.where(scale > 0.0, scale, 1.0))
+
+    def columns(self, rows: FloatArray) -> FloatArray:
+        """The intercept, then the inputs."""
+        about = (rows - self.mean) / self.scale
+        # A column that is constant is the intercept's, whatever rounding its mean has.
+        flat = np.abs(rows - self.mean).max(axis=0, initial=0.0) <= CONSTANT * np.abs(self.mean)
+        about[:, flat] = 0.0
+        return np.column_stack((np.ones(len(rows)), about))
+
+    def of_inputs(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Levels where inputs are zero, and slopes in the units of the inputs."""
+        slopes = coef[..., 1:] / self.scale
+        return np.asarray(coef[..., 0] - slopes @ self.mean), slopes
+
+
+#: A column that varies by less than this share of its level is constant.
+CONSTANT = 1e-13
+
+
+class Mixed(NamedTuple):
+    """What groups have in common and what their tasks add; ``own`` is zero for tasks alone."""
+
+    common: FloatArray  # (groups, K)
+    own: FloatArray  # (T, K)
+    trust: FloatArray  # (T,): one less the share of its own directions that a task uses
+
+
+def moments_of_rows(
+    columns: FloatArray,
+    target: FloatArray,
+    rows: Sequence[IntArray],
+    weights: FloatArray | None,
+    n_rows: FloatArray,
+) -> RowMoments:
+    """Sums over the rows of each task; levels are a column, so none is spent."""
+    count, width = len(rows), columns.shape[1]
+    gram, moment, square = np.empty((count, width, width)), np.empty((count, width)), []
+    for task, at in enumerate(rows):
+        table, left = columns[at], target[at]
+        if weights is not None:
+            root = np.sqrt(weights[at])
+            table, left = table * root[:, None], left * root
+        gram[task], moment[task] = table.T @ table, left @ table
+        square.append(left @ left)
+    return RowMoments(gram, moment, np.array(square), n_rows, np.zeros(count))
+
+
+def estimate(
+    moments: RowMoments,
+    labels: IntArray | None,
+    *,
+    has_levels: bool = False,
+    known: FloatArray | None = None,
+) -> FloatArray:
+    """Variance of each column's coefficient over that of the noise, of groups as they are.
+
+    Without ``labels`` nothing is in common: moments are those of what a known model leaves. With
+    ``known`` variances of similar groups a few rounds go on from these.
+    """
+    at = _some_tasks(moments, labels)
+    width = moments.moment.shape[1]
+    if not at.size:
+        return np.zeros(width) if known is None else known
+    tasks = RowMoments(*(column[at] for column in moments))
+    groups = None if labels is None else np.unique(labels[at], return_inverse=True)[1]
+    model = _Model(tasks, groups)
+    varies = np.einsum("tjj->j", tasks.gram) > 0.0
+    slopes = varies.copy()
+    if has_levels:
+        slopes[0] = False
+    if known is not None:
+        return _rounds(model, known, slopes, varies, MORE_ROUNDS)
+    first = np.where(varies, FIRST_SLOPE, 0.0)
+    if has_levels:
+        first[0] = FIRST_LEVEL
+    found = _rounds(model, first, slopes, varies, ROUNDS)
+    if has_levels:
+        none = _rounds(model, np.where(slopes, 0.0, first), slopes, varies, ROUNDS)
+    else:
+        none = np.zeros(width)
+    # Where noise alone explains as much, noise alone it is.
+    better = model.deviance(none) - model.deviance(found) > FLAT
+    return found if better else none
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Tasks whose coefficients are drawn with given variances, whatever they are drawn about.
+
+    For one share of the variances all groupings of the tasks are answered from these.
+    """
+
+    moments: RowMoments
+    prior: FloatArray  # (T, K, K): covariance that coefficients keep, over the noise
+    used: FloatArray  # (T,): directions of its own that a task uses, levels not counted
+    n_slopes: int  # columns at the end that are no levels
+
+    @classmethod
+    def of(
+        cls,
+        moments: RowMoments,
+        variance: FloatArray,
+        *,
+        has_levels: bool = False,
+        labels: IntArray | None = None,
+    ) -> Drawn:
+        """Solve task by task; with ``labels`` a task alone keeps the coefficients of its group.
+
+        It has no other to be drawn about.
+        """
+        prior, used = np.empty_like(moments.gram), np.empty_like(moments.square)
+        for chunk in chunks(len(prior), CHUNK_FACTOR * variance.size**2):
+            inverse, root = _inverse(moments.gram[chunk], variance)
+            prior[chunk] = root[:, None] * inverse * root
+            spent = 1.0 - np.einsum("tii->ti", inverse)[:, int(has_levels) :]
+            used[chunk] = spent.sum(axis=1)
+        if labels is not None:
+            single = np.bincount(labels)[labels] < 2
+            prior[single], used[single] = 0.0, 0.0
+        return cls(moments, prior, used, variance.size - int(has_levels))
+
+    @cached_property
+    def kept(self) -> FloatArray:
+        """Share of coefficients drawn about that a task keeps, ``(T, K, K)``."""
+        found = -self.prior @ self.moments.gram
+        at = np.arange(found.shape[1])
+        found[:, at, at] += 1.0
+        return found
+
+    @cached_property
+    def alone(self) -> FloatArray:
+        """Coefficients of tasks drawn about zero, ``(T, K)``."""
+        return self.own_of(self.moments.moment)
+
+    @cached_property
+    def _says(self) -> tuple[FloatArray, FloatArray]:
+        """What tasks say of coefficients in common: how much, and that times what."""
+        gram = self.moments.gram @ self.kept
+        return gram, np.einsum("tji,tj->ti", self.kept, self.moments.moment)
+
+    def common(self, labels: IntArray, design: FloatArray | None = None) -> FloatArray:
+        """Coefficients of groups ``(groups, K)`` by generalised least squares.
+
+        ``design`` (K, columns): groups may have in common only what it spans.
+        """
+        gram, moment = (_summed(part, labels) for part in self._says)
+        if design is None:
+            return _coefficients(gram, moment)
+        return np.asarray(_coefficients(design.T @ gram @ design, moment @ design) @ design.T)
+
+    def about(self, coef: FloatArray) -> FloatArray:
+        """Coefficients of tasks drawn about those given, ``(T, K)``."""
+        return np.asarray(self.alone + np.einsum("tij,tj->ti", self.kept, coef))
+
+    def own_of(self, moment: FloatArray) -> FloatArray:
+        """Coefficients drawn about zero, of targets with other products with the inputs."""
+        return np.asarray(np.einsum("tij,tj->ti", self.prior, moment))
+
+    @property
+    def trust(self) -> FloatArray:
+        """One less the share of its own directions that a task uses."""
+        first = self.moments.moment.shape[1] - self.n_slopes
+        slopes = self.moments.gram[:, first:, first:]
+        directions = np.maximum(np.linalg.matrix_rank(slopes, hermitian=True), 1)
+        return np.asarray(1.0 - np.clip(self.used / directions, 0.0, 1.0))
+
+
+def solve(
+    moments: RowMoments,
+    labels: IntArray,
+    variance: FloatArray,
+    *,
+    has_levels: bool = False,
+    design: FloatArray | None = None,
+) -> Mixed:
+    """Coefficients in common and of tasks' own at given variances."""
+    drawn = Drawn.of(moments, variance, has_levels=has_levels, labels=labels)
+    common = drawn.common(labels, design)
+    own = drawn.about(common[labels]) - common[labels]
+    return Mixed(common, own, drawn.trust)
+
+
+class Corrections(NamedTuple):
+    """What members add to the slopes of known models of their groups."""
+
+    coef: FloatArray  # (L, D), in the units of the inputs
+    centre: FloatArray  # (L, D): means of the inputs, about which the correction is zero
+    trust: FloatArray  # (L,): one less the share of its own directions that a member uses
+    variance: FloatArray  # (D,): of slopes for unit inputs, over the noise
+
+
+def correct(
+    inputs: Sequence[FloatArray],
+    residuals: Sequence[FloatArray],
+    labels: IntArray,
+    *,
+    weights: Sequence[FloatArray] | None = None,
+    share: float = 1.0,
+) -> Corrections:
+    """Slopes of members about a known model of their group, from what this leaves of them.
+
+    ``inputs`` ``(n_i, D)`` and ``residuals`` ``(n_i,)`` are rows of each member, each about its own
+    means; ``share`` of the variance with which members are found to differ is taken.
+    """
+    sums, centre = [], np.empty((len(inputs), inputs[0].shape[1]))
+    for member, (rows, left) in enumerate(zip(inputs, residuals, strict=True)):
+        weight = np.ones(len(left)) if weights is None else weights[member]
+        used = weight > 0.0
+        root = np.sqrt(weight[used])
+        # Of an input that a member has constant nothing is left: rounding, over a spread of
+        # rounding, would pass for an input like any other.
+        centre[member], centred = about_means(rows[used], root)
+        rest = about_means(left[used, None], root)[1][:, 0] * root
+        centred = centred * root[:, None]
+        sums.append((centred.T @ centred, rest @ centred, rest @ rest, float(root.size), 1.0))
+    moments = RowMoments(*(np.array(part) for part in zip(*sums, strict=True)))
+    scaled, unit = in_unit_inputs(moments)
+    together = np.bincount(labels)[labels] > 1
+    some = RowMoments(*(part[together] for part in scaled))
+    variance = estimate(some, None) if together.any() else np.zeros(unit.size)
+    drawn = Drawn.of(scaled, share * variance, labels=labels)
+    return Corrections(drawn.alone / unit, centre, drawn.trust, variance)
+
+
+def in_unit_inputs(moments: RowMoments) -> tuple[RowMoments, FloatArray]:
+    """The same in units of each input's spread within tasks, over all of them; and these units."""
+    dof = max(float((moments.n_rows - moments.n_levels).sum()), 1.0)
+    unit = np.sqrt(np.einsum("tjj->j", moments.gram) / dof)
+    unit = np.where(unit > 0.0, unit, 1.0)
+    gram, moment = moments.gram / (unit[:, None] * unit), moments.moment / unit
+    return moments._replace(gram=gram, moment=moment), unit
+
+
+#: Numbers that a chunk of tasks may take, over those of its Gram matrices.
+CHUNK_FACTOR = 2
+
+
+class _Model:
+    """Restricted likelihood of tasks in groups of two and more."""
+
+    def __init__(self, tasks: RowMoments, groups: IntArray | None) -> None:
+        self.tasks, self.groups = tasks, groups
+        self.n_groups = 0 if groups is None else int(groups.max()) + 1
+        self.rows = float((tasks.n_rows - tasks.n_levels).sum())
+        self.total = float(tasks.square.sum())
+
+    def deviance(self, variance: FloatArray) -> float:
+        """Minus twice the restricted log-likelihood, up to a constant."""
+        root = np.sqrt(variance)
+        system = root[:, None] * self.tasks.gram * root + np.eye(root.size)
+        noise, dof, size = self._expect(variance)[1:]
+        return float(dof * np.log(noise) + np.linalg.slogdet(system)[1].sum() + size)
+
+    def squares(self, variance: FloatArray) -> FloatArray:
+        """Expected squares ``(T, K)`` of the coefficients of tasks, over the noise."""
+        return self._expect(variance)[0]
+
+    def _expect(self, variance: FloatArray) -> tuple[FloatArray, float, float, float]:
+        """These; the noise, its degrees of freedom, and the size of what groups estimate."""
+        gram, moment = self.tasks.gram, self.tasks.moment
+        inverse, root = _inverse(gram, variance)
+        prior = root[:, None] * inverse * root  # posterior covariance over the noise
+        taken = prior @ gram
+        drawn = np.einsum("tij,tj->ti", prior, moment)
+        residual = self.total - float(np.einsum("tj,tj->", drawn, moment))
+        squares = np.einsum("tii->ti", prior).copy()
+        dof, size = self.rows, 0.0
+        if self.groups is not None:
+            left = gram - gram @ taken
+            reduced = moment - np.einsum("tij,tj->ti", gram, drawn)
+            common, spread, size, rank = _least_squares(
+                _summed(left, self.groups), _summed(reduced, self.groups)
+            )
+            residual -= float(np.einsum("gj,gj->", common, _summed(reduced, self.groups)))
+            mean = common[self.groups]
+            drawn = drawn - np.einsum("tij,tj->ti", taken, mean)
+            # What is in common was estimated, and what is drawn about it errs with it.
+            turned = taken @ spread[self.groups]
+            squares += np.einsum("tij,tij->ti", turned, turned)
+            dof -= rank
+        dof = max(dof, 1.0)
+        noise = max(residual / dof, NOISE_AT_LEAST * self.total / max(self.rows, 1.0), TINY)
+        squares += drawn**2 / noise
+        return squares, noise, dof, size
+
+
+def _rounds(
+    model: _Model, variance: FloatArray, slopes: BoolArray, varies: BoolArray, rounds: int
+) -> FloatArray:
+    """Expectation and maximisation; variances of zero stay zero."""
+    moves = variance > 0.0
+    if not moves.any():
+        return variance
+    for _ in range(rounds):
+        before, total = variance, model.squares(variance)
+        n_tasks = len(total)
+        sums = total.sum(axis=0)
+        held = slopes & moves
+        if held.any():
+            together = sums[held].mean() / n_tasks
+            sums[held] = (sums[held] + HELD_TOGETHER * together) * (
+                n_tasks / (n_tasks + HELD_TOGETHER)
+            )
+        variance = np.where(moves & varies, np.minimum(sums / n_tasks, LARGEST), 0.0)
+        if np.abs(variance - before).max() <= SETTLED * variance.max():
+            break
+    return variance
+
+
+def _inverse(gram: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The inverse of ``1 + sqrt(v) gram sqrt(v)``, and the roots."""
+    root = np.sqrt(variance)
+    system = root[:, None] * gram * root
+    at = np.arange(root.size)
+    system[:, at, at] += 1.0
+    return np.asarray(np.linalg.inv(system)), root
+
+
+def _coefficients(gram: FloatArray, moment: FloatArray) -> FloatArray:
+    """Least squares from Gram matrices, by Cholesky factors where all are firm."""
+    square = np.einsum("gjj->gj", gram)
+    if (square > 0.0).all():
+        unit = np.sqrt(square)
+        scaled = gram / (unit[:, :, None] * unit[:, None, :])
+        try:
+            pivots = np.einsum("gjj->gj", np.linalg.cholesky(scaled)) ** 2
+        except np.linalg.LinAlgError:
+            pivots = np.zeros(1)
+        if pivots.min() > FIRM:
+            found = np.linalg.solve(scaled, (moment / unit)[:, :, None])[:, :, 0]
+            return np.asarray(found / unit)
+    return _least_squares(gram, moment)[0]
+
+
+def _least_squares(
+    gram: FloatArray, moment: FloatArray
+) -> tuple[FloatArray, FloatArray, float, float]:
+    """Coefficients, shortest in unit columns where not determined; a root of their covariance.
+
+    And the log determinant of the Gram matrices along what is determined, and how much that is.
+    """
+    length = np.sqrt(np.maximum(np.einsum("gjj->gj", gram), 0.0))
+    unit = np.where(length > 0.0, length, 1.0)
+    values, vectors = np.linalg.eigh(gram / (unit[:, :, None] * unit[:, None, :]))
+    firm = values > RANK_CUTOFF * np.maximum(values[:, -1:], TINY)
+    known = np.where(firm, values, 1.0)
+    spread = np.where(firm[:, None, :], vectors / np.sqrt(known)[:, None, :], 0.0)
+    spread /= unit[:, :, None]
+    coef = np.einsum("gij,gkj,gk->gi", spread, spread, moment, optimize=True)
+    return coef, spread, float(np.log(known).sum()), float(firm.sum())
+
+
+def _some_tasks(moments: RowMoments, labels: IntArray | None) -> IntArray:
+    """Tasks that are not alone, of whole groups as far as possible, evenly among all."""
+    if labels is None:
+        return _evenly(np.arange(len(moments.square)))
+    sizes = np.bincount(labels)
+    at = np.flatnonzero(sizes[labels] > 1)
+    if at.size <= LEARNED_FROM:
+        return at
+    numbers = np.flatnonzero(sizes > 1)
+    chosen = numbers[:: -(-at.size // LEARNED_FROM)]
+    found = [_evenly(np.flatnonzero(labels == group)) for group in chosen]
+    return _evenly(np.sort(np.concatenate(found)))
+
+
+def _evenly(tasks: IntArray) -> IntArray:
+    return tasks[:: max(1, -(-tasks.size // LEARNED_FROM))]
+
+
+def _summed(part: FloatArray, labels: IntArray) -> FloatArray:
+    """Sums over groups, every one of which has a task."""
+    order = np.argsort(labels, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(labels))[:-1])).astype(np.intp)
+    return np.asarray(np.add.reduceat(part[order], starts, axis=0))

@@ -1,0 +1,494 @@
+"""Merges judged by the regressor that serves, whatever it is: its fits, counted and run.
+
+Every target is fitted once without each fold, and once without each pair of folds: groups that are
+judged on a block of rows must not be found by predictions of models that have seen it. Groups that
+were found without a block are fitted without it, too: their errors on it say how far members should
+trust their group, and what they gain by it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import clone
+from sklearn.linear_model import LinearRegression, Ridge
+
+from ctfa import _validation as check
+from ctfa._threads import one_thread
+from ctfa.core import progress
+from ctfa.core.baseline import Lines
+from ctfa.core.design import Design, row_scales, weighted_mean
+from ctfa.core.members import best_weight
+from ctfa.core.partition import Partition
+from ctfa.core.ridge import AS_IT_IS, Factors
+from ctfa.core.ridge import Ridge as RidgeFit
+from ctfa.core.tasks.base import PathPoint, Rule
+from ctfa.core.tasks.out_of_fold import OutOfFold
+from ctfa.core.tasks.shared import SharedInputs, observed_moments
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+Split = tuple[IntArray, IntArray]
+
+#: Folds that a number of them is lowered to: of four each target is fitted ten times.
+MOST_FOLDS = 4
+#: Shares of groups' own models that are tried, the simplest first.
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+#: Errors that differ by less are the same.
+SAME_ERROR = 1e-9
+#: Fewest folds of which the limit can be chosen: a pair of them must leave rows to learn from.
+FEWEST_FOLDS = 3
+
+
+def fit_regressor(
+    template: Any,
+    inputs: FloatArray,
+    target: FloatArray,
+    weights: FloatArray | None,
+    n_samples: int | None = None,
+    single: bool | None = None,
+    temper: Factors | None = None,
+) -> Any:
+    """A fresh copy of a regressor, fitted to the rows where its target is observed.
+
+    ``target`` is one column, or several without gaps if the regressor is linear.
+    None is least squares, or ridge regression where the rows do not carry that or a ``temper`` is
+    given, factors of the penalty of the greatest restricted likelihood. ``n_samples`` is
+    how many they stand in for, if others, ``single`` whether they were made of numbers in single
+    precision, where that is known. Least squares is solved with columns at unit length,
+    whoever asked for it: since version 1.9 scikit-learn drops directions of ``X`` weaker than 1e-6
+    of the strongest, in the units given, and of pressures in Pa beside fluxes in kg m-2 s-1 the
+    fluxes would get no coefficient.
+    """
+    gaps = np.isnan(target)
+    if gaps.any():
+        inputs, target, n_samples = inputs[~gaps], target[~gaps], None
+        weights = None if weights is None else weights[~gaps]
+    if template is not None and not is_least_squares(template):
+        extra = {} if weights is None else {"sample_weight": weights}
+        return clone(template).fit(inputs, target, **extra)
+    # What scikit-learn finds, without its checks, which take longer than the fit.
+    with one_thread(inputs.shape, target.shape):
+        design = None
+        if temper is None:
+            design = Design.of(inputs, weights, n_samples, single)
+        # Rounding depends on how a column lies in memory, which is another way in a worker.
+        columns = np.ascontiguousarray(target.reshape(inputs.shape[0], -1))
+        penalised = template is None and (
+            design is None or design.n_samples <= design.rank + check.SPARE
+        )
+        if penalised or design is None:
+            factored = RidgeFit.factor(inputs, weights, n_samples)
+            centred = factored.centre(columns)
+            factored = factored.chosen_for(centred)
+            temper = AS_IT_IS if temper is None else temper
+            coef = factored.coefficients(centred, temper)
+            level = weighted_mean(columns, factored.row_scale) - factored.mean @ coef
+            penalty = factored.average(factored.penalty, temper)
+            return linear(coef, level, target.ndim == 1, penalty)
+        coef, level = design.coefficients(columns)
+        options = {} if template is None else template.get_params()
+        regressor = linear(coef, level, target.ndim == 1, options=options)
+        regressor.rank_ = design.rank
+        return regressor
+
+
+def linear(
+    coef: FloatArray,
+    level: FloatArray,
+    is_single: bool,
+    penalty: FloatArray | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Any:
+    """A fitted linear model of scikit-learn with coefficients ``(D, targets)`` and intercepts.
+
+    With a penalty a ``Ridge``, whose ``alpha`` is for columns at unit length.
+    """
+    regressor: LinearRegression | Ridge = LinearRegression(**(options or {}))
+    if penalty is not None:
+        regressor = Ridge(penalty[0] if is_single else penalty)
+    regressor.n_features_in_ = coef.shape[0]
+    if is_single:
+        regressor.coef_, regressor.intercept_ = coef[:, 0].copy(), float(level[0])
+    else:
+        regressor.coef_, regressor.intercept_ = np.ascontiguousarray(coef.T), level
+    return regressor
+
+
+def is_least_squares(regressor: Any) -> bool:
+    """Whether a regressor is least squares with an intercept, and nothing else is asked of it."""
+    if type(regressor) is not LinearRegression:
+        return False
+    usual = getattr(LinearRegression(), "tol", None)  # before version 1.7 there is none
+    same = getattr(regressor, "tol", None) == usual
+    return bool(same and regressor.fit_intercept and not regressor.positive)
+
+
+class Learnt(NamedTuple):
+    """Rows that models learn from, as they are handed to them, and the units of targets there."""
+
+    inputs: FloatArray
+    values: FloatArray  # (n, L): in standard units, NaN where missing
+    weights: FloatArray | None
+    n_samples: int | None
+    level: FloatArray  # (L,)
+    scale: FloatArray  # (L,)
+    of_inputs: Lines | None
+    of_targets: Lines | None
+
+    @classmethod
+    def of(cls, tasks: SharedInputs, rows: IntArray, rule: Rule) -> Learnt:
+        """Nothing of what is here depends on any other row."""
+        left = tasks.take(rows).left
+        sample, values = left.sample, left.values
+        _, row_scale = row_scales(len(values), sample.weights, sample.n_samples)
+        level, spread = observed_moments(values, np.isnan(values), row_scale)
+        scale = np.where(spread > 0.0, spread, 1.0) if rule.scale == "standard" else None
+        scale = np.ones(level.size) if scale is None else scale
+        units = (values - level) / scale
+        known = sample.weights, sample.n_samples
+        return cls(sample.inputs, units, *known, level, scale, left.inputs, left.targets)
+
+    def levels(self, columns: FloatArray | None, n_rows: int) -> FloatArray:
+        """What is said of other rows without inputs."""
+        if columns is None or self.of_targets is None:
+            return np.repeat(self.level[None], n_rows, axis=0)
+        return np.asarray(self.of_targets.at(columns) + self.level)
+
+    def rows(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
+        """Inputs of other rows, as models that learned here take them."""
+        if columns is None or self.of_inputs is None:
+            return inputs
+        return np.asarray(inputs - self.of_inputs.at(columns))
+
+    def fit(self, regressor: Any, target: FloatArray, rows: FloatArray) -> FloatArray:
+        """What a model of a target in these units says of other rows."""
+        model = fit_regressor(regressor, self.inputs, target, self.weights, self.n_samples)
+        try:
+            told = np.asarray(model.predict(rows), dtype=float).reshape(-1)
+        except ValueError as error:
+            check.refuse_judgement(model, str(error), error)
+        check.require_finite_judgement(told, model)
+        return told
+
+
+def fewer_folds(cv: Any) -> Any:
+    """Folds of ``cv``, a number of them lowered: it would cost so many fits for every target."""
+    return min(cv, MOST_FOLDS) if isinstance(cv, Integral) else cv
+
+
+class Stop(Exception):
+    """Asked to stop before all fits were done."""
+
+
+def run(
+    jobs: Sequence[tuple[Callable[..., FloatArray], tuple[Any, ...]]],
+    name: str,
+    n_jobs: int | None,
+) -> list[FloatArray]:
+    """Do fits one after the other or ``n_jobs`` at once; their number is told before the first."""
+    stage = f"{len(jobs)} fits of {name}"
+    at_once = min(effective_n_jobs(n_jobs), len(jobs))
+    size = 1 if at_once <= 1 else 4 * at_once if progress.is_reported() else len(jobs)
+    done: list[FloatArray] = []
+    with progress.searching(stage):
+        for start in range(0, len(jobs), size):
+            # A bar that is full at the last of them.
+            if not progress.tick(progress.Counts(len(jobs) + 1, start, 0)):
+                raise Stop
+            some = jobs[start : start + size]
+            if at_once <= 1:
+                done += [function(*known) for function, known in some]
+            else:
+                done += Parallel(n_jobs=n_jobs)(delayed(fn)(*known) for fn, known in some)
+    return done
+
+
+def out_of_fold(
+    regressor: Any,
+    tasks: SharedInputs,
+    rule: Rule,
+    splits: Sequence[Split],
+    units: FloatArray,
+    n_jobs: int | None,
+    *,
+    chooses: bool,
+) -> OutOfFold:
+    """What models without a row's fold say of it; with those of pairs of folds, if one ``chooses``.
+
+    Rows that no fold leaves out are told of by nobody and left out here.
+    """
+    n_rows, n_targets = tasks.values.shape
+    left_out = first_fold(splits, n_rows)
+    asked, pairs = asked_of(splits, chooses=chooses)
+    told, level = _tell(regressor, tasks, rule, asked, n_jobs)
+
+    whole = np.full((2, n_rows, n_targets), np.nan)
+    for fold, (_, test) in enumerate(splits):
+        own = left_out[test] == fold
+        whole[0][test[own]], whole[1][test[own]] = level[fold][own], told[fold][own]
+    seen = left_out >= 0
+    folds = [
+        _divided(tasks, splits, fold, pairs, asked, told, level, units)
+        for fold in range(len(splits))
+    ]
+    return _table(tasks, np.flatnonzero(seen), whole[0][seen], whole[1][seen], units, folds)
+
+
+def asked_of(
+    splits: Sequence[Split], *, chooses: bool
+) -> tuple[list[Split], list[tuple[int, int]]]:
+    """Rows to learn from and to be asked for every fold, then for every pair of which one chooses.
+
+    And these pairs of folds.
+    """
+    asked = [(train, test) for train, test in splits]
+    pairs: list[tuple[int, int]] = []
+    if chooses:
+        pairs = [
+            (a, b)
+            for a, b in combinations(range(len(splits)), 2)
+            if np.intersect1d(splits[a][0], splits[b][0]).size >= 2
+        ]
+    for a, b in pairs:
+        both = np.intersect1d(splits[a][0], splits[b][0])
+        # Of each of the two, rows that the other learns from.
+        rest = [np.intersect1d(splits[one][1], splits[other][0]) for one, other in ((a, b), (b, a))]
+        asked.append((both, np.concatenate(rest)))
+    return asked, pairs
+
+
+def told_without(
+    fold: int,
+    splits: Sequence[Split],
+    pairs: Sequence[tuple[int, int]],
+    asked: Sequence[Split],
+    n_rows: int,
+) -> Iterator[tuple[int, BoolArray]]:
+    """Which of the asked have seen neither a fold nor their rows, and which of these to believe.
+
+    Each row that the fold learns from is told of once.
+    """
+    is_told = np.zeros(n_rows, dtype=bool)
+    for at, pair in enumerate(pairs, start=len(splits)):
+        if fold not in pair:
+            continue
+        (other,) = set(pair) - {fold}
+        rows = asked[at][1]
+        mine = np.isin(rows, splits[other][1]) & np.isin(rows, splits[fold][0]) & ~is_told[rows]
+        is_told[rows[mine]] = True
+        yield at, mine
+
+
+def first_fold(splits: Sequence[Split], n_rows: int) -> IntArray:
+    """The first fold that leaves each row out; -1 for none."""
+    found = np.full(n_rows, -1, dtype=np.intp)
+    for fold in reversed(range(len(splits))):
+        found[splits[fold][1]] = fold
+    return found
+
+
+def _tell(
+    regressor: Any,
+    tasks: SharedInputs,
+    rule: Rule,
+    asked: Sequence[Split],
+    n_jobs: int | None,
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Predictions ``(rows, L)`` of each job, and the levels of the same rows."""
+    sample, n_targets = tasks.sample, tasks.n_tasks
+    levels, jobs, units = [], [], []
+    for train, test in asked:
+        learnt = Learnt.of(tasks, train, rule)
+        columns = _columns(tasks, test)
+        rows = learnt.rows(sample.inputs[test], columns)
+        levels.append(learnt.levels(columns, test.size))
+        units.append(learnt.scale)
+        jobs += [(learnt.fit, (regressor, target, rows)) for target in learnt.values.T]
+    done = run(jobs, check.called(regressor), n_jobs)
+    told = [
+        level + np.column_stack(done[at * n_targets : (at + 1) * n_targets]) * scale
+        for at, (level, scale) in enumerate(zip(levels, units, strict=True))
+    ]
+    return told, levels
+
+
+def _divided(
+    tasks: SharedInputs,
+    splits: Sequence[Split],
+    fold: int,
+    pairs: Sequence[tuple[int, int]],
+    asked: Sequence[Split],
+    told: Sequence[FloatArray],
+    level: Sequence[FloatArray],
+    units: FloatArray,
+) -> tuple[OutOfFold | None, OutOfFold]:
+    """Rows to find groups on, told of by models that have not seen the fold, and those of it."""
+    n_rows, n_targets = tasks.values.shape
+    known = np.full((2, n_rows, n_targets), np.nan)
+    is_told = np.zeros(n_rows, dtype=bool)
+    for at, mine in told_without(fold, splits, pairs, asked, n_rows):
+        rows = asked[at][1][mine]
+        known[0][rows], known[1][rows] = level[at][mine], told[at][mine]
+        is_told[rows] = True
+    rows = np.flatnonzero(is_told)
+    test = splits[fold][1]
+    asked_now = _table(tasks, test, level[fold], told[fold], units)
+    if rows.size < 2:
+        return None, asked_now
+    return _table(tasks, rows, known[0][rows], known[1][rows], None), asked_now
+
+
+def _table(
+    tasks: SharedInputs,
+    rows: IntArray,
+    level: FloatArray,
+    told: FloatArray,
+    units: FloatArray | None,
+    folds: Sequence[Any] = (),
+) -> OutOfFold:
+    weights = None if tasks.sample.weights is None else tasks.sample.weights[rows]
+    return OutOfFold(tasks.values[rows], level, told, weights, tasks.weights, units, folds)
+
+
+class OnFolds(NamedTuple):
+    """How members' models, their mean, and the group's own do on rows that none of them saw.
+
+    Nor had the groups, where folds have found them. Sums of products of the errors of each two of
+    the three over the rows of each fold, in the units of all rows.
+    """
+
+    weight: FloatArray  # (folds, L)
+    products: FloatArray  # (3, 3, folds, L)
+
+    @property
+    def alone(self) -> FloatArray:
+        """Squared errors of members' own models."""
+        return np.asarray(self.products[0, 0])
+
+    @property
+    def group(self) -> FloatArray:
+        """Squared errors of the groups' own models."""
+        return np.asarray(self.products[2, 2])
+
+    def mixture(self, partition: Partition, counts: FloatArray | None) -> tuple[FloatArray, float]:
+        """Weight of each group against its members' models, and the share of its own model in it.
+
+        One weight per group: a target by itself cannot tell. The share, which is one for all
+        groups, says whether regressors gain by being averaged or by learning from means.
+        """
+        best = np.inf, np.ones(partition.n_variables), 1.0
+        counted = np.ones(partition.n_variables) if counts is None else counts
+        for share in SHARES:
+            trust = self._trust(share, partition, counts)
+            error = float(self.served(trust, share).sum(axis=0) @ counted)
+            if error < best[0] * (1.0 - SAME_ERROR):
+                best = error, trust, share
+        return best[1:]
+
+    def _trust(self, share: float, partition: Partition, counts: FloatArray | None) -> FloatArray:
+        """The weight of each group at a share."""
+        apart = np.array([-1.0, 1.0 - share, share])  # the group less the member
+        slope = -np.einsum("a,abfl->l", apart, self.products[:, :1])
+        curve = np.einsum("a,b,abfl->l", apart, apart, self.products)
+        return best_weight(slope, curve, partition, counts)
+
+    def served(self, trust: FloatArray, share: float) -> FloatArray:
+        """Squared errors of what is served, ``(folds, L)``."""
+        parts = np.stack((1.0 - trust, trust * (1.0 - share), trust * share))
+        return np.asarray(np.einsum("al,bl,abfl->fl", parts, parts, self.products))
+
+
+def groups_on_folds(
+    regressor: Any,
+    tasks: SharedInputs,
+    rule: Rule,
+    told: OutOfFold,
+    folds: Sequence[Split],
+    points: Sequence[PathPoint] | PathPoint,
+    n_jobs: int | None = None,
+) -> OnFolds:
+    """Fit groups that folds have found, without these folds; ask them and their members' models.
+
+    Or the same groups in every fold, where these are given.
+    """
+    points = [points] * len(folds) if isinstance(points, PathPoint) else points
+    jobs: list[Any] = []
+    found: list[tuple[int, _Group]] = []
+    for fold, ((train, test), point) in enumerate(zip(folds, points, strict=True)):
+        learnt = Learnt.of(tasks, train, rule)
+        rows = learnt.rows(tasks.sample.inputs[test], _columns(tasks, test))
+        signs = np.ones(tasks.n_tasks) if point.signs is None else point.signs
+        for members in point.partition.groups:
+            if members.size > 1:
+                counts = None if tasks.weights is None else tasks.weights[members]
+                group = _Group(members, signs[members], learnt.scale[members], counts, rule.scale)
+                jobs.append((learnt.fit, (regressor, group.mean(learnt.values[:, members]), rows)))
+                found.append((fold, group))
+    done = run(jobs, check.called(regressor), n_jobs)
+    told_by = [[asked.told, asked.told.copy(), asked.told.copy()] for _, asked in told.folds]
+    for (fold, group), mean in zip(found, done, strict=True):
+        asked, (_, by_members, by_group) = told.folds[fold][1], told_by[fold]
+        by_group[:, group.members] = group.serve(asked, mean)
+        by_members[:, group.members] = group.serve(asked, group.mean_told(asked))
+    sums = [products_of(asked, told_by[fold]) for fold, (_, asked) in enumerate(told.folds)]
+    weights, products = zip(*sums, strict=True)
+    return OnFolds(np.array(weights), np.stack(products, axis=2))
+
+
+class _Group(NamedTuple):
+    """A group that a fold has found, in its units."""
+
+    members: IntArray
+    signs: FloatArray
+    scales: FloatArray
+    counts: FloatArray | None
+    scale: str
+
+    def mean(self, units: FloatArray) -> FloatArray:
+        """Mean over the members observed in a row; NaN where none is."""
+        seen = ~np.isnan(units)
+        weight = seen * (1.0 if self.counts is None else self.counts)
+        total, turned = weight.sum(axis=1), np.where(seen, units, 0.0) * self.signs
+        sums = (turned * weight).sum(axis=1)
+        return np.where(total > 0.0, sums / np.where(total > 0.0, total, 1.0), np.nan)
+
+    def mean_told(self, asked: OutOfFold) -> FloatArray:
+        """Mean of what the members' own models say."""
+        told = asked.told[:, self.members] - asked.level[:, self.members]
+        return self.mean(told / self.scales)
+
+    def serve(self, asked: OutOfFold, mean: FloatArray) -> FloatArray:
+        """What a mean of the group says of each member; in raw units a group has one level."""
+        level = asked.level[:, self.members]
+        if self.scale == "none":
+            level = self.mean(level)[:, None] * self.signs
+        return np.asarray(level + mean[:, None] * self.signs * self.scales)
+
+
+def products_of(asked: OutOfFold, told: Sequence[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Weights, and products of the errors of each two predictions, summed over the rows."""
+    seen = ~np.isnan(asked.values)
+    weight = np.where(seen, 1.0 if asked.rows is None else asked.rows[:, None], 0.0)
+    units = np.ones(asked.n_tasks) if asked.units is None else asked.units
+    errors = np.stack([np.where(seen, asked.values - one, 0.0) / units for one in told])
+    return weight.sum(axis=0), np.einsum("nl,anl,bnl->abl", weight, errors, errors)
+
+
+def _columns(tasks: SharedInputs, rows: IntArray) -> FloatArray | None:
+    """Confounds of some rows, where there are any."""
+    return None if tasks.sample.baseline is None else tasks.sample.baseline[rows]
+
+
+def warn_stopped(instead: str) -> None:
+    """Say what becomes of a fit whose judges were not all fitted."""
+    warnings.warn(
+        f"The search was stopped before the models that judge were all fitted: {instead}.",
+        progress.SearchStopped,
+        stacklevel=2,
+    )
