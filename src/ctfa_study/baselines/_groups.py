@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression
 from ctfa import _validation as check
 from ctfa.core.partition import Partition
 from ctfa.core.types import FloatArray
-from ctfa.estimators.models import fit_regressor
+from ctfa.estimators.refits import fit_regressor
 from ctfa_study.baselines._shared import SharedRowsRegressor, contiguous_folds
 from ctfa_study.baselines._tasks import read_count_up_to
 

@@ -9,9 +9,9 @@ from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa.core.types import FloatArray
-from ctfa.estimators.models import fit_regressor
 from ctfa.estimators.multi_input import multi_input_layout
 from ctfa.estimators.parity import nonlinctfa
+from ctfa.estimators.refits import fit_regressor
 from ctfa_study.baselines._tasks import MultiTaskRegressor, TaskData
 
 

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from ctfa import _validation as check
 from ctfa.core.offsets import random_intercepts, summarise
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.models import fit_regressor
+from ctfa.estimators.refits import fit_regressor
 from ctfa_study.baselines._tasks import MultiTaskRegressor, TaskData
 
 Bits = NDArray[np.uint64]

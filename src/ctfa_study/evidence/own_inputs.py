@@ -58,12 +58,11 @@ SINGLE = TargetAggregator(max_loss=-np.inf)
 METHODS: dict[str, Method] = {
     RIVAL: _of(RIDGE, targets=SINGLE),
     "least squares, one a target": _of(targets=SINGLE),
-    "mean (the paper's variant), auto": _of(),
-    "auto, head='mean', ridge": _of(RIDGE, aggregate="auto"),
-    "auto, head='levels', ridge": _of(RIDGE, aggregate="auto", head="levels"),
-    "the same, merged by ridge too": _of(
-        RIDGE, targets=TargetAggregator(regressor=RIDGE), aggregate="auto", head="levels"
-    ),
+    "mean (the paper's variant), auto": _of(aggregate="mean", head="mean"),
+    "the default": _of(),
+    "auto, head='mean', ridge": _of(RIDGE, head="mean"),
+    "auto, head='levels', ridge": _of(RIDGE),
+    "the same, merged by ridge too": _of(RIDGE, targets=TargetAggregator(regressor=RIDGE)),
 }
 
 

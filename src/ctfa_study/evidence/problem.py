@@ -62,7 +62,7 @@ def is_final(seed: int) -> bool:
 def stream(seed: int) -> int:
     """Number of the random draws of a seed.
 
-    Final seeds have draws of their own since protocol 2, and others since protocols 3 and 4: those
-    before were looked at before the rule was changed.
+    Final seeds have draws of their own since protocol 2, and others since each protocol after:
+    those before were looked at before the rule was changed.
     """
-    return seed + 4000 if is_final(seed) else seed
+    return seed + 10000 if is_final(seed) else seed

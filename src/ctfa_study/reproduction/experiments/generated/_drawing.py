@@ -234,7 +234,7 @@ def _maps(*, quick: bool) -> Any:
 def _basins(n_basins: int) -> tuple[Any, MultiInputCTFARegressor]:
     basins = make_basins(n_basins, random_state=0)
     targets = TargetAggregator(connectivity=basins.connectivity, max_loss=MAX_LOSS)
-    model = MultiInputCTFARegressor(basins.layout, targets=targets)
+    model = MultiInputCTFARegressor(basins.layout, targets=targets, aggregate="mean", head="mean")
     return basins, model.fit(basins.data, basins.target)
 
 

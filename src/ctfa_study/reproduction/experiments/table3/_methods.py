@@ -47,7 +47,8 @@ def measure_risk(
     """Our rule as it comes; the limit is chosen on folds of the rows to learn from."""
     part = make_fold(setting, fold, quick)
     targets = TargetAggregator(connectivity=part.connectivity if graph else None)
-    return _fitted(MultiInputCTFARegressor(part.layout, targets=targets, aggregate=aggregate), part)
+    model = MultiInputCTFARegressor(part.layout, targets=targets, aggregate=aggregate, head="mean")
+    return _fitted(model, part)
 
 
 def _fitted(model: Any, part: Fold) -> Mapping[str, float | None]:
