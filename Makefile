@@ -14,7 +14,7 @@ FIND_BROWSER := { command -v chromium || command -v chromium-browser || command 
 IN_BROWSER := tests/test_report_browser.py
 NOT_IN_BROWSER := --ignore=$(IN_BROWSER)
 
-.PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs evidence figures clean
+.PHONY: help demo test check lint backends lowest browser networks bench scaling all-pairs basins rivals reproduce own-inputs evidence any-regressor figures clean
 
 help:
 	@echo "make demo     run both phases on a generated example, write the result to demo_output/"
@@ -36,6 +36,8 @@ help:
 	@echo "              rule) and on the real sets in the folder named by CTFA_DATA (those that are"
 	@echo "              there); an hour on two cores, resumable; tables and plots go to"
 	@echo "              results/evidence/. EVIDENCE='--quick' for a short form, '--help' for options"
+	@echo "make any-regressor groups that forests, boosting, kernels, networks judge themselves, against one"
+	@echo "              such model per target; half an hour; results/any_regressor/"
 	@echo "make figures  the pictures of README and docs from generated data, into docs/img/"
 	@echo "make clean    remove the environments and caches"
 
@@ -130,6 +132,11 @@ own-inputs: $(READY)
 EVIDENCE ?=
 evidence: .venv/.study
 	$(ONE_THREAD) $(BIN)/python -m ctfa_study.evidence $(EVIDENCE)
+
+# Options, such as ANY="--regressors kernel ridge".
+ANY ?=
+any-regressor: .venv/.study
+	$(ONE_THREAD) $(BIN)/python -m ctfa_study.evidence.any_regressor $(ANY)
 
 figures: $(READY)
 	$(ONE_THREAD) $(BIN)/python docs/figures.py
