@@ -37,9 +37,9 @@ def blocks(n_rows, n_folds):
     return fold
 
 
-def stand_ins(X, Y, *, n_folds=10, sample_weight=None, baseline=None, target_weight=None):
+def stand_ins(X, Y, *, n_folds=10, sample_weight=None, confounds=None, target_weight=None):
     """A sample and targets of rows that stand in for those given."""
-    extra = np.empty((len(X), 0)) if baseline is None else baseline
+    extra = np.empty((len(X), 0)) if confounds is None else confounds
     table = np.hstack([X, Y, extra])
     rows, of_row, counts, weights = summed(table, blocks(len(X), n_folds), sample_weight)
     n_inputs, n_targets = X.shape[1], Y.shape[1]
@@ -49,7 +49,7 @@ def stand_ins(X, Y, *, n_folds=10, sample_weight=None, baseline=None, target_wei
         own,
         weights,
         None,
-        None if baseline is None else columns,
+        None if confounds is None else columns,
         counts,
         {"limit": folds, "features": folds},
     )

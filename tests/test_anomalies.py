@@ -1,4 +1,4 @@
-"""A baseline (seasons, a trend) taken off every series first: laws, and what folds may see."""
+"""Confounds (seasons, a trend) taken off every series first: laws, and what folds may see."""
 
 import warnings
 from functools import partial
@@ -21,7 +21,7 @@ from ctfa import (
     multi_input_layout,
     target_path,
 )
-from ctfa.core.baseline import Baseline, take_off
+from ctfa.core.confounds import Confounds, take_off
 from ctfa.core.levels import TEMPERS
 from ctfa.core.ridge import PENALTIES
 from ctfa.core.series import Series
@@ -61,7 +61,7 @@ def own(seed=0, n=N, L=6, K=3):
 
 
 def regress(values, B, weights=None):
-    """Coefficients on an intercept and the baseline, the plain way."""
+    """Coefficients on an intercept and the confounds, the plain way."""
     middle = B.mean(axis=0)
     table = np.column_stack((np.ones(len(B)), B - middle))
     root = np.ones(len(B)) if weights is None else np.sqrt(weights)
@@ -122,10 +122,10 @@ def test_free_rows_keep_every_inner_product_and_have_mean_zero(seed, weighted):
     if weighted:
         weights[:3] = 0.0
     rows = rng.normal(size=(4, 40))
-    baseline = Baseline.of(B, weights)
-    assert baseline.rank == 12  # eleven months and the trend, beside the intercept
-    baseline.take_off(rows)
-    free = baseline.free_rows(rows)
+    confounds = Confounds.of(B, weights)
+    assert confounds.rank == 12  # eleven months and the trend, beside the intercept
+    confounds.take_off(rows)
+    free = confounds.free_rows(rows)
     n_used = 37 if weighted else 40
     assert free.shape == (4, n_used - 12)
     np.testing.assert_allclose(free.mean(axis=1), 0.0, atol=1e-12)
@@ -150,11 +150,11 @@ def test_a_month_that_was_never_seen_has_the_mean_and_the_trend(uneven):
     np.testing.assert_allclose(lines.at(unseen), [[expected]])
 
 
-def test_a_series_that_the_baseline_tells_entirely_is_zero_and_comes_back():
+def test_a_series_that_the_confounds_tell_entirely_is_zero_and_comes_back():
     B = seasons(48)
     X = np.column_stack((B @ np.arange(13.0), np.random.default_rng(0).normal(size=48)))
     Y = np.random.default_rng(1).normal(size=(48, 2))
-    series = Series.of(X, np.array([[0, 1], [1, 0]]), Y, baseline=B)
+    series = Series.of(X, np.array([[0, 1], [1, 0]]), Y, confounds=B)
     scaled, units = series.standardised("standard")
     assert not scaled.values[0, 0].any()
     assert units.scales[0, 0] == 1.0
@@ -168,17 +168,17 @@ def test_a_constant_column_changes_nothing(kind, head):
     make, X, Y, _ = kinds()[kind]
     ones = np.full((N, 1), 7.0)
     plain = make(targets=TargetAggregator(cv=4), head=head).fit(X, Y)
-    constant = make(targets=TargetAggregator(cv=4), head=head).fit(X, Y, baseline=ones)
+    constant = make(targets=TargetAggregator(cv=4), head=head).fit(X, Y, confounds=ones)
     assert constant.history_.block.tolist() == plain.history_.block.tolist()
     np.testing.assert_array_equal(constant.history_.loss, plain.history_.loss)
     np.testing.assert_array_equal(constant.cv_curve_.fold_errors, plain.cv_curve_.fold_errors)
     np.testing.assert_allclose(
-        constant.predict(X, baseline=ones), plain.predict(X), rtol=1e-10, atol=1e-10
+        constant.predict(X, confounds=ones), plain.predict(X), rtol=1e-10, atol=1e-10
     )
 
 
 def partial_f(X, B, y):
-    """F of the inputs beside the baseline, from two regressions."""
+    """F of the inputs beside the confounds, from two regressions."""
     whole = y - regress(y, np.column_stack((X, B)))(np.column_stack((X, B)))
     alone = y - regress(y, B)(B)
     rank = np.linalg.matrix_rank(B - B.mean(axis=0))
@@ -186,9 +186,9 @@ def partial_f(X, B, y):
     return (alone @ alone - whole @ whole) / X.shape[1] / (whole @ whole / dof)
 
 
-def test_merges_are_judged_by_the_f_of_the_inputs_beside_the_baseline():
+def test_merges_are_judged_by_the_f_of_the_inputs_beside_the_confounds():
     X, Y, B = shared()
-    model = CTFARegressor(targets=fixed(np.inf)).fit(X, Y, baseline=B)
+    model = CTFARegressor(targets=fixed(np.inf)).fit(X, Y, confounds=B)
     units = (Y - regress(Y, B)(B)) / model.targets_.scales_
     members = {i: [i] for i in range(Y.shape[1])}
     merges = model.merges_
@@ -201,13 +201,13 @@ def test_merges_are_judged_by_the_f_of_the_inputs_beside_the_baseline():
         members[block] += members[other]
 
 
-def test_a_group_is_fitted_as_with_the_baseline_among_its_columns():
+def test_a_group_is_fitted_as_with_the_confounds_among_its_columns():
     X, Y, B = shared()
     model = CTFARegressor(
         LinearRegression(), targets=fixed(), features="passthrough", head="mean"
-    ).fit(X[:72], Y[:72], baseline=B[:72])
+    ).fit(X[:72], Y[:72], confounds=B[:72])
     assert 1 < model.n_groups_ < 6
-    predicted = model.predict(X[72:], baseline=B[72:])
+    predicted = model.predict(X[72:], confounds=B[72:])
     both = np.column_stack((X, B))
     scales = model.targets_.scales_
     for members in model.partition_.groups:
@@ -217,13 +217,13 @@ def test_a_group_is_fitted_as_with_the_baseline_among_its_columns():
         np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
-def test_features_are_merged_as_beside_baseline_columns_that_never_are():
+def test_features_are_merged_as_beside_confounds_columns_that_never_are():
     rng = np.random.default_rng(3)
     B = seasons()
     X = rng.normal(size=(N, 4)) + B @ rng.normal(size=(13, 4))
     y = X @ [1.0, 1.0, -1.0, 0.5] + rng.normal(size=N) + B @ rng.normal(size=13)
     features = FeatureAggregator(max_loss=np.inf, scan="best-first", min_correlation=-1.0)
-    model = CTFARegressor(features=features).fit(X, y, baseline=B)
+    model = CTFARegressor(features=features).fit(X, y, confounds=B)
     history = model.features_[0].history_
 
     def squares(columns):
@@ -242,8 +242,8 @@ def test_features_are_merged_as_beside_baseline_columns_that_never_are():
 def test_targets_on_the_same_inputs_are_grouped_as_targets_with_their_own():
     X, Y, B = shared()
     layout = np.tile(np.arange(4), (6, 1))
-    one = CTFARegressor(targets=fixed(np.inf)).fit(X, Y, baseline=B)
-    two = averaged(layout, targets=fixed(np.inf)).fit(X, Y, baseline=B)
+    one = CTFARegressor(targets=fixed(np.inf)).fit(X, Y, confounds=B)
+    two = averaged(layout, targets=fixed(np.inf)).fit(X, Y, confounds=B)
     assert one.history_.other.tolist() == two.history_.other.tolist()
     for name in ("f_statistic", "f_star"):
         np.testing.assert_allclose(one.merges_[name], two.merges_[name], rtol=1e-6)
@@ -256,7 +256,7 @@ def test_targets_on_the_same_inputs_are_grouped_as_targets_with_their_own():
     st.sampled_from([None, *JUDGES.values()]),
     st.integers(0, 2**32 - 1),
 )
-def test_multiples_of_baseline_columns_change_no_decision_and_move_predictions(
+def test_multiples_of_confounds_columns_change_no_decision_and_move_predictions(
     kind, head, judge, seed
 ):
     make, X, Y, B = kinds()[kind]
@@ -267,8 +267,8 @@ def test_multiples_of_baseline_columns_change_no_decision_and_move_predictions(
     fits = []
     for inputs, targets in ((X, Y), (X + more_x, Y + more_y)):
         model = make(targets=TargetAggregator(cv=3, regressor=judge), head=head)
-        model.fit(inputs[train], targets[train], baseline=B[train])
-        fits.append((model, model.predict(inputs[test], baseline=B[test])))
+        model.fit(inputs[train], targets[train], confounds=B[train])
+        fits.append((model, model.predict(inputs[test], confounds=B[test])))
     (plain, before), (moved, after) = fits
     assert moved.history_.block.tolist() == plain.history_.block.tolist()
     assert moved.max_loss_ == plain.max_loss_
@@ -286,11 +286,11 @@ def test_shifts_change_nothing_with_gaps_either(kind):
     Y = Y.copy()
     Y[rng.uniform(size=Y.shape) < 0.1] = np.nan
     more = B @ rng.normal(size=(13, Y.shape[1]))
-    plain = make(targets=TargetAggregator(cv=3)).fit(X, Y, baseline=B)
-    moved = make(targets=TargetAggregator(cv=3)).fit(X, Y + more, baseline=B)
+    plain = make(targets=TargetAggregator(cv=3)).fit(X, Y, confounds=B)
+    moved = make(targets=TargetAggregator(cv=3)).fit(X, Y + more, confounds=B)
     assert moved.labels_.tolist() == plain.labels_.tolist()
-    expected = plain.predict(X, baseline=B) + more
-    np.testing.assert_allclose(moved.predict(X, baseline=B), expected, atol=1e-6)
+    expected = plain.predict(X, confounds=B) + more
+    np.testing.assert_allclose(moved.predict(X, confounds=B), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -303,9 +303,9 @@ def test_what_folds_learn_does_not_feel_their_test_rows(kind):
         X2, Y2 = X.copy(), Y.copy()
         X2[test] += noise * rng.normal(size=(24, X.shape[1]))
         Y2[test] += noise * rng.normal(size=(24, Y.shape[1]))
-        model = make(targets=TargetAggregator(cv=[(train, test)])).fit(X2, Y2, baseline=B)
-        model.stability(X2, Y2, baseline=B, cv=[(train, test)])
-        alone = make(targets=fixed(model.max_loss_)).fit(X2[train], Y2[train], baseline=B[train])
+        model = make(targets=TargetAggregator(cv=[(train, test)])).fit(X2, Y2, confounds=B)
+        model.stability(X2, Y2, confounds=B, cv=[(train, test)])
+        alone = make(targets=fixed(model.max_loss_)).fit(X2[train], Y2[train], confounds=B[train])
         labels = model.stability_labels_[0]
         together = labels[:, None] == labels
         np.testing.assert_array_equal(together, alone.labels_[:, None] == alone.labels_)
@@ -319,8 +319,8 @@ def test_errors_on_folds_are_those_of_doing_it_by_hand(kind, max_loss):
     make, X, Y, B = kinds()[kind]
     splits = [(np.arange(24, N), np.arange(24)), (np.arange(60), np.arange(60, N))]
     targets = fixed(max_loss, scale="center")
-    model = make(targets=targets, features="passthrough").fit(X, Y, baseline=B)
-    table = model.compare(X, Y, baseline=B, cv=splits)
+    model = make(targets=targets, features="passthrough").fit(X, Y, confounds=B)
+    table = model.compare(X, Y, confounds=B, cv=splits)
     expected, alone = [], []
     for train, test in splits:
         of_x, of_y = regress(X[train], B[train]), regress(Y[train], B[train])
@@ -329,7 +329,7 @@ def test_errors_on_folds_are_those_of_doing_it_by_hand(kind, max_loss):
             by_hand = make(targets=phase, features="passthrough").fit(*left)
             guess = by_hand.predict(X[test] - of_x(B[test])) + of_y(B[test])
             found.append((Y[test] - guess) ** 2)
-    unit = (Y - regress(Y, B)(B)).var(axis=0)  # of what the baseline leaves to be predicted
+    unit = (Y - regress(Y, B)(B)).var(axis=0)  # of what the confounds leave to be predicted
     np.testing.assert_allclose(
         table["error"], np.concatenate(expected).mean(axis=0) / unit, rtol=1e-6
     )
@@ -354,12 +354,12 @@ ONCE = ((1.0, 1.0),)
 
 
 def ridge_by_hand(X, Y, B, train, rows):
-    """Predictions of ridge regressions beside a baseline, for any groups and tempers.
+    """Predictions of ridge regressions beside confounds, for any groups and tempers.
 
     Tempers of means and of deviations are pairs: a factor, and how much it counts. Told are also
     the penalties of the means, before them, and what others would keep in all.
     """
-    n = len(train) - 12  # what the baseline leaves
+    n = len(train) - 12  # what the confounds leave
     of_x, of_y = regress(X[train], B[train]), regress(Y[train], B[train])
     left_x, left_y = X[train] - of_x(B[train]), Y[train] - of_y(B[train])
     units, length = np.sqrt((left_y**2).sum(axis=0) / n), np.linalg.norm(left_x, axis=0)
@@ -406,18 +406,18 @@ def counts_by_hand(errors, tempers):
 
 @pytest.mark.parametrize("parted", [0.0, 0.5])
 @pytest.mark.parametrize("head", HEADS)
-def test_penalties_are_those_of_as_many_rows_as_the_baseline_leaves(head, parted):
+def test_penalties_are_those_of_as_many_rows_as_the_confounds_leave(head, parted):
     X, Y, B = shared()
     Y = Y + X @ (parted * np.random.default_rng(1).normal(size=(4, 6)))
     targets = fixed(3.0)
     model = CTFARegressor(targets=targets, features="passthrough", head=head)
-    model.fit(X, Y, baseline=B)
+    model.fit(X, Y, confounds=B)
     # Each temper on the folds, whose training rows find the groups again.
     tempers = [t for t in TEMPERS if head == "levels" or t.apart == np.inf]
     errors = []
     for test in np.array_split(np.arange(N), 10):
         train = np.setdiff1d(np.arange(N), test)
-        groups = clone(targets).fit(X[train], Y[train], baseline=B[train]).partition_
+        groups = clone(targets).fit(X[train], Y[train], confounds=B[train]).partition_
         predict = ridge_by_hand(X, Y, B, train, test)
         told = [predict(groups, [(t.mean, 1.0)], [(t.apart, 1.0)])[0] for t in tempers]
         errors.append([(((Y[test] - one) / model.targets_.scales_) ** 2).mean() for one in told])
@@ -429,7 +429,7 @@ def test_penalties_are_those_of_as_many_rows_as_the_baseline_leaves(head, parted
     everything = np.arange(N)
     predict = ridge_by_hand(X, Y, B, everything, everything)
     expected, penalty, kept = predict(model.partition_, *averaged)
-    np.testing.assert_allclose(model.predict(X, baseline=B), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(X, confounds=B), expected, atol=1e-6)
     # The one penalty that is told keeps as much as the average.
     found = np.array([one.alpha for one in model.regressors_])
     np.testing.assert_allclose(
@@ -437,15 +437,15 @@ def test_penalties_are_those_of_as_many_rows_as_the_baseline_leaves(head, parted
     )
 
 
-def test_limits_are_judged_by_ridge_regressions_of_the_training_rows_and_their_baseline():
+def test_limits_are_judged_by_ridge_regressions_of_the_training_rows_and_their_confounds():
     X, Y, B = shared()
     train, test = np.arange(24, N), np.arange(24)
-    model = CTFARegressor(targets=TargetAggregator(cv=[(train, test)])).fit(X, Y, baseline=B)
+    model = CTFARegressor(targets=TargetAggregator(cv=[(train, test)])).fit(X, Y, confounds=B)
     curve, unit = model.cv_curve_, model.targets_.scales_
     predict = ridge_by_hand(X, Y, B, train, test)
     for k in range(curve.max_loss.size):
         alone = TargetAggregator(max_loss=curve.max_loss[k])
-        groups = alone.fit(X[train], Y[train], baseline=B[train]).partition_
+        groups = alone.fit(X[train], Y[train], confounds=B[train]).partition_
         assert curve.n_groups[k] == groups.n_groups
         errors = [
             (((Y[test] - predict(groups, [(temper, 1.0)])[0]) / unit) ** 2).mean()
@@ -455,15 +455,15 @@ def test_limits_are_judged_by_ridge_regressions_of_the_training_rows_and_their_b
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_limits_are_judged_by_fits_of_the_training_rows_and_their_baseline(kind):
+def test_limits_are_judged_by_fits_of_the_training_rows_and_their_confounds(kind):
     make, X, Y, B = kinds()[kind]
     train, test = np.arange(24, N), np.arange(24)
-    model = make(targets=TargetAggregator(cv=[(train, test)])).fit(X, Y, baseline=B)
+    model = make(targets=TargetAggregator(cv=[(train, test)])).fit(X, Y, confounds=B)
     curve, unit = model.cv_curve_, model.targets_.scales_
     for k in (0, curve.max_loss.size // 2, curve.max_loss.size - 1):
         alone = make(targets=fixed(curve.max_loss[k]), features="passthrough")
-        alone.fit(X[train], Y[train], baseline=B[train])
-        gap = (Y[test] - alone.predict(X[test], baseline=B[test])) / unit
+        alone.fit(X[train], Y[train], confounds=B[train])
+        gap = (Y[test] - alone.predict(X[test], confounds=B[test])) / unit
         assert curve.fold_errors[0, k] == pytest.approx((gap**2).mean(), rel=1e-6)
         assert curve.n_groups[k] == alone.n_groups_
 
@@ -476,9 +476,9 @@ def test_seasons_that_differ_hide_targets_that_respond_alike():
     north, south = 5.0 * cycle[:, None], -5.0 * cycle[:, None]
     Y = X + np.hstack((north, north, south, south)) + rng.normal(size=(240, 4))
     assert CTFARegressor().fit(X, Y).n_groups_ > 1
-    model = CTFARegressor().fit(X, Y, baseline=B)
+    model = CTFARegressor().fit(X, Y, confounds=B)
     assert model.n_groups_ == 1
-    assert model.score(X, Y, baseline=B) > 0.85
+    assert model.score(X, Y, confounds=B) > 0.85
 
 
 def test_weights_of_zero_are_rows_that_were_never_given():
@@ -486,31 +486,31 @@ def test_weights_of_zero_are_rows_that_were_never_given():
         weights = np.ones(N)
         weights[::7] = 0.0
         used = weights > 0.0
-        one = make().fit(X, Y, weights, baseline=B)
-        two = make().fit(X[used], Y[used], baseline=B[used])
-        np.testing.assert_allclose(one.predict(X, baseline=B), two.predict(X, baseline=B))
+        one = make().fit(X, Y, weights, confounds=B)
+        two = make().fit(X[used], Y[used], confounds=B[used])
+        np.testing.assert_allclose(one.predict(X, confounds=B), two.predict(X, confounds=B))
 
 
 def test_any_regressor_serves_and_a_single_column_may_be_a_vector():
     make, X, Y, _ = kinds()["mean"]
     time = np.arange(float(N))
-    model = make(regressor=Ridge(1.0), features=FeatureAggregator()).fit(X, Y, baseline=time)
+    model = make(regressor=Ridge(1.0), features=FeatureAggregator()).fit(X, Y, confounds=time)
     column = make(regressor=Ridge(1.0), features=FeatureAggregator()).fit(
-        X, Y, baseline=time[:, None]
+        X, Y, confounds=time[:, None]
     )
     np.testing.assert_array_equal(
-        model.predict(X, baseline=time), column.predict(X, baseline=time[:, None])
+        model.predict(X, confounds=time), column.predict(X, confounds=time[:, None])
     )
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_reduced_tasks_are_of_what_the_baseline_leaves(kind):
+def test_reduced_tasks_are_of_what_the_confounds_leave(kind):
     make, X, Y, B = kinds()[kind]
-    model = make(targets=fixed()).fit(X, Y, baseline=B)
+    model = make(targets=fixed()).fit(X, Y, confounds=B)
     left = Y - regress(Y, B)(B)
     for members, task, raw in zip(
         model.partition_.groups,
-        model.reduce(X, Y, baseline=B),
+        model.reduce(X, Y, confounds=B),
         model.reduce(X, Y),
         strict=True,
     ):
@@ -520,97 +520,97 @@ def test_reduced_tasks_are_of_what_the_baseline_leaves(kind):
 
 def test_an_aggregator_gives_means_of_residuals_and_takes_them_back():
     X, Y, B = shared()
-    aggregator = TargetAggregator(max_loss=-np.inf).fit(X, Y, baseline=B)
-    means = aggregator.transform(Y, baseline=B)
+    aggregator = TargetAggregator(max_loss=-np.inf).fit(X, Y, confounds=B)
+    means = aggregator.transform(Y, confounds=B)
     np.testing.assert_allclose(means, (Y - regress(Y, B)(B)) / aggregator.scales_, atol=1e-8)
-    np.testing.assert_allclose(aggregator.inverse_transform(means, baseline=B), Y)
+    np.testing.assert_allclose(aggregator.inverse_transform(means, confounds=B), Y)
 
 
-def test_a_path_takes_a_baseline_and_ends_where_fits_do():
+def test_a_path_takes_confounds_and_ends_where_fits_do():
     X, layout, Y, B = own()
     for options in ({}, {"layout": layout}):
         table = X if options else X[:, :3]
-        (point,) = target_path(table, Y, [1.5], baseline=B, **options)
+        (point,) = target_path(table, Y, [1.5], confounds=B, **options)
         kind = averaged(layout) if options else CTFARegressor()
-        kind.set_params(targets=fixed(1.5)).fit(table, Y, baseline=B)
+        kind.set_params(targets=fixed(1.5)).fit(table, Y, confounds=B)
         assert point.partition == kind.partition_
 
 
-def test_targets_left_by_themselves_are_regressions_with_the_baseline_among_their_columns():
+def test_targets_left_by_themselves_are_regressions_with_the_confounds_among_their_columns():
     X, Y, B = shared()
     model = CTFARegressor(LinearRegression(), targets="passthrough", features="passthrough")
-    model.fit(X, Y, baseline=B)
+    model.fit(X, Y, confounds=B)
     both = np.column_stack((X, B))
     expected = LinearRegression().fit(both, Y).predict(both)
-    np.testing.assert_allclose(model.predict(X, baseline=B), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(X, confounds=B), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_bad_baselines_are_refused_in_words(kind):
     make, X, Y, B = kinds()[kind]
     with pytest.raises(ValueError, match="one row for each row of X"):
-        make().fit(X, Y, baseline=B[:-1])
+        make().fit(X, Y, confounds=B[:-1])
     gap = B.copy()
     gap[3, 2] = np.nan
     with pytest.raises(ValueError, match=r"row 3, column 2.*known in every row"):
-        make().fit(X, Y, baseline=gap)
+        make().fit(X, Y, confounds=gap)
     with pytest.raises(ValueError, match="not a number"):
-        make().fit(X, Y, baseline=np.full((N, 1), "January"))
+        make().fit(X, Y, confounds=np.full((N, 1), "January"))
     with pytest.raises(ValueError, match="dates or durations"):
-        make().fit(X, Y, baseline=np.arange(N).astype("datetime64[D]"))
+        make().fit(X, Y, confounds=np.arange(N).astype("datetime64[D]"))
     with pytest.raises(ValueError, match="no columns"):
-        make().fit(X, Y, baseline=np.empty((N, 0)))
+        make().fit(X, Y, confounds=np.empty((N, 0)))
     words = "scale='center'" if kind == "pool" else "scale='standard' or 'center'"
     with pytest.raises(ValueError, match=words):
-        make(targets=fixed(scale="none")).fit(X, Y, baseline=B)
+        make(targets=fixed(scale="none")).fit(X, Y, confounds=B)
     with pytest.raises(ValueError, match="cv=None"):
-        make(features=FeatureAggregator("r2", cv=3)).fit(X, Y, baseline=B)
+        make(features=FeatureAggregator("r2", cv=3)).fit(X, Y, confounds=B)
     told = Y.copy()
     told[:, 1] = 2.0 * B[:, 3]
     for targets in (None, "passthrough"):
-        with pytest.raises(ValueError, match="'y1' is told by the baseline alone"):
-            make(targets=targets).fit(X, told, baseline=B)
-    model = make(targets=fixed()).fit(X, Y, baseline=B)
-    with pytest.raises(ValueError, match="pass baseline="):
+        with pytest.raises(ValueError, match="the confounds alone tell target 'y1'"):
+            make(targets=targets).fit(X, told, confounds=B)
+    model = make(targets=fixed()).fit(X, Y, confounds=B)
+    with pytest.raises(ValueError, match="pass confounds="):
         model.predict(X)
     with pytest.raises(ValueError, match="fit has seen 13"):
-        model.predict(X, baseline=B[:, :3])
-    with pytest.raises(ValueError, match="pass baseline="):
+        model.predict(X, confounds=B[:, :3])
+    with pytest.raises(ValueError, match="pass confounds="):
         model.compare(X, Y)
     with pytest.raises(ValueError, match="fit has seen none"):
-        make(targets=fixed()).fit(X, Y).predict(X, baseline=B)
+        make(targets=fixed()).fit(X, Y).predict(X, confounds=B)
 
 
-def test_scikit_learn_routes_a_baseline_to_its_folds():
+def test_scikit_learn_routes_confounds_to_its_folds():
     X, Y, B = shared()
     with config_context(enable_metadata_routing=True):
-        model = CTFARegressor(targets=fixed()).set_fit_request(baseline=True)
-        model.set_score_request(baseline=True)
-        scores = cross_val_score(model, X, Y, cv=KFold(4), params={"baseline": B})
+        model = CTFARegressor(targets=fixed()).set_fit_request(confounds=True)
+        model.set_score_request(confounds=True)
+        scores = cross_val_score(model, X, Y, cv=KFold(4), params={"confounds": B})
     for score, (train, test) in zip(scores, KFold(4).split(X), strict=True):
-        alone = CTFARegressor(targets=fixed()).fit(X[train], Y[train], baseline=B[train])
-        assert score == pytest.approx(alone.score(X[test], Y[test], baseline=B[test]))
+        alone = CTFARegressor(targets=fixed()).fit(X[train], Y[train], confounds=B[train])
+        assert score == pytest.approx(alone.score(X[test], Y[test], confounds=B[test]))
 
 
 def test_a_search_over_both_limits_says_that_it_takes_none():
     X, Y, B = shared()
-    with pytest.raises(ValueError, match="takes no baseline: use CTFARegressor"):
-        CTFARegressorCV().fit(X, Y, baseline=B)
+    with pytest.raises(ValueError, match="takes no confounds: use CTFARegressor"):
+        CTFARegressorCV().fit(X, Y, confounds=B)
 
 
-def test_rows_that_a_baseline_uses_up_are_missed():
+def test_rows_that_confounds_use_up_are_missed():
     X, layout, Y, B = own(n=17)
     with pytest.warns(RuntimeWarning, match="17 rows in which.*Ridge"):
-        MultiInputCTFARegressor(layout).fit(X, Y, baseline=B)
+        MultiInputCTFARegressor(layout).fit(X, Y, confounds=B)
     with pytest.warns(RuntimeWarning, match="5 rows to learn from and 3 features.*Ridge"):
-        CTFARegressor(LinearRegression()).fit(X[:, :3], Y, baseline=B)
+        CTFARegressor(LinearRegression()).fit(X[:, :3], Y, confounds=B)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        few = CTFARegressor().fit(X[:, :3], Y, baseline=B)
-    assert np.isfinite(few.predict(X[:, :3], baseline=B)).all()
+        few = CTFARegressor().fit(X[:, :3], Y, confounds=B)
+    assert np.isfinite(few.predict(X[:, :3], confounds=B)).all()
     paper = CTFARegressor(targets=TargetAggregator("mse", max_loss=0.0), features="passthrough")
     with pytest.raises(ValueError, match=r"17 rows and 3 features beside .* rank 12.* 18 rows"):
-        paper.fit(X[:, :3], Y, baseline=B)
+        paper.fit(X[:, :3], Y, confounds=B)
 
 
 @settings(max_examples=25)
@@ -621,20 +621,20 @@ def test_free_rows_have_the_inner_products_of_the_residuals_and_mean_zero(seed, 
     rng = np.random.default_rng(seed)
     weights = rng.uniform(0.0, 2.0, n) * (rng.random(n) > 0.2) if w else np.ones(n)
     rows = rng.normal(size=(n_series, n))
-    baseline = Baseline.of(seasons(n), weights if w else None)
-    baseline.take_off(rows)
-    free = baseline.free_rows(rows)
+    confounds = Confounds.of(seasons(n), weights if w else None)
+    confounds.take_off(rows)
+    free = confounds.free_rows(rows)
     used = np.count_nonzero(weights)
-    assert free.shape == (n_series, used - baseline.rank)
-    weighed = rows * baseline.row_scale
+    assert free.shape == (n_series, used - confounds.rank)
+    weighed = rows * confounds.row_scale
     np.testing.assert_allclose(free @ free.T, weighed @ weighed.T, atol=1e-10)
     np.testing.assert_allclose(free.sum(axis=1), 0.0, atol=1e-10)
 
 
-def test_a_baseline_of_many_rows_needs_no_square_of_them():
+def test_confounds_of_many_rows_need_no_square_of_them():
     n = 300_000  # whose square has 670 GiB
     rows = np.random.default_rng(0).normal(size=(2, n))
-    baseline = Baseline.of(seasons(n))
-    baseline.take_off(rows)
-    free = baseline.free_rows(rows)
+    confounds = Confounds.of(seasons(n))
+    confounds.take_off(rows)
+    free = confounds.free_rows(rows)
     np.testing.assert_allclose(free @ free.T, rows @ rows.T, rtol=1e-9, atol=1e-6)

@@ -620,7 +620,7 @@ TAKES_DATES = {
     "sample_weight of own inputs": lambda dates: MultiInputCTFARegressor(LAYOUT).fit(X, Y, dates),
     "sample_weight of a score": lambda dates: fit_both().score(X, Y, dates),
     "target_weight": lambda dates: CTFARegressor().fit(X, Y, target_weight=dates[1:4]),
-    "baseline": lambda dates: CTFARegressor().fit(X, Y, baseline=dates),
+    "confounds": lambda dates: CTFARegressor().fit(X, Y, confounds=dates),
 }
 
 
@@ -701,8 +701,8 @@ def test_whole_numbers_that_float64_has_are_taken(way):
 
 
 def test_a_trend_in_nanoseconds_is_refused_where_it_would_be_rounded():
-    with refused(ValueError, "baseline contains the whole number", "later start"):
-        CTFARegressor().fit(X, Y, baseline=LARGE[:, :1] + 1)
+    with refused(ValueError, "confounds contains the whole number", "later start"):
+        CTFARegressor().fit(X, Y, confounds=LARGE[:, :1] + 1)
 
 
 # -- Missing features that only the regressor takes ------------------------------------------------

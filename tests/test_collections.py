@@ -225,20 +225,20 @@ def test_a_penalty_chosen_row_by_row_is_chosen_on_the_rows(head):
 
 @pytest.mark.parametrize("regressor", [None, LinearRegression()])
 @pytest.mark.parametrize("head", HEADS)
-def test_a_baseline_and_weights_of_targets_go_along(regressor, head):
+def test_confounds_and_weights_of_targets_go_along(regressor, head):
     X, Y = paper(400)
     month = np.arange(400) % 12
     seasons = (month[:, None] == np.arange(12)).astype(float)
     Y = Y + 3.0 * np.sin(month)[:, None]
-    given = {"baseline": seasons, "target_weight": np.arange(1.0, 7.0)}
+    given = {"confounds": seasons, "target_weight": np.arange(1.0, 7.0)}
     one = CTFARegressor(regressor, head=head).fit(X, Y, **given)
     two = CTFARegressor(regressor, head=head).fit(*chunked(X, Y, [100, 333]), **given)
     same_histories(one, two)
     predicted = two.predict(
-        da.from_array(X, chunks=(90, 12)), baseline=da.from_array(seasons, chunks=(77, 12))
+        da.from_array(X, chunks=(90, 12)), confounds=da.from_array(seasons, chunks=(77, 12))
     )
     np.testing.assert_allclose(
-        predicted.compute(), one.predict(X, baseline=seasons), rtol=1e-7, atol=1e-7
+        predicted.compute(), one.predict(X, confounds=seasons), rtol=1e-7, atol=1e-7
     )
 
 

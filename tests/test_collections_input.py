@@ -221,14 +221,14 @@ def test_one_target_of_another_library_is_a_vector():
 # -- Baselines -------------------------------------------------------------------------------------
 
 
-def test_a_baseline_comes_in_any_chunks():
+def test_confounds_come_in_any_chunks():
     pandas = pytest.importorskip("pandas")
     frames = pytest.importorskip("dask.dataframe")
     X, Y = paper()
     trend = np.arange(200.0)[:, None]
     rows = pandas.DataFrame(X, columns=list("abcde"))
-    model = CTFARegressor().fit(rows, Y, baseline=trend)
-    expected = model.predict(rows, baseline=trend)
+    model = CTFARegressor().fit(rows, Y, confounds=trend)
+    expected = model.predict(rows, confounds=trend)
     lazy = frames.from_pandas(rows, npartitions=3)
     for given in (
         (lazy, trend),
@@ -238,12 +238,12 @@ def test_a_baseline_comes_in_any_chunks():
         (lazy, uncounted(trend, 40)),
         (rows, uncounted(trend)),
     ):
-        np.testing.assert_allclose(model.predict(given[0], baseline=given[1]).compute(), expected)
-        assert model.score(given[0], Y, baseline=given[1]) == pytest.approx(
-            model.score(rows, Y, baseline=trend)
+        np.testing.assert_allclose(model.predict(given[0], confounds=given[1]).compute(), expected)
+        assert model.score(given[0], Y, confounds=given[1]) == pytest.approx(
+            model.score(rows, Y, confounds=trend)
         )
-    with pytest.raises(ValueError, match="X has 200 rows and baseline has 199"):
-        model.predict(lazy, baseline=trend[1:])
+    with pytest.raises(ValueError, match="X has 200 rows and confounds has 199"):
+        model.predict(lazy, confounds=trend[1:])
 
 
 # -- Tables that are none --------------------------------------------------------------------------

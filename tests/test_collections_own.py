@@ -92,18 +92,18 @@ def test_arrays_of_other_libraries_are_decided_alike(library):
     np.testing.assert_allclose(np.asarray(answer), plain.predict(X), rtol=1e-8)
 
 
-def test_a_baseline_and_weights_of_targets_come_in_chunks_too():
+def test_confounds_and_weights_of_targets_come_in_chunks_too():
     X, Y, layout = problem(4)
     months = np.eye(12)[np.arange(len(X)) % 12]
     weight = np.linspace(0.5, 2.0, Y.shape[1])
     extra = {"target_weight": weight}
-    plain = MultiInputCTFARegressor(layout).fit(X, Y, baseline=months, **extra)
+    plain = MultiInputCTFARegressor(layout).fit(X, Y, confounds=months, **extra)
     lazy = MultiInputCTFARegressor(layout).fit(
-        *in_chunks((450, 450), X, Y), baseline=in_chunks((100, 800), months)[0], **extra
+        *in_chunks((450, 450), X, Y), confounds=in_chunks((100, 800), months)[0], **extra
     )
     assert_alike(plain, lazy, X, months)
-    answer = lazy.predict(in_chunks((900,), X)[0], baseline=in_chunks((300, 600), months)[0])
-    np.testing.assert_allclose(answer.compute(), plain.predict(X, baseline=months), rtol=1e-8)
+    answer = lazy.predict(in_chunks((900,), X)[0], confounds=in_chunks((300, 600), months)[0])
+    np.testing.assert_allclose(answer.compute(), plain.predict(X, confounds=months), rtol=1e-8)
 
 
 @pytest.mark.parametrize("features", [None, FeatureAggregator()])

@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 import ctfa
 from ctfa import cli, labelled
 from ctfa._validation import fills_in
-from ctfa.core.baseline import held_out_share
+from ctfa.core.confounds import held_out_share
 from ctfa.labelled._arrays import arrange
 from ctfa.labelled._gather import gather
 from ctfa.labelled._tasks import Tasks

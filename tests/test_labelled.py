@@ -969,10 +969,10 @@ def test_a_model_from_before_steps_were_kept_predicts_without_a_word(dataset):
     fit = ctfa.labelled.fit(
         dataset.isel(time=dataset.time.dt.month < 7), target="flow", anomalies="month", **QUICK
     )
-    old = dataclasses.replace(fit.baseline, seen=(), step=0.0)
+    old = dataclasses.replace(fit.confounds, seen=(), step=0.0)
     with pytest.warns(UserWarning, match="lie in months"):
         expected = fit.predict(dataset)
-    xr.testing.assert_identical(dataclasses.replace(fit, baseline=old).predict(dataset), expected)
+    xr.testing.assert_identical(dataclasses.replace(fit, confounds=old).predict(dataset), expected)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import ctfa
-from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._matching import known_places
+from ctfa.labelled._seasons import Seasons
 from ctfa.labelled._tasks import find_labels
 from ctfa.report._words import verdict
 
@@ -100,9 +100,9 @@ def test_a_trend_that_was_counted_from_another_day_is_refused(dataset):
     """Files of earlier versions: ordinals of Python, or of a calendar of cftime."""
     fit = ctfa.labelled.fit(dataset, target="flow", detrend=True, **QUICK)
     for more in (719_163.0, 709_200.0, 2_440_588.0):
-        old = replace(fit.baseline, origin=fit.baseline.origin + more)
+        old = replace(fit.confounds, origin=fit.confounds.origin + more)
         with pytest.raises(ValueError, match=r"fitted by an earlier version, .* Fit it again"):
-            replace(fit, baseline=old).predict(dataset)
+            replace(fit, confounds=old).predict(dataset)
     counted = dataset.assign_coords(time=np.arange(96) + 2_451_545)  # days that are numbers
     later = ctfa.labelled.fit(counted, target="flow", detrend=True, **QUICK)
     assert later.predict(counted.assign_coords(time=np.arange(96))).notnull().all()

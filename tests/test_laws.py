@@ -359,7 +359,7 @@ def test_units_do_not_matter_beside_a_season_or_gaps(head):
     X, Y = related(0)
     months = np.arange(len(X)) * (2.0 * np.pi / 12.0)
     season = np.column_stack([np.sin(months), np.cos(months)])
-    testing.check_units(model, X, Y, baseline=season)
+    testing.check_units(model, X, Y, confounds=season)
     gaps = np.random.default_rng(0).random(Y.shape) < 0.1
     testing.check_units(model, X, np.where(gaps, np.nan, Y))
 

@@ -303,9 +303,9 @@ def test_singular_values_are_found_where_the_faster_routine_gives_up(monkeypatch
 
 
 @pytest.mark.parametrize("features", ["passthrough", None])
-@pytest.mark.parametrize("with_baseline", [False, True])
+@pytest.mark.parametrize("with_confounds", [False, True])
 @pytest.mark.parametrize("gaps", [False, True])
-def test_a_mean_in_single_precision_does_not_blow_up_predictions(features, with_baseline, gaps):
+def test_a_mean_in_single_precision_does_not_blow_up_predictions(features, with_confounds, gaps):
     """Of temperatures whose mean is their mean in the rows learned from, and not in later ones."""
     rng = np.random.default_rng(0)
     season = 10.0 + 8.0 * np.cos(np.arange(240) * np.pi / 6.0)
@@ -319,8 +319,8 @@ def test_a_mean_in_single_precision_does_not_blow_up_predictions(features, with_
     if gaps:
         target[::7, 2] = np.nan
     months = np.tile(np.eye(12), (20, 1))
-    known, other = ({"baseline": months[:120]}, {"baseline": months[120:]})
-    if not with_baseline:
+    known, other = ({"confounds": months[:120]}, {"confounds": months[120:]})
+    if not with_confounds:
         known, other = {}, {}
     options = {} if features is None else {"features": features}
     model = CTFARegressor(**options).fit(X[:120], target, **known)

@@ -1,4 +1,4 @@
-"""Files of schemas 1 and 2 load, and answer as they did when they were written."""
+"""Files of earlier schemas load, and answer as they did when they were written."""
 
 import io
 import json
@@ -49,28 +49,61 @@ def test_a_model_in_pieces_goes_on_from_a_file_of_the_first_schema():
     assert model.predict(rng.normal(size=(2, 8))).shape == (2, 12)
 
 
-def of_the_second_schema(model, solver):
-    """The file of a model as it was written when ``solver`` said what judges merges."""
+def as_written(model, schema, change):
+    """The file of a model with what ``change`` makes of the class and fields of each object."""
     with zipfile.ZipFile(io.BytesIO(to_bytes(model))) as file:
         tree, arrays = json.loads(file.read("model.json")), file.read("arrays.npz")
-    tree["schema"] = 2
+    tree["schema"] = schema
     nodes = [tree["model"]]
     while nodes:
         node = nodes.pop()
         nodes += node.values() if isinstance(node, dict) else node if isinstance(node, list) else []
         made = node.get("object", {}) if isinstance(node, dict) else {}
-        name, state = made.get("class"), made.get("state", {})
+        change(made.get("class"), made.get("state", {}))
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as file:
+        file.writestr("model.json", json.dumps(tree))
+        file.writestr("arrays.npz", arrays)
+    return stream.getvalue()
+
+
+def of_the_second_schema(model, solver):
+    """The file of a model as it was written when ``solver`` said what judges merges."""
+
+    def change(name, state):
         if name in ("TargetAggregator", "FeatureAggregator"):
             state["solver"] = solver
         if name == "TargetAggregator":
             del state["regressor"]
         if state.get("head") == "levels":
             state["head"] = "shrink"
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as file:
-        file.writestr("model.json", json.dumps(tree))
-        file.writestr("arrays.npz", arrays)
-    return stream.getvalue()
+
+    return as_written(model, 2, change)
+
+
+def of_the_third_schema(model):
+    """The file of a model as it was written when confounds were called a baseline."""
+    now = ("confounds_means_", "confounds_slopes_", "input_confounds")
+
+    def change(name, state):
+        for field in now:
+            if field in state:
+                state[field.replace("confounds", "baseline")] = state.pop(field)
+
+    return as_written(model, 3, change)
+
+
+def test_confounds_of_the_third_schema_have_the_name_of_now():
+    X, Y = make_paper_synthetic(n_samples=120, n_features=8, n_targets=6, random_state=0)
+    season = np.sin(np.arange(120.0))[:, None]
+    model = CTFARegressor().fit(X, Y, confounds=season)
+    old = of_the_third_schema(model)
+    with zipfile.ZipFile(io.BytesIO(old)) as file:
+        assert "confounds" not in file.read("model.json").decode()
+    loaded = from_stream(io.BytesIO(old))
+    rows = {"X": X, "confounds": season}
+    np.testing.assert_array_equal(loaded.predict(**rows), model.predict(**rows))
+    assert str(loaded.why(0)) == str(model.why(0))
 
 
 @pytest.mark.parametrize("head", ["mean", "levels"])
@@ -91,7 +124,7 @@ def test_what_judged_merges_and_drew_members_home_has_the_names_of_now(head, sol
     loaded.fit(X, Y)
 
 
-@pytest.mark.parametrize("name", ["default", "baseline", "pieces"])
+@pytest.mark.parametrize("name", ["default", "confounds", "pieces"])
 def test_a_file_of_the_first_schema_without_a_regressor_is_of_least_squares(name):
     model = load(FOLDER / f"{name}.ctfa")
     assert (type(model.regressor), model.head) == (LinearRegression, "mean")

@@ -180,9 +180,9 @@ def test_only_fitted_models_have_a_table():
         collapse(TargetAggregator().fit(X, Y))
 
 
-def test_a_model_with_a_baseline_has_no_table():
-    model = CTFARegressor().fit(X, Y, baseline=np.arange(120.0)[:, None])
-    with pytest.raises(ValueError, match="fitted with a baseline"):
+def test_a_model_with_confounds_has_no_table():
+    model = CTFARegressor().fit(X, Y, confounds=np.arange(120.0)[:, None])
+    with pytest.raises(ValueError, match="fitted with confounds"):
         collapse(model)
 
 

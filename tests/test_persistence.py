@@ -176,13 +176,13 @@ def test_a_model_of_own_rows_comes_back(head, unseen, tmp_path):
     assert loaded.tasks_.tolist() == ["a", "b", "c"]
 
 
-def test_a_model_with_a_baseline_comes_back(tmp_path):
+def test_a_model_with_confounds_comes_back(tmp_path):
     trend = np.linspace(0.0, 1.0, 120)[:, None]
     for model in (CTFARegressor(), MultiInputCTFARegressor(np.arange(6)[:, None])):
-        model.fit(X, Y, baseline=trend)
+        model.fit(X, Y, confounds=trend)
         loaded = again(model, tmp_path)
-        expected = model.predict(X, baseline=trend)
-        np.testing.assert_array_equal(loaded.predict(X, baseline=trend), expected)
+        expected = model.predict(X, confounds=trend)
+        np.testing.assert_array_equal(loaded.predict(X, confounds=trend), expected)
         pd.testing.assert_frame_equal(loaded.merges_, model.merges_)
 
 
@@ -263,7 +263,7 @@ def test_every_attribute_that_a_fit_sets_has_a_field_in_files():
         model,
         CTFARegressor().partial_fit(*frames),
         CTFARegressor(linear.LinearRegression()).fit(X, Y),
-        CTFARegressor().fit(X, Y, baseline=TASKS[:, None] == "a", target_weight=range(1, 7)),
+        CTFARegressor().fit(X, Y, confounds=TASKS[:, None] == "a", target_weight=range(1, 7)),
         SHARED["chosen"].fit(X, Y),
         OWN["shrunk"].fit(BASINS.data, BASINS.target),
         pooled.partial_fit(X, Y[:, 0], tasks=TASKS),

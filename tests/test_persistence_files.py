@@ -523,7 +523,7 @@ def test_tasks_that_could_not_be_looked_up_are_refused():
         ("targets_.offsets_", np.full(3, np.inf)),
         ("targets_.signs_", np.full(3, 0.5)),
         ("targets_._names", (1, 2, 3)),
-        ("targets_.baseline_means_", "x"),
+        ("targets_.confounds_means_", "x"),
         ("trust_", np.full(3, np.nan)),
         ("trust_", np.full(3, 2.0)),
         ("_evidence.names", (1, 2, 3)),
@@ -631,9 +631,9 @@ ASKED = {
         ask_shared,
     ),
     "a table": (CTFARegressor().fit(X, TABLE), ask_shared),
-    "a baseline": (
-        CTFARegressor(head="levels").fit(X, Y, baseline=TREND),
-        partial(ask_shared, baseline=TREND),
+    "confounds": (
+        CTFARegressor(head="levels").fit(X, Y, confounds=TREND),
+        partial(ask_shared, confounds=TREND),
     ),
     "a pipeline": (CTFARegressor(PIPED, features="passthrough").fit(X, Y), ask_shared),
     "neighbours": (CTFARegressor(KNeighborsRegressor(algorithm="brute")).fit(X, Y), ask_shared),

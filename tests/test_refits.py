@@ -416,11 +416,11 @@ def test_what_confounds_explain_is_no_difference():
     season = np.column_stack([np.sin(np.arange(200) / 9.0), np.arange(200) / 200.0])
     wave = season @ np.random.default_rng(1).normal(size=(2, 6)) * 5.0 * Y.std(axis=0)
     plain = CTFARegressor(NEAREST).fit(X, Y)
-    model = CTFARegressor(NEAREST).fit(X, Y + wave, baseline=season)
-    other = CTFARegressor(NEAREST).fit(X, Y, baseline=season)
+    model = CTFARegressor(NEAREST).fit(X, Y + wave, confounds=season)
+    other = CTFARegressor(NEAREST).fit(X, Y, confounds=season)
     np.testing.assert_allclose(model.cv_curve_.fold_errors, other.cv_curve_.fold_errors)
     assert model.partition_ == plain.partition_
-    with pytest.raises(ValueError, match="baseline"):
+    with pytest.raises(ValueError, match="confounds"):
         model.predict(X)
 
 

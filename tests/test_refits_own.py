@@ -740,12 +740,12 @@ def test_gaps_and_slots_that_targets_lack_are_judged_on_what_there_is(aggregate)
     assert "nan" not in str(model.why(0))
 
 
-def test_a_baseline_of_own_inputs_is_taken_off_in_every_fold():
+def test_confounds_of_own_inputs_are_taken_off_in_every_fold():
     X, Y, layout = basins(0, n=200)
     season = np.column_stack([np.sin(np.arange(200) / 9.0), np.arange(200) / 200.0])
     wave = season @ np.random.default_rng(1).normal(size=(2, 6)) * 5.0 * Y.std(axis=0)
-    model = MultiInputCTFARegressor(layout, KERNEL).fit(X, Y + wave, baseline=season)
-    other = MultiInputCTFARegressor(layout, KERNEL).fit(X, Y, baseline=season)
+    model = MultiInputCTFARegressor(layout, KERNEL).fit(X, Y + wave, confounds=season)
+    other = MultiInputCTFARegressor(layout, KERNEL).fit(X, Y, confounds=season)
     np.testing.assert_allclose(model.cv_curve_.fold_errors, other.cv_curve_.fold_errors)
     assert model.labels_.tolist() == [0, 0, 0, 1, 1, 1]
 

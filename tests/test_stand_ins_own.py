@@ -41,7 +41,7 @@ def on_stand_ins(model, X, Y, **data):
     return model
 
 
-def assert_alike(plain, other, X, baseline=None):
+def assert_alike(plain, other, X, confounds=None):
     np.testing.assert_array_equal(other.labels_, plain.labels_)
     assert other.max_loss_ == plain.max_loss_
     assert other.aggregate_ == plain.aggregate_
@@ -64,8 +64,8 @@ def assert_alike(plain, other, X, baseline=None):
         np.testing.assert_array_equal(one.labels_, two.labels_)
         np.testing.assert_allclose(two.history_.loss, one.history_.loss, rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(
-        other.predict(X, baseline=baseline),
-        plain.predict(X, baseline=baseline),
+        other.predict(X, confounds=confounds),
+        plain.predict(X, confounds=confounds),
         rtol=1e-8,
         atol=1e-8,
     )
@@ -77,7 +77,7 @@ def assert_stand_in(model_of, X, Y, **data):
     plain = model_of().fit(X, Y, **data)
     assert plain.n_groups_ < Y.shape[1], "a test in which nothing merges shows little"
     other = on_stand_ins(model_of(), X, Y, **data)
-    assert_alike(plain, other, X, data.get("baseline"))
+    assert_alike(plain, other, X, data.get("confounds"))
     return plain
 
 
@@ -104,17 +104,17 @@ def test_weights_of_rows_and_targets_count_for_rows_that_stand_in(aggregate):
 
 @pytest.mark.parametrize("aggregate", ["mean", "pool"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_a_baseline_is_taken_off_rows_that_stand_in(aggregate, weighted):
+def test_confounds_are_taken_off_rows_that_stand_in(aggregate, weighted):
     X, Y, layout = problem(2)
     months = np.eye(12)[np.arange(len(X)) % 12]
-    baseline = np.column_stack((months, np.linspace(-1.0, 1.0, len(X))))
-    X, Y = X + 0.5 * months[:, :1], Y + baseline[:, -1:] + 2.0 * months[:, 3:4]
+    confounds = np.column_stack((months, np.linspace(-1.0, 1.0, len(X))))
+    X, Y = X + 0.5 * months[:, :1], Y + confounds[:, -1:] + 2.0 * months[:, 3:4]
     weights = np.random.default_rng(3).uniform(0.5, 2.0, len(X)) if weighted else None
     assert_stand_in(
         lambda: MultiInputCTFARegressor(layout, aggregate=aggregate, features=FeatureAggregator()),
         X,
         Y,
-        baseline=baseline,
+        confounds=confounds,
         sample_weight=weights,
     )
 

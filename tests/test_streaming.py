@@ -61,13 +61,13 @@ def same_evidence(one, two):
         np.testing.assert_allclose(one.served, two.served, rtol=1e-6, atol=1e-9)
 
 
-def same_models(one, two, baseline=None):
+def same_models(one, two, confounds=None):
     same_histories(one, two)
     for mine, theirs in zip(one.features_, two.features_, strict=True):
         same_histories(mine, theirs)
     np.testing.assert_allclose(one.trust_, two.trust_, rtol=1e-6, atol=1e-9)
     same_evidence(one._evidence, two._evidence)
-    extra = {} if baseline is None else {"baseline": baseline}
+    extra = {} if confounds is None else {"confounds": confounds}
     np.testing.assert_allclose(
         one.predict(X, **extra), two.predict(X, **extra), rtol=1e-7, atol=1e-7
     )
@@ -207,15 +207,15 @@ def test_the_order_of_pieces_does_not_matter():
 
 @pytest.mark.parametrize("head", HEADS)
 @pytest.mark.parametrize("regressor", [None, LinearRegression()])
-def test_weights_baseline_and_weights_of_targets_go_along(regressor, head):
+def test_weights_confounds_and_weights_of_targets_go_along(regressor, head):
     areas = np.arange(1.0, 7.0)
     parts = cut(len(X), [100, 101, 350])
     given = [
-        {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]} for p in parts
+        {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "confounds": MONTHS[p]} for p in parts
     ]
     model = CTFARegressor(regressor, targets=FIXED, head=head)
     expected = clone(model).set_params(targets__cv=folds_of(parts, 10))
-    expected.fit(X, Y, WEIGHTS, baseline=MONTHS, target_weight=areas)
+    expected.fit(X, Y, WEIGHTS, confounds=MONTHS, target_weight=areas)
     same_models(model.partial_fit(given, target_weight=areas), expected, MONTHS)
     np.testing.assert_allclose(model.targets_.target_weight_, areas / areas.mean())
 
@@ -378,7 +378,7 @@ def test_no_fit_is_gone_on_with_whatever_the_container(library):
         (CTFARegressor(DecisionTreeRegressor()), {}),
         (CTFARegressor(), {"groups": np.arange(600) // 50}),
         (TargetAggregator(), {"groups": np.arange(600) // 50}),
-        (CTFARegressor(targets=FIXED), {"sample_weight": WEIGHTS, "baseline": MONTHS}),
+        (CTFARegressor(targets=FIXED), {"sample_weight": WEIGHTS, "confounds": MONTHS}),
     ],
 )
 def test_no_fit_is_gone_on_with_whatever_the_options(model, known):
@@ -454,7 +454,7 @@ GAPPY[5, 1] = np.nan
         ("sample_weight", (X[:40], Y[:40], np.ones(39))),
         ("negative", (X[:40], Y[:40], -np.ones(40))),
         ("zero for every row", (X[:40], Y[:40], np.zeros(40))),
-        ("baseline has 2 columns", {"X": X[:40], "y": Y[:40], "baseline": MONTHS[:40, :2]}),
+        ("confounds has 2 columns", {"X": X[:40], "y": Y[:40], "confounds": MONTHS[:40, :2]}),
         ("target_weight differs", {"X": X[:40], "y": Y[:40], "target_weight": np.arange(1, 7)}),
         ("0 rows", (X[:0], Y[:0])),
         ("it needs 'X' and 'y'", {"X": X[:40]}),

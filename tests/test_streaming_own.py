@@ -81,14 +81,14 @@ def test_the_first_piece_is_a_fit(model, weights):
     assert_alike(clone(model).fit(X, Y, weights), clone(model).partial_fit(X, Y, weights), X)
 
 
-def test_weights_baseline_and_weights_of_targets_go_along():
+def test_weights_confounds_and_weights_of_targets_go_along():
     areas = np.arange(1.0, 6.0)
     given = [
-        {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "baseline": MONTHS[p]}
+        {"X": X[p], "y": Y[p], "sample_weight": WEIGHTS[p], "confounds": MONTHS[p]}
         for p in cut(len(X), [100, 101, 350])
     ]
     model = own(targets=FIXED).partial_fit(given, target_weight=areas)
-    expected = own(targets=FIXED).fit(X, Y, WEIGHTS, baseline=MONTHS, target_weight=areas)
+    expected = own(targets=FIXED).fit(X, Y, WEIGHTS, confounds=MONTHS, target_weight=areas)
     assert_alike(expected, model, X, MONTHS)
 
 
@@ -193,7 +193,7 @@ def test_a_fit_starts_anew():
         ("expecting 10 features", (X[:40, 1:], Y[:40])),
         ("fit has seen 5 targets", (X[:40], Y[:40, :3])),
         ("negative", (X[:40], Y[:40], -np.ones(40))),
-        ("baseline has 2 columns", {"X": X[:40], "y": Y[:40], "baseline": MONTHS[:40, :2]}),
+        ("confounds has 2 columns", {"X": X[:40], "y": Y[:40], "confounds": MONTHS[:40, :2]}),
         ("target_weight differs", {"X": X[:40], "y": Y[:40], "target_weight": np.arange(1, 6)}),
     ],
 )

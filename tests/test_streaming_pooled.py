@@ -207,7 +207,7 @@ HOLED[3, 2] = GAPPY[5] = np.nan
         ("zero for every row", (X[:40], Y[:40], TASKS[:40], np.zeros(40))),
         ("a piece is", (X[:40],)),
         ("it needs 'X' and 'y'", {"X": X[:40], "tasks": TASKS[:40]}),
-        ("it needs 'X' and 'y'", {"X": X[:40], "y": Y[:40], "baseline": X}),
+        ("it needs 'X' and 'y'", {"X": X[:40], "y": Y[:40], "confounds": X}),
     ],
 )
 def test_a_refused_piece_changes_nothing_and_is_named(match, piece):

@@ -116,7 +116,7 @@ def test_tall_data_are_refused_as_their_rows_would_be():
 def test_a_fit_that_is_refused_changes_nothing(model):
     X, Y, _ = tall(0, 300)
     trend = np.sin(np.arange(300))[:, None]
-    model.fit(X, Y, baseline=trend)
+    model.fit(X, Y, confounds=trend)
     before = pickle.dumps(model)
     for bad in ({"X": X[:, :3]}, {"X": X, "y": Y[:-1]}, {"X": X, "sample_weight": -np.ones(300)}):
         wrong = Y.copy()

@@ -333,17 +333,17 @@ def test_a_large_target_draws_its_group():
         assert model.regressors_[0].coef_[0] == pytest.approx(slope, abs=0.05)
 
 
-def test_a_baseline_and_weights_go_together():
+def test_confounds_and_weights_go_together():
     X, layout, Y = own()
     B = np.eye(12)[np.arange(80) % 12]
     targets = fixed(1.0, scan="correlation")
     weighed = averaged(layout, targets=targets)
-    weighed.fit(X, Y, baseline=B, target_weight=WEIGHTS)
+    weighed.fit(X, Y, confounds=B, target_weight=WEIGHTS)
     repeated = averaged(layout[COPIES], targets=targets)
-    repeated.fit(X, Y[:, COPIES], baseline=B)
+    repeated.fit(X, Y[:, COPIES], confounds=B)
     assert same_groups(weighed, repeated)
-    expected = repeated.predict(X, baseline=B)[:, FIRST]
-    np.testing.assert_allclose(weighed.predict(X, baseline=B), expected, atol=1e-8)
+    expected = repeated.predict(X, confounds=B)[:, FIRST]
+    np.testing.assert_allclose(weighed.predict(X, confounds=B), expected, atol=1e-8)
 
 
 def test_a_path_weighs_too():

@@ -58,7 +58,7 @@ class Piece(NamedTuple):
     X: Any
     y: Any
     sample_weight: Any = None
-    baseline: Any = None
+    confounds: Any = None
     target_weight: Any = None
     tasks: Any = None
 
@@ -71,7 +71,7 @@ class RunningSums:
     pieces. A row's class is numbered by its folds for all purposes, the last purpose fastest.
     """
 
-    widths: tuple[int, int, int]  # columns of the baseline, of the inputs, of the targets
+    widths: tuple[int, int, int]  # columns of the confounds, of the inputs, of the targets
     targets: check.Targets  # names, container and weights; no values
     folds: Mapping[str, int]  # how many, for each purpose
     classes: Mapping[int, Summary]
@@ -326,18 +326,18 @@ class Streaming:
 
     def _read_piece(self, piece: Piece, *, reset: bool) -> tuple[Collection, check.Targets]:
         """Tables of a piece with the same features as all others, and what its targets are."""
-        X, y, sample_weight, baseline, *_ = piece
+        X, y, sample_weight, confounds, *_ = piece
         check.require_given(y, "y")
-        if is_collection(X, y, sample_weight, baseline):
-            data = Collection.of(X, y, sample_weight, baseline, gaps=self._input_gaps)
+        if is_collection(X, y, sample_weight, confounds):
+            data = Collection.of(X, y, sample_weight, confounds, gaps=self._input_gaps)
             _read_columns(self, data, reset=reset)
             return data, data.targets_like
         inputs = check.read_inputs(self, X, reset=reset, gaps=self._input_gaps, n_least=1)
         n_rows = inputs.shape[0]
         targets = check.read_targets(y, n_rows, gaps=True)
         weights = check.read_weights(sample_weight, n_rows)
-        tables = (check.read_baseline(baseline, n_rows), inputs, targets.values)
-        given = Rows(X, y, sample_weight, baseline)
+        tables = (check.read_confounds(confounds, n_rows), inputs, targets.values)
+        given = Rows(X, y, sample_weight, confounds)
         return Collection(tables, weights, given, is_lazy=False, gaps=self._input_gaps), targets
 
 
@@ -355,7 +355,7 @@ def _pieces_of(piece: Piece, names: Sequence[str]) -> Iterator[tuple[str, Piece]
             f"{type(X).__name__}): pass one row of targets for each row of X, or, for many pieces, "
             f"an iterable of {like}."
         )
-    for name in ("sample_weight", "baseline", "tasks"):
+    for name in ("sample_weight", "confounds", "tasks"):
         value = getattr(piece, name)
         if value is not None and not (name == "tasks" and check.is_column(value)):
             raise ValueError(f"{name} was given beside an iterable of pieces: put it into each.")
@@ -405,12 +405,12 @@ def _read_columns(estimator: Any, data: Collection, *, reset: bool) -> None:
 def _require_same_piece(
     data: Collection, targets: check.Targets, target_weight: Any, known: RunningSums
 ) -> None:
-    """Refuse other targets, weights of these, or another baseline than those of the first rows."""
+    """Refuse other targets, weights of these, or other confounds than those of the first rows."""
     seen = known.targets
     check.require_same_targets(targets, seen.names, named=seen.labels is not None)
     if data.widths[0] != known.widths[0]:
         raise ValueError(
-            f"baseline has {data.widths[0] or 'no'} columns and the first rows had "
+            f"confounds has {data.widths[0] or 'no'} columns and the first rows had "
             f"{known.widths[0] or 'none'}: pass the same columns in the same order every time."
         )
     if target_weight is None:
@@ -452,7 +452,7 @@ def _folds_of(wanted: Sequence[Wanted], known: RunningSums | TaskSums | None) ->
 class StreamingTargets(Streaming):
     """Estimators of several targets that take their rows piece by piece."""
 
-    _arguments = ("X", "y", "sample_weight", "baseline", "target_weight")
+    _arguments = ("X", "y", "sample_weight", "confounds", "target_weight")
 
     @going_on
     def partial_fit(
@@ -461,7 +461,7 @@ class StreamingTargets(Streaming):
         y: Any = None,
         sample_weight: Any = None,
         *,
-        baseline: Any = None,
+        confounds: Any = None,
         target_weight: Any = None,
     ) -> Self:
         """Add rows to those seen before, and solve again: as ``fit`` on all of them, stacked.
@@ -480,7 +480,7 @@ class StreamingTargets(Streaming):
             Without missing values.
         sample_weight : array of shape (n_samples,), default=None
             As in ``fit``, comparable from piece to piece; rows without weights weigh one.
-        baseline : array of shape (n_samples, n_columns), default=None
+        confounds : array of shape (n_samples, n_columns), default=None
             As in ``fit``, the same columns in every piece.
         target_weight : array of shape (n_targets,), default=None
             As in ``fit``; that of the first call holds for all.
@@ -507,7 +507,7 @@ class StreamingTargets(Streaming):
         >>> model.partial_fit(X[120:], Y[120:]).n_groups_
         2
         """
-        piece = Piece(X, y, sample_weight, baseline, target_weight)
+        piece = Piece(X, y, sample_weight, confounds, target_weight)
         return self._stream(piece)
 
 

@@ -156,16 +156,16 @@ def r2_of_collection(
     X: Any,
     Y: Any,
     sample_weight: Any = None,
-    baseline: Any = None,
+    confounds: Any = None,
     *,
     require_same: Callable[[check.Targets], None],
 ) -> FloatArray:
     """R2 of each target, in one pass over the chunks; ``require_same`` refuses other targets."""
-    data = Collection.of(X, Y, sample_weight, baseline)
+    data = Collection.of(X, Y, sample_weight, confounds)
     require_same(data.targets_like)
     columns = X.columns if hasattr(X, "columns") else None
     names = data.targets_like.names
-    beside = "baseline", data.tables[0]
+    beside = "confounds", data.tables[0]
     return r2_of_chunks(predict, data, beside, columns, names, gaps=True)
 
 

@@ -63,14 +63,14 @@ class Rows(NamedTuple):
     X: Any
     Y: Any
     sample_weight: Any
-    baseline: Any
+    confounds: Any
 
 
 @dataclass(frozen=True, eq=False)
 class Collection:
     """Tables of a fit in chunks of the same rows, or on a device."""
 
-    tables: tuple[Any, ...]  # baseline or None, inputs, targets
+    tables: tuple[Any, ...]  # confounds or None, inputs, targets
     weights: Any
     given: Rows  # as they came
     is_lazy: bool  # Dask's, in chunks
@@ -82,15 +82,15 @@ class Collection:
         X: Any,
         Y: Any,
         sample_weight: Any = None,
-        baseline: Any = None,
+        confounds: Any = None,
         *,
         gaps: bool = False,
     ) -> Collection:
         """Put tables in the same chunks; with ``gaps`` inputs may be missing as targets may."""
         check.require_given(Y, "y")
-        given = Rows(X, Y, sample_weight, baseline)
-        named = (baseline, X, Y)
-        names = ("baseline", "X", "y")
+        given = Rows(X, Y, sample_weight, confounds)
+        named = (confounds, X, Y)
+        names = ("confounds", "X", "y")
         tables = tuple(map(read_table, named, names))
         _require_columns(dict(zip(names, tables, strict=True)))
         for data, name in zip(named, names, strict=True):
@@ -202,7 +202,7 @@ class Collection:
 
     @property
     def widths(self) -> tuple[int, int, int]:
-        """Columns of the baseline, of the inputs and of the targets."""
+        """Columns of the confounds, of the inputs and of the targets."""
         return tuple(_width(table) for table in self.tables)  # type: ignore[return-value]
 
     @property
@@ -231,7 +231,7 @@ class Collection:
     def rows_of(
         self, function: Callable[..., FloatArray], width: int, why: str, instead: str
     ) -> FloatArray:
-        """Rows ``(n, width)`` that a function makes of baseline, inputs and targets, in memory."""
+        """Rows ``(n, width)`` that a function makes of confounds, inputs and targets, in memory."""
         self._require_room(width, why, instead)
         if not self.is_lazy:
             return function(*(None if t is None else np.asarray(to_numpy(t)) for t in self.tables))
@@ -281,7 +281,7 @@ class Collection:
     def refuse(self, sums: Sums) -> None:
         """Refuse numbers that cannot be squared."""
         names = (None, self.input_names, self.targets_like.names)
-        whats = ("baseline", "X", "y")
+        whats = ("confounds", "X", "y")
         for trouble, what, labels in zip(sums.trouble, whats, names, strict=True):
             may_lack = what == "y" or (what == "X" and self.gaps)
             if trouble is not None and not (may_lack and np.isnan(trouble.value)):
@@ -352,9 +352,9 @@ def _require_columns(tables: Mapping[str, Any]) -> None:
     for name in ("X", "y"):
         if tables[name].ndim == 2 and not tables[name].shape[1]:
             raise ValueError(f"{name} has 0 columns (0 feature(s)): pass at least one column.")
-    baseline = tables["baseline"]
-    if baseline is not None and baseline.ndim == 2 and not baseline.shape[1]:
-        raise ValueError("baseline has no columns: leave it out.")
+    confounds = tables["confounds"]
+    if confounds is not None and confounds.ndim == 2 and not confounds.shape[1]:
+        raise ValueError("confounds has no columns: leave it out.")
 
 
 def stand_in(
@@ -385,14 +385,14 @@ def stand_ins_of(
     """Rows that stand in for those of each part: inputs, targets, and which part each is of."""
     each = [part.stand_ins() for part in parts]
     rows, counts, weights = stacked(each)
-    n_baseline, n_inputs, _ = widths
-    baseline, inputs, values = np.split(rows, [n_baseline, n_baseline + n_inputs], axis=1)
+    n_confounds, n_inputs, _ = widths
+    confounds, inputs, values = np.split(rows, [n_confounds, n_confounds + n_inputs], axis=1)
     plain = bool((counts == 1.0).all())
     sample = check.Sample(
         np.ascontiguousarray(inputs),
         None if plain and not weighed else check.normalised(weights, None if plain else counts),
         None,
-        np.ascontiguousarray(baseline) if n_baseline else None,
+        np.ascontiguousarray(confounds) if n_confounds else None,
         None if plain else counts,
     )
     of_row = np.repeat(np.arange(len(each)), [len(part.rows) for part in each])
@@ -411,8 +411,8 @@ def few_rows(
     All of them for a regressor that does not learn from sums.
     """
     n_rows, n_inputs = sample.inputs.shape
-    n_baseline = 0 if sample.baseline is None else sample.baseline.shape[1]
-    widths = (n_baseline, n_inputs, targets.values.shape[1])
+    n_confounds = 0 if sample.confounds is None else sample.confounds.shape[1]
+    widths = (n_confounds, n_inputs, targets.values.shape[1])
     # What folds divide rows into at least: few rows are told by that alone.
     n_folds = max((want.cv for want in wanted if isinstance(want.cv, int)), default=1)
     if n_rows < MANY * n_folds * (sum(widths) + 1):
@@ -443,7 +443,7 @@ def _sums_of_many(
     weights = check.read_weights(sample_weight, sample.n_given)
     if weights is not None and sample.used is not None:
         weights = weights[sample.used]
-    tables = (sample.baseline, sample.inputs, targets.values, weights)
+    tables = (sample.confounds, sample.inputs, targets.values, weights)
     parts = []
     for start in range(0, len(sample.inputs), ROWS_AT_ONCE):
         here = slice(start, start + ROWS_AT_ONCE)
@@ -454,7 +454,7 @@ def _sums_of_many(
 
 
 def _sum_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
-    """Sums of a chunk: of baseline, inputs, targets and weights."""
+    """Sums of a chunk: of confounds, inputs, targets and weights."""
     start, classes = told
     parts = classes.parts(int(tables[1].shape[0]))
     return sum_up(tables[:-1], tables[-1], start, parts)

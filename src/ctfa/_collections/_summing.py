@@ -19,7 +19,7 @@ from ctfa._collections._devices import (
 from ctfa.core.moments import DOUBTFUL_SQUARE, Moments, Summary, add_up
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
-#: Columns of a baseline that depend on each other by construction leave no more than this.
+#: Columns of confounds that depend on each other by construction leave no more than this.
 DEPENDENT = 1e-12
 #: Rows that stand in for others carry their means, in whose digits deviations are written.
 FAR = 1e9
@@ -40,7 +40,7 @@ class Sums:
 
     n_rows: int  # rows read, also those of weight zero
     classes: dict[Any, Summary]
-    #: Per table (baseline, inputs, targets): what was found first that is no finite number.
+    #: Per table (confounds, inputs, targets): what was found first that is no finite number.
     trouble: tuple[Trouble | None, ...]
     has_gaps: bool = False  # whether a target is missing somewhere
 
@@ -90,12 +90,12 @@ def sum_up(
     start: int | None,
     parts: Iterable[tuple[Any, slice | IntArray]],
 ) -> Sums:
-    """Sums of a chunk: baseline (or None), inputs and targets, and weights or None.
+    """Sums of a chunk: confounds (or None), inputs and targets, and weights or None.
 
     ``start`` is the row of the data set that the chunk begins with, None where nobody knows, and
     ``parts`` are the classes of the chunk's own rows, and which rows these are.
     """
-    named = zip(("baseline", "X", "y", "sample_weight"), (*tables, weights), strict=True)
+    named = zip(("confounds", "X", "y", "sample_weight"), (*tables, weights), strict=True)
     heights = {name: int(table.shape[0]) for name, table in named if table is not None}
     for name, n_rows in heights.items():
         if n_rows != heights["X"]:
@@ -187,13 +187,13 @@ class Digits(NamedTuple):
         cls, total: Moments, widths: tuple[int, int, int], together: Sequence[IntArray] | None
     ) -> Digits:
         """Of the sums of all rows; ``together`` are the inputs of each fit, where not all are."""
-        n_baseline, n_inputs, n_targets = widths
+        n_confounds, n_inputs, n_targets = widths
         # Indicators of all months are one together, which is known of them: inputs are asked alone.
-        is_dependent = n_baseline > 0 and total.weakest(np.arange(n_baseline)) < DEPENDENT
-        known = np.arange(0 if is_dependent else n_baseline)
-        inputs = n_baseline + np.arange(n_inputs)
-        targets = n_baseline + n_inputs + np.arange(n_targets)
-        every = [inputs] if together is None else [n_baseline + own for own in together]
+        is_dependent = n_confounds > 0 and total.weakest(np.arange(n_confounds)) < DEPENDENT
+        known = np.arange(0 if is_dependent else n_confounds)
+        inputs = n_confounds + np.arange(n_inputs)
+        targets = n_confounds + n_inputs + np.arange(n_targets)
+        every = [inputs] if together is None else [n_confounds + own for own in together]
         asked = [np.concatenate((known, own)) for own in every]
         if together is None:
             judged = [np.concatenate((inputs, targets))]
@@ -215,7 +215,7 @@ class Digits(NamedTuple):
         if not self.are_doubtful:
             return
         if self.inputs < DOUBTFUL_SQUARE:
-            what, instead = "columns of X (and of the baseline) depend on each other", "columns"
+            what, instead = "columns of X (and of the confounds) depend on each other", "columns"
         elif self.targets < DOUBTFUL_SQUARE:
             what, instead = "targets depend on each other, or on columns of X,", "targets"
         else:

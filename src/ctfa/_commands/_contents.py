@@ -17,8 +17,8 @@ import numpy as np
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.labelled import _doubts as doubts
-from ctfa.labelled._baseline import Untreated
 from ctfa.labelled._gather import LAYERS
+from ctfa.labelled._seasons import Untreated
 from ctfa.labelled._words import listed, several, word
 from ctfa.report._words import plural
 

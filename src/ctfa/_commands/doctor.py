@@ -37,11 +37,11 @@ from ctfa._text import nearest
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._arrays import Arrays, arrange
-from ctfa.labelled._baseline import Untreated, untreated
 from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._gather import Gathered, without_layers
 from ctfa.labelled._neighbours import components, islands, read_neighbours
+from ctfa.labelled._seasons import Untreated, untreated
 from ctfa.report._complete import BLOCKS, MANY
 
 #: Marks and colours of findings.

@@ -1,6 +1,6 @@
 """User input into what the core accepts, and the words for what it does not."""
 
-from ctfa._validation.baseline import *
+from ctfa._validation.confounds import *
 from ctfa._validation.containers import *
 from ctfa._validation.data import *
 from ctfa._validation.folds import *

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from ctfa._threads import one_thread
-from ctfa._validation.baseline import read_baseline
+from ctfa._validation.confounds import read_confounds
 from ctfa._validation.containers import container_of
 from ctfa._validation.numbers import (
     FILL,
@@ -37,7 +37,7 @@ class Sample:
     inputs: FloatArray  # (n, D)
     weights: FloatArray | None  # positive, of sum n; None where all are equal
     used: BoolArray | None  # which of the rows given these are; None for all
-    baseline: FloatArray | None = None  # (n, p): what every series is regressed on first
+    confounds: FloatArray | None = None  # (n, p): what every series is regressed on first
     #: How many rows each stands for, the sum of the weights then being theirs; None for one each.
     counts: FloatArray | None = None
     #: Folds of rows that stand in for others, by what they are for: no splitter could make them.
@@ -56,8 +56,8 @@ class Sample:
         """Some of the rows, as a sample of their own."""
         counts = None if self.counts is None else self.counts[rows]
         weights = None if self.weights is None else normalised(self.weights[rows], counts)
-        baseline = None if self.baseline is None else self.baseline[rows]
-        return Sample(self.inputs[rows], weights, None, baseline, counts, single=self.single)
+        confounds = None if self.confounds is None else self.confounds[rows]
+        return Sample(self.inputs[rows], weights, None, confounds, counts, single=self.single)
 
     @cached_property
     def design(self) -> Design:
@@ -116,7 +116,7 @@ def read_sample(
     sample_weight: Any,
     *,
     gaps: bool = False,
-    baseline: Any = None,
+    confounds: Any = None,
     advice: str = FILL,
 ) -> Sample:
     """Features and weights of a fit; rows of weight zero are left out, as if never given.
@@ -125,7 +125,7 @@ def read_sample(
     """
     inputs = read_inputs(estimator, X, reset=True, gaps=gaps, advice=advice)
     weights = None if sample_weight is None else read_weights(sample_weight, inputs.shape[0])
-    columns = None if baseline is None else read_baseline(baseline, inputs.shape[0])
+    columns = None if confounds is None else read_confounds(confounds, inputs.shape[0])
     if weights is None:
         return Sample(inputs, None, None, columns)
     used = weights > 0.0

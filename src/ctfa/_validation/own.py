@@ -190,13 +190,13 @@ def complete_rows(series: Series) -> BoolArray:
 def _rows_of(series: Series, fewest: int | None) -> tuple[IntArray, IntArray]:
     """Complete rows of each task, or how many they stand for, and how many its fit needs.
 
-    These are ``fewest`` more than inputs, None for penalised fits; and what a baseline uses up,
+    These are ``fewest`` more than inputs, None for penalised fits; and what confounds use up,
     with gaps, too, where fits do not count it.
     """
     each = np.ones(series.n_rows) if series.counts is None else series.counts
     rows = np.asarray(np.round(complete_rows(series) @ each), dtype=np.intp)
     needed = np.full(rows.size, 2) if fewest is None else series.has.sum(axis=1) + fewest
-    factored = series.factored_baseline
+    factored = series.factored_confounds
     return rows, needed + (0 if factored is None else factored.rank)
 
 

@@ -29,14 +29,14 @@ SUSPECT = 1e-12
 def require_freedom(design: Design, way_out: str, n_spent: int = 0) -> None:
     """Refuse data that leave no degrees of freedom for the noise.
 
-    The rows of the design are those that a baseline leaves of ``n_spent`` more.
+    The rows of the design are those that confounds leave of ``n_spent`` more.
     """
     n_samples, n_inputs, rank = design.n_samples, design.n_inputs, design.rank
     if n_samples > rank + SPARE:
         return
     redundant = rank < min(n_inputs, n_samples - 1)
     rank_text, needed = (f" (rank {rank})", rank) if redundant else ("", n_inputs)
-    beside = f" beside a baseline of rank {n_spent}" if n_spent else ""
+    beside = f" beside confounds of rank {n_spent}" if n_spent else ""
     raise ValueError(
         f"X has n_samples={n_samples + n_spent} rows and {n_inputs} features{rank_text}{beside}: "
         "least squares leaves too few degrees of freedom for the noise; "

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctfa.core.baseline import Baseline, Lines
+from ctfa.core.confounds import Confounds, Lines
 from ctfa.core.design import EPS, row_scales
 from ctfa.core.moments import Moments, StandIns
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
@@ -25,18 +25,18 @@ NO_COLUMN = -1
 class Units(NamedTuple):
     """Offset and scale of every series, ``(tasks, slots + 1)``, the target last.
 
-    A standardised value is ``(value - offset) / scale``, with a baseline
+    A standardised value is ``(value - offset) / scale``, with confounds
     ``(value - offset - (columns - centre) @ slopes) / scale``. A series that a task lacks has
     offset 0 and scale 1.
     """
 
     offsets: FloatArray
     scales: FloatArray
-    slopes: FloatArray | None = None  # (tasks, slots + 1, columns of the baseline)
+    slopes: FloatArray | None = None  # (tasks, slots + 1, columns of the confounds)
     centre: FloatArray | None = None  # (columns,)
 
     def of_targets(self) -> tuple[FloatArray, FloatArray, Lines | None]:
-        """Offsets and scales of the targets, and what a baseline says of them."""
+        """Offsets and scales of the targets, and what confounds say of them."""
         offsets, lines = self.offsets[:, -1], None
         if self.slopes is not None and self.centre is not None:
             lines = Lines(offsets, self.slopes[:, -1], self.centre)
@@ -57,7 +57,7 @@ class Series:
         How much each row counts, summing to the number of rows.
     is_centred : bool
         Whether every series is known to have mean zero over what it has.
-    baseline : array of shape (rows, columns), optional
+    confounds : array of shape (rows, columns), optional
         What every series is regressed on before anything else (``standardised``).
     task_weights : array of shape (tasks,), optional
         How much each task counts in a mean of tasks and in their total risk, of mean one.
@@ -70,7 +70,7 @@ class Series:
     has: BoolArray
     weights: FloatArray | None = None
     is_centred: bool = False
-    baseline: FloatArray | None = None
+    confounds: FloatArray | None = None
     task_weights: FloatArray | None = None
     counts: FloatArray | None = None
 
@@ -81,7 +81,7 @@ class Series:
         layout: IntArray,
         Y: AnyArray,
         weights: FloatArray | None = None,
-        baseline: FloatArray | None = None,
+        confounds: FloatArray | None = None,
         task_weights: FloatArray | None = None,
         counts: FloatArray | None = None,
     ) -> Series:
@@ -120,7 +120,7 @@ class Series:
             values,
             has & _seen(values),
             _normalised(weights, counts),
-            baseline=baseline,
+            confounds=confounds,
             task_weights=task_weights,
             counts=counts,
         )
@@ -161,14 +161,14 @@ class Series:
         values = np.take(self.values, np.arange(self.n_rows)[rows], axis=2)
         counts = None if self.counts is None else self.counts[rows]
         weights = None if self.weights is None else _normalised(self.weights[rows], counts)
-        baseline = None if self.baseline is None else self.baseline[rows]
+        confounds = None if self.confounds is None else self.confounds[rows]
         return replace(
             self,
             values=values,
             has=self.has & _seen(values),
             weights=weights,
             is_centred=False,
-            baseline=baseline,
+            confounds=confounds,
             counts=counts,
         )
 
@@ -182,7 +182,7 @@ class Series:
 
         ``"standard"`` takes off the mean and divides by the standard deviation (that of the rows,
         not of a population), ``"center"`` takes off the mean, ``"none"`` does nothing. With a
-        baseline its fit takes the place of the mean, the residuals that of the centred series. A
+        confounds their fit takes the place of the mean, the residuals that of the centred series. A
         constant series, whose spread is rounding beside its values, becomes zeros with scale 1, so
         that its own units give the constant back. The mean is taken in two sweeps, the second about
         the first, so that a large offset costs no digits. With ``overwrite`` the array is changed.
@@ -192,12 +192,12 @@ class Series:
         shape = self.values.shape[:2]
         offsets, scales = np.zeros(shape), np.ones(shape)
         if scale == "none":
-            if self.baseline is not None:
-                raise ValueError("scale is 'none', and a baseline takes levels off: use 'center'.")
+            if self.confounds is not None:
+                raise ValueError("scale is 'none', and confounds take levels off: use 'center'.")
             return self, Units(offsets, scales)
         values = self.values if overwrite else self.values.copy()
         weights = np.ones(self.n_rows) if self.weights is None else self.weights
-        factored, slopes = self.factored_baseline, None
+        factored, slopes = self.factored_confounds, None
         if factored is not None:
             slopes = np.zeros((*shape, factored.centre.size))
         for part in _chunks(values):
@@ -224,37 +224,37 @@ class Series:
             values -= units.offsets[:, :, None]
             values /= units.scales[:, :, None]
             return replace(self, values=values, is_centred=False)
-        assert self.baseline is not None
-        about = (self.baseline - units.centre).T
+        assert self.confounds is not None
+        about = (self.confounds - units.centre).T
         for part in _chunks(values):
             values[part] -= units.offsets[part][:, :, None] + units.slopes[part] @ about
             values[part] /= units.scales[part][:, :, None]
         return replace(self, values=values, is_centred=False)
 
     @cached_property
-    def factored_baseline(self) -> Baseline | None:
-        """The baseline over the rows that count; None without one."""
-        if self.baseline is None:
+    def factored_confounds(self) -> Confounds | None:
+        """The confounds over the rows that count; None without one."""
+        if self.confounds is None:
             return None
-        return Baseline.of(self.baseline, self.weights, self.n_samples)
+        return Confounds.of(self.confounds, self.weights, self.n_samples)
 
     @property
     def n_spent(self) -> int:
-        """Degrees of freedom that the baseline takes of every series, beside the mean.
+        """Degrees of freedom that the confounds take of every series, beside the mean.
 
         Zero with gaps, where rows are counted as they are: each series has rows of its own.
         """
-        factored = self.factored_baseline
+        factored = self.factored_confounds
         return 0 if factored is None or not self.is_complete else factored.rank
 
     def free_rows(self) -> Series:
-        """Return the same, standardised, with as many rows as the baseline leaves free.
+        """Return the same, standardised, with as many rows as the confounds leave free.
 
-        Whoever counts rows then counts the baseline's degrees of freedom (``Baseline.free_rows``);
+        Whoever counts rows then counts the confounds' degrees of freedom (``Confounds.free_rows``);
         every inner product is what it was, by the weights, which are used up. As they are where
-        there is no baseline, or a gap.
+        there are no confounds, or a gap.
         """
-        factored = self.factored_baseline
+        factored = self.factored_confounds
         if factored is None or not self.n_spent:
             return self
         free = factored.free_rows(self.values)
@@ -280,7 +280,7 @@ class Series:
         rows, counts, weights = StandIns.of(moments)
         values = np.full((*known.shape, rows.shape[0]), np.nan)
         values[known] = rows.T
-        return replace(self, values=values, weights=weights, counts=counts, baseline=None)
+        return replace(self, values=values, weights=weights, counts=counts, confounds=None)
 
 
 SCALES = ("standard", "center", "none")

@@ -91,10 +91,10 @@ def collapse(model: Any) -> Collapsed:
             "MultiInputCTFARegressor or PooledCTFARegressor."
         )
     fitted = FittedGroups.of(model)
-    if getattr(fitted.aggregator, "baseline_means_", None) is not None:
+    if getattr(fitted.aggregator, "confounds_means_", None) is not None:
         raise ValueError(
-            "the model was fitted with a baseline, so that its predictions depend on more than the "
-            "columns of X: use predict, or take the baseline off the data before fit."
+            "the model was fitted with confounds, so that its predictions depend on more than the "
+            "columns of X: use predict, or take the confounds off the data before fit."
         )
     n_targets, n_features = fitted.partition.n_variables, int(model.n_features_in_)
     if n_targets * n_features > LARGEST:
@@ -131,7 +131,7 @@ def _groups(model: Any) -> list[_Affine]:
 def coefficients(fitted: FittedGroups) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Of targets that share their inputs: coefficients, intercepts, and those of groups' models.
 
-    The last in the units that targets were merged in. With a baseline coefficients and intercepts
+    The last in the units that targets were merged in. With confounds coefficients and intercepts
     are of what it leaves.
     """
     groups = _groups(fitted.model)

@@ -125,7 +125,7 @@ class CTFARegressorCV(CTFARegressor):
         sample_weight: Any = None,
         *,
         groups: Any = None,
-        baseline: None = None,
+        confounds: None = None,
         target_weight: None = None,
     ) -> Self:
         """Choose the limits, then fit to all rows.
@@ -140,7 +140,7 @@ class CTFARegressorCV(CTFARegressor):
             Analytic weights, used in both phases and by the regressor; scores are not weighted.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``.
-        baseline, target_weight : None
+        confounds, target_weight : None
             Not available here: ``CTFARegressor(targets=TargetAggregator(max_loss="auto"))`` takes
             them.
 
@@ -148,7 +148,7 @@ class CTFARegressorCV(CTFARegressor):
         -------
         self
         """
-        check.refuse_in_search("baseline", baseline)
+        check.refuse_in_search("confounds", confounds)
         check.refuse_in_search("target_weight", target_weight)
         sample, targets, data = self.__ctfa_read__(X, y, sample_weight, groups=groups)
         instead = "use CTFARegressor (its max_loss='auto' works with gaps)"

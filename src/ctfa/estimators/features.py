@@ -201,7 +201,7 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         return asks_of(None, self)
 
     def _read_rows(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+        self, X: Any, y: Any, sample_weight: Any, confounds: Any
     ) -> tuple[check.Sample, check.Targets]:
         sample = check.read_sample(self, X, sample_weight)
         target = check.read_vector(y, sample)

@@ -39,7 +39,7 @@ class ReadsTables(Streaming):
         X: Any,
         y: Any,
         sample_weight: Any,
-        baseline: Any = None,
+        confounds: Any = None,
         target_weight: Any = None,
         groups: Any = None,
         *,
@@ -49,7 +49,7 @@ class ReadsTables(Streaming):
 
         ``few``: whether rows in memory, where they are many, may be stood in for, too.
         """
-        given, data = (X, y, sample_weight, baseline), None
+        given, data = (X, y, sample_weight, confounds), None
         if is_collection(*given):
             data = Collection.of(*given, gaps=self._input_gaps)
             wanted, needs_rows = self._asks_of(data)
@@ -77,11 +77,11 @@ class ReadsTables(Streaming):
         return wanted
 
     def _read_rows(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+        self, X: Any, y: Any, sample_weight: Any, confounds: Any
     ) -> tuple[check.Sample, check.Targets]:
         """Check rows in memory."""
         gaps = check.takes_gaps(getattr(self, "regressor", None))
-        sample = check.read_sample(self, X, sample_weight, gaps=gaps, baseline=baseline)
+        sample = check.read_sample(self, X, sample_weight, gaps=gaps, confounds=confounds)
         return sample, check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
 
 

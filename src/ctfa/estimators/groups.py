@@ -230,7 +230,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         return bool(self.targets == self.features == "passthrough" and self.head == "mean")
 
     def _read_rows(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any
+        self, X: Any, y: Any, sample_weight: Any, confounds: Any
     ) -> tuple[check.Sample, check.Targets]:
         """Check options and data."""
         self._check_options()
@@ -239,8 +239,8 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             self,
             X,
             sample_weight,
-            gaps=self._input_gaps or (takes_gaps and self._leaves_inputs and baseline is None),
-            baseline=baseline,
+            gaps=self._input_gaps or (takes_gaps and self._leaves_inputs and confounds is None),
+            confounds=confounds,
             advice=FOR_THE_REGRESSOR if takes_gaps else check.FILL,
         )
         targets = check.read_targets(y, sample.n_given, used=sample.used, gaps=True)
@@ -258,7 +258,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     ) -> None:
         """Fit to data that have been read; ``data`` are those that the sample stands in for."""
         template, features = self._phases() if phases is None else phases
-        if sample.baseline is not None:
+        if sample.confounds is not None:
             check.require_in_sample(features)
         self._library, self._is_vector = targets.library, targets.is_vector
         for name in ("stability_", "stability_labels_"):
@@ -321,53 +321,53 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         )
 
     @answers_lazily
-    def predict(self, X: Any, *, baseline: Any = None) -> Any:
+    def predict(self, X: Any, *, confounds: Any = None) -> Any:
         """Predict every target, in the kind of container the targets of fit came in.
 
-        ``baseline`` holds the columns of ``fit`` for these rows, where it had any. Where targets
+        ``confounds`` holds the columns of ``fit`` for these rows, where it had any. Where targets
         have inputs of their own, NaN, with a warning, where one that is needed is missing.
         """
-        values = self._predict_values(X, baseline)
+        values = self._predict_values(X, confounds)
         check.warn_if_unpredictable(values, names_of(self.targets_))
         labels = labels_of(self.targets_)
         return check.hand_back(values, labels, self._library, X, is_vector=self._is_vector)
 
-    def _predict_values(self, X: Any, baseline: Any = None) -> FloatArray:
+    def _predict_values(self, X: Any, confounds: Any = None) -> FloatArray:
         """Predictions as an array, NaN where a needed input is missing."""
         check_is_fitted(self)
-        seen = self.targets_.baseline_means_
+        seen = self.targets_.confounds_means_
         # What is the regressor's business alone.
         gaps = seen is None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps or gaps)
-        columns = check.read_baseline_again(baseline, inputs.shape[0], seen)
+        columns = check.read_confounds_again(confounds, inputs.shape[0], seen)
         return in_own_units(self.targets_, self._predict_units(inputs, columns), columns)
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
-        """Every target in the units they were merged in; ``columns`` are of the baseline."""
+        """Every target in the units they were merged in; ``columns`` are of the confounds."""
         raise NotImplementedError
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None, *, confounds: Any = None) -> float:
         """Mean over the targets of the R2 of each; over those observed in two rows or more."""
-        scores = self.score_per_target(X, y, sample_weight, baseline=baseline)
+        scores = self.score_per_target(X, y, sample_weight, confounds=confounds)
         return float(np.nanmean(scores))
 
     def score_per_target(
-        self, X: Any, y: Any, sample_weight: Any = None, *, baseline: Any = None
+        self, X: Any, y: Any, sample_weight: Any = None, *, confounds: Any = None
     ) -> FloatArray:
         """R2 of each target, in the order of the columns of ``y``.
 
         On the rows where it is observed (and, where inputs may be missing, can be predicted); NaN
-        for a target with fewer than two of them. ``baseline`` as in ``predict``; what it explains
+        for a target with fewer than two of them. ``confounds`` as in ``predict``; what it explains
         counts.
         """
-        if is_collection(X, y, sample_weight, baseline):
+        if is_collection(X, y, sample_weight, confounds):
             same = partial(require_same_targets, self.targets_)
             scores = r2_of_collection(
-                self.predict, X, y, sample_weight, baseline, require_same=same
+                self.predict, X, y, sample_weight, confounds, require_same=same
             )
             check.require_any_score(scores.tolist())
             return scores
-        extra = {} if baseline is None else {"baseline": baseline}
+        extra = {} if confounds is None else {"confounds": confounds}
         predicted = np.asarray(self.predict(X, **extra))
         true = read_again(self.targets_, y, predicted.shape[0]).values
         check.require_rows(true, 2)
@@ -377,25 +377,25 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         true = np.where(np.isnan(predicted), np.nan, true)
         return r2_of_each(true, np.nan_to_num(predicted), weights)
 
-    def reduce(self, X: Any, y: Any, *, baseline: Any = None) -> list[ReducedTask]:
+    def reduce(self, X: Any, y: Any, *, confounds: Any = None) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.
 
         In raw units, row by row the mean of the members observed there, targets that joined with a
         minus turned round; features as Phase II averages them, of targets with inputs of their own
         the means of these. A data frame gives series and frames named after the members of each
-        mean. With the ``baseline`` of these rows, where fit had one, the means are of what is left
+        mean. With the ``confounds`` of these rows, where fit had one, the means are of what is left
         of it.
         """
         check_is_fitted(self)
-        if is_collection(X, y, baseline):
-            data = Collection.of(X, y, None, baseline, gaps=self._input_gaps)
-            X, y, _, baseline = data.gathered("reduce", "Reduce fewer rows at a time")
+        if is_collection(X, y, confounds):
+            data = Collection.of(X, y, None, confounds, gaps=self._input_gaps)
+            X, y, _, confounds = data.gathered("reduce", "Reduce fewer rows at a time")
         inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps)
         targets = read_again(self.targets_, y, inputs.shape[0])
         columns = None
-        if baseline is not None:
-            seen = self.targets_.baseline_means_
-            columns = check.read_baseline_again(baseline, inputs.shape[0], seen)
+        if confounds is not None:
+            seen = self.targets_.confounds_means_
+            columns = check.read_confounds_again(confounds, inputs.shape[0], seen)
         means, tables = self._reduced(inputs, targets, columns)
         names, library = self.targets_.get_group_names_out(), check.library_of(X)
         return [
@@ -411,7 +411,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
     ) -> tuple[FloatArray, list[FloatArray]]:
-        """Mean target of each group, and its features; less the baseline of these columns."""
+        """Mean target of each group, and its features; less the confounds of these columns."""
         raise NotImplementedError
 
     def why(self, target: Any) -> Explanation:
@@ -432,14 +432,14 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         cv: Any = None,
         sample_weight: Any = None,
         random_state: Any = None,
-        baseline: Any = None,
+        confounds: Any = None,
     ) -> FloatArray:
         """Group the targets again on subsamples of rows, with the same limit; sets ``stability_``.
 
         Parameters
         ----------
-        X, y, sample_weight, baseline
-            The data of fit; the baseline is found again on each subsample.
+        X, y, sample_weight, confounds
+            The data of fit; the confounds are found again on each subsample.
         cv : splitter or list of (train, test), default=None
             Whose training rows are taken; None draws 50 times 80 % of the rows. For series give
             one that leaves out blocks, such as ``KFold(20)``.
@@ -453,7 +453,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             holds the groups of each subsample, numbered to overlap with ``labels_``.
         """
         check_is_fitted(self)
-        sample, targets = self._read_again(X, y, sample_weight, baseline)
+        sample, targets = self._read_again(X, y, sample_weight, confounds)
         if cv is None:
             cv = ShuffleSplit(50, train_size=0.8, random_state=random_state)
         splits = check.read_folds(cv, sample, targets.values)
@@ -473,7 +473,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         cv: Any = 5,
         sample_weight: Any = None,
         groups: Any = None,
-        baseline: Any = None,
+        confounds: Any = None,
     ) -> Any:
         """Compare with single-task models on rows that neither has seen.
 
@@ -482,9 +482,9 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
 
         Parameters
         ----------
-        X, y, sample_weight, baseline
-            The data of fit, or others of the same kind; the baseline is found on the training rows
-            of each fold.
+        X, y, sample_weight, confounds
+            The data of fit, or others of the same kind; what the confounds tell is found on the
+            training rows of each fold.
         cv : int, splitter or list of folds, default=5
             An integer gives contiguous folds.
         groups : array of shape (n_samples,), default=None
@@ -494,12 +494,12 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         -------
         DataFrame
             One row per target: its group here, the mean squared errors of both on held-out rows in
-            units of the target's variance (with a baseline, of what that leaves), with
+            units of the target's variance (with confounds, of what that leaves), with
             ``head="levels"`` also that of the group's model alone, the gain, and the gain that the
             fit told.
         """
         check_is_fitted(self)
-        sample, targets = self._read_again(X, y, sample_weight, baseline)
+        sample, targets = self._read_again(X, y, sample_weight, confounds)
         single = self._single_task()
         labels = check.read_labels(groups, sample)
         splits = check.read_folds(cv, sample, targets.values, groups)
@@ -511,7 +511,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             models, sample, targets.values, splits, labels, targets.weights
         )
         # In the units of the gains that were predicted.
-        units = in_units(self.targets_, targets.values, sample.baseline)
+        units = in_units(self.targets_, targets.values, sample.confounds)
         variance = np.nanvar(units, axis=0)
         columns = {
             "target": list(names_of(self.targets_)),
@@ -526,14 +526,14 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         return check.as_pandas(columns, "compare")
 
     def _read_again(
-        self, X: Any, y: Any, sample_weight: Any, baseline: Any = None
+        self, X: Any, y: Any, sample_weight: Any, confounds: Any = None
     ) -> tuple[check.Sample, check.Targets]:
         """Read data of the kind that fit has seen."""
-        if is_collection(X, y, sample_weight, baseline):
-            data = Collection.of(X, y, sample_weight, baseline)
-            X, y, sample_weight, baseline = data.gathered("grouping again", "Use fewer rows")
+        if is_collection(X, y, sample_weight, confounds):
+            data = Collection.of(X, y, sample_weight, confounds)
+            X, y, sample_weight, confounds = data.gathered("grouping again", "Use fewer rows")
         gaps = self._input_gaps
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        check.read_baseline_again(baseline, inputs.shape[0], self.targets_.baseline_means_)
-        sample = check.read_sample(clone(self), X, sample_weight, gaps=gaps, baseline=baseline)
+        check.read_confounds_again(confounds, inputs.shape[0], self.targets_.confounds_means_)
+        sample = check.read_sample(clone(self), X, sample_weight, gaps=gaps, confounds=confounds)
         return sample, read_again(self.targets_, y, sample.n_given, used=sample.used)

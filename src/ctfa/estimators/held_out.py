@@ -17,7 +17,7 @@ from sklearn.metrics import r2_score
 
 from ctfa import _validation as check
 from ctfa._threads import one_thread
-from ctfa.core.baseline import Baseline, take_off
+from ctfa.core.confounds import Confounds, take_off
 from ctfa.core.criteria import TINY
 from ctfa.core.cut import CutCurve
 from ctfa.core.history import MergeHistory
@@ -266,7 +266,7 @@ def _nothing(partition: Partition, signs: FloatArray, tempers: Sequence[Any]) ->
 
 
 class Climatology(BaseEstimator):  # type: ignore[misc]
-    """What rows say of targets without features: means, or what a baseline says of them."""
+    """What rows say of targets without features: means, or what confounds say of them."""
 
     def fit(
         self,
@@ -275,11 +275,11 @@ class Climatology(BaseEstimator):  # type: ignore[misc]
         sample_weight: FloatArray | None = None,
         *,
         n_samples: int | None = None,
-        baseline: FloatArray | None = None,
+        confounds: FloatArray | None = None,
         **_: Any,
     ) -> Climatology:
-        """Learn the level of each target, with a baseline its seasons and trend."""
-        columns = np.empty((len(y), 0)) if baseline is None else baseline
+        """Learn the level of each target, with confounds its seasons and trend."""
+        columns = np.empty((len(y), 0)) if confounds is None else confounds
         self.lines_ = take_off(y, columns, sample_weight, n_samples)[1]
         return self
 
@@ -290,12 +290,12 @@ class Climatology(BaseEstimator):  # type: ignore[misc]
             targets.values,
             sample.weights,
             n_samples=sample.n_samples,
-            baseline=sample.baseline,
+            confounds=sample.confounds,
         )
 
-    def predict(self, X: Any, *, baseline: FloatArray | None = None) -> FloatArray:
+    def predict(self, X: Any, *, confounds: FloatArray | None = None) -> FloatArray:
         """Say the same of other rows."""
-        return self.lines_.at(np.empty((len(X), 0)) if baseline is None else baseline)
+        return self.lines_.at(np.empty((len(X), 0)) if confounds is None else confounds)
 
 
 def together(labels: IntArray) -> FloatArray:
@@ -339,7 +339,7 @@ def held_out_errors(
 ) -> list[FloatArray]:
     """Mean squared error of each target on held-out rows, in units of its variance, by model.
 
-    Over the rows where a target is observed and every model predicts it; with a baseline in units
+    Over the rows where a target is observed and every model predicts it; with confounds in units
     of the variance of what that leaves. ``fit(model, fold)`` fits to the training rows of a fold,
     where these stand in for others; None fits to the rows themselves.
     """
@@ -376,7 +376,7 @@ def _fit_rows(
     train, _ = splits[fold]
     weights = None if sample.weights is None else sample.weights[train]
     labels = None if groups is None else groups[train]
-    known = {} if sample.baseline is None else {"baseline": sample.baseline[train]}
+    known = {} if sample.confounds is None else {"confounds": sample.confounds[train]}
     return model.fit(sample.inputs[train], values[train], weights, groups=labels, **known, **fixed)
 
 
@@ -389,7 +389,7 @@ def _wrong(
     test: IntArray,
 ) -> FloatArray:
     """Errors of a model on the held-out rows of one fold."""
-    known = {} if sample.baseline is None else {"baseline": sample.baseline[test]}
+    known = {} if sample.confounds is None else {"confounds": sample.confounds[test]}
     with warnings.catch_warnings():
         # Whoever read the data has said it, and would in every fold again.
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
@@ -402,12 +402,12 @@ def _wrong(
 
 
 def _variance(sample: check.Sample, values: FloatArray) -> FloatArray:
-    """Variance of each target where it is observed, of what the baseline leaves of it."""
+    """Variance of each target where it is observed, of what the confounds leave of it."""
     weights = None if sample.counts is None else sample.weights
     left = values
-    if sample.baseline is not None:
+    if sample.confounds is not None:
         rows = values.T.copy()
-        Baseline.of(sample.baseline, weights).take_off(rows)
+        Confounds.of(sample.confounds, weights).take_off(rows)
         left = rows.T
     if weights is None:
         return np.ma.filled(np.ma.masked_invalid(left).var(axis=0), np.nan)

@@ -159,7 +159,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     the mean is over those that have it, and shared coefficients of it are learned from those.
     Predictions that lack an input are NaN, with a warning.
 
-    With a ``baseline`` residuals take the place of centred series, and the baseline's degrees of
+    With a ``confounds`` residuals take the place of centred series, and the confounds' degrees of
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
     over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
 
@@ -234,7 +234,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         sample_weight: Any = None,
         *,
         groups: Any = None,
-        baseline: Any = None,
+        confounds: Any = None,
         target_weight: Any = None,
     ) -> Self:
         """Group the targets and fit the regressors.
@@ -253,7 +253,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters that choose ``max_loss="auto"``, such as
             ``GroupKFold``.
-        baseline : array of shape (n_samples, n_columns), default=None
+        confounds : array of shape (n_samples, n_columns), default=None
             Seasons (indicators or harmonics), a trend: what every input and every target is
             regressed on first, with an intercept, on the training rows alone, in every fold too.
             The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
@@ -268,7 +268,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self
         """
         self._sums = None
-        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups)
+        read = self.__ctfa_read__(X, y, sample_weight, confounds, target_weight, groups)
         self._fit_stand_ins(*read, groups)
         return self
 
@@ -416,7 +416,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         unknown = np.broadcast_to(np.nan, (inputs.shape[0], self.layout_.shape[0]))
         weights = self.targets_.target_weight_
-        rows = Series.of(inputs, self.layout_, unknown, baseline=columns, task_weights=weights)
+        rows = Series.of(inputs, self.layout_, unknown, confounds=columns, task_weights=weights)
         rows = rows.in_units(self._units, overwrite=True)
         predicted = self._models.predict(rows, self.partition_)
         self._steps.add(predicted, rows)
@@ -432,7 +432,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None
     ) -> tuple[FloatArray, list[FloatArray]]:
         layout, weights = self.layout_, targets.weights
-        series = Series.of(inputs, layout, targets.values, baseline=columns, task_weights=weights)
+        series = Series.of(inputs, layout, targets.values, confounds=columns, task_weights=weights)
         if columns is not None:
             series = series.in_units(self._units._replace(scales=np.ones(series.values.shape[:2])))
         grouped = mean_series(series, self.partition_).values
@@ -445,13 +445,13 @@ class MultiInputCTFARegressor(TargetsRegressor):
         return check.read_layout(self.layout, n_columns, n_targets, names)
 
     def _rows_of_groups(
-        self, models: OwnModels, groups: list[int], baseline: Any, inputs: Any, values: Any
+        self, models: OwnModels, groups: list[int], confounds: Any, inputs: Any, values: Any
     ) -> FloatArray:
         """What regressors of some groups learn from, of any rows, targets after inputs."""
         inputs = np.asarray(inputs, dtype=np.float64)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
         own = self.targets_.target_weight_
-        rows = Series.of(inputs, self.layout_, values, baseline=baseline, task_weights=own)
+        rows = Series.of(inputs, self.layout_, values, confounds=confounds, task_weights=own)
         return models.table(rows.in_units(self._units, overwrite=True), self.partition_, groups)
 
     def _series(self, sample: check.Sample, targets: check.Targets) -> Series:
@@ -461,7 +461,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             self.layout_,
             targets.values,
             sample.weights,
-            sample.baseline,
+            sample.confounds,
             targets.weights,
             sample.counts,
         )
@@ -589,7 +589,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         check.require_varying(targets.values, targets.names)
         aggregator = TargetAggregator() if template is None else clone(template)
         rule = self._rule(aggregator, targets.values, passthrough=template is None)
-        check.require_levels(sample.baseline, rule.scale)
+        check.require_levels(sample.confounds, rule.scale)
         if targets.weights is not None:
             own = aggregator.regressor if check.judges(judge) else judge
             check.refuse_for_target_weight(targets, aggregator, self.aggregate, own)
@@ -620,16 +620,16 @@ class MultiInputCTFARegressor(TargetsRegressor):
         check.warn_if_own_inputs_are_doubtful(series, targets.names)
         check.copy_input_names(self, aggregator)
         if template is None:
-            aggregator.set_params(scale="none" if series.baseline is None else "center")
+            aggregator.set_params(scale="none" if series.confounds is None else "center")
             aggregate = "pool" if self.aggregate == "pool" else "mean"
             choice = Choice(aggregate, -np.inf, 0.0, None, {})
         else:
             choice = self._choose_on_folds(aggregator, rule, sample, series, groups)
         self.aggregate_, self.aggregate_errors_ = choice.aggregate, choice.errors
         scaled, self._units = series.standardised(aggregator.scale, overwrite=True)
-        if series.baseline is not None:
+        if series.confounds is not None:
             left = np.nan_to_num(scaled.values[:, -1]) != 0.0
-            check.require_more_than_baseline(left.any(axis=1), targets.names)
+            check.require_more_than_confounds(left.any(axis=1), targets.names)
         judged = scaled.free_rows().compressed()
         if template is None:
             keep_apart(aggregator, targets)
@@ -723,7 +723,7 @@ def target_path(
     max_losses: Iterable[float],
     *,
     sample_weight: Any = None,
-    baseline: Any = None,
+    confounds: Any = None,
     target_weight: Any = None,
     layout: Any = None,
     aggregate: str = "mean",
@@ -733,7 +733,7 @@ def target_path(
 
     Parameters
     ----------
-    X, Y, sample_weight, baseline, target_weight
+    X, Y, sample_weight, confounds, target_weight
         As in ``TargetAggregator.fit``.
     max_losses : iterable of float
         Values to answer for, in any order.
@@ -762,10 +762,10 @@ def target_path(
     if layout is not None:
         check.require(aggregate, AGGREGATES, "aggregate")
         model = MultiInputCTFARegressor(layout, targets=aggregator, aggregate=aggregate)
-        sample, targets, _ = model.__ctfa_read__(X, Y, sample_weight, baseline, target_weight)
+        sample, targets, _ = model.__ctfa_read__(X, Y, sample_weight, confounds, target_weight)
         problem = model._pose(sample, targets)
         return solve_path(problem, check.read_losses(max_losses))
-    sample, targets, _ = aggregator.__ctfa_read__(X, Y, sample_weight, baseline, target_weight)
+    sample, targets, _ = aggregator.__ctfa_read__(X, Y, sample_weight, confounds, target_weight)
     tasks = SharedInputs(sample, targets.values, targets.weights)
     problem = pose_targets(aggregator, tasks, targets)[2]
     return solve_path(problem, check.read_losses(max_losses))

@@ -22,7 +22,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from ctfa import _validation as check
 from ctfa._threads import one_thread
 from ctfa.core import progress
-from ctfa.core.baseline import Lines
+from ctfa.core.confounds import Lines
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.members import best_weight
 from ctfa.core.partition import Partition
@@ -482,7 +482,7 @@ def products_of(asked: OutOfFold, told: Sequence[FloatArray]) -> tuple[FloatArra
 
 def _columns(tasks: SharedInputs, rows: IntArray) -> FloatArray | None:
     """Confounds of some rows, where there are any."""
-    return None if tasks.sample.baseline is None else tasks.sample.baseline[rows]
+    return None if tasks.sample.confounds is None else tasks.sample.confounds[rows]
 
 
 def warn_stopped(instead: str) -> None:

@@ -285,7 +285,7 @@ def choose(
 ) -> Choice | None:
     """Compare limits, tempers and ways of aggregating on rows left out.
 
-    Groups are found again from the training rows of each fold, and so are units and what a baseline
+    Groups are found again from the training rows of each fold, and so are units and what confounds
     says. ``folds`` are arguments of ``tasks.fold``; ``limits`` that are not given are those of
     ``max_loss="auto"``. Asked to stop, the folds finished by then decide; None if there are none.
     """

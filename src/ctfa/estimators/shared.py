@@ -122,7 +122,7 @@ class CTFARegressor(TargetsRegressor):
 
     Notes
     -----
-    With a ``baseline`` (see ``fit``) residuals take the place of centred series, and its degrees
+    With a ``confounds`` (see ``fit``) residuals take the place of centred series, and its degrees
     of freedom are counted in F and break-even of both phases; where targets have gaps, and each is
     regressed over its own rows, they are not.
 
@@ -144,7 +144,7 @@ class CTFARegressor(TargetsRegressor):
         "features": FeatureAggregator,
     }
     _saved = TargetsRegressor._saved | fields(
-        input_baseline="_input_lines", deviations="_deviations"
+        input_confounds="_input_lines", deviations="_deviations"
     )
 
     @whole
@@ -155,7 +155,7 @@ class CTFARegressor(TargetsRegressor):
         sample_weight: Any = None,
         *,
         groups: Any = None,
-        baseline: Any = None,
+        confounds: Any = None,
         target_weight: Any = None,
     ) -> Self:
         """Run both phases and fit the regressors.
@@ -173,7 +173,7 @@ class CTFARegressor(TargetsRegressor):
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters that choose ``max_loss="auto"``, such as
             ``GroupKFold``.
-        baseline : array of shape (n_samples, n_columns), default=None
+        confounds : array of shape (n_samples, n_columns), default=None
             Seasons (indicators or harmonics), a trend: what every feature and every target is
             regressed on first, with an intercept, on the training rows alone, in every fold too.
             The residuals are what is merged and fitted. ``predict`` needs the columns of its rows.
@@ -186,7 +186,7 @@ class CTFARegressor(TargetsRegressor):
         self
         """
         self._sums = None
-        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups, few=True)
+        read = self.__ctfa_read__(X, y, sample_weight, confounds, target_weight, groups, few=True)
         self._fit_stand_ins(*read, groups)
         return self
 
@@ -252,12 +252,12 @@ class CTFARegressor(TargetsRegressor):
         return means.T, [reduced(features, inputs) for features in self.features_]
 
     def _rows_of_groups(
-        self, groups: list[int], baseline: Any, inputs: Any, values: Any
+        self, groups: list[int], confounds: Any, inputs: Any, values: Any
     ) -> FloatArray:
         """Features of some groups, each with its mean target as the last column, of other rows."""
         inputs = np.asarray(inputs, dtype=np.float64)
         values = np.asarray(values, dtype=np.float64).reshape(inputs.shape[0], -1)
-        inputs, means = self._learned_from(inputs, values, baseline)
+        inputs, means = self._learned_from(inputs, values, confounds)
         parts = [(reduced(self.features_[group], inputs), means[:, [group]]) for group in groups]
         return np.hstack([column for part in parts for column in part])
 
@@ -269,7 +269,7 @@ class CTFARegressor(TargetsRegressor):
         return self._residual(inputs, columns), group_means(self.targets_, units)
 
     def _residual(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
-        """Inputs less what the baseline says of them."""
+        """Inputs less what the confounds say of them."""
         if columns is None or self._input_lines is None:
             return inputs
         return inputs - self._input_lines.at(columns)
@@ -316,7 +316,7 @@ class CTFARegressor(TargetsRegressor):
             left = tasks.left
             self._input_lines = left.inputs
             found, temper, share = self._fit_targets(template, tasks, targets, groups)
-            values = in_units(self.targets_, targets.values, sample.baseline)
+            values = in_units(self.targets_, targets.values, sample.confounds)
             means = judged = group_means(self.targets_, values)
             if left.judged is not left.sample:
                 judged = group_means(self.targets_, left.judged_values / self.targets_.scales_)
@@ -398,7 +398,7 @@ class CTFARegressor(TargetsRegressor):
         self, found: Found, sample: check.Sample, tasks: SharedInputs, centre: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What members add to their groups, each on the rows where it is observed."""
-        turned = in_units(self.targets_, tasks.values, tasks.sample.baseline) * self.signs_
+        turned = in_units(self.targets_, tasks.values, tasks.sample.confounds) * self.signs_
         means = np.column_stack(
             [
                 regressor.predict(reduced(features, sample.inputs))
@@ -468,7 +468,7 @@ class CTFARegressor(TargetsRegressor):
             check.copy_input_names(self, aggregator)
             if left.n_spent:
                 something = np.nan_to_num(left.values) != 0.0
-                check.require_more_than_baseline(something.any(axis=0), targets.names)
+                check.require_more_than_confounds(something.any(axis=0), targets.names)
             keep_apart(aggregator, targets, left.targets)
             if self.regressor is not None:  # its business alone: nothing is judged
                 self.targets_ = aggregator
@@ -612,7 +612,7 @@ class CTFARegressor(TargetsRegressor):
             trust=np.asarray(self.trust_),
             parts={"single_models": self._singles, "deviations": self._deviations},
             learned_from=lambda sample, targets: self._learned_from(
-                sample.inputs, targets.values, sample.baseline
+                sample.inputs, targets.values, sample.confounds
             ),
         )
 

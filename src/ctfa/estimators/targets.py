@@ -17,7 +17,7 @@ from ctfa import _validation as check
 from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
-from ctfa.core.baseline import Lines
+from ctfa.core.confounds import Lines
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
 from ctfa.core.design import Design
@@ -135,9 +135,9 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         Held-out error for each limit that ``max_loss="auto"`` tried; None for a number.
     signs_, offsets_, scales_ : ndarray of shape (n_targets,)
         How each target enters its group's mean.
-    baseline_slopes_, baseline_means_ : ndarray of shape (n_targets, n_columns) and (n_columns,)
-        What a target has in a row is ``offsets_`` and ``(baseline - baseline_means_)`` by its
-        slopes, before its group is asked; None without a baseline.
+    confounds_slopes_, confounds_means_ : ndarray of shape (n_targets, n_columns) and (n_columns,)
+        What a target has in a row is ``offsets_`` and ``(confounds - confounds_means_)`` by its
+        slopes, before its group is asked; None without confounds.
     target_weight_ : ndarray of shape (n_targets,) or None
         How much each target counts, of mean one; None where all count alike.
     target_names_in_ : ndarray of str
@@ -162,8 +162,8 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         Saved._saved
         | OF_GROUPS
         | fields(
-            "signs_ offsets_ scales_ target_weight_ target_names_in_ baseline_means_ "
-            "baseline_slopes_",
+            "signs_ offsets_ scales_ target_weight_ target_names_in_ confounds_means_ "
+            "confounds_slopes_",
             column_labels="_labels",
             names="_names",
         )
@@ -212,7 +212,7 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         sample_weight: Any = None,
         *,
         groups: Any = None,
-        baseline: Any = None,
+        confounds: Any = None,
         target_weight: Any = None,
     ) -> Self:
         """Find the groups.
@@ -229,7 +229,7 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
             Analytic weights, normalised to sum to the number of rows with a positive one.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``.
-        baseline : array of shape (n_samples, n_columns), default=None
+        confounds : array of shape (n_samples, n_columns), default=None
             Seasons, a trend: what inputs and targets are regressed on first, with an intercept, in
             every fold anew. Groups are those of the residuals.
         target_weight : array of shape (n_targets,), default=None
@@ -241,30 +241,30 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
         self
         """
         self._sums = None
-        read = self.__ctfa_read__(X, y, sample_weight, baseline, target_weight, groups, few=True)
+        read = self.__ctfa_read__(X, y, sample_weight, confounds, target_weight, groups, few=True)
         self._fit_stand_ins(*read, groups)
         return self
 
     @answers_lazily
-    def transform(self, Y: Any, *, baseline: Any = None) -> Any:
+    def transform(self, Y: Any, *, confounds: Any = None) -> Any:
         """Mean target of each group, in the units of ``scale``: ``(n, L) -> (n, n_groups)``.
 
-        Of the observed members where some are missing; NaN where all are. ``baseline`` holds the
+        Of the observed members where some are missing; NaN where all are. ``confounds`` holds the
         columns of ``fit`` for these rows, where it had any.
         """
         check_is_fitted(self)
         targets = read_again(self, Y, what="Y")
-        columns = check.read_baseline_again(baseline, len(targets.values), self.baseline_means_)
+        columns = check.read_confounds_again(confounds, len(targets.values), self.confounds_means_)
         means = group_means(self, in_units(self, targets.values, columns))
         return check.as_frame(targets.library, means, self.get_group_names_out(), Y)
 
     @answers_lazily
-    def inverse_transform(self, Z: Any, *, baseline: Any = None) -> Any:
+    def inverse_transform(self, Z: Any, *, confounds: Any = None) -> Any:
         """Give each target its group's column, in its own units: ``(n, n_groups) -> (n, L)``."""
         check_is_fitted(self)
         groups = check.read_targets(Z, what="Z")
         check.require_width(groups.values, self.n_groups_, "Z", "groups")
-        columns = check.read_baseline_again(baseline, len(groups.values), self.baseline_means_)
+        columns = check.read_confounds_again(confounds, len(groups.values), self.confounds_means_)
         spread = np.asarray(self.partition_.spread(groups.values)) * self.signs_
         values = in_own_units(self, spread, columns)
         return check.as_frame(groups.library, values, self._labels, Z)
@@ -287,9 +287,9 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
             in_units=self._in_units,
         )
 
-    def _in_units(self, y: Any, baseline: Any = None) -> tuple[FloatArray, FloatArray]:
+    def _in_units(self, y: Any, confounds: Any = None) -> tuple[FloatArray, FloatArray]:
         """Targets of other rows as they were merged, and the means of their groups."""
-        units = in_units(self, read_again(self, y).values, baseline)
+        units = in_units(self, read_again(self, y).values, confounds)
         return units, group_means(self, units)
 
     def __ctfa_asks__(self, n_targets: int) -> tuple[list[Wanted], str | None]:
@@ -310,15 +310,15 @@ class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # 
 def level_of(fitted: TargetAggregator, columns: FloatArray | None) -> FloatArray:
     """What each target has in its own units where in those of merging it has zero."""
     offsets: FloatArray = fitted.offsets_
-    if columns is None or fitted.baseline_means_ is None:
+    if columns is None or fitted.confounds_means_ is None:
         return offsets
-    return Lines(offsets, fitted.baseline_slopes_, fitted.baseline_means_).at(columns)
+    return Lines(offsets, fitted.confounds_slopes_, fitted.confounds_means_).at(columns)
 
 
 def in_units(
     fitted: TargetAggregator, values: FloatArray, columns: FloatArray | None = None
 ) -> FloatArray:
-    """Targets in the units they were merged in; ``columns`` are of their baseline."""
+    """Targets in the units they were merged in; ``columns`` are of their confounds."""
     return np.asarray((values - level_of(fitted, columns)) / fitted.scales_)
 
 
@@ -384,8 +384,8 @@ def keep_units(
         del aggregator.target_names_in_
     aggregator.signs_ = np.ones(offsets.size)
     aggregator.offsets_, aggregator.scales_ = offsets, scales
-    aggregator.baseline_slopes_ = None if lines is None else lines.slopes
-    aggregator.baseline_means_ = None if lines is None else lines.centre
+    aggregator.confounds_slopes_ = None if lines is None else lines.slopes
+    aggregator.confounds_means_ = None if lines is None else lines.centre
 
 
 def keep_apart(
@@ -684,7 +684,7 @@ def _require_targets(
     if left.targets is not None:
         check.require_levels(left.targets, aggregator.scale)
         something = (np.nan_to_num(left.judged_values) != 0.0).any(axis=0)
-        check.require_more_than_baseline(something, targets.names)
+        check.require_more_than_confounds(something, targets.names)
 
 
 def _require_complete_enough(
@@ -737,6 +737,6 @@ def _folds_are_short(
     if not chooses:
         return any(n_rows <= rank + check.SPARE for n_rows, rank in sizes)
     rank = max(rank for _, rank in sizes)
-    if not is_penalised and tasks.sample.baseline is None:
+    if not is_penalised and tasks.sample.confounds is None:
         rank = tasks.sample.design.rank
     return check.warn_if_folds_are_short(sizes, rank, PREFERRED)

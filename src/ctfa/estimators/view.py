@@ -46,12 +46,12 @@ class FittedGroups:
     parts: Mapping[str, Any] = field(default_factory=dict)
     template: Any = None  # the regressor that was cloned for each group
     judge: Any = None  # what judged merges where Phase I does not say; None for the linear reading
-    #: Predict as an array, without a word on what cannot be predicted: ``(X, baseline)``.
+    #: Predict as an array, without a word on what cannot be predicted: ``(X, confounds)``.
     predict_values: Callable[..., FloatArray] = _not_of_this_kind
     #: Targets of other rows in the units they were merged in, and means of the groups:
-    #: ``(y, baseline)``.
+    #: ``(y, confounds)``.
     in_units: Callable[..., tuple[FloatArray, FloatArray]] = _not_of_this_kind
-    #: For data of the kind that fit has seen: read them, ``(X, y, sample_weight, baseline)``;
+    #: For data of the kind that fit has seen: read them, ``(X, y, sample_weight, confounds)``;
     #: refuse folds that leave a target too few rows, ``(sample, targets, splits)``; what a group's
     #: regressor learns from, ``(sample, targets)``.
     read: Callable[..., Any] = _not_of_this_kind
@@ -192,6 +192,6 @@ class FittedGroups:
 
     def variance(self, task: str) -> str:
         """What errors and gains are shares of, in words."""
-        if getattr(self.aggregator, "baseline_slopes_", None) is None:
+        if getattr(self.aggregator, "confounds_slopes_", None) is None:
             return f"a {task}'s variance"
         return f"the variance of a {task}'s anomalies"

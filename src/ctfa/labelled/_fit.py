@@ -24,13 +24,13 @@ from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 from ctfa.labelled import _doubts as doubts
 from ctfa.labelled._arrays import Arrays, arrange, named_inputs
-from ctfa.labelled._baseline import Seasons, untreated
 from ctfa.labelled._form import DataForm, is_table, library_of, read_rows, read_table
 from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
 from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._result import LabelledFit
+from ctfa.labelled._seasons import Seasons, untreated
 from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import kind_of, row_labels, several, word
@@ -186,7 +186,7 @@ def fit(
         judge = LinearRegression()
     targets.set_params(connectivity=graph, regressor=judge)
     weight = _weights(weights, tasks, outlines)
-    baseline = Seasons.of(anomalies, detrend, arrays.samples)
+    confounds = Seasons.of(anomalies, detrend, arrays.samples)
     common["features"] = _merging(merge_features, shared=plan.is_shared)
     if arrays.layout is None:
         model = CTFARegressor(**common)
@@ -194,20 +194,20 @@ def fit(
         model = MultiInputCTFARegressor(arrays.layout, aggregate=aggregate, **common)
     arrays, known = learn(
         model,
-        Task(plan, baseline, weight, held_out),
+        Task(plan, confounds, weight, held_out),
         arrays,
         lambda: arrange(gathered, masked, closely=True),
     )
     tasks, merged = arrays.tasks, common["features"] != "passthrough"
     notes = [*arrays.notes, *_doubts(arrays, plan, merged, anomalies, detrend)]
-    if baseline is not None:
-        notes.append(baseline.words(plan.sample))
+    if confounds is not None:
+        notes.append(confounds.words(plan.sample))
     if weight is not None:
         by_area = isinstance(weights, str)
         notes.append("tasks count by their area" if by_area else "tasks have weights")
     times = row_labels(arrays.samples)
     span = word(times[0]), word(times[-1]), len(times)
-    beside = {"baseline": baseline, "geometry": outlines, "weights": weight}
+    beside = {"confounds": confounds, "geometry": outlines, "weights": weight}
     return _result(known, plan, tasks, form, notes, title, span, **beside)
 
 
@@ -353,7 +353,7 @@ def _fit_rows(
     plan = Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names))
     form = DataForm("rows", library_of(data))
     known = replace(known, series=None)
-    beside = dict.fromkeys(("baseline", "geometry", "weights"))
+    beside = dict.fromkeys(("confounds", "geometry", "weights"))
     return _result(known, plan, tasks, form, notes, title, ("", "", len(y)), **beside)
 
 
@@ -381,13 +381,13 @@ class Task(NamedTuple):
     """What is to be learned beside the numbers."""
 
     plan: Plan
-    baseline: Seasons | None
+    confounds: Seasons | None
     weights: FloatArray | None  # of the tasks
     held_out: Any
 
     def columns(self, arrays: Arrays) -> FloatArray | None:
         """Seasons and trend in the rows of a table."""
-        return None if self.baseline is None else self.baseline.columns(arrays.samples)
+        return None if self.confounds is None else self.confounds.columns(arrays.samples)
 
 
 def learn(
@@ -404,8 +404,8 @@ def learn(
             arrays, known = _from_rows(model, task, arrays)
         else:
             arrays, known = _from_chunks(model, task, arrays, look_closely)
-    if task.baseline is not None and known.held_out is not None:
-        named = replace(known.held_out, reference=task.baseline.reference)
+    if task.confounds is not None and known.held_out is not None:
+        named = replace(known.held_out, reference=task.confounds.reference)
         known = replace(known, held_out=named)
     return arrays, known
 

@@ -19,11 +19,11 @@ from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
 from ctfa.labelled import _form
 from ctfa.labelled._arrays import named_inputs, table
-from ctfa.labelled._baseline import Seasons
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Plan, gather_features, require_known
 from ctfa.labelled._geometry import Geometry, label_columns, places, shapes
 from ctfa.labelled._matching import tasks_first
+from ctfa.labelled._seasons import Seasons
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns, several
 from ctfa.persistence import save
@@ -47,14 +47,14 @@ class LabelledFit:
     held_out : HeldOut or None
         Errors on rows left out, by method.
     notes : tuple of str
-        What was done to the data: masked tasks, gaps, rows left out, baselines.
+        What was done to the data: masked tasks, gaps, rows left out, seasons and trends taken off.
     """
 
     estimator: Any
     plan: Plan
     tasks: Tasks
     form: DataForm
-    baseline: Seasons | None
+    confounds: Seasons | None
     held_out: HeldOut | None
     history: MergeHistory | None
     coefficients: Coefficients | None
@@ -322,20 +322,20 @@ class LabelledFit:
         core = [[] if slot.shared else list(dims) for slot in plan.slots]
         samples = arrays[0][plan.sample] if plan.sample in arrays[0].coords else None
         given = list(arrays)
-        if self.baseline is not None:
+        if self.confounds is not None:
             if samples is None:
                 raise ValueError(
                     f"the data to predict from has no {plan.sample!r} coordinate: seasons and "
                     "trends were taken off in fit, and need it."
                 )
             require_known(samples.to_index(), plan.sample)
-            for doubt in self.baseline.doubts(samples):
+            for doubt in self.confounds.doubts(samples):
                 warnings.warn(doubt, UserWarning, stacklevel=3)
             columns = xarray.DataArray(
-                self.baseline.columns(samples), dims=(plan.sample, "_baseline")
+                self.confounds.columns(samples), dims=(plan.sample, "_confounds")
             )
             given.append(columns.assign_coords({plan.sample: samples}))
-            core.append(["_baseline"])
+            core.append(["_confounds"])
         # Rows as they are chunked: left to itself dask cuts them finer for every chunk of tasks.
         given = [
             array if array.chunks is None else array.chunk(dict.fromkeys(along, -1))
@@ -364,7 +364,7 @@ class LabelledFit:
     def _predict_block(self, *blocks: AnyArray, chosen: IntArray) -> FloatArray:
         """Predict the tasks chosen in some rows, ``(rows, *tasks)`` each; NaN for the others."""
         columns = None
-        if self.baseline is not None:
+        if self.confounds is not None:
             *blocks, columns = blocks  # type: ignore[assignment]
             columns = np.asarray(columns, dtype=np.float64)
         n_rows = blocks[0].shape[0]
@@ -384,7 +384,7 @@ class LabelledFit:
             found = FittedGroups.of(self.estimator).predict_values(inputs, columns)[:, chosen]
             check.warn_if_unpredictable(found, [self.tasks.names[k] for k in chosen])
             return np.asarray(found)
-        options = {} if columns is None else {"baseline": columns}
+        options = {} if columns is None else {"confounds": columns}
         predicted = np.asarray(self.estimator.predict(inputs, **options))
         return predicted.reshape(-1, self.tasks.n_tasks)
 

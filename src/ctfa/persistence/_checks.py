@@ -172,7 +172,7 @@ def _evidence(state: State) -> None:
 def _lines(state: State) -> None:
     levels, slopes, centre = state["levels"], state["slopes"], state["centre"]
     same = np.shape(slopes) == np.shape(levels) + np.shape(centre)
-    _require(_is_finite(levels, slopes, centre) and same, "a baseline is not of numbers")
+    _require(_is_finite(levels, slopes, centre) and same, "confounds are not numbers")
 
 
 def _is_fitted(state: State, groups: str, others: str) -> bool:
@@ -198,12 +198,12 @@ def _targets(state: State) -> None:
         sound = _is_finite(offsets, scales) and (scales > 0.0).all()
         _require(sound, "targets have no units to be merged in")
         _require((np.abs(signs) == 1.0).all(), "signs_ are not 1 and -1")
-    weights, means = state.get("target_weight_"), state.get("baseline_means_")
+    weights, means = state.get("target_weight_"), state.get("confounds_means_")
     if weights is not None:
         _require_shape((n,), weights, of="target_weight_")
         _require(_is_finite(weights) and (weights > 0.0).all(), "target_weight_ are no weights")
     if means is not None:
-        _require_shape((n, np.size(means)), state["baseline_slopes_"], of="baseline_slopes_")
+        _require_shape((n, np.size(means)), state["confounds_slopes_"], of="confounds_slopes_")
 
 
 def _features(state: State) -> None:

@@ -31,7 +31,7 @@ from ctfa.persistence._objects import OBJECTS, SAVED_WITH, name_of
 from ctfa.persistence._trial import try_out
 from ctfa.persistence._values import KINDS
 
-SCHEMA = 3
+SCHEMA = 4
 TREE, ARRAYS = "model.json", "arrays.npz"
 #: What a file may unpack to, unless more is asked for: so much, or where it is large so many times
 #: its own size, but never more than the last. A model of 29,934 groups takes 36 times its file.

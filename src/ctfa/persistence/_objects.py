@@ -31,7 +31,7 @@ OURS = {
     "ctfa.estimators.features": "FeatureAggregator",
     "ctfa.estimators.evidence": "MergeEvidence MergeSummary PooledEvidence Terms",
     "ctfa.estimators.models": "Deviations Nearest OwnModels OwnSteps SingleModels TaskLevels",
-    "ctfa.core.baseline": "Lines",
+    "ctfa.core.confounds": "Lines",
     "ctfa.core.cut": "CutCurve",
     "ctfa.core.members": "Gain",
     "ctfa.core.history": "MergeHistory",
@@ -43,7 +43,7 @@ OURS = {
     "ctfa._validation.data": "Targets",
     "ctfa._validation.folds": "BlockedKFold",
     # A layer above: named here, imported only when a file holds one.
-    "ctfa.labelled._baseline": "Baseline:Seasons",
+    "ctfa.labelled._seasons": "Baseline:Seasons",
     "ctfa.labelled._form": "Form:DataForm",
     "ctfa.labelled._gather": "Plan Slot",
     "ctfa.labelled._geometry": "Geometry",
@@ -91,6 +91,10 @@ TABLE = {
     for module, names in OF_SKLEARN.items()
     for name in names.split()
 }
+
+
+#: The names of ours among these.
+OURS_BY_NAME = frozenset(name for name in TABLE if "." not in name)
 
 
 def classes() -> tuple[str, ...]:
@@ -148,7 +152,7 @@ SCHEMA_1 = {
     "_centre": "task_means",
     "_column": "task_column",
     "_ids": "task_ids",
-    "_input_lines": "input_baseline",
+    "_input_lines": "input_confounds",
     "_is_vector": "one_target",
     "_labels": "column_labels",
     "_library": "container",
@@ -165,6 +169,13 @@ _SAME = (
     "units",
 )  # fmt: skip
 SCHEMA_1 |= {f"_{name}": name for name in _SAME}
+#: Fields by the names they had up to schema 3.
+SCHEMA_3 = {
+    "baseline": "confounds",
+    "baseline_means_": "confounds_means_",
+    "baseline_slopes_": "confounds_slopes_",
+    "input_baseline": "input_confounds",
+}
 #: What judged merges in files of schemas 1 and 2, where None was least squares for these.
 JUDGES = {"ols": LinearRegression, "ridge": Ridge}
 LEAST_SQUARES = ("CTFARegressor", "CTFARegressorCV")
@@ -192,6 +203,8 @@ def _read_object(reader: Reader, node: Any, where: Place) -> Any:
     name, kind = node["class"], class_named(node["class"])
     state = {name: reader.read(part, (where, name)) for name, part in node["state"].items()}
     is_ours = hasattr(kind, "__ctfa_restored__")
+    if reader.schema < 4 and name in OURS_BY_NAME:
+        state = {SCHEMA_3.get(name, name): part for name, part in state.items()}
     if fields_of(kind):
         for gone in GONE.get(name, ()):
             state.pop(gone, None)

@@ -72,9 +72,9 @@ def _targets(model: Any, fields: State) -> None:
         import pandas  # noqa: PLC0415 - only models of data frames need it
 
         row = pandas.DataFrame(row, columns=fields["column_labels"])
-    columns = _baseline(model)
-    _require_finite(model.transform(row, baseline=columns))
-    _require_finite(model.inverse_transform(np.zeros((1, model.n_groups_)), baseline=columns))
+    columns = _confounds(model)
+    _require_finite(model.transform(row, confounds=columns))
+    _require_finite(model.inverse_transform(np.zeros((1, model.n_groups_)), confounds=columns))
     _texts(model.get_group_names_out())
 
 
@@ -131,7 +131,7 @@ def _silenced(features: Sequence[Any], regressors: Sequence[Any]) -> dict[str, A
 def _predicts(model: Any, fields: State, width: int) -> None:
     """Ask for a row, the names of targets and features, and why the first target is where it is."""
     tried = type(model).__ctfa_restored__(fields)
-    _require_finite(tried.predict(np.zeros((1, width)), baseline=_baseline(model.targets_)))
+    _require_finite(tried.predict(np.zeros((1, width)), confounds=_confounds(model.targets_)))
     _texts(model.targets_.__ctfa_fields__()["names"])
     _texts(model.targets_.get_group_names_out())
     for features in model.features_:
@@ -206,9 +206,9 @@ class _Zeros:
         return np.zeros((inputs.shape[0], self._n_outputs))
 
 
-def _baseline(targets: Any) -> FloatArray | None:
-    """A row of the baseline's columns, where fit had one."""
-    means = targets.baseline_means_
+def _confounds(targets: Any) -> FloatArray | None:
+    """A row of the confounds' columns, where fit had one."""
+    means = targets.confounds_means_
     return None if means is None else np.asarray(means, dtype=np.float64).reshape(1, -1)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 
-from ctfa.core.baseline import Baseline
+from ctfa.core.confounds import Confounds
 from ctfa.core.series import Series
 from ctfa.core.tasks.own_inputs import OwnRows, mean_series
 from ctfa.core.tasks.own_rows import TaskRows
@@ -122,8 +122,8 @@ def rows_of(fitted: FittedGroups, given: Given) -> Rows | None:
         return None
     sample, targets = given.read(fitted)
     n_levels = 1
-    if sample.baseline is not None:  # which takes degrees of freedom of every series
-        n_levels += Baseline.of(sample.baseline, sample.weights, sample.n_samples).rank
+    if sample.confounds is not None:  # which takes degrees of freedom of every series
+        n_levels += Confounds.of(sample.confounds, sample.weights, sample.n_samples).rank
     found = fitted.learned_from(sample, targets)
     if fitted.own_inputs:
         return _rows_of_own(fitted, found, n_levels)

@@ -92,7 +92,7 @@ def _series(fitted: FittedGroups, given: Given) -> GroupSeries | None:
         return None
     if len(given.Y) * fitted.partition.n_groups > MOST_SERIES:
         return None
-    units, means = FittedGroups.of(fitted.aggregator).in_units(given.Y, given.baseline)
+    units, means = FittedGroups.of(fitted.aggregator).in_units(given.Y, given.confounds)
     index = getattr(given.Y, "index", None)
     samples = [str(number) for number in range(len(units))]
     if index is not None and len(index) == len(units):
@@ -208,8 +208,8 @@ def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
         fit=_fit_of_folds(given, splits) if given.stands_in else None,
     )
     reference = "the mean of the training rows"
-    if sample.baseline is not None:
-        reference += " and what their baseline says"
+    if sample.confounds is not None:
+        reference += " and what their confounds say"
     return HeldOut(dict(zip(methods, errors, strict=True)), how, targets.weights, zero, reference)
 
 

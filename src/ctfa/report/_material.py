@@ -54,7 +54,7 @@ class HeldOut:
         How much each target counts.
     climatology : array of shape (n_targets,), optional
         Errors on the same rows of a prediction without features, learned on the same training
-        rows: a target's mean there, with a baseline its seasons and trend.
+        rows: a target's mean there, with confounds its seasons and trend.
     reference : str
         What that prediction is, in words.
     """
@@ -167,7 +167,7 @@ class Given(NamedTuple):
     X: Any
     Y: Any
     tasks: Any = None  # of tasks with rows of their own, whose row each is
-    baseline: FloatArray | None = None
+    confounds: FloatArray | None = None
     target_weight: FloatArray | None = None
     held_out: Any = "auto"  # rows to judge on, as in ``ctfa.labelled.fit``
 
@@ -188,7 +188,7 @@ class Given(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """What the fit was told beside the data."""
-        named = ("tasks", "baseline", "target_weight")
+        named = ("tasks", "confounds", "target_weight")
         return {name: getattr(self, name) for name in named if getattr(self, name) is not None}
 
     @property
@@ -206,4 +206,4 @@ class Given(NamedTuple):
         """Rows and targets, as a model like this learns from them."""
         if self.stands_in:
             return self.X, self.Y
-        return fitted.read(self.X, self.Y, None, self.baseline)
+        return fitted.read(self.X, self.Y, None, self.confounds)

@@ -70,7 +70,7 @@ def write(
         held-out errors beside those of single-task models and ridge regression, merges beyond the
         limit that was used, series of the groups and standard errors; the model is fitted five
         times more. Without it the page tells what the model knows. A model that was fitted with a
-        baseline or weights of its targets takes ``Given(X, Y, baseline=..., target_weight=...)``.
+        confounds or weights of its targets takes ``Given(X, Y, confounds=..., target_weight=...)``.
     places : Places, list of outlines, or array of shape (n_targets, 2), default=None
         Where targets lie. Coordinates that can be degrees are taken for longitude and latitude;
         ``Places`` says otherwise. None draws tiles in the order of the merge tree.

@@ -51,7 +51,7 @@ class OwnInputs(NamedTuple):
         return ()
 
     def fold(self, rule: Rule, train: IntArray, test: IntArray) -> Fold:
-        """Both sides in units found on the rows to learn from; the baseline is found there, too."""
+        """Both sides in units, and less confounds, that the rows to learn from give."""
         known, units = self.series.take(train).standardised(rule.scale, overwrite=True)
         other = self.series.take(test).in_units(units, overwrite=True)
         # In units of all rows: a target may be constant over those of one fold.

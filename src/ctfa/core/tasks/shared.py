@@ -1,6 +1,6 @@
 """Tasks that share their rows and inputs: columns of one table of targets.
 
-How they are fitted, one fit for all that follows from it; and what a baseline leaves of them.
+How they are fitted, one fit for all that follows from it; and what confounds leave of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctfa.core.baseline import Baseline, Lines, take_off
+from ctfa.core.confounds import Confounds, Lines, take_off
 from ctfa.core.criteria import TINY
 from ctfa.core.design import Design, row_scales, weighted_mean
 from ctfa.core.levels import Levels
@@ -120,7 +120,7 @@ class GappyFit:
 class SharedInputs:
     """Rows of a table of inputs and one of targets, as they were given."""
 
-    sample: Any  # inputs with their weights, counts and baseline: ``ctfa._validation.Sample``
+    sample: Any  # inputs with their weights, counts and confounds: ``ctfa._validation.Sample``
     values: FloatArray  # (n, L): targets, NaN where missing
     weights: FloatArray | None = None  # (L,): how much each target counts
     units: FloatArray | None = None  # (L,): of each target over all rows, for held-out errors
@@ -133,7 +133,7 @@ class SharedInputs:
 
     @cached_property
     def left(self) -> Anomalies:
-        """What the baseline of the sample leaves of inputs and targets."""
+        """What the confounds of the sample leave of inputs and targets."""
         return Anomalies.of(self.sample, self.values)
 
     def take(self, rows: IntArray, design: Design | None = None) -> SharedInputs:
@@ -158,8 +158,8 @@ class SharedInputs:
         """Rows to learn from, perhaps factored or even taken already, and the others."""
         sample = self.sample
         weights = None if sample.weights is None else sample.weights[test]
-        baseline = None if sample.baseline is None else sample.baseline[test]
-        others = replace(sample, inputs=sample.inputs[test], weights=weights, baseline=baseline)
+        confounds = None if sample.confounds is None else sample.confounds[test]
+        others = replace(sample, inputs=sample.inputs[test], weights=weights, confounds=confounds)
         asked = replace(self, sample=others, values=self.values[test])
         return Fold(self.take(train, design) if known is None else known, asked)
 
@@ -183,7 +183,7 @@ class SharedInputs:
 
     @property
     def spread(self) -> FloatArray:
-        """Standard deviation of each target, of what the baseline leaves."""
+        """Standard deviation of each target, of what the confounds leave."""
         sample, values = self.left.judged, self.left.judged_values
         _, row_scale = row_scales(values.shape[0], sample.weights, sample.n_samples)
         return self._about_means(row_scale, np.isnan(values))[2]
@@ -262,7 +262,7 @@ class SharedInputs:
 class Asked(NamedTuple):
     """Rows that judge, in the units of all rows."""
 
-    inputs: FloatArray  # less what a baseline says of them
+    inputs: FloatArray  # less what confounds say of them
     serve: Server
     counts: FloatArray | None  # (L,): how much a target counts in its group
     true: FloatArray  # (n, L): about the offsets of the fits, zero where missing
@@ -307,7 +307,7 @@ class TargetFits:
 
     def asked(self, other: SharedInputs) -> Asked:
         """Other rows, as these targets are judged by them."""
-        inputs, values, columns = other.sample.inputs, other.values, other.sample.baseline
+        inputs, values, columns = other.sample.inputs, other.values, other.sample.confounds
         left = self.left
         if columns is not None and left.inputs is not None and left.targets is not None:
             inputs, values = inputs - left.inputs.at(columns), values - left.targets.at(columns)
@@ -350,35 +350,35 @@ class TargetFits:
 
 
 class Anomalies(NamedTuple):
-    """What a baseline leaves of a sample and its targets; both as they are without a baseline."""
+    """What confounds leave of a sample and its targets; both as they are without confounds."""
 
     sample: Any  # residual inputs in the rows given
     values: FloatArray  # (n, L): residual targets in the rows given, NaN where missing
-    judged: Any  # the same as merges are judged, in as many rows as the baseline leaves free
+    judged: Any  # the same as merges are judged, in as many rows as the confounds leave free
     judged_values: FloatArray
     inputs: Lines | None  # what was taken off
     targets: Lines | None
-    n_spent: int = 0  # degrees of freedom that the baseline takes of every series
+    n_spent: int = 0  # degrees of freedom that the confounds take of every series
 
     @classmethod
     def of(cls, sample: Any, values: FloatArray) -> Anomalies:
-        """Regress inputs and targets on the baseline of the sample.
+        """Regress inputs and targets on the confounds of the sample.
 
         With gaps in the targets each is regressed over its own rows, and rows are counted as they
         are: no turn of the rows leaves the gaps of all targets where they were.
         """
-        columns = sample.baseline
+        columns = sample.confounds
         if columns is None:
             return cls(sample, values, sample, values, None, None)
         rows = sample.weights, sample.n_samples
         inputs, of_inputs, factored = take_off(sample.inputs, columns, *rows)
         left, of_targets, _ = take_off(values, columns, *rows)
         if not factored.rank:  # it says nothing: nothing changes, to the last digit
-            plain = replace(sample, used=None, baseline=None)
+            plain = replace(sample, used=None, confounds=None)
             of_inputs, of_targets = _nothing(of_inputs), _nothing(of_targets)
             return cls(plain, values, plain, values, of_inputs, of_targets)
         single = sample.is_single
-        residual = replace(sample, inputs=inputs, used=None, baseline=None, single=single)
+        residual = replace(sample, inputs=inputs, used=None, confounds=None, single=single)
         if np.isnan(values).any():
             return cls(residual, left, residual, left, of_inputs, of_targets, factored.rank)
         judged, judged_values = _free(sample, factored, inputs, left)
@@ -386,11 +386,11 @@ class Anomalies(NamedTuple):
 
 
 def _free(
-    sample: Any, factored: Baseline, inputs: FloatArray, values: FloatArray
+    sample: Any, factored: Confounds, inputs: FloatArray, values: FloatArray
 ) -> tuple[Any, FloatArray]:
-    """Residuals in as many rows as the baseline leaves free."""
+    """Residuals in as many rows as the confounds leave free."""
     inputs, values = factored.free_rows(inputs.T).T, factored.free_rows(values.T).T
-    used_up = {"used": None, "baseline": None, "folds": None, "single": sample.is_single}
+    used_up = {"used": None, "confounds": None, "folds": None, "single": sample.is_single}
     if sample.counts is None:
         return replace(sample, inputs=inputs, weights=None, **used_up), values
     # Of rows that stand in for others each stands for fewer, by the share that is spent.

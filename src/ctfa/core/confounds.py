@@ -1,6 +1,6 @@
 """What is known of every series before it is asked about: seasons, a trend, taken off first.
 
-Each series is regressed on the columns of a baseline with an intercept, over the rows given and
+Each series is regressed on the columns of confounds with an intercept, over the rows given and
 where it is observed; the residuals are its anomalies. Columns may depend on each other (all twelve
 months beside the intercept, a month that some rows lack). Of all slopes that fit alike those are
 taken whose effects, slope times length of the column, are the least: for indicators of months the
@@ -24,7 +24,7 @@ from ctfa.core.types import FloatArray, IntArray
 #: Singular values of unit columns below this share of the largest are rounding. Months, harmonics
 #: and trends are far from it; a tighter cut would take the rounding of a dependent column for one.
 RANK_CUTOFF = 1e-10
-#: Residuals that vary by less than this share of the largest value are rounding: the baseline says
+#: Residuals that vary by less than this share of the largest value are rounding: the confounds say
 #: all there is to say of such a series.
 RESIDUE = 1e3 * EPS
 #: Penalty, as a share of the rows, of slopes that nothing in the rows tells apart.
@@ -36,7 +36,7 @@ Reflectors = tuple[FloatArray, FloatArray]
 
 
 class Lines(NamedTuple):
-    """What a baseline says of series: ``level + (columns - centre) @ slopes``."""
+    """What confounds say of series: ``level + (columns - centre) @ slopes``."""
 
     levels: FloatArray  # (m,)
     slopes: FloatArray  # (m, p)
@@ -48,7 +48,7 @@ class Lines(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Baseline:
+class Confounds:
     """Columns ``(n, p)`` over some rows, centred (and weighted) and factored once."""
 
     columns: FloatArray
@@ -61,7 +61,7 @@ class Baseline:
     @classmethod
     def of(
         cls, columns: FloatArray, weights: FloatArray | None = None, n_samples: int | None = None
-    ) -> Baseline:
+    ) -> Confounds:
         """Factor by singular values; ``n_samples`` where rows stand in for so many."""
         used, scale = row_scales(columns.shape[0], weights, n_samples)
         row_scale = np.zeros(columns.shape[0])
@@ -106,7 +106,7 @@ class Baseline:
             part = self
             if not kept.all():
                 weights = None if self.weights is None else self.weights[kept]
-                part = Baseline.of(self.columns[kept], weights)
+                part = Confounds.of(self.columns[kept], weights)
             some = rows[np.ix_(members, kept)]
             level, slope, spread[members] = part._take_off_whole(some)
             rows[np.ix_(members, kept)] = some
@@ -137,7 +137,7 @@ class Baseline:
 
     @cached_property
     def _turns(self) -> tuple[Reflectors, Reflectors]:
-        """From weighted rows to what the baseline leaves, and from there to mean zero."""
+        """From weighted rows to what the confounds leave, and from there to mean zero."""
         used = self.row_scale > 0.0
         level = self.row_scale[used] / linalg.norm(self.row_scale)
         taken = np.column_stack((self.basis[used], level))
@@ -171,12 +171,12 @@ def take_off(
     columns: FloatArray,
     weights: FloatArray | None,
     n_samples: int | None = None,
-) -> tuple[FloatArray, Lines, Baseline]:
-    """Residuals of the columns of a table ``(n, m)`` on a baseline, as a new table."""
-    baseline = Baseline.of(columns, weights, n_samples)
+) -> tuple[FloatArray, Lines, Confounds]:
+    """Residuals of the columns of a table ``(n, m)`` on confounds, as a new table."""
+    confounds = Confounds.of(columns, weights, n_samples)
     rows = values.T.copy()
-    lines, _ = baseline.take_off(rows)
-    return rows.T, lines, baseline
+    lines, _ = confounds.take_off(rows)
+    return rows.T, lines, confounds
 
 
 def held_out_share(

@@ -1,4 +1,4 @@
-"""What is given to be taken off every series first: columns of a baseline."""
+"""What is given to be taken off every series first: columns of confounds."""
 
 from __future__ import annotations
 
@@ -11,57 +11,58 @@ from ctfa._validation.numbers import first_of, read_numbers, require_plain_numbe
 from ctfa.core.types import BoolArray, FloatArray
 
 
-def read_baseline(baseline: Any, n_samples: int) -> FloatArray | None:
-    """Columns of a baseline as finite numbers ``(n_samples, p)``; None without one."""
-    if baseline is None:
+def read_confounds(confounds: Any, n_samples: int) -> FloatArray | None:
+    """Columns of confounds as finite numbers ``(n_samples, p)``; None without one."""
+    if confounds is None:
         return None
     require_plain_numbers(
-        baseline,
-        "baseline",
+        confounds,
+        "confounds",
         dates="such as the year for a trend and an indicator for each month",
         rounded="count time from a later start",
     )
     advice = "pass seasons as indicators or harmonics, and time as a number"
-    columns = read_numbers(baseline, "baseline", advice)
+    columns = read_numbers(confounds, "confounds", advice)
     if columns.ndim == 1:
         columns = columns[:, None]
     if columns.ndim != 2 or columns.shape[0] != n_samples:
         raise ValueError(
-            f"baseline has shape {np.shape(baseline)} but X has {n_samples} rows: pass an array "
+            f"confounds has shape {np.shape(confounds)} but X has {n_samples} rows: pass an array "
             "(n_samples, n_columns), one row for each row of X."
         )
     if not columns.shape[1]:
-        raise ValueError("baseline has no columns: leave it out.")
+        raise ValueError("confounds has no columns: leave it out.")
     bad = np.argwhere(~np.isfinite(columns))
     if bad.size:
         row, column = map(int, bad[0])
         raise ValueError(
-            f"baseline contains NaN or infinity (first at row {row}, column {column}): it must be "
+            f"confounds contains NaN or infinity (first at row {row}, column {column}): it must be "
             "known in every row; leave out the rows where it is not."
         )
     return columns
 
 
-def read_baseline_again(
-    baseline: Any, n_samples: int, seen: FloatArray | None
+def read_confounds_again(
+    confounds: Any, n_samples: int, seen: FloatArray | None
 ) -> FloatArray | None:
     """Columns for other rows; ``seen`` are the means of those of fit, None where it had none."""
     if seen is None:
-        if baseline is not None:
+        if confounds is not None:
             raise ValueError(
-                "baseline was given but fit has seen none: leave it out, or pass it to fit too."
+                "confounds were given but fit has seen none: leave them out, or pass them to fit "
+                "too."
             )
         return None
-    if baseline is None:
+    if confounds is None:
         raise ValueError(
-            f"fit has taken a baseline of {seen.size} columns off every series: pass baseline= for "
+            f"fit has taken confounds of {seen.size} columns off every series: pass confounds= for "
             "these rows too, the same columns in the same order."
         )
-    columns = read_baseline(baseline, n_samples)
+    columns = read_confounds(confounds, n_samples)
     assert columns is not None
     if columns.shape[1] != seen.size:
         raise ValueError(
-            f"baseline has {columns.shape[1]} columns but fit has seen {seen.size}: pass the same "
+            f"confounds has {columns.shape[1]} columns but fit has seen {seen.size}: pass the same "
             "columns in the same order."
         )
     return columns
@@ -76,31 +77,31 @@ def refuse_in_search(name: str, given: Any) -> None:
         )
 
 
-def require_levels(baseline: Any, scale: str) -> None:
-    """Refuse a baseline where levels are to be kept."""
-    if baseline is not None and scale == "none":
+def require_levels(confounds: Any, scale: str) -> None:
+    """Refuse confounds where levels are to be kept."""
+    if confounds is not None and scale == "none":
         raise ValueError(
-            "scale='none' keeps the levels of the targets, and a baseline takes them off: use "
-            "scale='standard' or 'center' with a baseline."
+            "scale='none' keeps the levels of the targets, and confounds take them off: use "
+            "scale='standard' or 'center' with confounds."
         )
 
 
 def require_in_sample(features: Any) -> None:
-    """Refuse folds of Phase II, which would judge by a baseline that has seen their test rows."""
+    """Refuse folds of Phase II, which would judge by confounds that have seen their test rows."""
     if features is not None and features.cv is not None:
         raise ValueError(
-            f"features are judged on folds (cv={features.cv!r}), and the baseline of a fit is "
-            "found on all its rows: use FeatureAggregator(cv=None) with a baseline."
+            f"features are judged on folds (cv={features.cv!r}), and the confounds of a fit are "
+            "found on all its rows: use FeatureAggregator(cv=None) with confounds."
         )
 
 
-def require_more_than_baseline(left: BoolArray, names: Sequence[str]) -> None:
-    """Refuse targets of which the baseline leaves nothing but rounding."""
+def require_more_than_confounds(left: BoolArray, names: Sequence[str]) -> None:
+    """Refuse targets of which the confounds leave nothing but rounding."""
     told = np.flatnonzero(~left)
     if told.size:
         raise ValueError(
-            f"target {first_of(told, names)} is told by the baseline alone: nothing is left "
-            "to predict. Leave it out, or use fewer columns in the baseline."
+            f"the confounds alone tell target {first_of(told, names)}: nothing is left to "
+            "predict. Leave it out, or use fewer columns in the confounds."
         )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ctfa import _validation as check
-from ctfa.core.baseline import held_out_share
+from ctfa.core.confounds import held_out_share
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._doubts import N_LOOKED_AT, spread_over
