@@ -1,7 +1,5 @@
 """OSCAR and the clustered lasso: equal coefficients by a penalty on pairs of features."""
 
-import subprocess
-import sys
 import warnings
 
 import numpy as np
@@ -16,17 +14,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from ctfa_study.baselines import ClusteredLassoRegressor, OSCARRegressor, SingleTaskRegressor
 from ctfa_study.baselines._feature_penalties import PairsNorm, SortedNorm
-from ctfa_study.baselines._proximal import duality_gap
-from ctfa_study.baselines._tasks import TaskData
 
 D = 6
 KINDS = pytest.mark.parametrize("kind", [ClusteredLassoRegressor, OSCARRegressor])
 PENALTIES = pytest.mark.parametrize("penalties", [(0.1, 0.02), (0.0, 0.03), (0.2, 0.0)])
-
-
-def needs_solver(kind):
-    if kind is OSCARRegressor:
-        pytest.importorskip("sortedl1", reason="OSCAR is solved by sortedl1")
 
 
 def problem(seed=0, n=25):
@@ -51,7 +42,6 @@ def objective(X, y, coef, kind, alpha, of_pairs):
 @KINDS
 @PENALTIES
 def test_the_optimum_is_that_of_a_generic_convex_solver(kind, penalties):
-    needs_solver(kind)
     cp = pytest.importorskip("cvxpy", reason="the independent solver is cvxpy")
     X, y = problem()
     alpha, of_pairs = penalties
@@ -77,7 +67,6 @@ def test_the_optimum_is_that_of_a_generic_convex_solver(kind, penalties):
 
 @KINDS
 def test_tasks_are_fitted_one_by_one_from_shared_and_from_own_rows(kind):
-    needs_solver(kind)
     X, y = problem()
     other = problem(1)[1]
     both = kind().fit(X, np.column_stack((y, other)))
@@ -92,15 +81,21 @@ def test_tasks_are_fitted_one_by_one_from_shared_and_from_own_rows(kind):
 numbers = st.floats(-3, 3, allow_subnormal=False)
 
 
+@KINDS
 @given(
     arrays(float, 4, elements=numbers), st.floats(0, 1), st.floats(0.01, 0.5), st.floats(0.05, 2.0)
 )
 @settings(max_examples=60, deadline=None)
-def test_the_prox_beats_every_point_that_a_generic_minimiser_finds(point, alpha, of_pairs, step):
-    norm = PairsNorm(alpha, of_pairs, 4)
+def test_the_prox_beats_every_point_that_a_generic_minimiser_finds(
+    kind, point, alpha, of_pairs, step
+):
+    if kind is OSCARRegressor:
+        norm = SortedNorm(alpha + of_pairs * np.arange(3.0, -1.0, -1.0))
+    else:
+        norm = PairsNorm(alpha, of_pairs, 4)
 
     def value(b):
-        penalty = alpha * np.abs(b).sum() + of_pairs * pairs(b, ClusteredLassoRegressor)
+        penalty = alpha * np.abs(b).sum() + of_pairs * pairs(b, kind)
         return 0.5 * np.sum((b - point) ** 2) + step * penalty
 
     ours = norm.prox(point[None, None], step).ravel()
@@ -131,11 +126,11 @@ def test_the_dual_norm_is_reached(gradient):
         assert norm.dual_norm(gradient[None]) == pytest.approx(reached, abs=1e-9)
 
 
+@KINDS
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
 @pytest.mark.parametrize("max_iter", [1, 5, 20])
-def test_the_gap_bounds_what_is_still_to_be_gained(alpha, max_iter):
+def test_the_gap_bounds_what_is_still_to_be_gained(kind, alpha, max_iter):
     X, y = problem()
-    kind = ClusteredLassoRegressor
     best = kind(alpha, 0.02, tol=1e-13, max_iter=100_000).fit(X, y).coef_[0]
     with pytest.warns(ConvergenceWarning, match=f"max_iter={max_iter} steps"):
         early = kind(alpha, 0.02, tol=0.0, max_iter=max_iter).fit(X, y)
@@ -145,21 +140,8 @@ def test_the_gap_bounds_what_is_still_to_be_gained(alpha, max_iter):
     assert 0.0 <= left <= early.gap_[0] * 0.5 * y.var() * (1 + 1e-9)
 
 
-def test_what_the_solver_leaves_is_measured_and_said():
-    pytest.importorskip("sortedl1", reason="OSCAR is solved by sortedl1")
-    X, y = problem()
-    with pytest.warns(ConvergenceWarning, match="sortedl1 came back after"):
-        early = OSCARRegressor(0.001, 0.0001, max_iter=1).fit(X, y)
-    assert early.gap_[0] > 1e-6
-    moments = TaskData(X, y[:, None], None, 1).moments
-    norm = SortedNorm(0.001 + 0.0001 * np.arange(D - 1.0, -1.0, -1.0))
-    gap = duality_gap(moments, norm, early.coef_[None])
-    assert early.gap_[0] == pytest.approx(gap / (0.5 * y.var()))
-
-
 @KINDS
 def test_without_pairs_it_is_the_lasso_and_without_anything_least_squares(kind):
-    needs_solver(kind)
     X, y = problem()
     expected = Lasso(0.2, tol=1e-12).fit(X, y).coef_
     np.testing.assert_allclose(kind(0.2, 0.0).fit(X, y).coef_[0], expected, atol=2e-3)
@@ -171,7 +153,6 @@ def test_without_pairs_it_is_the_lasso_and_without_anything_least_squares(kind):
 
 @KINDS
 def test_all_coefficients_are_zero_from_a_largest_penalty_on_and_not_before(kind):
-    needs_solver(kind)
     X, y = problem()
     cross = np.abs((X - X.mean(axis=0)).T @ (y - y.mean()) / len(y))
     # Along the sum of k features of either sign OSCAR gains their moments and pays for them.
@@ -206,7 +187,6 @@ def test_features_that_add_up_to_a_constant_have_no_common_shift():
 
 @KINDS
 def test_copies_of_a_feature_have_equal_coefficients_and_one_group(kind):
-    needs_solver(kind)
     X, y = problem()
     X = np.column_stack((X, X[:, 0]))
     model = kind(0.01, 0.02).fit(X, y)
@@ -221,7 +201,6 @@ def test_copies_of_a_feature_have_equal_coefficients_and_one_group(kind):
 
 @KINDS
 def test_features_may_be_given_in_any_order(kind):
-    needs_solver(kind)
     X, y = problem()
     order = np.array([3, 0, 5, 1, 4, 2])
     before = kind().fit(X, y).coef_[0]
@@ -229,7 +208,6 @@ def test_features_may_be_given_in_any_order(kind):
 
 
 def test_oscar_does_not_see_signs_and_the_clustered_lasso_does():
-    pytest.importorskip("sortedl1", reason="OSCAR is solved by sortedl1")
     X, y = problem()
     signs = np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
     before = OSCARRegressor(0.05, 0.05).fit(X, y).coef_[0]
@@ -243,7 +221,6 @@ def test_oscar_does_not_see_signs_and_the_clustered_lasso_does():
 
 @KINDS
 def test_features_and_targets_that_do_not_vary_have_no_coefficients(kind):
-    needs_solver(kind)
     X, y = problem()
     assert not kind().fit(X, np.ones_like(y)).coef_.any()
     assert not kind().fit(np.ones_like(X), y).coef_.any()
@@ -253,7 +230,6 @@ def test_features_and_targets_that_do_not_vary_have_no_coefficients(kind):
 
 @KINDS
 def test_on_groups_of_like_features_it_beats_least_squares(kind):
-    needs_solver(kind)
     truth = np.repeat([1.0, 0.0, 0.5], 5)
     covariance = 0.36 * np.eye(15) + 0.64 * np.kron(np.eye(3), np.ones((5, 5)))
     ours, theirs = [], []
@@ -283,23 +259,10 @@ def test_options_that_make_no_sense_are_refused_in_words(kind, options, words):
         kind(**options).fit(X, y)
 
 
-def test_the_extra_is_named_where_the_solver_is_missing():
-    code = """
-import sys
-sys.modules["sortedl1"] = None
-from ctfa_study.baselines import OSCARRegressor
-OSCARRegressor().fit([[1.0, 2.0], [2.0, 1.0], [3.0, 5.0]], [1.0, 2.0, 3.0])
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "ImportError: OSCARRegressor is solved by the package sortedl1" in done.stderr
-    assert "ctfa[baselines]" in done.stderr
-
-
 CHECKS = parametrize_with_checks([ClusteredLassoRegressor(), OSCARRegressor()]).mark
 NAMES, CASES = CHECKS.args
 
 
 @pytest.mark.parametrize(NAMES, list(CASES), **CHECKS.kwargs)
 def test_scikit_learns_checks_pass(estimator, check):
-    needs_solver(type(estimator))
     check(estimator)

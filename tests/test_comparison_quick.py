@@ -25,7 +25,6 @@ KNOWN = {
 
 @pytest.mark.parametrize("name", ["groups", "groups-own-rows", "basins"])
 def test_every_quick_method_runs_on_generated_data(name, tmp_path, capsys):
-    pytest.importorskip("sortedl1", reason="OSCAR is solved by sortedl1")
     assert main(["baselines", "--data", name, "--quick", "--seeds", "1", "-o", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "failed" not in out

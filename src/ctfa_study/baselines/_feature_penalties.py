@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import isotonic_regression
 
-from ctfa.core.libraries import imported
 from ctfa.core.types import FloatArray, IntArray
-from ctfa_study.baselines._proximal import duality_gap, least_squares, solve
+from ctfa_study.baselines._proximal import least_squares, solve
 from ctfa_study.baselines._tasks import (
     LinearTasks,
     TaskData,
@@ -34,6 +31,18 @@ class SortedNorm:
     def value(self, parts: FloatArray) -> float:
         """``h``."""
         return float(np.sort(np.abs(parts.ravel()))[::-1] @ self.weights)
+
+    def prox(self, parts: FloatArray, step: float) -> FloatArray:
+        """Isotonic regression of what is left of the sorted sizes, none below zero.
+
+        By the rearrangement inequality the minimiser has the order of the given sizes and their
+        signs, and among vectors in that order the penalty is linear.
+        """
+        size = np.abs(parts.ravel())
+        order = np.argsort(-size, kind="stable")
+        left = isotonic_regression(size[order] - step * self.weights, increasing=False)
+        size[order] = np.maximum(left, 0.0)
+        return np.asarray(np.sign(parts) * size.reshape(parts.shape))
 
     def dual_norm(self, gradient: FloatArray) -> float:
         """Largest sum of some of the absolute values, over that of as many weights.
@@ -108,6 +117,19 @@ class _Fitted(NamedTuple):
 class _OneByOne(LinearTasks):
     """Each task fitted by itself, whether they share their rows or not."""
 
+    def __init__(
+        self,
+        alpha: Any = 0.1,
+        alpha_pairs: Any = 0.01,
+        *,
+        tol: Any = 1e-8,
+        max_iter: Any = 10_000,
+    ) -> None:
+        self.alpha = alpha
+        self.alpha_pairs = alpha_pairs
+        self.tol = tol
+        self.max_iter = max_iter
+
     def _fit_tasks(self, data: TaskData) -> None:
         fitted = [self._fit_one(rows) for rows in data]
         self.gap_ = np.array([one.gap for one in fitted])
@@ -117,6 +139,24 @@ class _OneByOne(LinearTasks):
         self._settle(coef, data.moments)
 
     def _fit_one(self, rows: TaskRows) -> _Fitted:
+        tol = read_at_least_zero(self.tol, "tol")
+        max_iter = read_count(self.max_iter, "max_iter")
+        alpha = read_at_least_zero(self.alpha, "alpha")
+        of_pairs = read_at_least_zero(self.alpha_pairs, "alpha_pairs")
+        moments = TaskData(rows.inputs, rows.target[:, None], None, 1).moments
+        norm = self._norm(alpha, of_pairs, rows.inputs.shape[1])
+        if not norm.weights.any() and alpha == 0.0:
+            return _Fitted(least_squares(moments)[0], 0.0, 0)
+        # What costs nothing is free: the clustered lasso does not see a shift common to all.
+        free = alpha == 0.0 and isinstance(norm, PairsNorm)
+        reduced = _without_shift(moments) if free else moments
+        solution = solve(reduced, norm, tol=tol, max_iter=max_iter)
+        coef = solution.coef[0]
+        if free:
+            coef = coef + _shift(moments, coef)
+        return _Fitted(coef, solution.gap, solution.n_iter)
+
+    def _norm(self, alpha: float, alpha_pairs: float, n_features: int) -> SortedNorm | PairsNorm:
         raise NotImplementedError
 
     def _group(self, coef: FloatArray) -> IntArray:
@@ -127,8 +167,7 @@ class OSCARRegressor(_OneByOne):
     """Features of equal size: the larger coefficient of every pair as penalty.
 
     Minimises, for each task by itself, ``|y - X b - b_0|^2 / (2 n) + alpha |b|_1 + alpha_pairs
-    sum_{j<k} max(|b_j|, |b_k|)``. Solved by the package sortedl1 (the extra ``baselines``); the
-    duality gap is computed here, from what comes back.
+    sum_{j<k} max(|b_j|, |b_k|)``.
 
     Parameters
     ----------
@@ -136,10 +175,10 @@ class OSCARRegressor(_OneByOne):
         Weight of the absolute values. Standardise features and targets first.
     alpha_pairs : float, default=0.01
         Weight of the pairs; each coefficient is in ``n_features - 1`` of them.
-    tol : float, default=1e-6
-        Duality gap to be reached, over the objective of zero coefficients.
+    tol : float, default=1e-8
+        Duality gap at which to stop, over the objective of zero coefficients.
     max_iter : int, default=10000
-        Iterations after which the solver stops.
+        Steps after which to stop with a warning.
 
     Attributes
     ----------
@@ -150,66 +189,26 @@ class OSCARRegressor(_OneByOne):
     gap_ : ndarray of shape (n_tasks,)
         Relative duality gap reached.
     n_iter_ : ndarray of shape (n_tasks,)
-        Iterations of the solver.
+        Number of steps.
 
     References
     ----------
     Bondell and Reich, "Simultaneous regression shrinkage, variable selection, and supervised
     clustering of predictors with OSCAR", Biometrics 64 (2008); as a sorted norm, Zeng and
     Figueiredo, "Solving OSCAR regularization problems by fast approximate proximal splitting
-    algorithms", Digital Signal Processing 31 (2014). The solver: Larsson, Klopfenstein, Massias
-    and Wallin, "Coordinate descent for SLOPE", AISTATS 2023.
+    algorithms", Digital Signal Processing 31 (2014).
 
     Examples
     --------
     >>> from ctfa_study.baselines import OSCARRegressor
     >>> from ctfa.datasets import make_paper_synthetic
     >>> X, Y = make_paper_synthetic(60, 5, 3, random_state=0)
-    >>> OSCARRegressor(alpha=0.01).fit(X, Y).predict(X).shape  # doctest: +SKIP
+    >>> OSCARRegressor(alpha=0.01).fit(X, Y).predict(X).shape
     (60, 3)
     """
 
-    def __init__(
-        self,
-        alpha: Any = 0.1,
-        alpha_pairs: Any = 0.01,
-        *,
-        tol: Any = 1e-6,
-        max_iter: Any = 10_000,
-    ) -> None:
-        self.alpha = alpha
-        self.alpha_pairs = alpha_pairs
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def _fit_one(self, rows: TaskRows) -> _Fitted:
-        tol = read_at_least_zero(self.tol, "tol")
-        max_iter = read_count(self.max_iter, "max_iter")
-        alpha = read_at_least_zero(self.alpha, "alpha")
-        of_pairs = read_at_least_zero(self.alpha_pairs, "alpha_pairs")
-        slope = _slope()
-        moments = _moments(rows)
-        n_features = rows.inputs.shape[1]
-        weights = alpha + of_pairs * np.arange(n_features - 1.0, -1.0, -1.0)
-        if not weights.any():
-            return _Fitted(least_squares(moments)[0], 0.0, 0)
-        X, y = rows.inputs - moments.mean_inputs[0], rows.target - moments.mean_target[0]
-        if not moments.cross.any() or np.ptp(y) == 0.0:
-            return _Fitted(np.zeros(n_features), 0.0, 0)
-        # Centred here: its own steps for the intercept converge slowly.
-        model = slope(lam=weights, alpha=1.0, fit_intercept=False, tol=tol, max_iter=max_iter)
-        coef = np.ravel(model.fit(X, y).coef_)
-        gap = duality_gap(moments, SortedNorm(weights), coef[None, None])
-        gap /= 0.5 * float(moments.square[0])
-        if gap > tol:
-            warnings.warn(
-                f"sortedl1 came back after {model.n_iter_} iterations with a relative duality gap "
-                f"of {gap:.1e}, above tol={tol:g}: standardise the features, raise max_iter or "
-                "tol, or use a larger penalty.",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-        return _Fitted(coef, gap, int(model.n_iter_))
+    def _norm(self, alpha: float, alpha_pairs: float, n_features: int) -> SortedNorm:
+        return SortedNorm(alpha + alpha_pairs * np.arange(n_features - 1.0, -1.0, -1.0))
 
     def _group(self, coef: FloatArray) -> IntArray:
         return _equal(np.abs(coef))
@@ -257,35 +256,8 @@ class ClusteredLassoRegressor(_OneByOne):
     (60, 3)
     """
 
-    def __init__(
-        self,
-        alpha: Any = 0.1,
-        alpha_pairs: Any = 0.01,
-        *,
-        tol: Any = 1e-8,
-        max_iter: Any = 10_000,
-    ) -> None:
-        self.alpha = alpha
-        self.alpha_pairs = alpha_pairs
-        self.tol = tol
-        self.max_iter = max_iter
-
-    def _fit_one(self, rows: TaskRows) -> _Fitted:
-        tol = read_at_least_zero(self.tol, "tol")
-        max_iter = read_count(self.max_iter, "max_iter")
-        alpha = read_at_least_zero(self.alpha, "alpha")
-        of_pairs = read_at_least_zero(self.alpha_pairs, "alpha_pairs")
-        n_features = rows.inputs.shape[1]
-        moments = _moments(rows)
-        if alpha == 0.0 and (of_pairs == 0.0 or n_features == 1):
-            return _Fitted(least_squares(moments)[0], 0.0, 0)
-        norm = PairsNorm(alpha, of_pairs, n_features)
-        reduced = moments if alpha > 0.0 else _without_shift(moments)
-        solution = solve(reduced, norm, tol=tol, max_iter=max_iter)
-        coef = solution.coef[0]
-        if alpha == 0.0:
-            coef = coef + _shift(moments, coef)
-        return _Fitted(coef, solution.gap, solution.n_iter)
+    def _norm(self, alpha: float, alpha_pairs: float, n_features: int) -> PairsNorm:
+        return PairsNorm(alpha, alpha_pairs, n_features)
 
     def _group(self, coef: FloatArray) -> IntArray:
         return _equal(coef)
@@ -323,19 +295,10 @@ def _shift_moments(moments: TaskMoments) -> tuple[FloatArray, float, float]:
     return along, float(moments.cross.sum()), 0.0 if negligible else square
 
 
-def _moments(rows: TaskRows) -> TaskMoments:
-    return TaskData(rows.inputs, rows.target[:, None], None, 1).moments
-
-
 def _equal(values: FloatArray) -> IntArray:
     """Labels of equal values, in order of their first."""
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     return np.asarray(np.argsort(np.argsort(first))[inverse.ravel()])
-
-
-def _slope() -> Any:
-    absent = "OSCARRegressor is solved by the package sortedl1: pip install 'ctfa[baselines]'."
-    return imported("sortedl1", absent).Slope
 
 
 #: The sum of all features has no variance below this share of the most that it could have.
