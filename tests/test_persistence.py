@@ -492,7 +492,7 @@ def test_numpy_alone_can_read_the_arrays(tmp_path):
         tree = json.loads(file.read("model.json"))
         arrays = np.load(io.BytesIO(file.read("arrays.npz")), allow_pickle=False)
         assert {array.ndim for array in arrays.values()} == {1}
-    assert (tree["format"], tree["schema"], tree["class"]) == ("ctfa", 3, "CTFARegressor")
+    assert (tree["format"], tree["schema"], tree["class"]) == ("ctfa", 4, "CTFARegressor")
 
 
 def test_every_class_of_the_table_is_there():

@@ -351,9 +351,9 @@ def test_a_tree_deeper_than_any_model_is_refused():
 
 
 def test_a_file_of_a_later_version_says_to_upgrade(tmp_path):
-    later = {"format": "ctfa", "schema": 4, "versions": {"ctfa": "3.1"}}
+    later = {"format": "ctfa", "schema": 5, "versions": {"ctfa": "3.1"}}
     (tmp_path / "later.ctfa").write_bytes(packed(later))
-    match = "written by ctfa 3.1, schema 4; this is ctfa .*, which reads up to schema 3: upgrade"
+    match = "written by ctfa 3.1, schema 5; this is ctfa .*, which reads up to schema 4: upgrade"
     with pytest.raises(PersistenceError, match=match):
         load(tmp_path / "later.ctfa")
 
