@@ -1062,7 +1062,7 @@ def in_a_terminal(command, *, press=None, seconds=120):
         command, stdin=its, stdout=subprocess.PIPE, stderr=its, close_fds=True,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"}, start_new_session=True,
         # Where the tests run in the background they ignore Ctrl-C, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
     )  # fmt: skip
     os.close(its)
     shown, end = b"", time.monotonic() + seconds
