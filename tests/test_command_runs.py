@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -369,7 +370,22 @@ def test_the_doctor_leaves_out_a_level_of_one_value(tmp_path, capsys, monkeypatc
     both.to_netcdf(tmp_path / "levels.nc", engine="h5netcdf")
     assert cli.main(["doctor", "levels.nc", "--json", "--no-timing"]) == 1
     stop = next(f for f in printed_json(capsys)["findings"] if f["severity"] == "stops")
-    assert "ds.isel(level=0)" in stop["what"]
+    assert "--select level=1000" in stop["what"]
+    assert cli.main(["doctor", "levels.nc", "--select", "level=850", "--json", "--no-timing"]) == 0
+    command = shlex.split(printed_json(capsys)["command"])[1:]
+    assert command[command.index("--select") + 1] == "level=850"
+    assert cli.main([*command[:-1], "chosen", *QUICK]) == 0
+    assert 'select = ["level=850"]' in Path("chosen/run.toml").read_text(encoding="utf-8")
+    assert cli.main(["fit", "chosen/run.toml", "-o", "again"]) == 0
+    assert cli.main(["predict", "again", "levels.nc", "-o", "both.nc"]) == 0
+    below = both.sel(level=[850])
+    below.to_netcdf("below.nc", engine="h5netcdf")
+    assert cli.main(["predict", "again", "below.nc", "-o", "one.nc"]) == 0
+    assert labelled.read("both.nc").identical(labelled.read("one.nc"))
+    capsys.readouterr()
+    levels.to_netcdf("other.nc", engine="h5netcdf")
+    assert cli.main(["predict", "again", "other.nc", "-o", "none.nc"]) == 1
+    assert "level=850 is selected, and level has 1000" in capsys.readouterr().err
 
 
 def test_a_run_of_one_kind_of_file_names_the_file_of_the_other(here, run, tmp_path, capsys):

@@ -975,31 +975,22 @@ def test_a_model_from_before_steps_were_kept_predicts_without_a_word(dataset):
     xr.testing.assert_identical(dataclasses.replace(fit, confounds=old).predict(dataset), expected)
 
 
-@pytest.mark.parametrize(
-    ("names", "told"),
-    [
-        ({"lat": "latitude"}, r"no dimension lat, but latitude: .*ds.rename\(latitude='lat'\)"),
-        (
-            {"lon": "longitude", "lat": "latitude"},
-            r"rename them \(ds.rename\(latitude='lat', longitude='lon'\)\)",
-        ),
-        (
-            {"time": "valid_time"},
-            r"no dimension time, but valid_time: .*ds.rename\(valid_time='time'",
-        ),
-        ({"lon": "column"}, r"ds.rename\(column='lon'\)"),
-        ({"lat": "row", "lon": "column"}, r"heat has dimensions time, row, column, in fit it had"),
-    ],
-)
-def test_renamed_dimensions_are_to_be_named_as_in_fit(names, told):
+def test_dimensions_of_other_names_are_told_by_their_axes_and_else_are_to_be_renamed():
     grid = on_a_grid(masked=False)
     options = {"target": "flow", "features": ["heat", "rain"], "task": ("lat", "lon"), **QUICK}
     fit = ctfa.labelled.fit(grid, **options)
-    with pytest.raises(ValueError, match=told):
-        fit.predict(grid.rename(names))
+    renamed = grid.rename(lat="latitude", lon="longitude", time="valid_time")
+    xr.testing.assert_identical(fit.predict(renamed), fit.predict(grid))
+    said = grid.rename(lat="j", lon="i")
+    said["j"].attrs["axis"], said["i"].attrs["standard_name"] = "Y", "longitude"
+    xr.testing.assert_identical(fit.predict(said), fit.predict(grid))
+    others = ctfa.labelled.fit(grid.flow, features=[renamed.heat, said.rain], **QUICK)
+    assert "latitude of heat is lat" in others.notes
+    np.testing.assert_array_equal(others.regions, fit.regions)
+    with pytest.raises(ValueError, match=r"ds.rename\(column='lon'\)"):
+        fit.predict(grid.rename(lon="column"))
+    with pytest.raises(ValueError, match="heat has dimensions time, row, column, in fit it had"):
+        fit.predict(grid.rename(lat="row", lon="column"))
     layers = grid.expand_dims(level=[850, 1000])
-    with pytest.raises(ValueError, match=r"choose one of them \(ds.isel\(level=0\)\)"):
-        fit.predict(layers)
-    # Both at once: a dimension too many is no other name of one that is lacking.
-    with pytest.raises(ValueError, match=r"ds.rename\(latitude='lat'\)"):
+    with pytest.raises(ValueError, match=r"choose one \(850, 1000\) with ds.sel\(level=850\)"):
         fit.predict(layers.rename(lat="latitude"))

@@ -3,15 +3,19 @@
 import ast
 import doctest
 import importlib
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 import ctfa
+from ctfa.core import libraries
 
 SOURCE = Path(ctfa.__file__).parent
+ROOT = Path(__file__).parents[1]
 #: Packages from the ground up, by the longest prefix of a module's name: a line imports from its
 #: own and from those above it on this list. The study stands beside the commands, below nothing.
 LAYERS = (
@@ -117,6 +121,7 @@ def test_only_public_scikit_learn_names_are_used():
 def test_the_package_works_where_no_extra_is_installed():
     code = """
 import sys
+import tomllib
 class NotInstalled:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {"pandas", "polars", "pyarrow", "matplotlib", "rich", "numba"}:
@@ -188,3 +193,13 @@ def test_examples_in_docstrings_are_true(module):
     if module.startswith("ctfa.kernels."):
         pytest.importorskip("numba", reason="compiled scans need numba")
     assert doctest.testmod(importlib.import_module(module)).failed == 0
+
+
+def test_the_extra_that_an_error_names_brings_the_library():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    extras = extras["project"]["optional-dependencies"]
+    brought = {name: {re.match(r"[\w-]+", one)[0] for one in held} for name, held in extras.items()}
+    brought["xarray"].add("pandas")  # which xarray brings
+    brought["geo"] |= {"shapely", "pyogrio"}  # as geopandas does
+    missing = {lib: extra for lib, extra in libraries._EXTRAS.items() if lib not in brought[extra]}
+    assert not missing

@@ -208,12 +208,22 @@ def arguments(asked: RunFile, data: Any, steps: Steps) -> dict[str, Any]:
         if role in asked.files:
             given[role] = read_data(asked.files[role], steps, layer)
     given |= {name: one_or_all(given[name]) for name in ("target", "task")}
+    given["select"] = selection(asked.options["select"])
     given["regressor"] = RidgeCV(PENALTIES) if given["regressor"] == "ridge" else None
     given["held_out"] = None if given["held_out"] == "none" else given["held_out"]
     weights = given["weights"]
     if weights is not None and weights != "area":
         given["weights"] = _weights(data, weights)
     return given
+
+
+def selection(choices: Iterable[str] | None) -> dict[str, Any] | None:
+    """What is selected, by name; several values of one name are all kept."""
+    found: dict[str, list[str]] = {}
+    for choice in choices or ():
+        name, _, value = choice.partition("=")
+        found.setdefault(name.strip(), []).append(value.strip())
+    return {name: values[0] if len(values) == 1 else values for name, values in found.items()}
 
 
 def one_or_all(names: list[str] | None) -> str | list[str] | None:

@@ -17,13 +17,12 @@ import numpy as np
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, BoolArray, FloatArray, IntArray
 from ctfa.labelled import _doubts as doubts
-from ctfa.labelled._gather import LAYERS
+from ctfa.labelled._gather import choose_one
 from ctfa.labelled._seasons import Untreated
+from ctfa.labelled._tasks import SAMPLES, axis_of
 from ctfa.labelled._words import listed, several, word
 from ctfa.report._words import plural
 
-#: Names that rows go by, in the order of preference.
-SAMPLES = ("time", "date", "valid_time", "datetime", "timestamp", "sample", "year", "month", "day")
 #: Columns that make a date together, in this order.
 DATE_PARTS = ("year", "month", "day", "hour")
 #: What holds numbers and is no series: values among which there is text, and a count of the rows.
@@ -58,6 +57,7 @@ class Variable:
     kind: str  # "number", "text", "time", "flag"; in tables also MIXED and COUNTED
     units: str = ""
     words: str = ""  # its long name
+    axis: str = ""  # of a coordinate: T, X, Y or Z
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,10 @@ def contents_of(data: Any) -> Contents:
             "arrays",
             {str(dim): int(size) for dim, size in data.sizes.items()},
             [_variable(name, array) for name, array in data.data_vars.items()],
-            [_variable(name, array) for name, array in data.coords.items()],
+            [
+                replace(_variable(name, array), axis=axis_of(name, array))
+                for name, array in data.coords.items()
+            ],
         )
     columns = [
         Variable(str(name), ("row",), _kind_of_column(str(name), data[name].to_numpy()))
@@ -297,7 +300,10 @@ def _roles_in_arrays(contents: Contents, given: Roles) -> Roles:
     target, features, task = given.target, given.features, given.task
     times = [c.name for c in contents.coordinates if c.kind == "time" and c.dims == (c.name,)]
     dims = list(contents.sizes)
+    axes = {dim: axis_of(dim, None) for dim in dims}
+    axes |= {c.name: c.axis for c in contents.coordinates if c.name in axes}
     named = [dim for name in SAMPLES for dim in dims if dim.lower() == name]
+    named = [dim for dim in (*named, *dims) if axes[dim] == "T"]
     sample = given.sample or next(iter(times or named), None)
     along = [v for v in contents.variables if v.kind == "number" and sample in v.dims]
     if isinstance(target, str):
@@ -306,7 +312,7 @@ def _roles_in_arrays(contents: Contents, given: Roles) -> Roles:
         candidates = [v for v in along if len(v.dims) > 1 and v.name not in features]
         wanted = _likely(candidates)
     found = wanted[0] if wanted else None
-    layers = {dim for dim in dims if dim.lower() in LAYERS and dim not in task}
+    layers = {dim for dim in dims if axes[dim] == "Z" and dim not in task}
     if not task and found is not None:
         places = [dim for dim in found.dims if dim != sample]
         task = [dim for dim in places if dim not in layers] or places
@@ -413,11 +419,11 @@ def _of_arrays(data: Any, roles: Roles) -> Values:
     if roles.sample not in target.dims or len(target.dims) != 1 + len(dims):
         there = ", ".join(map(str, target.dims))
         other = [d for d in target.dims if d != roles.sample and d not in dims]
-        one = f" (ds.isel({other[0]}=0))" if other else ""
+        one = f"; {choose_one(other[0], target)}" if other else ""
         wanted = ", ".join([str(roles.sample), *roles.task])
         raise ValueError(
             f"{roles.target} has dimensions {there}, and --sample with --task names {wanted}: name "
-            f"each of them once, and select one value of any other first{one}."
+            f"each of them once{one}."
         )
     n_samples = target.sizes[roles.sample]
 

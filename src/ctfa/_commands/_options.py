@@ -64,6 +64,14 @@ def names(text: str) -> list[str]:
     return found
 
 
+def choice(text: str) -> list[str]:
+    """A name and the value, or values, that are selected by it."""
+    name, _, value = text.partition("=")
+    if not name.strip() or not value.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name and a value, such as level=850")
+    return [text]
+
+
 def neighbours(text: str) -> str | Path:
     """A file, or a way to be a neighbour that needs none."""
     name, _, number = text.partition(":")
@@ -96,7 +104,7 @@ def held_out(text: str) -> str | int:
 
 
 #: Options of a fit that may be given again, to add to what was given.
-SEVERAL = ("-t", "-f")
+SEVERAL = ("-t", "-f", "--select")
 
 
 def _fit_options() -> dict[str, dict[str, tuple[Any, str]]]:
@@ -114,6 +122,8 @@ def _fit_options() -> dict[str, dict[str, tuple[Any, str]]]:
                 "the dimension or column of the rows (default: time, where there is one)"),
             "--task NAME": (names,
                 "the dimension or column of the tasks, such as basin; lat,lon for a grid"),
+            "--select NAME=VALUE": (choice,
+                "one level, member or span (level=850, time=2000:2010); may be given again"),
             "--neighbours FILE|WAY": (neighbours,
                 f"who may share a model: polygons ({', '.join(suffixes_for('maps'))}), pairs of "
                 f"labels (.csv), or {_rules()} (default: anybody)"),
@@ -267,6 +277,10 @@ def _predict(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace the file that is there")
     parser.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")
+    parser.add_argument(
+        "--select", type=choice, action="extend", metavar="NAME=VALUE",
+        help="part of the data, such as level=850; what was selected in fit is selected by itself",
+    )  # fmt: skip
     _add_common(parser)
 
 

@@ -15,7 +15,15 @@ from scipy import sparse
 
 from ctfa import labelled
 from ctfa._commands import _terminal as terminal
-from ctfa._commands._asked import DEFAULTS, RunFile, arguments, asked_for, one_or_all, read_data
+from ctfa._commands._asked import (
+    DEFAULTS,
+    RunFile,
+    arguments,
+    asked_for,
+    one_or_all,
+    read_data,
+    selection,
+)
 from ctfa._commands._contents import (
     COUNTED,
     HARMS,
@@ -42,6 +50,7 @@ from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._gather import Gathered, without_layers
 from ctfa.labelled._neighbours import components, islands, read_neighbours
 from ctfa.labelled._seasons import Untreated, untreated
+from ctfa.labelled._select import selected
 from ctfa.report._complete import BLOCKS, MANY
 
 #: Marks and colours of findings.
@@ -108,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
     """Run it; return the exit code."""
     asked, _ = asked_for(options)
     with terminal.watched(options) as steps:
-        data = read_data(asked.files["data"], steps)
+        data = selected(read_data(asked.files["data"], steps), selection(asked.options["select"]))
         contents = contents_of(data)
         left_out: list[str] = []
         if contents.form == "arrays":
@@ -172,6 +181,9 @@ def _given(asked: RunFile, said: set[str]) -> Iterator[str]:
         option = name.replace("_", "-")
         if isinstance(value, bool):
             yield f"--{option}" if value else f"--no-{option}"
+        elif name == "select":
+            for choice in value:
+                yield from ("--select", choice)
         else:
             yield from (f"--{option}", str(value))
     if "places" in asked.files:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ctfa import __version__
 from ctfa._commands import _terminal as terminal
-from ctfa._commands._asked import RunFile, asked_for, fit_from, read_large
+from ctfa._commands._asked import RunFile, asked_for, fit_from, read_large, selection
 from ctfa._commands._results import (
     MODEL,
     OutputFolder,
@@ -22,6 +22,8 @@ from ctfa._commands._results import (
 )
 from ctfa._kinds import common_formats, either, format_of
 from ctfa.labelled import write
+from ctfa.labelled._form import as_in_fit
+from ctfa.labelled._select import selected
 
 #: Columns of the table of a path, and what they are called there.
 COLUMNS = {
@@ -104,7 +106,9 @@ def _predict(options: argparse.Namespace) -> None:
         plan = fitted.plan
         names = None if plan.feature_dim is not None else [slot.name for slot in plan.slots]
         data = read_large(options.data, steps, names, options.layer)
+        data = selected(data, selection(options.select))
         _require_kind(fitted, data, options.data)
+        data = as_in_fit(plan, data)
         steps("predicting")
         predicted = _for(options.output, fitted, data, fitted.predict(data))
         steps(f"writing {options.output}")

@@ -27,6 +27,7 @@ _EXTRAS = {
     "h5py": "io",
     "zarr": "io",
     "pyarrow": "io",
+    "cftime": "io",
 }
 
 

@@ -30,7 +30,7 @@ import numpy as np
 
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray
-from ctfa.labelled._gather import SAMPLES
+from ctfa.labelled._tasks import axis_of
 from ctfa.labelled._words import is_cftime
 
 _MARK = "ctfa"
@@ -330,7 +330,7 @@ def _why_numbers(units: list[str]) -> str:
             "(pandas.date_range)"
         )
     if importlib.util.find_spec("cftime") is None:
-        return "the unit cannot be read, or its calendar needs cftime (pip install cftime)"
+        return "the unit cannot be read, or its calendar needs cftime (pip install 'ctfa[io]')"
     return "the unit, or the times in this calendar, cannot be read; write them as dates"
 
 
@@ -392,7 +392,8 @@ def _in_chunks(data: Any) -> Any:
     need("dask.array", "Reading in pieces")
     for name, array in data.data_vars.items():
         if array.dtype.kind in "biufc" and array.ndim:
-            rows = next((d for d in array.dims if str(d).lower() in SAMPLES), array.dims[0])
+            times = (d for d in array.dims if axis_of(d, array.coords.get(d)) == "T")
+            rows = next(times, array.dims[0])
             data[name] = array.chunk(dict.fromkeys(array.dims, -1) | {rows: _rows(array, rows)})
     return data
 

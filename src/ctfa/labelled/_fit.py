@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -24,13 +24,21 @@ from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
 from ctfa.labelled import _doubts as doubts
 from ctfa.labelled._arrays import Arrays, arrange, named_inputs
-from ctfa.labelled._form import DataForm, is_table, library_of, read_rows, read_table
+from ctfa.labelled._form import (
+    DataForm,
+    as_pandas,
+    is_table,
+    library_of,
+    read_rows,
+    read_table,
+)
 from ctfa.labelled._gather import Gathered, Plan, Slot, gather, without_layers
 from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
 from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._result import LabelledFit
 from ctfa.labelled._seasons import Seasons, untreated
+from ctfa.labelled._select import lie_along, selected, to_repeat
 from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import kind_of, row_labels, several, word
@@ -56,6 +64,7 @@ def fit(
     features: Any = None,
     sample: str | None = None,
     task: Any = None,
+    select: Mapping[str, Any] | None = None,
     neighbours: Any = None,
     places: Any = None,
     anomalies: str | None = None,
@@ -94,6 +103,10 @@ def fit(
         that is called so. Blocks of consecutive samples are held out.
     task : str or pair of str, default=None
         Dimension or column of the tasks; two for the cells of a grid. None takes what is left.
+    select : dict, default=None
+        Part of the data, by labels: ``{"level": 850, "time": slice("2000", "2010")}``. One label
+        takes its dimension away; a list or a slice, both ends in it, keeps some. Numbers are found
+        but for rounding. ``predict`` selects the same, but for rows and tasks.
     neighbours : default=None
         Who may be merged with whom; regions stay connected. ``"rook"`` or ``"queen"`` on a grid;
         ``"border"`` for outlines, or a GeoDataFrame of them; ``"nearest:6"`` for positions; a
@@ -174,8 +187,8 @@ def fit(
             masked=masked, aggregate=aggregate, solver=solver,
         )  # fmt: skip
         model: Any = PooledCTFARegressor(features=_merging(merge_features), **common)
-        return _fit_rows(model, data, target, features, task, neighbours, held_out, title)
-    gathered, form, geometry = read_labelled(data, target, features, sample, task)
+        return _fit_rows(model, data, target, features, task, neighbours, held_out, title, select)
+    gathered, form, geometry = read_labelled(data, target, features, sample, task, select)
     plan = gathered.plan
     arrays = arrange(gathered, masked)
     tasks = arrays.tasks
@@ -269,12 +282,25 @@ def _doubts(
 
 
 def read_labelled(
-    data: Any, target: Any, features: Any, sample: Any, task: Any
+    data: Any, target: Any, features: Any, sample: Any, task: Any, select: Any = None
 ) -> tuple[Gathered, DataForm, Any]:
     """Target and features, the form they came in, and the shapes that came with a table."""
+    lying: dict[str, tuple[str, ...]] = {}
     if is_table(data):
-        return read_table(data, target, features, sample, task)
-    return gather(data, target, features, sample, task), DataForm("xarray"), None
+        if select:
+            lying = lie_along(select, [as_pandas(data)])
+        gathered, form, geometry = read_table(data, target, features, sample, task, select)
+    else:
+        if select:
+            several = features if isinstance(features, list | tuple) else [features]
+            given = (data, target, *several)
+            lying = lie_along(select, [one for one in given if hasattr(one, "dims")])
+            data, target, *several = (selected(x, select, lenient=list(lying)) for x in given)
+            features = several if isinstance(features, list | tuple) else several[0]
+        gathered = gather(data, target, features, sample, task)
+        form, geometry = DataForm("xarray"), None
+    plan = replace(gathered.plan, select=to_repeat(select, lying, gathered.plan.dims))
+    return gathered._replace(plan=plan), form, geometry
 
 
 def read_outlines(places: Any, neighbours: Any, geometry: Any, tasks: Tasks) -> Geometry | None:
@@ -327,9 +353,10 @@ def _fit_rows(
     neighbours: Any,
     held_out: Any,
     title: str | None,
+    select: Any,
 ) -> LabelledFit:
     """Group tasks that have rows of their own: pupils of schools, patients of clinics."""
-    X, y, of = read_rows(data, target, features, task)
+    X, y, of = read_rows(data, target, features, task, select)
     names = list(X.columns)
     whole = ~(X.isna().any(axis=1).to_numpy() | np.isnan(y) | of.isna().to_numpy())
     notes = []
@@ -350,7 +377,9 @@ def _fit_rows(
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)  # noted above
         model.fit(X, y, tasks=ids)
         known = complete(Material(model), Given(X, y, ids, held_out=held_out))
-    plan = Plan(target, {}, (ROW, task), ROW, tuple(Slot(name, {}, False) for name in names))
+    slots = tuple(Slot(name, {}, False) for name in names)
+    lying = lie_along(select, [as_pandas(data)])
+    plan = Plan(target, {}, (ROW, task), ROW, slots, select=to_repeat(select, lying, [task]))
     form = DataForm("rows", library_of(data))
     known = replace(known, series=None)
     beside = dict.fromkeys(("confounds", "geometry", "weights"))

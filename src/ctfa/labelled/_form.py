@@ -18,7 +18,8 @@ from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._gather import Gathered, gather
+from ctfa.labelled._gather import Gathered, Plan, gather
+from ctfa.labelled._select import selected
 from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
 from ctfa.labelled._words import hint, kind_of, listed, several, word
 from ctfa.report import Coefficients
@@ -77,10 +78,10 @@ def require_rows(frame: Any) -> None:
 
 
 def read_table(
-    data: Any, target: Any, features: Any, sample: Any, task: Any
+    data: Any, target: Any, features: Any, sample: Any, task: Any, select: Any = None
 ) -> tuple[Gathered, DataForm, Any]:
     """Target and features of a table, its form, and geometry by task where it has some."""
-    frame = as_pandas(data)
+    frame = selected(as_pandas(data), select)
     require_rows(frame)
     library = library_of(data)
     if getattr(frame.columns, "nlevels", 1) > 1:
@@ -93,9 +94,11 @@ def read_table(
     return gathered, DataForm("long", library), geometry
 
 
-def read_rows(data: Any, target: str, features: Any, task: str) -> tuple[Any, FloatArray, Any]:
+def read_rows(
+    data: Any, target: str, features: Any, task: str, select: Any = None
+) -> tuple[Any, FloatArray, Any]:
     """Features, target and tasks of a table in which every task has rows of its own."""
-    frame = as_pandas(data)
+    frame = selected(as_pandas(data), select)
     require_rows(frame)
     y = column(frame, target)
     names = list(map(str, names_of(features, numeric_columns(frame, {target, task}))))
@@ -409,8 +412,8 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
                 "the model was fitted to xarray data and is given a table: give a Dataset or a "
                 "DataArray."
             )
-        return data, lambda found: found
-    frame = _same_table(data)
+        return as_in_fit(plan, data), lambda found: found
+    frame = as_in_fit(plan, _same_table(data))
     if form.kind == "long":
         return _long_features(fit, frame)
     require_rows(frame)
@@ -433,6 +436,11 @@ def features_in(fit: Any, data: Any) -> tuple[Any, Callable[[Any], Any]]:
         return _native(form, table)
 
     return dataset, hand_back
+
+
+def as_in_fit(plan: Plan, data: Any) -> Any:
+    """Data at what was selected in fit, where they have more than that."""
+    return selected(data, dict(plan.select), lenient=[name for name, _ in plan.select])
 
 
 def require_members(fit: Any, given: IntArray) -> None:
@@ -461,7 +469,7 @@ def _same_table(data: Any) -> Any:
 
 def predict_rows(fit: Any, data: Any) -> Any:
     """Predict every row of a table, by the model of its task."""
-    frame = _same_table(data)
+    frame = as_in_fit(fit.plan, _same_table(data))
     (task,) = fit.tasks.dims
     if task not in frame.columns:
         raise ValueError(f"there is no column {task!r}, which says whose each row is.")

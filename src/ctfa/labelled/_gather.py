@@ -11,13 +11,15 @@ import numpy as np
 
 from ctfa.core.types import IntArray
 from ctfa.labelled._matching import (
+    called_alike,
+    dated_alike,
     known_places,
     on_tasks,
     require_apart,
     require_once,
     same_rows,
 )
-from ctfa.labelled._tasks import DEGREES, EAST, NORTH, Tasks, is_longitude
+from ctfa.labelled._tasks import SAMPLES, Tasks, axis_of, is_longitude, said_axis
 from ctfa.labelled._units import in_units_of_fit, on_units_of, without_quantity
 from ctfa.labelled._words import hint, kind, kind_of, listed, word
 
@@ -25,14 +27,6 @@ from ctfa.labelled._words import hint, kind, kind_of, listed, word
 WRITTEN_DATE = re.compile(
     r"\d{1,2}[/.\- ]\d{1,2}[/.\- ]\d{2,4}.*|\d{1,2}[/.]\d{4}|[A-Za-z]{3,9}[ -]\d{2,4}"
 )
-#: Dimensions that are rows when nothing is said.
-SAMPLES = ("time", "date", "valid_time", "sample", "year", "month", "day")
-#: Dimensions along which a field comes once for each height, or for each member of an ensemble.
-LAYERS = (
-    "level", "lev", "plev", "pressure", "pressure_level", "isobaricinhpa", "height", "altitude",
-    "heightaboveground", "depth", "layer", "surface", "number", "member", "ensemble", "ens",
-    "realization", "expver", "band",
-)  # fmt: skip
 
 
 class Slot(NamedTuple):
@@ -58,6 +52,8 @@ class Plan:
     sample: str
     slots: tuple[Slot, ...]
     feature_dim: str | None = None  # where features came in one array, the dimension they lay on
+    #: What was selected along neither rows nor tasks: other data are taken at the same.
+    select: tuple[tuple[str, str], ...] = ()
 
     @property
     def task_dims(self) -> tuple[str, ...]:
@@ -97,11 +93,14 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     lack are an error.
     """
     notes: list[str] = []
-    found = without_layers(_find_target(data, target), sample, task, notes)
+    found = by_conventions(_find_target(data, target), notes)
+    found = without_layers(found, sample, task, notes)
     sample_dim, task_dims = _read_dims(found, sample, task)
     require_labels(found, sample_dim, task_dims)
     dims = tuple(str(dim) for dim in found.dims)
     slots, feature_dim, whole = _find_features(data, features, found, sample_dim, task_dims, notes)
+    slots = [dated_alike(slot, found, sample_dim, notes) for slot in slots]
+    whole = [dated_alike(array, found, sample_dim, []) for array in whole]
     for array in (found, *slots):
         require_some(array)
     found, slots = same_rows(found, [*slots, *whole], sample_dim, notes)
@@ -120,6 +119,28 @@ def gather(data: Any, target: Any, features: Any, sample: Any, task: Any) -> Gat
     return Gathered(found, slots, plan, notes, whole[0] if whole else None)
 
 
+def by_conventions(data: Any, notes: list[str]) -> Any:
+    """Data with the labels and places that files hold beside them, as the CF conventions have it.
+
+    Rows without labels, dated by a coordinate of another name (XTIME along Time), get these; places
+    that are written once for every row (XLAT of WRF) are taken from the first where they stay.
+    """
+    for dim in data.dims:
+        along = [name for name, held in data.coords.items() if held.dims == (dim,) and name != dim]
+        dated = [name for name in along if said_axis(data.coords[name]) == "T"]
+        if dim not in data.indexes and len(dated) == 1 and data[dated[0]].dtype.kind in "MO":
+            data = data.assign_coords({dim: data.coords[dated[0]].variable})
+            note = f"{dim} has no labels, and is dated by {dated[0]}"
+            notes += [] if note in notes else [note]
+    rows = rows_of(list(map(str, data.dims)), data.coords)
+    for name, held in data.coords.items():
+        if rows in held.dims and held.ndim > 1 and axis_of(name, held) in ("X", "Y"):
+            ends = held.isel({rows: [0, -1]}).values
+            if np.array_equal(ends[0], ends[1], equal_nan=True):
+                data = data.assign_coords({name: held.isel({rows: 0}, drop=True).variable})
+    return data
+
+
 def without_layers(data: Any, sample: Any, task: Any, notes: list[str]) -> Any:
     """Data without dimensions of one value that are neither rows nor places, such as a level.
 
@@ -129,11 +150,12 @@ def without_layers(data: Any, sample: Any, task: Any, notes: list[str]) -> Any:
     named = {task} if isinstance(task, str) else set(map(str, task or ()))
     arrays = data.data_vars.values() if hasattr(data, "data_vars") else [data]
     widest = max((array.dims for array in arrays), key=len, default=())
-    rows = {dim for dim in data.dims if dim == sample or str(dim).lower() in SAMPLES}
+    rows = {sample} if sample else {rows_of(list(map(str, data.dims)), data.coords)}
     places = [dim for dim in widest if dim not in rows]
     for dim in [dim for dim, size in data.sizes.items() if size == 1]:
         surplus = bool(named) or len(places) > 2
-        if dim in rows or dim in named or places == [dim] or is_place(dim, data):
+        is_place = axis_of(dim, data.coords.get(dim)) in ("X", "Y")
+        if dim in rows or dim in named or places == [dim] or is_place:
             continue
         if surplus or is_layer(dim, data):
             data = _without(data, dim, notes)
@@ -143,16 +165,16 @@ def without_layers(data: Any, sample: Any, task: Any, notes: list[str]) -> Any:
 
 def is_layer(dim: Any, data: Any) -> bool:
     """Whether a dimension is a height or an ensemble, by its name or by what is said of it."""
-    attrs = data.coords[dim].attrs if dim in data.coords else {}
-    said = attrs.get("axis") == "Z" or attrs.get("standard_name") == "realization"
-    return said or str(dim).lower() in LAYERS or "positive" in attrs
+    return axis_of(dim, data.coords.get(dim)) == "Z"
 
 
-def is_place(dim: Any, data: Any) -> bool:
-    """Whether a dimension is a side of a map, by its name or by what is said of it."""
-    attrs = data.coords[dim].attrs if dim in data.coords else {}
-    said = attrs.get("axis") in ("X", "Y") or attrs.get("standard_name") in DEGREES
-    return str(dim).lower() in (*EAST, *NORTH) or said
+def rows_of(dims: Sequence[str], coords: Any) -> str | None:
+    """The dimension of the rows: what is said to be time, else what is called so."""
+    said = [dim for dim in dims if said_axis(coords.get(dim)) == "T"]
+    called = [dim for dim in dims if axis_of(dim, coords.get(dim)) == "T"]
+    among = said or called
+    named = (dim for name in SAMPLES for dim in among if dim.lower() == name)
+    return next(named, among[0] if among else None)
 
 
 def _without(data: Any, dim: Any, notes: list[str]) -> Any:
@@ -194,16 +216,17 @@ def gather_features(
     sides = {dim: tasks.coords.index(dim) for dim in task_dims}
     for number, slot in enumerate(plan.slots):
         wanted = known[:1] if slot.shared else known
-        array = without_quantity(given[number])
+        array = by_conventions(without_quantity(given[number]), [])
         require_some(array)
         array = _without_single(array, known, [])
+        array = called_alike(array, wanted, fitted.coords, [])
         _require_same_names(array, wanted)
         array = _whole_tasks(array, sides, task_dims)
         other = next((dim for dim in array.dims if dim not in wanted), None)
         if other is not None and not slot.shared and set(wanted) <= set(array.dims):
             raise ValueError(
                 f"{slot.name} has {array.sizes[other]:,} values along {other!r}, on which it did "
-                f"not lie in fit: choose one of them (ds.isel({other}=0))."
+                f"not lie in fit: {choose_one(str(other), array, fitted=True)}."
             )
         if set(array.dims) != set(wanted):
             raise ValueError(
@@ -234,8 +257,8 @@ def _require_same_names(array: Any, wanted: Sequence[str]) -> None:
     found: dict[str, str] = {}
     for dim in lost:
         others = [str(other) for other in array.dims if other not in (*wanted, *found)]
-        kinds = [kind for kind in (SAMPLES, EAST, NORTH) if dim.lower() in kind]
-        alike = [other for other in others if any(other.lower() in kind for kind in kinds)]
+        axis = axis_of(dim, None)
+        alike = [o for o in others if axis and axis_of(o, array.coords.get(o)) == axis]
         if len(lost) == len(others) == 1 and not is_layer(others[0], array):
             alike = others
         if alike:
@@ -339,6 +362,10 @@ def _find_features(
     And that array, where all tasks share them.
     """
     given = [without_quantity(a) for a in _given_features(data, features, target, sample)]
+    given = [
+        called_alike(by_conventions(array, notes), (sample, *tasks), target.coords, notes)
+        for array in given
+    ]
     slots: list[Any] = []
     feature_dim = None
     for one in given:
@@ -355,8 +382,8 @@ def _find_features(
         if len(extra) > 1:
             raise ValueError(
                 f"{array.name} has dimensions {listed(array.dims)}: besides {sample} and "
-                f"{' and '.join(tasks)} one more may hold features, here are {len(extra)}. Select "
-                "or stack them first."
+                f"{' and '.join(tasks)} one more may hold features, here are {len(extra)}: "
+                f"{choose_one(extra[0], array)}, or stack them first."
             )
         if extra:
             feature_dim = str(extra[0])
@@ -371,8 +398,13 @@ def _find_features(
     names = [str(slot.name) for slot in slots]
     again = next((name for name in names if names.count(name) > 1), None)
     if again is not None:
-        along = f" (along {feature_dim!r}: choose one value of it)" if feature_dim else ""
-        raise ValueError(f"feature {again} is given twice{along}: name each once.")
+        if feature_dim and len(given) > 1:
+            split = [array for array in given if feature_dim in array.dims]
+            raise ValueError(
+                f"{listed(array.name for array in split)} have {split[0].sizes[feature_dim]:,} "
+                f"values along {feature_dim!r} each: {choose_one(feature_dim, split[0])}."
+            )
+        raise ValueError(f"feature {again} is given twice: name each once.")
     if any(slot is target for slot in slots) or (features is not None and target.name in names):
         raise ValueError(f"{target.name} is the target and a feature too: leave it out of one.")
     slots = [_whole_tasks(slot, target, tasks) for slot in slots]
@@ -384,11 +416,19 @@ def _find_features(
 
 def _given_features(data: Any, features: Any, target: Any, sample: str) -> list[Any]:
     if features is None:
+        dataset = _as_dataset(data)
+        known = {name: by_conventions(array, []) for name, array in dataset.data_vars.items()}
+        bounds = {
+            held.attrs.get(what, held.encoding.get(what))
+            for held in dataset.variables.values()
+            for what in ("bounds", "climatology")
+        }
         return [
             array
-            for name, array in _as_dataset(data).data_vars.items()
+            for name, array in known.items()
             if name != target.name and sample in array.dims and array.dtype.kind in "fiu"
-        ]
+            and name not in bounds
+        ]  # fmt: skip
     if hasattr(features, "data_vars"):
         return list(features.data_vars.values())
     several = [features] if isinstance(features, str) or _is_array(features) else features
@@ -409,7 +449,7 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
     tasks = [task] if isinstance(task, str) else None if task is None else list(map(str, task))
     if sample is None:
         left = [dim for dim in dims if dim not in (tasks or ())]
-        sample = next((dim for name in SAMPLES for dim in left if dim.lower() == name), None)
+        sample = rows_of(left, target.coords)
         if sample is None and tasks is not None and len(left) == 1:
             sample = left[0]
         if sample is None:
@@ -423,8 +463,8 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
         if layers and layers != tasks:
             dim = layers[0]
             raise ValueError(
-                f"{target.name} has {target.sizes[dim]:,} values along {dim!r}: choose one of them "
-                f"(ds.isel({dim}=0)), or name the dimensions of the tasks (task=...)."
+                f"{target.name} has {target.sizes[dim]:,} values along {dim!r}: "
+                f"{choose_one(dim, target)}, or name the dimensions of the tasks (task=...)."
             )
     for dim, what in [(sample, "sample"), *((dim, "task") for dim in tasks)]:
         if dim not in dims:
@@ -436,8 +476,8 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
     if extra:
         raise ValueError(
             f"{target.name} has dimensions {listed(dims)}: besides {sample} and "
-            f"{' and '.join(tasks)} there is {listed(extra)}. Select one value of it "
-            f"(ds.isel({extra[0]}=0)), or name it among the tasks."
+            f"{' and '.join(tasks)} there is {listed(extra)}: {choose_one(extra[0], target)}, or "
+            "name it among the tasks."
         )
     if not tasks:
         raise ValueError(
@@ -447,11 +487,29 @@ def _read_dims(target: Any, sample: Any, task: Any) -> tuple[str, tuple[str, ...
     if len(tasks) > 2:
         raise ValueError(
             f"the tasks lie along {len(tasks)} dimensions, {listed(tasks)}: give one, or the two "
-            f"of a grid. Choose one value of the others (ds.isel({tasks[0]}=0)), or stack them "
-            "first."
+            f"of a grid. Of the others {choose_one(_no_side(tasks, target), target)}, or stack "
+            "them first."
         )
     # In the order of the target: labels of a grid are read in that order.
     return str(sample), tuple(dim for dim in dims if dim in tasks)
+
+
+def _no_side(dims: Sequence[str], target: Any) -> str:
+    """A dimension that is not a side of a map, if there is one."""
+    others = (dim for dim in dims if axis_of(dim, target.coords.get(dim)) not in ("X", "Y"))
+    return next(others, dims[0])
+
+
+def choose_one(dim: str, array: Any, *, fitted: bool = False) -> str:
+    """What to do about a dimension too many, with the option that does it; of fit unless fitted."""
+    index = array.indexes.get(dim, range(array.sizes[dim]))
+    first = word(index[0])
+    there = listed(index, 4)
+    value = repr(first) if isinstance(index[0], str) else first
+    how = f"select={{{dim!r}: {value}}}"
+    if fitted:
+        how = f"ds.sel({dim}={value})" if dim in array.indexes else f"ds.isel({dim}=0)"
+    return f"choose one ({there}) with {how}, on the command line with --select {dim}={first}"
 
 
 def _named(dataset: Any, names: Sequence[str]) -> list[Any]:

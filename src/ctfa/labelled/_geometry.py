@@ -386,7 +386,8 @@ def area_weights(tasks: Tasks, geometry: Geometry | None) -> FloatArray:
 
 def _cell(tasks: Tasks, positions: FloatArray) -> tuple[float, float] | None:
     """Width and height of a cell, where positions are those of a regular grid."""
-    if not (tasks.is_grid or tasks.dims[0] in tasks.coords.levels):
+    # Of a curvilinear grid the sides are not longitudes and latitudes.
+    if len(tasks.parts) != 2 or set(tasks.sides or ()) != set(tasks.parts):
         return None
     sides = []
     for side in positions.T:

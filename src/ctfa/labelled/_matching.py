@@ -12,7 +12,16 @@ import numpy as np
 
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._tasks import NEAR, SINGLE, Coordinates, Tasks, find_labels, longitudes
+from ctfa.labelled._tasks import (
+    NEAR,
+    SINGLE,
+    Coordinates,
+    Tasks,
+    axis_of,
+    find_labels,
+    is_longitude,
+    longitudes,
+)
 from ctfa.labelled._units import on_units_of
 from ctfa.labelled._words import listed, word
 
@@ -172,6 +181,59 @@ def same_rows(
     return aligned[0], list(aligned[1:])
 
 
+#: What two series have one row of each, where they stamp it by other dates.
+SPANS = {"year": ("year",), "month": ("year", "month"), "day": ("year", "month", "day")}
+
+
+def dated_alike(slot: Any, target: Any, sample: str, notes: list[str]) -> Any:
+    """A feature with the dates of the target, where both have one row per year, month or day.
+
+    One product stamps a month by its first day, another by its middle.
+    """
+    mine, theirs = target.indexes.get(sample), slot.indexes.get(sample)
+    if mine is None or theirs is None or theirs.equals(mine):
+        return slot
+    if not all(hasattr(index, "month") and len(index) > 1 for index in (mine, theirs)):
+        return slot
+    pandas = need("pandas")
+    n_same = int(theirs.isin(mine).sum())
+    for span, parts in SPANS.items():
+        dates = [list(zip(*(getattr(i, p) for p in parts), strict=True)) for i in (mine, theirs)]
+        asked, there = map(pandas.MultiIndex.from_tuples, dates)
+        if asked.has_duplicates or there.has_duplicates:
+            continue
+        places = asked.get_indexer(there)
+        found = places >= 0
+        if found.sum() <= n_same:
+            return slot
+        notes.append(f"rows of {slot.name} have other dates, and are matched by {span}")
+        slot = slot if found.all() else slot.isel({sample: found})
+        return slot.assign_coords({sample: mine[places[found]]})
+    return slot
+
+
+def called_alike(array: Any, dims: Sequence[str], coords: Any, notes: list[str]) -> Any:
+    """An array whose dimensions are called as those of the target, where their axes tell them.
+
+    Labels tell that places are the same, so that a side without labels keeps its name.
+    """
+    lost = [dim for dim in dims if dim not in array.dims]
+    others = [str(dim) for dim in array.dims if dim not in dims and dim in array.indexes]
+    found: dict[str, str] = {}
+    for axis in ("T", "X", "Y"):
+        mine = [dim for dim in lost if axis_of(dim, coords.get(dim)) == axis]
+        theirs = [dim for dim in others if axis_of(dim, array.coords[dim]) == axis]
+        told = axis == "T" or mine[:1] == [dim for dim in mine if dim in coords]
+        if len(mine) == len(theirs) == 1 and told and mine[0] not in array.coords:
+            found[theirs[0]] = mine[0]
+    notes += [
+        note
+        for note in (f"{theirs} of {array.name} is {mine}" for theirs, mine in found.items())
+        if note not in notes
+    ]
+    return array.rename(found) if found else array
+
+
 def require_once(index: Any, dim: str) -> None:
     """Refuse labels that come twice."""
     twice = index[index.duplicated()]
@@ -221,13 +283,15 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str], *, some: bool = False
         mine = target.indexes.get(dim)
         places = places_along(slot, target, dim)
         if places is None:
+            _require_same_places(slot, target, dim)
             continue
         missing = mine[places < 0]
         if len(missing) and not some:
             theirs = slot.indexes[dim]
             raise ValueError(
                 f"{slot.name} lacks {len(missing):,} of {len(mine):,} values of {dim}, the first "
-                f"{word(missing[0])} (it has {word(theirs[0])}, ...): the two must name the same."
+                f"{word(missing[0])} ({_nearest_of(missing[0], theirs)}): the two must name the "
+                "same."
             )
         # Labels of its own may differ by rounding, and would not be joined with those of others.
         own = [name for name, coord in slot.coords.items() if dim in coord.dims]
@@ -235,6 +299,43 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str], *, some: bool = False
         if len(missing):
             slot = slot.where(need("xarray").DataArray(places >= 0, dims=dim))
     return slot
+
+
+def _nearest_of(label: Any, index: Any) -> str:
+    """What comes next to a number that is not there, which tells another grid from a typo."""
+    if index.nlevels > 1 or index.dtype.kind != "f" or isinstance(label, str):
+        return f"it has {word(index[0])}, ..."
+    near = index[int(np.argmin(np.abs(np.asarray(index, dtype=np.float64) - float(label))))]
+    return f"the nearest it has is {word(near)}: more than rounding apart, so another grid"
+
+
+def _require_same_places(slot: Any, target: Any, dim: str) -> None:
+    """Refuse tasks without labels, matched by position, that lie somewhere else.
+
+    Such are the cells of a curvilinear grid, whose longitudes and latitudes have two dimensions.
+    """
+    if dim in slot.indexes and dim in target.indexes:
+        return
+    for name, mine in target.coords.items():
+        theirs = slot.coords.get(name)
+        if name == dim or dim not in mine.dims or theirs is None or theirs.dims != mine.dims:
+            continue
+        if axis_of(name, mine) not in ("X", "Y"):
+            continue
+        one, other = (np.asarray(held.values, dtype=np.float64) for held in (mine, theirs))
+        if one.shape != other.shape:
+            continue
+        turned = is_longitude(name, mine.attrs)
+        apart = np.abs(one - other)
+        apart = np.minimum(apart, np.abs(apart - 360.0)) if turned else apart
+        steps = [np.abs(np.diff(one, axis=axis)) for axis in range(one.ndim)]
+        near = NEAR * max(float(np.nanmax(s, initial=0.0)) for s in steps)
+        if not np.nanmax(apart, initial=0.0) <= max(near, SINGLE * float(np.nanmax(np.abs(one)))):
+            raise ValueError(
+                f"{slot.name} lies elsewhere: {name} differs by up to {np.nanmax(apart):.4g} from "
+                f"that of {getattr(target, 'name', None) or 'fit'} at the same place along "
+                f"{dim!r}, which has no labels to match by. Bring both to one grid, in one order."
+            )
 
 
 def known_places(
@@ -253,10 +354,11 @@ def known_places(
             found = places >= 0
             n_others = slot.sizes[dim] - int(found.sum())
             if not found.any():
-                first, given = target.indexes[dim][0], slot.indexes[dim][0]
+                first = target.indexes[dim][0]
                 raise ValueError(
                     f"{slot.name} lacks all of the {found.size:,} values of {dim} that were fitted "
-                    f"({word(first)}, ...; it has {word(given)}, ...): the two must name the same."
+                    f"({word(first)}, ...; {_nearest_of(first, slot.indexes[dim])}): the two must "
+                    "name the same."
                 )
             if n_others and not found.all() and slot is slots[0]:
                 warnings.warn(

@@ -13,7 +13,7 @@ from ctfa._text import visible
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.labelled._units import Conversion, conversion, spelled
-from ctfa.labelled._words import listed, word
+from ctfa.labelled._words import is_cftime, listed, word
 
 #: Names of degrees on the globe, and those by which coordinates say where something lies, east and
 #: north.
@@ -25,6 +25,21 @@ NORTH = (*LATITUDES, "y", "northing", "rlat")
 EASTWARD = (
     "degrees_east", "degree_east", "degrees_E", "degree_E", "degreesE", "degreeE",
 )  # fmt: skip
+NORTHWARD = tuple(unit.replace("east", "north").replace("E", "N") for unit in EASTWARD)
+#: Names that rows go by when nothing is said, in the order of preference.
+SAMPLES = ("time", "date", "valid_time", "datetime", "timestamp", "sample", "year", "month", "day")
+#: Dimensions along which a field comes once for each height, or for each member of an ensemble.
+LAYERS = (
+    "level", "lev", "plev", "pressure", "pressure_level", "isobaricinhpa", "height", "altitude",
+    "heightaboveground", "depth", "layer", "surface", "number", "member", "ensemble", "ens",
+    "realization", "expver", "band",
+)  # fmt: skip
+#: Axes by the standard names of the CF conventions.
+STANDARD = {
+    "time": "T", "longitude": "X", "projection_x_coordinate": "X", "grid_longitude": "X",
+    "latitude": "Y", "projection_y_coordinate": "Y", "grid_latitude": "Y", "realization": "Z",
+    "air_pressure": "Z", "height": "Z", "altitude": "Z", "depth": "Z",
+}  # fmt: skip
 #: Labels this share of the smallest step apart are the same, and never those beyond a quarter.
 NEAR, MOST = 0.01, 0.25
 #: Twice what single precision and back may change of a number, as a share of it.
@@ -40,6 +55,16 @@ class Coordinate(NamedTuple):
     dims: tuple[str, ...]
     values: AnyArray
     attrs: dict[str, Any]
+
+    @property
+    def dtype(self) -> Any:
+        """Under xarray's name, as ``ndim``: either kind is asked for its axis."""
+        return self.values.dtype
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return self.values.ndim
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +129,36 @@ class Coordinates:
         for dim, names in self.levels.items():
             built = built.set_index({dim: list(names)})
         return built.coords
+
+
+def axis_of(name: Any, coordinate: Any) -> str:
+    """What a dimension or coordinate is: T rows, X or Y a side of a map, Z a layer, or nothing.
+
+    By what a file says of it by the CF conventions, and by dates; where these are silent by its
+    name. A layer is a height, or a member of an ensemble.
+    """
+    said = said_axis(coordinate)
+    lower = str(name).lower()
+    known = {"T": SAMPLES, "X": EAST, "Y": NORTH, "Z": LAYERS}
+    return said or next((axis for axis, names in known.items() if lower in names), "")
+
+
+def said_axis(coordinate: Any) -> str:
+    """The same without a guess by the name; nothing for a coordinate that is None."""
+    if coordinate is None:
+        return ""
+    attrs, units = coordinate.attrs, str(coordinate.attrs.get("units", ""))
+    axis = str(attrs.get("axis", "")).upper()
+    if axis in ("T", "X", "Y", "Z"):
+        return axis
+    if attrs.get("standard_name") in STANDARD:
+        return STANDARD[str(attrs["standard_name"])]
+    if units in (*EASTWARD, *NORTHWARD):
+        return "X" if units in EASTWARD else "Y"
+    if "positive" in attrs:
+        return "Z"
+    is_dated = coordinate.dtype.kind == "M" or " since " in units or is_cftime(coordinate)
+    return "T" if is_dated and coordinate.ndim else ""
 
 
 def is_longitude(name: Any, attrs: Mapping[str, Any]) -> bool:
@@ -293,10 +348,10 @@ class Tasks:
         if len(words) == 1:
             return words[0]
         parts = self.parts
-        in_degrees = all(self.units(part) in ("", "degree") for part in parts)
-        is_east = [part.lower() in LONGITUDES for part in parts if part.lower() in DEGREES]
-        if in_degrees and sorted(is_east) == [False, True] and len(parts) == 2:
-            north = is_east.index(False)
+        in_degrees = all(self.is_angle(p) and self.units(p) in ("", "degree") for p in parts)
+        sides = [axis_of(part, self.coords.variables.get(part)) for part in parts]
+        if in_degrees and sorted(sides) == ["X", "Y"]:
+            north = sides.index("Y")
             pairs = zip(words[north], words[1 - north], strict=True)
             return [" ".join(map(_degrees, pair, ("NS", "EW"))) for pair in pairs]
         return [
@@ -334,14 +389,15 @@ class Tasks:
     @property
     def is_geographic(self) -> bool:
         """Whether positions are degrees of longitude and latitude."""
-        east = self._coordinate(EAST)
-        return east is not None and self.is_angle(east)
+        return self.sides is not None and self.is_angle(self.sides[0])
 
     def is_angle(self, name: str) -> bool:
         """Whether a coordinate holds degrees or radians on the globe, by its units or its name."""
-        if str(self.attrs(name).get("units", "")).lower().startswith(ON_GLOBE):
+        said = self.attrs(name)
+        if str(said.get("units", "")).lower().startswith(ON_GLOBE):
             return True
-        return name.lower() in DEGREES and self.units(name) in ("", "degree", "radian")
+        named = said.get("standard_name", name.lower()) in DEGREES or name.lower() in DEGREES
+        return named and self.units(name) in ("", "degree", "radian")
 
     def units(self, name: str) -> str:
         """Units of a coordinate in one spelling; empty where nothing is said of them."""
@@ -359,9 +415,9 @@ class Tasks:
 
     def positions(self) -> FloatArray | None:
         """East and north of each task, ``(n_tasks, 2)``, from its coordinates; None without."""
-        east, north = self._coordinate(EAST), self._coordinate(NORTH)
-        if east is None or north is None:
+        if self.sides is None:
             return None
+        east, north = self.sides
         try:
             step = self.one_plane()
         except ValueError:
@@ -371,16 +427,23 @@ class Tasks:
 
     def one_plane(self) -> Conversion | None:
         """How north comes to the units of east: kilometres and metres make no plane together."""
-        east, north = self._coordinate(EAST), self._coordinate(NORTH)
-        if east is None or north is None or self.is_geographic:
+        if self.sides is None or self.is_geographic:
             return None
+        east, north = self.sides
         given, wanted = (self.coords.variables[name].attrs for name in (north, east))
         return conversion(north, given, wanted, f"{east} is")
 
-    def _coordinate(self, names: tuple[str, ...]) -> str | None:
-        """The coordinate with one of these names, whatever its case."""
-        lower = {name.lower(): name for name in self.coords.variables}
-        return next((lower[name] for name in names if name in lower), None)
+    @cached_property
+    def sides(self) -> tuple[str, str] | None:
+        """Coordinates that say how far east and north: degrees on the globe before a plane."""
+        names = self.coords.variables
+        sides: list[list[str]] = []
+        for axis, usual in (("X", EAST), ("Y", NORTH)):
+            found = [n for n, c in names.items() if axis_of(n, c) == axis and c.dtype.kind in "iuf"]
+            first = [n for one in usual for n in found if n.lower() == one]
+            sides.append(list(dict.fromkeys([*first, *found])))
+        pairs = [(east, north) for east in sides[0] for north in sides[1]]
+        return next(iter(sorted(pairs, key=lambda p: -sum(map(self.is_angle, p)))), None)
 
     def _along(self, name: str) -> FloatArray:
         """A coordinate at every task."""

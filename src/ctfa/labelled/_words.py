@@ -35,8 +35,8 @@ def row_labels(samples: Any) -> Any:
 
 def is_cftime(times: Any) -> bool:
     """Whether these are dates of a calendar that numpy need not have."""
-    is_object = times.dtype.kind == "O" and times.size > 0
-    return is_object and hasattr(times.values.flat[0], "calendar")
+    is_object = times.dtype.kind == "O" and times.values.size > 0
+    return is_object and hasattr(np.asarray(times.values).flat[0], "calendar")
 
 
 def is_counted(index: Any) -> bool:
