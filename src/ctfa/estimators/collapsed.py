@@ -128,18 +128,31 @@ def _groups(model: Any) -> list[_Affine]:
     return groups
 
 
-def coefficients(fitted: FittedGroups) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of targets that share their inputs: coefficients, intercepts, and those of groups' models.
+def coefficients(fitted: FittedGroups) -> tuple[FloatArray, FloatArray]:
+    """Coefficients and intercepts in the units of the data; of what confounds leave.
 
-    The last in the units that targets were merged in. With confounds coefficients and intercepts
-    are of what it leaves.
+    Where targets share their inputs the model is not asked whether it agrees.
     """
-    groups = _groups(fitted.model)
+    if fitted.shares != "mean":
+        table = collapse(fitted.model)
+        return table.coef, table.intercept
+    groups, labels = _groups(fitted.model), fitted.partition.labels
     coef = np.stack([group.coef[0] for group in groups])
-    labels, added = fitted.partition.labels, fitted.parts["deviations"]
     level = np.array([group.intercept[0] for group in groups])
     found = _shared(fitted, _Affine(coef[labels], level[labels]))
-    return found.coef, found.intercept, coef if added is None else coef + added.group
+    return found.coef, found.intercept
+
+
+def group_coefficients(fitted: FittedGroups) -> FloatArray:
+    """Coefficients of the groups' models alone, in the units that targets were merged in.
+
+    By slot where targets have inputs of their own; NaN for one that a group has not.
+    """
+    groups = _groups(fitted.model)
+    coef = np.full((len(groups), len(fitted.features)), np.nan)
+    for at, group in enumerate(groups):
+        coef[at, fitted.columns(at)] = group.coef[0]
+    return np.asarray(coef + fitted.group_steps)
 
 
 def _shared(fitted: FittedGroups, served: _Affine) -> _Affine:
@@ -221,7 +234,7 @@ def _own_inputs(fitted: FittedGroups, groups: Sequence[_Affine], width: int) -> 
 
 
 def _own_rows(fitted: FittedGroups, served: _Affine) -> _Affine:
-    own, level = fitted.model.coef_, served.intercept + fitted.model.offsets_
+    own, level = fitted.parts["slopes"], served.intercept + fitted.model.offsets_
     levels = fitted.parts["levels"]
     if levels is not None:
         coef, level = served.coef.copy(), level + levels.group[fitted.partition.labels]

@@ -29,10 +29,12 @@ from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.collapsed import coefficients, group_coefficients
 from ctfa.estimators.evidence import Explanation, MergeEvidence, co_clustering, explain
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import ReadsTables, Saved, fields
 from ctfa.estimators.held_out import Split, align, group_rows, held_out_errors, r2_of_each, together
+from ctfa.estimators.importance import importance
 from ctfa.estimators.models import HEADS
 from ctfa.estimators.targets import (
     TargetAggregator,
@@ -71,6 +73,8 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
     features_: Sequence[Any]
     trust_: FloatArray
     _evidence: MergeEvidence
+    #: Whether a single target came as a vector.
+    _is_vector = False
     #: What members of a group have in common, see ``evidence.SHARING``.
     _shares = "mean"
     #: What None stands for, of the parameters that are estimators.
@@ -131,8 +135,8 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
             raise AttributeError(
                 f"{kind}.{name} is computed on request: call stability(X, y) first."
             )
-        if name in ("coef_", "intercept_", "group_coef_") and hasattr(self, "_coefficients"):
-            self._coefficients(name)  # the same
+        if name in ("coef_", "intercept_", "group_coef_"):
+            self._linear(name, group_coefficients if name == "group_coef_" else coefficients)
         if name == "partial_fit":
             self._require_stream()  # once more: the error that it had raised is lost here
         raise AttributeError(f"{kind!r} object has no attribute {name!r}")
@@ -153,6 +157,43 @@ class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type:
         if "stability_" in vars(self):
             columns["together"] = co_clustering(self._evidence, self.stability_)
         return check.as_pandas(columns, "merges_")
+
+    @property
+    def coef_(self) -> FloatArray:
+        """Coefficients of every target, or task, in the units of the data, where all is linear.
+
+        ``(n_targets, n_features)``, a vector for a single target that came as one. With confounds,
+        of what these leave.
+        """
+        coef: FloatArray = self._linear("coef_", coefficients)[0]
+        return coef[0] if self._is_vector else coef
+
+    @property
+    def intercept_(self) -> Any:
+        """Intercept of every target, or task, in its own units."""
+        intercept = self._linear("intercept_", coefficients)[1]
+        return float(intercept[0]) if self._is_vector else intercept
+
+    @property
+    def group_coef_(self) -> FloatArray:
+        """Coefficients of the groups' models alone, ``(n_groups, n_features)``.
+
+        For targets in the units they were merged in: where inputs are shared a member's own are
+        these times its entry of ``targets_.scales_`` and of ``signs_``, and what it deviates by.
+        """
+        coef: FloatArray = self._linear("group_coef_", group_coefficients)
+        return coef
+
+    def _linear(self, name: str, told: Callable[[FittedGroups], Any]) -> Any:
+        check_is_fitted(self)
+        try:
+            return told(self.__ctfa_view__())
+        except ValueError as error:  # a regressor that is not known to be linear, or confounds
+            why = str(error).partition(", so ")[0].rstrip(".")
+            raise AttributeError(
+                f"{type(self).__name__} has no {name}, because {why}: importance(X, y) says what "
+                "each feature is worth."
+            ) from error
 
     @property
     def _template(self) -> Any:
@@ -376,6 +417,56 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         # Where inputs are missing nothing is predicted, and nothing judged.
         true = np.where(np.isnan(predicted), np.nan, true)
         return r2_of_each(true, np.nan_to_num(predicted), weights)
+
+    def importance(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        confounds: Any = None,
+        n_repeats: int = 5,
+        random_state: Any = None,
+    ) -> Any:
+        """Tell what each feature is worth to each group: what is lost where its rows are shuffled.
+
+        The mean over a group's targets of the R2 that they lose (permutation importance), whatever
+        the regressor. Features that Phase II has averaged are shuffled together and called as their
+        mean. Of features that tell the same each seems worth little: the other stands in.
+
+        Parameters
+        ----------
+        X, y, confounds
+            Rows to ask on. Those of fit say what the model rests on, rows that it has not seen what
+            a feature is good for.
+        n_repeats : int, default=5
+            Times that each is shuffled.
+        random_state : int, RandomState or None, default=None
+            Seed of the shuffles.
+
+        Returns
+        -------
+        DataFrame
+            One row per group and feature: ``group``, ``feature``, ``importance`` and ``error``, its
+            standard deviation over the shuffles.
+        """
+        check_is_fitted(self)
+        if is_collection(X, y, confounds):
+            data = Collection.of(X, y, None, confounds, gaps=self._input_gaps)
+            X, y, _, confounds = data.gathered("importance", "Ask on fewer rows")
+        seen = self.targets_.confounds_means_
+        gaps = self._input_gaps or (seen is None and check.takes_gaps(self._template))
+        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
+        columns = check.read_confounds_again(confounds, inputs.shape[0], seen)
+        true = read_again(self.targets_, y, inputs.shape[0]).values
+        check.require_rows(true, 2)
+
+        def losses(inputs: FloatArray) -> FloatArray:
+            units = self._predict_units(inputs, columns)
+            predicted = in_own_units(self.targets_, units, columns)
+            known = np.where(np.isnan(predicted), np.nan, true)
+            return 1.0 - r2_of_each(known, np.nan_to_num(predicted), None)
+
+        return importance(self.__ctfa_view__(), inputs, losses, n_repeats, random_state)
 
     def reduce(self, X: Any, y: Any, *, confounds: Any = None) -> list[ReducedTask]:
         """Return what the paper's algorithm does: for each group its mean target and its features.

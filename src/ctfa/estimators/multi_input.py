@@ -133,8 +133,13 @@ class MultiInputCTFARegressor(TargetsRegressor):
         One a group, in the units of ``scale``.
     layout_ : ndarray of shape (n_targets, n_slots)
         The layout as positions.
-    coef_ : ndarray of shape (n_targets, n_slots)
-        What ``head="levels"`` adds to the group's model, in the units of ``scale``.
+    coef_ : ndarray of shape (n_targets, n_features)
+        Coefficients of each target on every column of ``X``, where everything is linear, in the
+        units of the data; with ``intercept_`` of shape (n_targets,). For complete rows
+        ``X @ coef_.T + intercept_`` is what ``predict`` says.
+    group_coef_ : ndarray of shape (n_groups, n_slots)
+        Coefficients of the groups' models alone, in the units of ``scale``; NaN for a slot that a
+        group has not.
     trust_ : ndarray of shape (n_targets,)
         One less the share of its own degrees of freedom that a target uses under
         ``head="levels"``, or the weight of its group's model where the regressor has judged; 1 for
@@ -161,14 +166,14 @@ class MultiInputCTFARegressor(TargetsRegressor):
 
     With a ``confounds`` residuals take the place of centred series, and the confounds' degrees of
     freedom are counted in F, break-even and shrinkage; with gaps, where each series is regressed
-    over its own rows, they are not. What ``coef_`` and ``regressors_`` say is of residuals.
+    over its own rows, they are not. What ``group_coef_`` and ``regressors_`` say is of residuals.
 
     A regressor without a closed form (a forest, kernels, a pipeline) is fitted to the complete rows
     of every target, in units of each series, without each fold of ``cv`` and each pair of folds:
     ten fits per target on four folds, which judge both ways of aggregating by what models say of
     rows that they have not seen. Of a slot that a target lacks its model knows nothing. For
     ``head="levels"`` the group's model is then mixed with one of each target's own, by one weight
-    per group (``trust_``), and ``coef_`` is zero.
+    per group (``trust_``).
     ``targets=TargetAggregator(regressor=LinearRegression())`` judges by linear models, for
     regressors that are too costly: one fit per group.
 
@@ -188,7 +193,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
     """
 
     _saved = TargetsRegressor._saved | fields(
-        "aggregate_ aggregate_errors_ coef_ layout_",
+        "aggregate_ aggregate_errors_ layout_",
+        coef_="_added",
         deviations="_steps",
         members_models="_trusted",
         group_models="_models",
@@ -315,7 +321,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             models = models._replace(regressors=own)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
         self._steps = fit_steps(scaled, fits, models, self.partition_, temper)
-        self.coef_, self.trust_ = self._steps.coef, self._steps.trust
+        self._added, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "levels" else None
 
     def _fit_by_refits(
@@ -379,7 +385,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         models = fit_groups(scaled, partition, self.aggregate_, self.regressor, *rest)
         self._models, self.features_, self.regressors_ = models, models.features, models.regressors
         self._steps = fit_steps(scaled, None, models, partition, 0.0)
-        self.coef_, self.trust_ = self._steps.coef, self._steps.trust
+        self._added, self.trust_ = self._steps.coef, self._steps.trust
         self._singles = self._steps if self.head == "levels" else None
         if on_folds is not None and self.head == "levels":
             self.trust_, _ = on_folds.mixture(partition, series.task_weights)

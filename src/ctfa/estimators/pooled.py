@@ -56,6 +56,7 @@ from ctfa.estimators.evidence import Explanation, MergeEvidence, PooledEvidence,
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
+from ctfa.estimators.importance import importance
 from ctfa.estimators.models import (
     Nearest,
     SingleModels,
@@ -158,8 +159,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         What each task adds to its group's model at its mean inputs, shrunk towards zero by how few
         rows the task has.
     coef_ : ndarray of shape (n_tasks, n_features)
-        What ``head="levels"`` adds to the slopes of the group, about the task's mean inputs; zero
-        for ``head="mean"``.
+        Coefficients of each task, in the units of the data, where everything is linear; with
+        ``intercept_`` of shape (n_tasks,). What ``head="levels"`` adds is in them.
+    group_coef_ : ndarray of shape (n_groups, n_features)
+        Coefficients of the groups' models alone.
     trust_ : ndarray of shape (n_tasks,)
         One less the share of its own degrees of freedom that a task uses under ``head="levels"``;
         the weight of its group's model, one per group, where the regressor has judged.
@@ -197,7 +200,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
     _singles: SingleModels | None = None
     _judged: MergeEvidence
     _saved = GroupsRegressor._saved | fields(
-        "coef_ global_regressor_ offsets_ tasks_",
+        "global_regressor_ offsets_ tasks_",
+        coef_="_added",
         evidence="_judged",
         levels="_levels",
         single_models="_singles",
@@ -311,7 +315,11 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         """Predict rows in memory; ``nearest`` are groups of strangers, where these were found."""
         gaps = self._levels is not None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
-        ids = check.read_ids(tasks, inputs.shape[0])
+        return self._predict_read(inputs, check.read_ids(tasks, inputs.shape[0]), nearest)
+
+    def _predict_read(
+        self, inputs: FloatArray, ids: Sequence[Any], nearest: Mapping[Any, int] | None = None
+    ) -> FloatArray:
         position = {task: number for number, task in enumerate(self._ids)}
         index = np.array([position.get(task, -1) for task in ids], dtype=np.intp)
         seen = index >= 0
@@ -324,7 +332,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                 if nearest is None:
                     nearest = self._nearest.groups_of(inputs, ids, strangers)
                 others = np.flatnonzero(~seen)
-                group[others] = [nearest[ids[row]] for row in others]
+                group[others] = [nearest[ids[row]] for row in others.tolist()]
         predicted = np.empty(inputs.shape[0])
         for number in np.unique(group).tolist():
             at = group == number
@@ -333,7 +341,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         predicted[seen] += self.offsets_[own]
         if self._levels is None:
             about = inputs[seen] - self._centre[own]
-            predicted[seen] += np.einsum("ij,ij->i", about, self.coef_[own])
+            predicted[seen] += np.einsum("ij,ij->i", about, self._added[own])
             return predicted
         assert self._singles is not None
         for task, model in zip(self._singles.targets.tolist(), self._singles.models, strict=True):
@@ -356,6 +364,61 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         true = check.read_targets(y, predicted.size, what="y").values
         check.require_rows(true, 2)
         return float(r2_score(true[:, 0], predicted, sample_weight=weights))
+
+    def importance(
+        self,
+        X: Any,
+        y: Any,
+        tasks: Any = None,
+        *,
+        n_repeats: int = 5,
+        random_state: Any = None,
+    ) -> Any:
+        """Tell what each feature is worth to each group: what is lost where its rows are shuffled.
+
+        Within each task, and as a share of the variance within it: the mean over a group's tasks
+        (permutation importance), whatever the regressor. Features that Phase II has averaged are
+        shuffled together and called as their mean.
+
+        Parameters
+        ----------
+        X, y, tasks
+            Rows to ask on, of tasks that fit has seen. Those of fit say what the model rests on,
+            rows that it has not seen what a feature is good for.
+        n_repeats : int, default=5
+            Times that each is shuffled.
+        random_state : int, RandomState or None, default=None
+            Seed of the shuffles.
+
+        Returns
+        -------
+        DataFrame
+            One row per group and feature: ``group``, ``feature``, ``importance`` and ``error``, its
+            standard deviation over the shuffles.
+        """
+        check_is_fitted(self)
+        features, ids = apart(X, self._column if tasks is None else tasks)
+        features, y, ids = map(to_numpy, (features, y, ids))
+        gaps = self._levels is not None and check.takes_gaps(self._template)
+        inputs = check.read_inputs(self, features, reset=False, gaps=gaps)
+        known = check.read_ids(ids, inputs.shape[0])
+        check.require_seen([task for task in known if task not in self._ids], self._ids)
+        position = {task: number for number, task in enumerate(self._ids)}
+        of_row = np.array([position[task] for task in known], dtype=np.intp)
+        true = check.read_targets(y, inputs.shape[0], what="y").values[:, 0]
+
+        def losses(inputs: FloatArray) -> FloatArray:
+            squares = (true - self._predict_read(inputs, known)) ** 2
+            found = np.full(len(self._ids), np.nan)
+            for task in np.unique(of_row):
+                at = of_row == task
+                spread = np.var(true[at])
+                if spread > 0.0:
+                    found[task] = np.mean(squares[at]) / spread
+            return found
+
+        view = self.__ctfa_view__()
+        return importance(view, inputs, losses, n_repeats, random_state, of_row)
 
     def why(self, task: Any) -> Explanation:
         """Say why a task is in its group: print the answer."""
@@ -387,6 +450,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             parts={
                 "task_ids": self._ids,
                 "task_means": self._centre,
+                "slopes": self._added,
                 "levels": self._levels,
                 "single_models": self._singles,
             },
@@ -592,7 +656,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self._singles = SingleModels(single, models[self.n_groups_ :][: single.size])
         self._levels = TaskLevels(np.array(heights), own)
         self.trust_ = trust if mixes else np.ones(rows.n_tasks)
-        self.coef_ = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
+        self._added = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
         self._centre = np.nan_to_num(rows.mean_inputs())
         if self.unseen == "global":
             self.global_regressor_ = models[-1]
@@ -688,7 +752,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self.offsets_ = np.empty(rows.n_tasks)
         for members, group in zip(self.partition_.groups, fitted, strict=True):
             self.offsets_[members] = group.offsets
-        self.coef_ = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
+        self._added = np.zeros((rows.n_tasks, rows.inputs.shape[1]))
         self.trust_, self._centre = np.ones(rows.n_tasks), rows.mean_inputs()
         if model is not None and variance is not None:
             self._add_slopes(rows, model, variance)
@@ -713,9 +777,9 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         with one_thread():
             rest = MixedRows.of(replace(rows, target=left), model._replace(level=0.0))
             own, self.trust_ = rest.added(self.labels_, variance)
-        self.coef_ = own[:, 1:] / model.units.scale
+        self._added = own[:, 1:] / model.units.scale
         about = self._centre - model.units.mean
-        self.offsets_ = own[:, 0] + np.einsum("ij,ij->i", about, self.coef_)
+        self.offsets_ = own[:, 0] + np.einsum("ij,ij->i", about, self._added)
 
     def _predict_group(self, group: int, inputs: FloatArray) -> FloatArray:
         """What a group's model says; -1 is the one of all tasks."""

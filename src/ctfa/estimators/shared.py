@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
@@ -23,7 +22,6 @@ from ctfa.core.partition import Partition
 from ctfa.core.small_fits import observed_mean
 from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.collapsed import coefficients
 from ctfa.estimators.evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.features import FeatureAggregator, usual_limit
 from ctfa.estimators.given import asks_of, fields, whole
@@ -189,37 +187,6 @@ class CTFARegressor(TargetsRegressor):
         read = self.__ctfa_read__(X, y, sample_weight, confounds, target_weight, groups, few=True)
         self._fit_stand_ins(*read, groups)
         return self
-
-    @property
-    def coef_(self) -> FloatArray:
-        """Coefficients of every target in the units of the data, ``(n_targets, n_features)``.
-
-        A vector for a single target that came as one. With confounds, of what these leave.
-        """
-        coef = self._coefficients("coef_")[0]
-        return coef[0] if self._is_vector else coef
-
-    @property
-    def intercept_(self) -> Any:
-        """Intercept of every target in its own units."""
-        intercept = self._coefficients("intercept_")[1]
-        return float(intercept[0]) if self._is_vector else intercept
-
-    @property
-    def group_coef_(self) -> FloatArray:
-        """Coefficients of the groups' models alone, ``(n_groups, n_features)``.
-
-        For targets in the units they were merged in: a member's own are these times its entry of
-        ``targets_.scales_`` and of ``signs_``, and what it deviates by.
-        """
-        return self._coefficients("group_coef_")[2]
-
-    def _coefficients(self, name: str) -> tuple[FloatArray, FloatArray, FloatArray]:
-        check_is_fitted(self)
-        try:
-            return coefficients(self.__ctfa_view__())
-        except ValueError as error:  # a regressor that is not known to be linear
-            raise AttributeError(f"{type(self).__name__} has no {name}: {error}") from error
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
         inputs = self._residual(inputs, columns)

@@ -18,7 +18,7 @@ from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
-from ctfa.labelled._gather import Gathered, Plan, gather
+from ctfa.labelled._gather import Gathered, Plan, by_conventions, gather, without_layers
 from ctfa.labelled._select import selected
 from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
 from ctfa.labelled._words import hint, kind_of, listed, several, word
@@ -465,6 +465,36 @@ def _same_table(data: Any) -> Any:
     if not is_table(data):
         raise ValueError("the model was fitted to a table: give a table with the same columns.")
     return as_pandas(data)
+
+
+def target_in(fit: Any, data: Any) -> Any:
+    """The target in data of the kind of fit, on rows and tasks."""
+    plan, tasks = fit.plan, fit.tasks
+    if fit.form.kind == "xarray":
+        data = features_in(fit, data)[0]
+        if plan.target not in getattr(data, "variables", ()):
+            raise ValueError(f"the data have no {plan.target!r}: give a Dataset with the target.")
+        return by_conventions(without_layers(data[plan.target], plan.sample, tasks.dims, []), [])
+    frame = as_in_fit(plan, _same_table(data))
+    dims = (plan.sample, *tasks.dims)
+    if fit.form.kind == "long":
+        return _pivoted(frame, [plan.target], list(dims), tasks.coords)[0][plan.target]
+    known = plan.sample if plan.sample in frame.columns.get_level_values(0) else None
+    index = _rows(frame, known)[0]
+    if fit.form.kind == "pairs":
+        return _paired(frame, [plan.target], dims, index)[plan.target]
+    values = np.column_stack([column(frame, name) for name in tasks.labels])
+    coords = {plan.sample: index, tasks.dims[0]: tasks.labels}
+    return need("xarray").DataArray(values, dims=dims, coords=coords, name=plan.target)
+
+
+def rows_in(fit: Any, data: Any) -> tuple[Any, FloatArray, Any]:
+    """Features, target and tasks of the complete rows of a table of tasks' own rows."""
+    frame = as_in_fit(fit.plan, _same_table(data))
+    names = [slot.name for slot in fit.plan.slots]
+    X, y, of = read_rows(frame, fit.plan.target, names, fit.tasks.dims[0])
+    whole = ~(X.isna().any(axis=1).to_numpy() | np.isnan(y) | of.isna().to_numpy())
+    return X[whole], y[whole], of.to_numpy()[whole]
 
 
 def predict_rows(fit: Any, data: Any) -> Any:

@@ -22,7 +22,7 @@ from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Plan, gather_features, require_known
 from ctfa.labelled._geometry import Geometry, label_columns, places, shapes
-from ctfa.labelled._matching import tasks_first
+from ctfa.labelled._matching import on_tasks, same_rows, tasks_first
 from ctfa.labelled._seasons import Seasons
 from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns, several
@@ -100,6 +100,54 @@ class LabelledFit:
         remember are larger (three to four times for daily values with a correlation of 0.95).
         """
         return self._coefficients("coef_error")
+
+    def importance(self, data: Any, *, n_repeats: int = 5, random_state: Any = None) -> Any:
+        """Tell what each feature is worth to each region, on rows of data with the target.
+
+        The R2 that a region's tasks lose on average where the feature's rows are shuffled, whatever
+        the regressor; means of features are shuffled, and named, as one. Data of fit say what the
+        model rests on, other years what a feature is good for.
+
+        Parameters
+        ----------
+        data : as in fit
+            With the target and the features under their names.
+        n_repeats, random_state
+            Times that each feature is shuffled, and the seed.
+
+        Returns
+        -------
+        DataFrame
+            One row per region and feature: ``importance`` and its standard deviation, ``error``.
+        """
+        options = {"n_repeats": n_repeats, "random_state": random_state}
+        if self.form.kind == "rows":
+            X, y, tasks = _form.rows_in(self, data)
+            found = self.estimator.importance(X, y, tasks, **options)
+        else:
+            X, Y, columns = self._rows(data)
+            options |= {} if columns is None else {"confounds": columns}
+            found = self.estimator.importance(X, Y, **options)
+        return found.rename(columns={"group": self.tasks.group})
+
+    def _rows(self, data: Any) -> tuple[Any, FloatArray, FloatArray | None]:
+        """Inputs, targets and confounds of other data, as the estimator takes them."""
+        plan, tasks = self.plan, self.tasks
+        target = on_tasks(_form.target_in(self, data), tasks.coords, tasks.dims)
+        arrays, _, chosen = gather_features(_form.features_in(self, data)[0], plan, tasks)
+        _form.require_members(self, chosen)
+        target, arrays = same_rows(target, arrays, plan.sample, [])
+        slots = [
+            np.asarray(one.transpose(plan.sample, ...).values, dtype=np.float64) for one in arrays
+        ]
+        n_rows = target.sizes[plan.sample]
+        X, layout = table([slot.reshape(n_rows, -1) for slot in slots], plan, tasks)
+        Y = target.transpose(plan.sample, *tasks.dims).values.reshape(n_rows, -1)[:, tasks.kept]
+        rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
+        columns = None
+        if self.confounds is not None:
+            columns = self.confounds.columns(target[plan.sample])[rows]
+        return named_inputs(X[rows], plan), np.asarray(Y[rows], dtype=np.float64), columns
 
     @property
     def errors(self) -> Any:
@@ -403,8 +451,8 @@ class LabelledFit:
         if found is None:
             kind = type(self.estimator.regressors_[0]).__name__
             raise ValueError(
-                f"{which} is of linear models, and these are {kind}: look at "
-                "fit.estimator.regressors_, one a region."
+                f"{which} is of linear models, and these are {kind}: fit.importance(data) says "
+                "what each feature is worth to a region."
             )
         values = found.value if which == "coef" else found.standard_error
         values = np.full_like(found.value, np.nan) if values is None else values
