@@ -31,7 +31,8 @@ help:
 	@echo "              an hour, resumable; tables and plots go to results/baselines/"
 	@echo "make reproduce the paper's numbers, ours, and why they differ (real data from CTFA_DATA): an"
 	@echo "              hour on two cores, resumable; REPRODUCE='--quick' for a short form"
-	@echo "make own-inputs targets with inputs of their own on real series (needs CTFA_DATA)"
+	@echo "make own-inputs targets with inputs or rows of their own on real data, with rivals (needs"
+	@echo "              CTFA_DATA); a quarter of an hour, OWN='--sets School' for some of it"
 	@echo "make evidence what users get, and every rival, on generated families (some built to break the"
 	@echo "              rule) and on the real sets in the folder named by CTFA_DATA (those that are"
 	@echo "              there); an hour on two cores, resumable; tables and plots go to"
@@ -121,8 +122,10 @@ REPRODUCE ?=
 reproduce: $(READY)
 	$(ONE_THREAD) $(BIN)/ctfa reproduce all --jobs 2 -o results/reproduction --page docs/reproduction.md $(REPRODUCE)
 
+# Options, such as OWN="--sets School Parkinson --seeds tuning".
+OWN ?=
 own-inputs: $(READY)
-	$(ONE_THREAD) $(BIN)/python -m ctfa_study.evidence.own_inputs
+	$(ONE_THREAD) $(BIN)/python -m ctfa_study.evidence.own_inputs $(OWN)
 
 .venv/.study: $(READY)
 	$(BIN)/python -m pip install --quiet --group study
