@@ -20,7 +20,7 @@ from ctfa.datasets import make_basins, make_paper_synthetic, make_task_groups
 from ctfa.plotting import plot_data_flow, plot_groups_map
 from ctfa.plotting._axes import COLOURS
 from ctfa.plotting._data_flow import SHOWN, collect
-from ctfa.plotting._groups_map import _colours, outlines_of, read_places, touching
+from ctfa.plotting._groups_map import colours_of, outlines_of, read_places, touching
 
 BASINS = make_basins(40, 60, 4, n_regions=3, random_state=0)
 X, Y = make_paper_synthetic(80, 12, 6, random_state=0)
@@ -138,14 +138,14 @@ def test_borders_are_the_sides_between_groups_and_of_the_map(ax):
 def test_few_colours_tell_all_neighbours_apart(seed):
     basins = make_basins(300, 3, 1, random_state=seed)
     pairs = np.column_stack(basins.connectivity.nonzero())
-    colours = _colours(Partition.singletons(300), pairs)
+    colours = colours_of(Partition.singletons(300), pairs)
     assert (colours[pairs[:, 0]] != colours[pairs[:, 1]]).all()
     assert len(COLOURS) > colours.max()
 
 
 def test_more_neighbours_than_colours_still_have_numbers_of_their_own():
     pairs = np.array(list(itertools.combinations(range(12), 2)))
-    assert sorted(_colours(Partition.singletons(12), pairs)) == list(range(12))
+    assert sorted(colours_of(Partition.singletons(12), pairs)) == list(range(12))
 
 
 def test_positions_are_drawn_as_dots_and_may_lie_in_a_line(ax):

@@ -36,6 +36,7 @@ from ctfa.estimators.given import ReadsTables, Saved, fields
 from ctfa.estimators.held_out import Split, align, group_rows, held_out_errors, r2_of_each, together
 from ctfa.estimators.importance import importance
 from ctfa.estimators.models import HEADS
+from ctfa.estimators.shown import Shown
 from ctfa.estimators.targets import (
     TargetAggregator,
     in_own_units,
@@ -66,7 +67,7 @@ class ReducedTask(NamedTuple):
     features: Any  # (n, d): means of groups of features
 
 
-class GroupsRegressor(Streaming, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A regressor with groups, of targets or of tasks."""
 
     targets_: TargetAggregator

@@ -42,6 +42,7 @@ from ctfa.estimators.search import (
     settle,
     smallest_error,
 )
+from ctfa.estimators.shown import Shown
 from ctfa.estimators.view import FittedGroups
 
 #: What missing values need.
@@ -60,7 +61,7 @@ EVEN = 1.0
 ALONE = tuple(temper for temper in TEMPERS if temper.apart == np.inf)
 
 
-class TargetAggregator(StreamingTargets, ReadsTables, Saved, BaseEstimator):  # type: ignore[misc]
+class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimator):  # type: ignore[misc]
     """Group targets whose difference the features cannot usefully predict (Phase I).
 
     Parameters

@@ -17,7 +17,7 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
-from ctfa.labelled import _form
+from ctfa.labelled import _form, _html
 from ctfa.labelled._arrays import named_inputs, table
 from ctfa.labelled._form import DataForm
 from ctfa.labelled._gather import Plan, gather_features, require_known
@@ -360,6 +360,9 @@ class LabelledFit:
 
     def __repr__(self) -> str:
         return self.summary()
+
+    def _repr_html_(self) -> str:
+        return _html.page(self)
 
     def _predict_arrays(
         self, arrays: list[Any], places: dict[str, IntArray], chosen: IntArray

@@ -94,7 +94,7 @@ def plot_groups_map(
         known = np.zeros((1, partition.n_variables))  # only their number is looked at
         graph = check.read_graph(connectivity, known, "targets")
         pairs = np.column_stack(graph.nonzero()) if graph is not None else touching(where, outlines)
-        colour = _colours(partition, pairs) % len(COLOURS)
+        colour = colours_of(partition, pairs) % len(COLOURS)
         paint = {"facecolors": np.array(COLOURS)[colour][partition.labels]}
     else:
         scale, norm = draw.colour_scale(numbers)
@@ -185,7 +185,7 @@ def _read_groups(groups: Any) -> Partition:
     return Partition(labels)
 
 
-def _colours(partition: Partition, pairs: IntArray) -> IntArray:
+def colours_of(partition: Partition, pairs: IntArray) -> IntArray:
     """A number for each group, the least that none of its neighbours has.
 
     Groups with many neighbours choose first, so that few numbers do: six or so on a map.

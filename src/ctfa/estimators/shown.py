@@ -1,0 +1,115 @@
+"""What a notebook shows of a fitted model: scikit-learn's diagram, and what came out below it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+
+from ctfa._text import visible
+from ctfa.estimators.view import FittedGroups
+
+#: Groups, and members of each, that are named; names longer than this are cut.
+GROUPS, MEMBERS, LONGEST = 5, 6, 40
+#: Up to so many tasks gains are worked out where the fit has not.
+GAINS = 200
+#: Colours are those of the notebook, light or dark.
+STYLE = (
+    "color:inherit;font:13px/1.5 system-ui,sans-serif;margin:.5em 0;display:flex;flex-wrap:wrap;"
+    "gap:1em 2em;align-items:flex-start"
+)
+
+
+class Shown:
+    """A model that notebooks show with a summary once it is fitted."""
+
+    @property
+    def _repr_html_(self) -> Any:
+        """As scikit-learn has it: there where its ``display`` is a diagram."""
+        diagram = super()._repr_html_  # type: ignore[misc]
+        return lambda: diagram() + summary_html(self)
+
+    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
+        shown: dict[str, str] = super()._repr_mimebundle_(**options)  # type: ignore[misc]
+        if "text/html" in shown:
+            shown["text/html"] += summary_html(self)
+        return shown
+
+
+def summary_html(model: Any) -> str:
+    """Groups, held-out error and who is served worst, as HTML; nothing before fit."""
+    try:
+        fitted = FittedGroups.of(model)
+    except NotFittedError:
+        return ""
+    return block(*_lines(fitted))
+
+
+def block(title: str, lines: Iterable[str], aside: str = "") -> str:
+    """Lines of text under a title, beside a picture; all text is escaped."""
+    told = "".join(f"<div>{_safe(line)}</div>" for line in lines)
+    text = f"<div style='min-width:16em;flex:1 1 24em'><b>{_safe(title)}</b>{told}</div>"
+    return f"<div class='ctfa-summary' style='{STYLE}'>{text}{aside}</div>"
+
+
+def _safe(text: str) -> str:
+    return escape(visible(text))
+
+
+def _lines(fitted: FittedGroups) -> tuple[str, Iterator[str]]:
+    partition, what = fitted.partition, "task" if fitted.own_rows else "target"
+    n_tasks, n_groups = partition.n_variables, partition.n_groups
+    title = f"{_several(n_tasks, what)} \N{RIGHTWARDS ARROW} {_several(n_groups, 'group')}"
+
+    def told() -> Iterator[str]:
+        yield _limit(fitted, what)
+        yield from _worst(fitted)
+        order = np.argsort(-partition.sizes, kind="stable")[:GROUPS].tolist()
+        for group in order:
+            members = partition.groups[group]
+            if members.size > 1:
+                yield f"group {group}: {_named(fitted.names, members)}"
+
+    return title, told()
+
+
+def _limit(fitted: FittedGroups, what: str) -> str:
+    curve, limit = fitted.aggregator.cv_curve_, float(fitted.aggregator.max_loss_)
+    if curve is None:
+        return f"max_loss = {limit:g}"
+    said = f"max_loss = {limit:g}, chosen on held-out rows: error {curve.error[curve.chosen]:.3f}"
+    if np.isneginf(curve.max_loss[0]) and curve.chosen:
+        said += f", {curve.error[0]:.3f} with a model per {what}"
+    return said
+
+
+def _worst(fitted: FittedGroups) -> Iterator[str]:
+    """Who is predicted to gain least, where that is known or quickly found."""
+    if fitted.shares != "mean" and fitted.partition.n_variables > GAINS:
+        return
+    gain = np.asarray(fitted.evidence.gain.value)
+    known = np.isfinite(gain) & (fitted.partition.sizes[fitted.partition.labels] > 1)
+    if known.any():
+        worst = int(np.argmin(np.where(known, gain, np.inf)))
+        n_lose = int((gain[known] < 0.0).sum())
+        yield (
+            f"worst served: {_cut(fitted.names[worst])}, predicted gain {gain[worst]:+.3f} over a "
+            f"model of its own; {n_lose:,} of {int(known.sum()):,} merged predicted to lose"
+        )
+
+
+def _named(names: Sequence[str], members: Any) -> str:
+    some = ", ".join(_cut(names[k]) for k in members[:MEMBERS].tolist())
+    more = members.size - MEMBERS
+    return f"{some} and {more:,} more" if more > 0 else some
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _several(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
