@@ -265,7 +265,7 @@ def test_folds_have_names_and_the_finished_ones_choose_the_limit(regressor):
         pytest.warns(ctfa.SearchStopped, match="fold 3 of 5: the choice is made on the 2 before"),
     ):
         groups = TargetAggregator(max_loss="auto", cv=5, regressor=regressor).fit(X, Y)
-    assert stages == ["fold 1 of 5", "fold 2 of 5", "fold 3 of 5", "scan"]
+    assert stages == ["path", "fold 1 of 5", "fold 2 of 5", "fold 3 of 5", "scan"]
     finished = list(KFold(5).split(X))[:2]
     alone = TargetAggregator(max_loss="auto", cv=finished, regressor=regressor).fit(X, Y)
     np.testing.assert_array_equal(groups.cv_curve_.fold_errors, alone.cv_curve_.fold_errors)
@@ -301,7 +301,7 @@ def test_folds_in_workers_are_reported_and_stopped_round_by_round(backend):
         pytest.warns(ctfa.SearchStopped, match="fold 5 of 5: the choice is made on the 4 before"),
     ):
         model = CTFARegressor(targets=phase, features="passthrough", n_jobs=2).fit(X, Y)
-    assert stages == ["folds 1 to 2 of 5", "folds 3 to 4 of 5", "scan"]
+    assert stages == ["path", "folds 1 to 2 of 5", "folds 3 to 4 of 5", "scan"]
     known = TargetAggregator(cv=list(KFold(5).split(X))[:4]).fit(X, Y)
     np.testing.assert_array_equal(model.cv_curve_.fold_errors, known.cv_curve_.fold_errors)
     assert model.history_.complete

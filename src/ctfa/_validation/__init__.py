@@ -8,3 +8,4 @@ from ctfa._validation.numbers import *
 from ctfa._validation.options import *
 from ctfa._validation.own import *
 from ctfa._validation.sufficiency import *
+from ctfa._validation.wishes import *

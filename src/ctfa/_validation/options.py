@@ -16,10 +16,9 @@ from sklearn.metrics import check_scoring, get_scorer_names
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
+from ctfa.core.criteria import Criterion, criterion_of
 from ctfa.core.fit import Evidence
 from ctfa.core.graph import ORDERS
-from ctfa.core.scans import SCANS
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import FloatArray, IntArray
 
@@ -171,28 +170,6 @@ def require_no_limit(options: Mapping[str, Any]) -> None:
     """Refuse one ``max_loss`` beside several."""
     if "max_loss" in options:
         raise TypeError("a path takes max_losses, several values: leave max_loss out.")
-
-
-def read_limit(phase: Any, registry: Mapping[str, Criterion]) -> float | None:
-    """The largest loss at which a phase merges; None for "auto", where it can be chosen."""
-    if not (isinstance(phase.max_loss, str) and phase.max_loss == "auto"):
-        return read_number(phase.max_loss, "max_loss", " or 'auto'")
-    of_targets = registry is TARGET_CRITERIA
-    if not criterion_of(phase.criterion, registry).has_auto:
-        advice = "the paper's epsilon_2, for criterion 'r2', is 1e-4"
-        if of_targets:
-            advice = "the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse'"
-        raise ValueError(
-            f"max_loss='auto' goes with criterion={either(registry, 'has_auto')} and not with "
-            f"{phase.criterion!r}: give a number ({advice})."
-        )
-    if of_targets and not SCANS[phase.scan].has_auto:
-        raise ValueError(
-            f"max_loss='auto' goes with scan={either(SCANS, 'has_auto')} and not with "
-            f"{phase.scan!r}, whose groups depend on the order of the targets: give a number (1.5 "
-            "suits most data)."
-        )
-    return None
 
 
 def read_phase(option: Any, kind: type[Option], what: str) -> Option | None:

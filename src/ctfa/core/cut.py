@@ -16,6 +16,8 @@ GRID = np.array(
 #: Where theory and experience put the limit for many targets, where folds cannot be asked: a little
 #: above break-even, because the smallest losses are met first and flatter what is left.
 PREFERRED = 1.5
+#: Ratio of the numbers of groups that two limits beyond those leave, one after the other.
+STEP = 1.5
 #: Held-out errors that agree to this part of themselves are ties: rounding tells them apart, and
 #: the paired standard error of rounding is no evidence.
 TIED = 1e-10
@@ -36,16 +38,24 @@ class CutCurve:
     chosen: int
 
     @classmethod
-    def of(cls, max_loss: FloatArray, fold_errors: FloatArray, n_groups: FloatArray) -> CutCurve:
+    def of(
+        cls,
+        max_loss: FloatArray,
+        fold_errors: FloatArray,
+        n_groups: FloatArray,
+        tolerance: float | None = None,
+    ) -> CutCurve:
         """Choose the limit of fewest groups that are within one paired standard error of the best.
 
-        Of limits that leave as many, the one nearest to where theory puts it. With errors of the
-        model one reads this is the coarsest map that held-out rows cannot tell from the best; a
-        limit of smaller groups is a finer one that nothing speaks for.
+        Or whose error is at most that of the best and a share of it, ``tolerance``. Of limits that
+        leave as many, the one nearest to where theory puts it. With errors of the model one reads
+        this is the coarsest map that held-out rows cannot tell from the best; a limit of smaller
+        groups is a finer one that nothing speaks for.
         """
         curve = cls(max_loss, fold_errors, n_groups, -1)
         best = curve.error[curve.best]
-        within = curve.error <= best + curve.standard_error + TIED * abs(best)
+        more = curve.standard_error if tolerance is None else tolerance * abs(best)
+        within = curve.error <= best + more + TIED * abs(best)
         fewest = within & (n_groups == n_groups[within].min())
         # As a ratio; the two extremes are infinitely far.
         ratio = np.log(np.maximum(max_loss, 0.1) / PREFERRED)
@@ -93,6 +103,84 @@ class CutCurve:
             "standard_error": self.standard_error,
             "n_groups": self.n_groups,
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Price:
+    """What a wish costs: held-out errors of the groups as wished, and of those chosen freely.
+
+    On the same folds, in the units of ``CutCurve``; NaN where no folds were asked. ``error`` is
+    that of the groups' own models, which are what one reads, ``whole_error`` that of all that is
+    predicted with, where it is known. ``standard_error`` is of the difference of the former,
+    paired over folds.
+    """
+
+    n_groups: int
+    error: float = np.nan
+    free_error: float = np.nan
+    standard_error: float = np.nan
+    free_n_groups: float = np.nan  # mean over folds
+    free_max_loss: float = np.nan
+    whole_error: float = np.nan
+    free_whole_error: float = np.nan
+
+    @property
+    def cost(self) -> float:
+        """Error above that of the free choice, as a share of it."""
+        return _share(self.error, self.free_error)
+
+    @property
+    def whole_cost(self) -> float:
+        """The same of all that is predicted with."""
+        return _share(self.whole_error, self.free_whole_error)
+
+    def words(self, groups: str = "groups") -> str:
+        """What it costs, in a sentence; ``groups`` is what they are called."""
+        if np.isnan(self.free_error):
+            return "what the wish costs is unknown: no held-out rows were asked"
+        free = f"the free choice of about {self.free_n_groups:.0f} {groups}"
+        if self.free_error == self.error:
+            said = f"errs as {free} does on the same held-out rows"
+        else:
+            more = "more" if self.cost >= 0.0 else "less"
+            scatter = f" +- {self.standard_error:.2g}" if self.standard_error > 0.0 else ""
+            said = (
+                f"errs {abs(self.cost):.1%} {more} than {free} on the same held-out rows "
+                f"({self.error:.4g} against {self.free_error:.4g}{scatter})"
+            )
+        if not np.isnan(self.whole_cost) and self.whole_error != self.free_whole_error:
+            more = "more" if self.whole_cost >= 0.0 else "less"
+            said += f"; with what members add to their groups {abs(self.whole_cost):.1%} {more}"
+        return said
+
+    def __repr__(self) -> str:
+        return f"<Price: {self.n_groups} groups: {self.words()}>"
+
+
+def _share(error: float, free: float) -> float:
+    """By which share an error is above another."""
+    return error / free - 1.0 if free > 0.0 else (0.0 if error == free else np.nan)
+
+
+def further(limits: FloatArray, loss: FloatArray) -> FloatArray:
+    """Limits, and more of them up to the end of a path whose merges have these losses.
+
+    Between the last finite limit and infinity a path may go from hundreds of groups to one: limits
+    that leave about two thirds of the groups of the one before, and so on.
+    """
+    last = float(limits[np.isfinite(limits)].max(initial=-np.inf))
+    if last == -np.inf or limits.max() < np.inf or not loss.size:
+        return limits
+    worst = np.maximum.accumulate(loss)
+    merges, added = int(np.count_nonzero(worst <= last)), []
+    left = loss.size + 1 - merges  # groups, as if the path ended at one
+    while (left := min(left - 1, int(np.ceil(left / STEP)))) > 1:
+        at = loss.size + 1 - left
+        # Between the losses before and after, so that rounding decides nothing.
+        added.append(0.5 * worst[at - 1] + 0.5 * worst[at])
+    some = np.array(added)
+    some = some[(some > last) & np.isfinite(some)]
+    return np.unique(np.concatenate((limits, some)))
 
 
 def without_rounding(errors: FloatArray, of_values: float = 0.0) -> FloatArray:

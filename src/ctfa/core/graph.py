@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeAlias
 
@@ -11,7 +12,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.types import IntArray
+from ctfa.core.types import BoolArray, IntArray
 
 Order: TypeAlias = Callable[[MergeSpace, np.random.Generator], IntArray]
 
@@ -89,3 +90,88 @@ class Neighbours:
         self._of[block] |= moved
         self._of[block].discard(block)
         self._of[other] = set()
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is asked of groups besides their losses."""
+
+    n_groups: int | None = None
+    #: Error above the best that is accepted, as a share; None is one standard error.
+    tolerance: float | None = None
+    min_size: int = 1
+    together: tuple[tuple[int, ...], ...] = ()  # variables of one group, joined before any other
+    apart: tuple[tuple[int, int], ...] = ()  # pairs that are never in one group
+
+    @property
+    def shape_groups(self) -> bool:
+        """Whether the path itself is another one, and not only where it is cut."""
+        return self.min_size > 1 or bool(self.together or self.apart)
+
+    @property
+    def joins(self) -> list[tuple[int, int]]:
+        """Merges that come first."""
+        return [(min(group), other) for group in self.together for other in sorted(group)[1:]]
+
+    def __bool__(self) -> bool:
+        return self != NO_WISHES
+
+    def of(self, kept: IntArray) -> Wishes:
+        """The same of some of the variables."""
+        place = {variable: at for at, variable in enumerate(kept.tolist())}
+        groups = (tuple(place[one] for one in group if one in place) for group in self.together)
+        pairs = ((place.get(a, -1), place.get(b, -1)) for a, b in self.apart)
+        return replace(
+            self,
+            together=tuple(group for group in groups if len(group) > 1),
+            apart=tuple(pair for pair in pairs if min(pair) >= 0),
+        )
+
+
+#: Whatever the losses say.
+NO_WISHES = Wishes()
+
+
+class Separation:
+    """Blocks that may not meet: those held apart, those that are gone and, where small ones are to
+    grow, two that have ``least`` members; or one of them, if ``both`` must be small.
+    """
+
+    def __init__(
+        self,
+        n_variables: int,
+        apart: Iterable[tuple[int, int]] = (),
+        least: int = 1,
+        *,
+        both: bool = False,
+    ) -> None:
+        self.gone = np.zeros(n_variables, dtype=bool)
+        self._sizes, self._least = np.ones(n_variables, dtype=np.intp), least
+        self._meet = np.logical_and if both else np.logical_or
+        self._apart: dict[int, set[int]] = {}
+        for one, other in apart:
+            self._apart.setdefault(one, set()).add(other)
+            self._apart.setdefault(other, set()).add(one)
+
+    def allows(self, block: int | IntArray, others: IntArray) -> BoolArray:
+        """Whether a block may meet each of the others, or pair by pair."""
+        allowed = ~(self.gone[others] | self.gone[block])
+        if self._least > 1:
+            small, smaller = self._sizes[block] < self._least, self._sizes[others] < self._least
+            allowed &= self._meet(small, smaller)
+        for one in np.unique(block).tolist() if self._apart else []:
+            if one in self._apart:
+                held = np.isin(others, list(self._apart[one]))
+                allowed &= ~(held & (block == one))
+        return np.asarray(allowed)
+
+    def merge(self, block: int, other: int) -> None:
+        """Take note of a merge."""
+        self.gone[other] = True
+        self._sizes[block] += self._sizes[other]
+        held = self._apart.pop(other, set())
+        for one in held:
+            self._apart[one].discard(other)
+            self._apart[one].add(block)
+        if held:
+            self._apart.setdefault(block, set()).update(held)

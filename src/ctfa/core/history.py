@@ -24,7 +24,8 @@ class MergeHistory:
 
     ``complete`` is False where the search was stopped before its end. The merges are then those
     that the whole search would have made first; refusals are those known by then, and the interval
-    of limits that give the same groups is empty, because nobody has asked.
+    of limits that give the same groups is empty, because nobody has asked. The first ``joined``
+    merges were wished, and no limit undoes them.
     """
 
     n_variables: int
@@ -38,6 +39,7 @@ class MergeHistory:
     loss_interval: tuple[float, float]
     names: Sequence[str] | None = None
     complete: bool = True
+    joined: int = 0
 
     def __len__(self) -> int:
         return int(self.block.size)
@@ -48,13 +50,36 @@ class MergeHistory:
         Stopping early answers for a smaller ``max_loss`` exactly when the order of merges does not
         depend on it: for the best-first scan.
         """
-        above = np.flatnonzero(self.loss > max_loss)
-        stop = int(above[0]) if above.size else None
+        return self.after(self.stop(max_loss))
+
+    def stop(self, max_loss: float) -> int:
+        """Number of merges before the first above ``max_loss``."""
+        above = np.flatnonzero(self.loss[self.joined :] > max_loss)
+        return self.joined + int(above[0]) if above.size else len(self)
+
+    def after(self, n_merges: int) -> Partition:
+        """Return the groups after the first so many merges."""
         labels = np.arange(self.n_variables)
+        merges = slice(0, n_merges)
         # Backwards, so that each slot points at where its block ended up by then.
-        for block, other in zip(self.block[:stop][::-1], self.other[:stop][::-1], strict=True):
+        for block, other in zip(self.block[merges][::-1], self.other[merges][::-1], strict=True):
             labels[other] = labels[block]
         return Partition(labels)
+
+    def cut(self, n_groups: int) -> Partition:
+        """Return the groups at the time when there were so many of them."""
+        fewest = self.n_variables - len(self)
+        if not fewest <= n_groups <= self.n_variables - self.joined:
+            raise ValueError(
+                f"these merges were never at {n_groups} groups: they go from "
+                f"{self.n_variables - self.joined} to {fewest}."
+            )
+        return self.after(self.n_variables - n_groups)
+
+    def merges(self, n_merges: int | None = None) -> list[tuple[int, int, float]]:
+        """Return the first so many merges, one by one."""
+        columns = (column[:n_merges].tolist() for column in (self.block, self.other, self.loss))
+        return list(zip(*columns, strict=True))
 
     def leaf_order(self) -> IntArray:
         """Variables in an order in which every block, at any time, is a slice from its slot on."""
@@ -66,11 +91,10 @@ class MergeHistory:
 
     def interval(self, max_loss: float = np.inf) -> tuple[float, float]:
         """Return the range of ``max_loss`` that gives the same partition, best-first."""
-        above = np.flatnonzero(self.loss > max_loss)
-        if not above.size:
+        stop = self.stop(max_loss)
+        if stop == len(self):
             return self.loss_interval
-        stop = int(above[0])
-        worst = float(self.loss[:stop].max(initial=-np.inf))
+        worst = float(self.loss[self.joined : stop].max(initial=-np.inf))
         return worst, float(self.loss[stop])
 
     def linkage(self) -> FloatArray:
@@ -116,8 +140,8 @@ class Ledger:
 
     n_variables: int
     n_comparisons: int = 0
-    worst_accepted: float = -np.inf
     best_refused: float = np.inf
+    n_joined: int = 0  # of the first merges, that were wished
     merges: list[tuple[int, int, float, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -129,7 +153,6 @@ class Ledger:
         """Write down a merge."""
         self._size[block] += self._size[other]
         self.merges.append((block, other, loss, int(self._size[block])))
-        self.worst_accepted = max(self.worst_accepted, loss)
 
     def refuse(self, block: int, others: IntArray, losses: FloatArray) -> None:
         """Write down refusals of one block; only the nearest is kept."""
@@ -162,13 +185,19 @@ class Ledger:
         return self._refused, self._refused_loss
 
     @property
+    def worst_accepted(self) -> float:
+        """Largest loss of a merge that was not wished."""
+        return max((loss for _, _, loss, _ in self.merges[self.n_joined :]), default=-np.inf)
+
+    @property
     def n_merges(self) -> int:
         """Merges written down so far."""
         return len(self.merges)
 
     def close(self, *, complete: bool = True) -> MergeHistory:
         """Return the finished history, or what there is of one that was cut short."""
-        interval = (self.worst_accepted, self.best_refused if complete else self.worst_accepted)
+        worst = self.worst_accepted
+        interval = (worst, self.best_refused if complete else worst)
         block, other, loss, size = zip(*self.merges, strict=True) if self.merges else ((),) * 4
         return MergeHistory(
             self.n_variables,
@@ -181,4 +210,5 @@ class Ledger:
             self.n_comparisons,
             interval,
             complete=complete,
+            joined=self.n_joined,
         )

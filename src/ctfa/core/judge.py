@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from ctfa.core import backend, progress
 from ctfa.core.criteria import Loss, criterion_of
-from ctfa.core.graph import Neighbours
+from ctfa.core.graph import Neighbours, Separation
 from ctfa.core.history import Ledger
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: The loss of a merge that no finite limit accepts.
 LARGEST = float(np.finfo(np.float64).max)
+#: Who joins whom, at what loss; NaN where it is not known yet.
+Merge: TypeAlias = tuple[int, int, float]
 #: Candidates asked about at once: few at first, because the first of them is often accepted.
 FIRST_CHUNK, LARGEST_CHUNK = 64, 4096
 
@@ -24,7 +26,12 @@ class Judge:
     """A criterion applied to a space, with the limits that make a merge acceptable."""
 
     def __init__(
-        self, space: MergeSpace, criterion: Loss, limit: float, min_correlation: float
+        self,
+        space: MergeSpace,
+        criterion: Loss,
+        limit: float,
+        min_correlation: float,
+        separation: Separation | None = None,
     ) -> None:
         self.space, self.criterion, self.limit = space, criterion_of(criterion), limit
         self.min_correlation = min_correlation
@@ -32,7 +39,9 @@ class Judge:
         self.width = FIRST_CHUNK
         #: Whether some pairs correlate too little to be asked, and whether any two may be.
         self.has_floor = min_correlation > -1.0
-        self.asks_everybody = not (space.is_guarded or self.has_floor)
+        #: Who may not meet, for other reasons than loss.
+        self.separation = separation
+        self.asks_everybody = not (space.is_guarded or self.has_floor or separation is not None)
         self._compiled = backend.questions(space, self.criterion)
         #: Who ranks the pairs of all blocks, where somebody does and any two may be asked.
         self.ranked: backend.RankedQuestions | None = None
@@ -51,8 +60,10 @@ class Judge:
         if self.asks_everybody:
             return np.arange(others.size)
         meets = np.ones(others.size, dtype=bool)
+        if self.separation is not None:
+            meets = self.separation.allows(block, others)
         if self.has_floor:
-            meets = self.space.correlation(block, others) >= self.min_correlation
+            meets &= self.space.correlation(block, others) >= self.min_correlation
         if self.space.is_guarded:
             allows = self.space.allows
             if not isinstance(block, np.ndarray):
@@ -99,6 +110,24 @@ class Judge:
         self.ledger.accept(block, other, loss)
         if neighbours is not None:
             neighbours.merge(block, other)
+        if self.separation is not None:
+            self.separation.merge(block, other)
+
+    @property
+    def left(self) -> BoolArray:
+        """Which blocks are still there."""
+        if self.separation is None:
+            return np.ones(self.space.n_variables, dtype=bool)
+        return ~self.separation.gone
+
+    def begin(self, merges: Sequence[Merge], n_joined: int, neighbours: Neighbours | None) -> None:
+        """Make merges that are settled, the first so many of them whatever they cost."""
+        for block, other, known in merges:
+            loss = known
+            if np.isnan(known):
+                loss = float(self.losses(block, np.array([other]))[0])
+            self.merge(block, other, loss, neighbours)
+        self.ledger.n_joined = n_joined
 
     def first_acceptable(
         self, block: int, queue: IntArray, width: int | None = None

@@ -9,7 +9,7 @@ largest loss accepted, ``tolerance`` is added to it so that rounding does not de
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -20,9 +20,9 @@ import numpy as np
 from ctfa.core import backend, progress
 from ctfa.core.backend import Edges, RankedQuestions
 from ctfa.core.criteria import Loss
-from ctfa.core.graph import Neighbours
+from ctfa.core.graph import Neighbours, Separation
 from ctfa.core.history import MergeHistory
-from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge
+from ctfa.core.judge import FIRST_CHUNK, LARGEST_CHUNK, Judge, Merge
 from ctfa.core.rows import Directions, Pair, RankedPairs, RankedRows, Row
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.types import BoolArray, FloatArray, IntArray
@@ -64,11 +64,19 @@ class Scan:
         neighbours: Neighbours | None = None,
         min_correlation: float = -1.0,
         tolerance: float = 0.0,
+        separation: Separation | None = None,
+        begin: Sequence[Merge] = (),
+        n_joined: int = 0,
     ) -> MergeHistory:
-        """Merge until nothing more is accepted; asked to stop, return what was found, and warn."""
+        """Merge until nothing more is accepted; asked to stop, return what was found, and warn.
+
+        ``separation`` says who may not meet. It is needed where the search goes on after merges
+        that ``begin`` it, the first ``n_joined`` of which no limit undoes.
+        """
         with progress.searching("scan") as (_, is_own):
-            judge = Judge(space, criterion, max_loss + tolerance, min_correlation)
+            judge = Judge(space, criterion, max_loss + tolerance, min_correlation, separation)
             try:
+                judge.begin(begin, n_joined, neighbours)
                 history = self.search(judge, order, neighbours)
             except progress.Stopped as stop:
                 history = stop.ledger.close(complete=False)
@@ -97,7 +105,8 @@ def _correlation(judge: Judge, order: IntArray, neighbours: Neighbours | None) -
         return _ask_ranked(judge, neighbours)
     if neighbours is None and judge.ranked is not None:
         return merge_ranked(judge, judge.ranked, by_loss=False)
-    if neighbours is not None or hasattr(judge.space, "directions"):
+    has_directions = judge.separation is None and hasattr(judge.space, "directions")
+    if neighbours is not None or has_directions:
         return _ask_strongest(judge, neighbours)
     return _merge_first(judge, None, by_loss=False)
 
@@ -163,6 +172,13 @@ restart = Scan(
     partial(_grow_groups, restart=True),
     "groups grown one after another, starting again after each merge",
     asks_once=True,
+)
+#: Nobody is asked any more, but whom each would refuse.
+stay = Scan(
+    "stay",
+    lambda judge, order, neighbours: refuse_the_rest(
+        judge, None if neighbours is None else neighbours.edges()
+    ),
 )
 SCANS: dict[str, Scan] = {scan.name: scan for scan in (best_first, correlation, grow, restart)}
 
@@ -390,7 +406,7 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
 def _best_first_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     """Ask every pair again after every merge, because every answer has changed."""
     ledger = judge.ledger
-    alive = np.arange(judge.space.n_variables)
+    alive = np.flatnonzero(judge.left)
     while True:
         best: tuple[float, int, int] | None = None
         rows: list[tuple[int, IntArray, FloatArray]] = []
@@ -418,7 +434,7 @@ def _best_first_afresh(judge: Judge, neighbours: Neighbours | None) -> MergeHist
 def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     """Go down the list of pairs, a few at a time, and mend it after each merge."""
     space, ledger = judge.space, judge.ledger
-    alive = np.ones(space.n_variables, dtype=bool)
+    alive = judge.left
 
     def partners(block: int) -> tuple[IntArray, FloatArray]:
         others = np.flatnonzero(alive) if neighbours is None else neighbours.of(block)
@@ -430,7 +446,7 @@ def _ask_ranked(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
         return others[meets], strength[meets]
 
     rows = []
-    for block in range(space.n_variables):
+    for block in np.flatnonzero(alive).tolist():
         others, strength = partners(block)
         later = others > block
         rows.append((strength[later], np.full(later.sum(), block), others[later]))
@@ -539,7 +555,7 @@ def rows_of(edges: Edges) -> Iterator[tuple[int, Row]]:
 
 def taken_by_kernel(judge: Judge, edges: Edges, *, by_loss: bool) -> MergeHistory | None:
     """Have the edges taken in turn by a kernel; None where there is none for the problem."""
-    if judge.space.is_guarded:
+    if judge.space.is_guarded or judge.separation is not None:
         return None
     left = backend.on_graph(
         judge.space,

@@ -32,7 +32,7 @@ from ctfa.estimators.refits import (
     run,
     told_without,
 )
-from ctfa.estimators.search import Choice, choose, pose, settle, smallest_error
+from ctfa.estimators.search import Choice, choose, keep_price, pose, settle, smallest_error
 from ctfa.estimators.targets import EVEN, RATIOS, middle
 
 #: Numbers that are kept of what models say, of every row by the model of every task: half a
@@ -299,6 +299,7 @@ def settle_by_refits(
     if limit is None:
         limit = EVEN if choice is None else choice.max_loss
     point = settle(aggregator, pose(rule, fits.space(), fits.variance), limit, names)
+    keep_price(aggregator, rule, choice)
     if not chosen or choice is None:
         return list(range(len(is_known))), [point] * len(is_known)
     aggregator.cv_curve_ = choice.curve

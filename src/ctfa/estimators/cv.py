@@ -257,6 +257,8 @@ class _Phases(NamedTuple):
     def of(cls, model: CTFARegressorCV, n_samples: int) -> _Phases:
         targets = check.read_phase(model.targets, TargetAggregator, "targets")
         features = check.read_phase(model.features, FeatureAggregator, "features")
+        check.refuse_wishes_in_search(targets)
+        check.refuse_wishes_in_search(features)
         usual = sorted({*FEATURE_LOSSES, float(np.log(n_samples))})
         judge = None if targets is None else targets.regressor or model._usual_judge(targets)
         usual_ratios = TARGET_LOSSES if check.judges(judge) else RATIOS

@@ -62,6 +62,9 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         Where ``"r2"`` is evaluated: in sample (None), or as the mean R2 of held-out folds; an
         integer gives contiguous folds. A splitter divides the rows of positive weight; folds given
         as lists of rows count all rows.
+    n_groups : int or None, default=None
+        Merge to exactly so many groups, for ``max_loss="auto"`` and the scans "correlation" and
+        "best-first"; ``min_correlation`` holds all the same, and may leave more.
     random_state : int, RandomState or None, default=None
         Seed of ``order="random"``.
 
@@ -97,6 +100,7 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         connectivity: Any = None,
         min_correlation: float = 0.1,
         cv: Any = None,
+        n_groups: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.criterion = criterion
@@ -106,6 +110,7 @@ class FeatureAggregator(ReadsTables, Saved, TransformerMixin, BaseEstimator):  #
         self.connectivity = connectivity
         self.min_correlation = min_correlation
         self.cv = cv
+        self.n_groups = n_groups
         self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
@@ -268,13 +273,17 @@ def pose_features(
             else:
                 ridge = factored.ridge.chosen_for(centred)
                 space = FeatureSpace.penalised(ridge, centred[:, 0], gram)
+        graph = check.read_graph(template.connectivity, sample.inputs, "features")
         rule = Rule(
             criterion,
             template.scan,
             scale="none",
-            graph=check.read_graph(template.connectivity, sample.inputs, "features"),
+            graph=graph,
             order=template.order,
             random_state=template.random_state,
+            wishes=check.read_wishes(
+                template, None, None, graph, sample.inputs.shape[1], "features"
+            ),
         )
         variance, lowest = float(np.var(target, ddof=1)), float(template.min_correlation)
         return pose(rule, space, variance, min_correlation=lowest, n_before=1)
@@ -289,7 +298,7 @@ def merge_features(
     if limit is None:
         n_samples, n_features = factored.sample.n_samples, factored.sample.inputs.shape[1]
         limit = usual_limit(n_samples)
-        if problem.min_correlation > -1.0:
+        if aggregator.n_groups is None and problem.min_correlation > -1.0:
             chance = chance_correlation(n_samples, n_features)
             problem = replace(problem, min_correlation=max(problem.min_correlation, chance))
     settle(aggregator, problem, limit, getattr(aggregator, "feature_names_in_", None))

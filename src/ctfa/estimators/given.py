@@ -175,7 +175,8 @@ def fields(public: str = "", **private: str) -> dict[str, str]:
 
 #: What both phases find.
 OF_GROUPS = fields(
-    "partition_ labels_ n_groups_ history_ max_loss_ loss_interval_ cv_curve_", sums="_sums"
+    "partition_ labels_ n_groups_ history_ max_loss_ loss_interval_ cv_curve_ price_",
+    sums="_sums",
 )
 
 

@@ -149,6 +149,7 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     max_loss_ = _of_targets("max_loss_", "The limit used in Phase I.")
     loss_interval_ = _of_targets("loss_interval_", "Where the groups stay the same.")
     cv_curve_ = _of_targets("cv_curve_", "How ``max_loss_`` was chosen; None for a number.")
+    price_ = _of_targets("price_", "What wishes cost on held-out rows; None without wishes.")
 
     @property
     def merges_(self) -> Any:

@@ -89,21 +89,30 @@ class HeldOut(NamedTuple):
             Factors((*aparts, np.inf), (*counts[len(means) :].tolist(), left)),
         )
 
+    def squares(self, chosen: Tempers) -> tuple[FloatArray, FloatArray]:
+        """Squared errors, ``(folds, L)``: of a model for each target, and of what is served."""
+        if len(self.tempers) == 1:
+            return self.single[:, 0], self.served[:, 0]
+        aparts = _each(self.tempers)[1]
+        counts = np.array(chosen.mean.weights)
+        known = dict(zip(*chosen.apart, strict=True))
+        added = np.array([known.get(one, 0.0) for one in aparts])
+        alone = np.einsum("p,fpl->fl", _of_products(counts), self.single)
+        served = _of_products(np.concatenate((counts, added)))
+        return alone, np.einsum("p,fpl->fl", served, self.served)
+
+    @property
+    def error(self) -> float:
+        """Mean squared error of what is served, at the tempers that were chosen."""
+        return float(self.squares(self.chosen)[1].sum() / self.weight.sum())
+
     def gain(self, chosen: Tempers, partition: Partition) -> Gain:
         """What each target saves against a model of its own, with the scatter over the folds.
 
         Blocks of rows, and not rows, are what repeats independently: series remember. A target by
         itself saves nothing.
         """
-        alone, errors = self.single[:, 0], self.served[:, 0]
-        if len(self.tempers) > 1:
-            aparts = _each(self.tempers)[1]
-            counts = np.array(chosen.mean.weights)
-            known = dict(zip(*chosen.apart, strict=True))
-            added = np.array([known.get(one, 0.0) for one in aparts])
-            alone = np.einsum("p,fpl->fl", _of_products(counts), self.single)
-            served = _of_products(np.concatenate((counts, added)))
-            errors = np.einsum("p,fpl->fl", served, self.served)
+        alone, errors = self.squares(chosen)
         known_rows = self.weight > 0.0
         share = self.weight / np.maximum(self.weight.sum(axis=0), TINY)
         saved = (alone - errors) / np.where(known_rows, self.weight, 1.0)
@@ -439,11 +448,13 @@ def group_rows(
     judge: Any = None,
 ) -> Partition:
     """Groups that some of the rows give, with the limit that was used, by the same ``judge``."""
-    aggregator = clone(fitted).set_params(max_loss=fitted.max_loss_)
+    aggregator = clone(fitted)
+    if fitted.n_groups is None:
+        aggregator.set_params(max_loss=fitted.max_loss_, tolerance=None)
     if not (isinstance(fitted.cv, Integral) or hasattr(fitted.cv, "split")):
         aggregator.set_params(cv=TargetAggregator().cv)  # lists of rows are of all of these
     part = targets._replace(values=targets.values[rows])
     tasks = SharedInputs(sample.take(rows), part.values, part.weights)
-    find_groups(aggregator, tasks, part, judge=judge)
+    find_groups(aggregator, tasks, part, judge=judge, priced=False)
     partition: Partition = aggregator.partition_
     return partition

@@ -58,6 +58,7 @@ from ctfa.estimators.search import (
     MergeProblem,
     choose,
     fewest_groups,
+    keep_price,
     leave_apart,
     pose,
     read_rule,
@@ -339,7 +340,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         ways = self._ways(aggregator, rule, series)
         told = None
-        if series.n_tasks > 1 and limit != -np.inf:
+        if series.n_tasks > 1 and (limit != -np.inf or rule.wishes.shape_groups):
             known = fewer_folds(aggregator.cv), sample, series.values[:, -1].T, groups
             splits = check.read_cut_folds(*known, needed=limit is None, refits=True)
             chooses = limit is None or len(ways) > 1
@@ -348,6 +349,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         points: Sequence[PathPoint] = []
         folds: list[int] = []
         if told is None:
+            check.refuse_unasked(rule.wishes, series.n_tasks)
             leave_apart(aggregator, series.n_tasks)
         else:
             both = told.both
@@ -537,7 +539,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
     def _grouping(
         self, sample: check.Sample, targets: check.Targets
     ) -> Callable[[IntArray], Partition]:
-        rule = self._rule(self.targets_, targets.values, passthrough=False)
+        rule = self._rule(self.targets_, targets, passthrough=False)
         series = self._series(sample, targets)
         judge = self._judge_of_own(self.targets_)
         if not check.judges(judge):
@@ -594,7 +596,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         check.require_series(series, targets.names, fewest=_fewest_rows(template, series, judge))
         check.require_varying(targets.values, targets.names)
         aggregator = TargetAggregator() if template is None else clone(template)
-        rule = self._rule(aggregator, targets.values, passthrough=template is None)
+        rule = self._rule(aggregator, targets, passthrough=template is None)
         check.require_levels(sample.confounds, rule.scale)
         if targets.weights is not None:
             own = aggregator.regressor if check.judges(judge) else judge
@@ -645,6 +647,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             chosen = choice.curve is not None and series.is_complete
             settle(aggregator, problem, choice.max_loss, names, chosen=chosen)
             aggregator.cv_curve_ = choice.curve
+            keep_price(aggregator, rule, choice)
         keep_units(aggregator, targets, *self._units.of_targets())
         self.targets_ = aggregator
         # What the evidence is worked out from, when it is first asked for: the series and not what
@@ -668,17 +671,18 @@ class MultiInputCTFARegressor(TargetsRegressor):
         given = PREFERRED if limit is None else limit
         fallback = Choice(aggregates[0], given, float(shrinks), None, {})
         # Where nothing merges both ways are the same.
-        chooses = limit is None or (limit > -np.inf and (len(aggregates) > 1 or shrinks))
+        merges = limit is None or limit > -np.inf or rule.wishes.shape_groups
+        chooses = limit is None or (merges and (len(aggregates) > 1 or shrinks))
         if not chooses or series.n_tasks == 1:
             return fallback
         splits = check.read_cut_folds(cv, sample, series.values[:, -1].T, groups)
         if splits is None:
             return fallback
         asked = some_vertices(series.n_tasks, ASKED_ON_FOLDS, rule.graph)
-        if asked.size < series.n_tasks:
+        # Some of the targets do not say what a number of groups of all of them costs.
+        if asked.size < series.n_tasks and rule.wishes.n_groups is None:
             series = series.of_tasks(asked)
-            graph = None if rule.graph is None else rule.graph[asked][:, asked]
-            rule = replace(rule, graph=graph)
+            rule = rule.of(asked)
         fewest = None if rule.solver == "ridge" else SPARE_ROWS
         for fold, (train, _) in enumerate(splits):
             if not check.enough_rows(series.take(train), fewest):
@@ -712,15 +716,20 @@ class MultiInputCTFARegressor(TargetsRegressor):
         only = check.averages_only(aggregator, rule.criterion, weighed=weighed, judge=judge)
         return ("mean",) if only else ("pool", "mean")
 
-    def _rule(self, aggregator: TargetAggregator, values: FloatArray, *, passthrough: bool) -> Rule:
+    def _rule(
+        self, aggregator: TargetAggregator, targets: check.Targets, *, passthrough: bool
+    ) -> Rule:
         """Check the options of Phase I."""
+        values, names, labels = targets.values, targets.names, targets.labels
         judge = self._judge_of_own(aggregator)
         shrinks = self.head == "levels" and not passthrough and check.judges(judge)
         rule = read_rule(aggregator, judge, refits=True, tempers=TEMPERS if shrinks else (0.0,))
         penalised = rule.solver == "ridge" or not is_least_squares(self._template)
         rule = replace(rule, penalised=penalised)
         check.refuse_for_own_inputs(aggregator, self.aggregate, rule.criterion)
-        return replace(rule, graph=check.read_graph(aggregator.connectivity, values, "targets"))
+        graph = check.read_graph(aggregator.connectivity, values, "targets")
+        wishes = check.read_wishes(aggregator, names, labels, graph, values.shape[1])
+        return replace(rule, graph=graph, wishes=wishes)
 
 
 def target_path(
@@ -807,7 +816,7 @@ def _group_rows(
     """Groups that some of the rows give."""
     scaled = series.take(rows).standardised(rule.scale, overwrite=True)[0].free_rows()
     problem = pose(rule, OwnFits(rule, scaled, aggregate).space(overwrite=True))
-    return problem.solve(max_loss).partition()
+    return problem.wished(max_loss)[1].partition
 
 
 def _posed_by_refits(
@@ -844,7 +853,7 @@ def _group_rows_by_refits(
 ) -> Partition:
     """Groups that some of the rows give."""
     known = fitted, rule, sample.take(rows), series.take(rows), aggregate, judge
-    return _posed_by_refits(*known).solve(fitted.max_loss_).partition()
+    return _posed_by_refits(*known).wished(fitted.max_loss_)[1].partition
 
 
 def _unchosen(limit: float | None, aggregates: Sequence[str]) -> dict[str, str]:

@@ -34,7 +34,7 @@ from ctfa._collections import (
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.cut import PREFERRED, middle_of_best
+from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
 from ctfa.core.offsets import random_intercepts
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.base import PathPoint, Rule
@@ -69,11 +69,11 @@ from ctfa.estimators.models import (
 from ctfa.estimators.refits import FEWEST_FOLDS, Stop, fewer_folds, fit_regressor, warn_stopped
 from ctfa.estimators.search import (
     choose,
+    keep_price,
     leave_apart,
     pose,
     read_rule,
     settle,
-    smallest_error,
 )
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
@@ -528,14 +528,14 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         aggregator: TargetAggregator = clone(template)
         rule = _read_rule(aggregator, judge)
         check.copy_input_names(self, aggregator)
-        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
-        rule = replace(rule, graph=graph)
+        rule = self._with_graph(aggregator, rule, rows)
         learn = partial(units_of_rows, rows)
         splits = self._splits_of_refits(aggregator, sample, rows, groups)
         told = self._tell_by_refits(aggregator, rows, learn, splits, judge)
         folds: list[int] = []
         points: Sequence[PathPoint] = []
         if told is None:
+            check.refuse_unasked(rule.wishes, rows.n_tasks)
             leave_apart(aggregator, rows.n_tasks)
         else:
             is_known = [known is not None for known, _ in told.folds]
@@ -564,6 +564,12 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         self._fit_levels(features, rows, told, learn(np.arange(rows.index.size)), trust)
         return self
 
+    def _with_graph(self, aggregator: TargetAggregator, rule: Rule, rows: TaskRows) -> Rule:
+        """The rule with what it says of these tasks."""
+        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
+        known = self._names, self._ids, graph, rows.n_tasks, "tasks"
+        return replace(rule, graph=graph, wishes=check.read_wishes(aggregator, *known))
+
     def _splits_of_refits(
         self, aggregator: TargetAggregator, sample: check.Sample, rows: TaskRows, groups: Any
     ) -> list[tuple[IntArray, IntArray]]:
@@ -571,7 +577,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         cv = fewer_folds(aggregator.cv)
         is_short = rows.counts is None and np.bincount(rows.index).max() < 2
-        if rows.n_tasks == 1 or limit == -np.inf or (limit is not None and is_short):
+        is_apart = limit == -np.inf and not check.wishes_of(aggregator)
+        if rows.n_tasks == 1 or is_apart or (limit is not None and is_short):
             return []
         return _read_splits(cv, sample, rows, groups)
 
@@ -691,18 +698,21 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         rule = _read_rule(aggregator, aggregator.regressor, shrinks=self.head == "levels")
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
         check.copy_input_names(self, aggregator)
-        graph = check.read_graph(aggregator.connectivity, rows.mean_inputs().T, "tasks")
-        rule = replace(rule, graph=graph)
-        curve = None
+        rule = self._with_graph(aggregator, rule, rows)
+        curve = choice = None
         if limit is None and short:
+            check.refuse_unasked(rule.wishes, rows.n_tasks)
             limit = -np.inf
         elif limit is None:
+            served = rule.tempers
+            if rule.wishes and served != (0.0,):  # groups' own models, for what wishes cost
+                rule = replace(rule, tempers=(*served, 0.0))
             # By linear models, whatever the regressor.
             choice = choose(
                 rows,
                 rule,
                 _read_splits(aggregator.cv, sample, rows, groups),
-                smallest_error(lambda curve: replace(curve, chosen=middle_of_best(curve))),
+                _as_served,
                 cv=aggregator.cv,
                 n_jobs=self.n_jobs,
             )
@@ -721,6 +731,7 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             leave_apart(aggregator, rows.n_tasks)
         else:
             settle(aggregator, problem, limit, self._names)
+            keep_price(aggregator, rule, choice)
         aggregator.cv_curve_ = curve
         return aggregator
 
@@ -787,6 +798,12 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         columns = inputs if group < 0 else reduced(self.features_[group], inputs)
         told = _told(regressor, columns)
         return told if self._levels is None else self._levels.group[group] + told
+
+
+def _as_served(table: FloatArray, grid: FloatArray, n_groups: FloatArray) -> tuple[CutCurve, int]:
+    """The middle limit of the smallest error of what tasks are served with."""
+    curve = CutCurve(grid, table[:, :, 0], n_groups, -1)
+    return replace(curve, chosen=middle_of_best(curve)), 0
 
 
 def _told(regressor: Any, inputs: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,12 +19,13 @@ from ctfa._progress import leave_interrupts_to
 from ctfa._threads import one_thread
 from ctfa.core import backend, progress
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, unit_power
-from ctfa.core.cut import GRID, PREFERRED, CutCurve, without_rounding
+from ctfa.core.cut import GRID, PREFERRED, CutCurve, Price, further, without_rounding
 from ctfa.core.fit import Evidence
-from ctfa.core.graph import Neighbours
+from ctfa.core.graph import NO_WISHES, Neighbours, Separation, Wishes
 from ctfa.core.history import Ledger, MergeHistory
+from ctfa.core.judge import Merge
 from ctfa.core.partition import Partition
-from ctfa.core.scans import SCANS
+from ctfa.core.scans import SCANS, Scan, best_first, stay
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.tasks.base import PathPoint, Rule, Tasks
 from ctfa.core.types import FloatArray, IntArray
@@ -54,11 +56,29 @@ class MergeProblem:
     graph: Any  # the neighbour graph, or None
     min_correlation: float = -1.0
     tolerance: float = 0.0
+    wishes: Wishes = NO_WISHES
+
+    def solve(self, max_loss: float) -> MergeHistory:
+        """Run the scan, which uses the space up; those wished together are joined before it."""
+        joins = [(block, other, np.nan) for block, other in self.wishes.joins]
+        return self._search(SCANS[self.scan], max_loss, joins, len(joins))
 
     @one_thread()
-    def solve(self, max_loss: float) -> MergeHistory:
-        """Run the scan, which uses the space up."""
-        return SCANS[self.scan](
+    def _search(
+        self,
+        scan: Scan,
+        max_loss: float,
+        begin: Sequence[Merge] = (),
+        n_joined: int = 0,
+        least: int = 1,
+        *,
+        both: bool = False,
+    ) -> MergeHistory:
+        """Run a scan after some merges, among pairs of which one, or both, have fewer members."""
+        separation, apart = None, self.wishes.apart
+        if apart or begin or least > 1 or scan is stay:
+            separation = Separation(self.space.n_variables, apart, least, both=both)
+        return scan(
             self.space,
             self.criterion,
             max_loss=max_loss,
@@ -66,7 +86,68 @@ class MergeProblem:
             neighbours=None if self.graph is None else Neighbours(self.graph),
             min_correlation=self.min_correlation,
             tolerance=self.tolerance,
+            separation=separation,
+            begin=begin,
+            n_joined=n_joined,
         )
+
+    def wished(self, max_loss: float) -> tuple[MergeHistory, PathPoint]:
+        """Merges and groups as they were wished, and as far as that can be; keeps the space."""
+        limit = max_loss if self.wishes.n_groups is None else np.inf
+        posed = self.copy()
+        return self._wished_of(posed, posed.solve(limit), max_loss)
+
+    def _wished_of(
+        self, posed: MergeProblem, path: MergeHistory, max_loss: float
+    ) -> tuple[MergeHistory, PathPoint]:
+        """The same of a path that is known, to a limit or to its end, and the problem it used up.
+
+        Small groups are joined on after the limit; of a number of groups, after the first of the
+        path from which so many are left when that is done.
+        """
+        least, n_groups = self.wishes.min_size, self.wishes.n_groups
+        if n_groups is None:
+            stop, low, high = path.stop(max_loss + self.tolerance), *path.interval(
+                max_loss + self.tolerance
+            )  # fmt: skip
+            if least > 1:
+                posed, path = self._mended(path, stop)
+                stop = len(path)
+            interval = min(low, max_loss), high - self.tolerance
+            return path, posed._point(path.after(stop), max_loss, interval)
+        n_merges = path.n_variables - n_groups
+        if least > 1:
+            first, last = path.joined, max(path.joined, min(n_merges, len(path)))
+            while first < last:  # the latest cut that leaves enough groups when it is mended
+                middle = (first + last + 1) // 2
+                short = len(self._mended(path, middle)[1]) > n_merges
+                first, last = (first, middle - 1) if short else (middle, last)
+            mended = self._mended(path, first)[1]
+            posed = self.copy()
+            path = posed._search(SCANS[self.scan], np.inf, mended.merges(), mended.joined)
+        stop = max(path.joined, min(n_merges, len(path)))
+        worst = float(path.loss[path.joined : stop].max(initial=-np.inf))
+        next_one = float(path.loss[stop]) if stop < len(path) else np.inf
+        nested = SCANS[self.scan].nested and least == 1
+        interval = worst, max(worst, next_one - self.tolerance) if nested else worst
+        return path, posed._point(path.after(stop), worst, interval)
+
+    def _mended(self, path: MergeHistory, stop: int) -> tuple[MergeProblem, MergeHistory]:
+        """The first merges of a path, then small groups joined on, smallest loss first.
+
+        Of a number of groups small ones with each other first: that leaves more of them.
+        """
+        known, least = path.merges(stop), self.wishes.min_size
+        if self.wishes.n_groups is not None:
+            search = self.copy()._search
+            known = search(best_first, np.inf, known, path.joined, least, both=True).merges()
+        posed = self.copy()
+        return posed, posed._search(best_first, np.inf, known, path.joined, least)
+
+    def replayed(self, path: MergeHistory, n_groups: int) -> MergeHistory:
+        """A path up to a number of groups, with what these refuse; uses the space up."""
+        history = self._search(stay, -np.inf, path.merges(path.n_variables - n_groups), path.joined)
+        return replace(history, n_comparisons=path.n_comparisons, complete=path.complete)
 
     @property
     def loss_of_copies(self) -> float:
@@ -90,12 +171,17 @@ class MergeProblem:
         """
         reach = max_loss + self.tolerance
         partition, (low, high) = history.partition(reach), history.interval(reach)
+        return self._point(partition, max_loss, (min(low, max_loss), high - self.tolerance))
+
+    def _point(
+        self, partition: Partition, max_loss: float, interval: tuple[float, float]
+    ) -> PathPoint:
         # Of the groups found, or of those they were made from: a block is turned round as a whole.
         signs = getattr(self.space, "signs", None)
         if signs is not None:
             first = np.array([group[0] for group in partition.groups])
             signs = np.asarray(signs * signs[first][partition.labels])
-        return PathPoint(max_loss, partition, (min(low, max_loss), high - self.tolerance), signs)
+        return PathPoint(max_loss, partition, interval, signs)
 
     def copy(self) -> MergeProblem:
         """Keep the space as it is for another scan."""
@@ -154,15 +240,20 @@ def pose(
     criterion = rule.criterion if rule.solver == "ols" else rule.criterion.by_ridge()
     power = unit_power(criterion, n_before) if criterion.unit is None else criterion.unit
     tolerance = TIE * float(variance**power)
-    return MergeProblem(space, criterion, rule.scan, order, rule.graph, min_correlation, tolerance)
+    known = space, criterion, rule.scan, order, rule.graph, min_correlation, tolerance
+    return MergeProblem(*known, rule.wishes)
 
 
 def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathPoint]:
-    """Solve for several limits, with as few scans as decide them all."""
+    """Solve for several limits, with as few scans as decide them all.
+
+    Of what is wished but a number of groups, which has no limit.
+    """
+    fresh = problem.copy() if problem.wishes.min_size > 1 else problem
     if max_losses and SCANS[problem.scan].nested:
         # Its merges do not depend on max_loss, only where they stop does.
         history = problem.solve(max(max_losses))
-        return [problem.point(history, value) for value in max_losses]
+        return [fresh._wished_of(problem, history, value)[1] for value in max_losses]
     solved: list[tuple[MergeProblem, MergeHistory]] = []
     points = []
     for value in max_losses:
@@ -172,9 +263,28 @@ def solve_path(problem: MergeProblem, max_losses: Sequence[float]) -> list[PathP
             posed = problem.copy()
             known = posed, posed.solve(value)
             solved.append(known)
-        posed, history = known
-        points.append(posed.point(history, value))
+        points.append(fresh._wished_of(*known, value)[1])
     return points
+
+
+def solve_wishes(
+    problem: MergeProblem, max_losses: Sequence[float]
+) -> tuple[list[PathPoint], list[PathPoint]]:
+    """The path without wishes, and as they were wished: another one, or a cut of the first."""
+    wishes = problem.wishes
+    free, n_groups = replace(problem, wishes=NO_WISHES), wishes.n_groups
+    if wishes.shape_groups:
+        points = solve_path(free.copy(), max_losses)
+        if n_groups is None:
+            return points, solve_path(problem, max_losses)
+        return points, [problem.wished(np.inf)[1]]
+    if n_groups is None:
+        return solve_path(free, max_losses), []
+    if not SCANS[problem.scan].nested:
+        return solve_path(free.copy(), max_losses), [problem.wished(np.inf)[1]]
+    path = free.solve(np.inf)
+    points = [free.point(path, value) for value in max_losses]
+    return points, [problem._wished_of(free, path, np.inf)[1]]
 
 
 def _holds(losses: tuple[float, float], reach: float) -> bool:
@@ -195,13 +305,28 @@ def settle(
 
     Where folds have chosen a limit at which nothing merges, copies are one target all the same.
     """
+    wishes = problem.wishes
     copies_only = chosen and max_loss == -np.inf and problem.space.n_variables > 1
     limit = problem.loss_of_copies if copies_only else max_loss
-    history = replace(problem.solve(limit), names=names)
-    point = problem.point(history, limit)
-    nothing_found = copies_only and not len(history)
+    if wishes.shape_groups or wishes.n_groups is not None:
+        path, point = problem.wished(limit)
+        if path.complete:
+            check.require_wished(aggregator, wishes, point.partition, problem.graph, names)
+        history = problem.replayed(path, point.n_groups)
+    else:
+        history = problem.solve(limit)
+        point = problem.point(history, limit)
+    history = replace(history, names=names)
+    nothing_found = copies_only and len(history) == history.joined
     _keep(aggregator, history, point._replace(max_loss=max_loss) if nothing_found else point)
     return point
+
+
+def keep_price(aggregator: Any, rule: Rule, choice: Choice | None) -> None:
+    """Say what wishes cost, or that nobody knows."""
+    if rule.wishes:
+        price = Price(0) if choice is None or choice.price is None else choice.price
+        aggregator.price_ = replace(price, n_groups=aggregator.n_groups_)
 
 
 def leave_apart(aggregator: Any, n_variables: int) -> None:
@@ -216,7 +341,7 @@ def _keep(aggregator: Any, history: MergeHistory, point: PathPoint) -> None:
     aggregator.labels_ = point.partition.labels
     aggregator.n_groups_ = point.partition.n_groups
     aggregator.max_loss_, aggregator.loss_interval_ = point.max_loss, point.loss_interval
-    aggregator.cv_curve_ = None
+    aggregator.cv_curve_ = aggregator.price_ = None
 
 
 def group_names(partition: Partition, names: Sequence[Any]) -> list[str]:
@@ -238,6 +363,8 @@ class Choice(NamedTuple):
     curve: CutCurve | None
     errors: dict[str, float]  # held-out error of the best of each way of aggregating
     points: Sequence[PathPoint] = ()  # groups that the training rows of each fold give
+    price: Price | None = None  # of what was wished, and not chosen
+    free_points: Sequence[PathPoint] = ()  # the groups of the folds without wishes
 
 
 def smallest_error(prefer: Callable[[CutCurve], CutCurve]) -> Preference:
@@ -272,6 +399,23 @@ def fewest_readable(
     return curve, int(mildest[curve.chosen])
 
 
+def within(
+    alone: Sequence[int],
+    tolerance: float,
+    table: FloatArray,
+    grid: FloatArray,
+    n_groups: FloatArray,
+) -> tuple[CutCurve, int]:
+    """The fewest groups whose own models err little more than the best; of these the best temper.
+
+    ``alone`` are the tempers of groups that serve their members with their own models.
+    """
+    mean = table.mean(axis=0)
+    mildest = np.asarray(alone)[mean[:, alone].argmin(axis=1)]
+    curve = CutCurve.of(grid, table[:, np.arange(grid.size), mildest], n_groups, tolerance)
+    return curve, int(mean[curve.chosen].argmin())
+
+
 def choose(
     tasks: Tasks,
     rule: Rule,
@@ -292,6 +436,12 @@ def choose(
     is_auto = limits is None
     limits = LIMITS if limits is None else limits
     otherwise = f"max_loss is {PREFERRED}" if is_auto else "nothing is chosen on them"
+    if len(limits) > 1:
+        further_on = _as_far_as_the_path_goes(tasks, rule, limits, aggregates[0])
+        if further_on is None:
+            warn_that_folds_were_stopped(0, len(folds), otherwise)
+            return None
+        limits = further_on
 
     def judge(at: Sequence[int], ways: Sequence[str]) -> tuple[list[Any], bool]:
         each = [(tasks, rule, folds[k], limits, ways, is_auto) for k in at]
@@ -318,12 +468,8 @@ def choose(
     for aggregate in aggregates:
         asked = [fold for fold in found if aggregate in fold]
         errors, paths = zip(*(fold[aggregate] for fold in asked), strict=True)
-        table = np.array(errors)  # fold, limit, temper
-        n_groups = np.mean([[point.n_groups for point in path] for path in paths], axis=0)
-        curve, temper = prefer(table, grid, n_groups)
-        limit, at_best[aggregate] = curve.max_loss[curve.chosen], curve.fold_errors[:, curve.chosen]
-        points = [path[curve.chosen] for path in paths]
-        chosen[aggregate] = Choice(aggregate, float(limit), rule.tempers[temper], curve, {}, points)
+        known = aggregate, np.array(errors), paths, grid, rule, prefer
+        chosen[aggregate], at_best[aggregate] = _chosen(*known)
     means = {name: float(errors.mean()) for name, errors in at_best.items()}
     if len(aggregates) == 1:
         best = aggregates[0]
@@ -335,6 +481,42 @@ def choose(
         # On folds that asked both, one is as much worse as told; the others tell the better one.
         means[other] = means[best] + float((at_best[other] - at_best[best][both]).mean())
     return chosen[best]._replace(errors=means)
+
+
+def _chosen(
+    aggregate: str,
+    table: FloatArray,
+    paths: Sequence[Sequence[PathPoint]],
+    grid: FloatArray,
+    rule: Rule,
+    prefer: Preference,
+) -> tuple[Choice, FloatArray]:
+    """What folds choose of one way of aggregating, and the errors of it, a fold each.
+
+    A table of errors is by fold, limit and temper. Its limits are those of the free path, and then
+    of what was wished if that is another path: the same again, or one cut.
+    """
+    wishes, n_free = rule.wishes, grid.size
+    n_groups = np.mean([[point.n_groups for point in path] for path in paths], axis=0)
+    free, free_temper = prefer(table[:, :n_free], grid, n_groups[:n_free])
+    curve, temper, at, price = free, free_temper, free.chosen, None
+    if wishes.n_groups is not None and n_free == 1:
+        at = n_free  # and nothing that it could be held against
+    elif wishes:
+        first = 0 if table.shape[1] == n_free else n_free
+        alone = [k for k, one in enumerate(rule.tempers) if _is_alone(one)] or [0]
+        prefer_now = prefer
+        if wishes.tolerance is not None:
+            prefer_now = partial(within, alone, wishes.tolerance)
+        limits = grid if wishes.n_groups is None else np.array([np.inf])
+        curve, temper = prefer_now(table[:, first:], limits, n_groups[first:])
+        at = first + curve.chosen
+        price = _price(table, n_groups, alone, (at, temper), (free.chosen, free_temper))
+        price = replace(price, free_max_loss=float(grid[free.chosen]))
+    limit, at_best = float(curve.max_loss[curve.chosen]), curve.fold_errors[:, curve.chosen]
+    points, free_points = ([path[k] for path in paths] for k in (at, free.chosen))
+    known = rule.tempers[temper], curve if wishes.n_groups is None else None
+    return Choice(aggregate, limit, *known, {}, points, price, free_points), at_best
 
 
 def _judge_fold(
@@ -351,21 +533,65 @@ def _judge_fold(
         if divided is None:
             return None
         known, asked, kept = divided
-        if kept is not None and rule.graph is not None:
-            rule = replace(rule, graph=rule.graph[kept][:, kept])
+        if kept is not None:
+            rule = rule.of(np.flatnonzero(kept))
         # Scans whose limit is chosen on folds do not look at the order.
         order = np.arange(known.n_tasks) if is_auto else None
         results = {}
         for aggregate in aggregates:
             fits = known.fits(rule, aggregate)
-            if max(limits) == -np.inf:  # nobody is asked
+            if max(limits) == -np.inf and not rule.wishes:  # nobody is asked
                 alone = Partition.singletons(known.n_tasks)
                 points = [PathPoint(-np.inf, alone, (-np.inf, -np.inf)) for _ in limits]
             else:
-                points = solve_path(pose(rule, fits.space(), fits.variance, order), limits)
+                problem = pose(rule, fits.space(), fits.variance, order)
+                free, wished = solve_wishes(problem, limits)
+                points = free + wished
             errors = fits.errors(points, asked, rule.tempers)
             results[aggregate] = errors, points
     return results
+
+
+def _as_far_as_the_path_goes(
+    tasks: Tasks, rule: Rule, limits: Sequence[float], aggregate: str
+) -> Sequence[float] | None:
+    """Limits, and those beyond the last finite one among which all rows would go on merging.
+
+    None if the search was stopped.
+    """
+    with one_thread(*tasks.shapes), progress.searching("path"):
+        fits, order = tasks.fits(rule, aggregate), np.arange(tasks.n_tasks)
+        free = replace(rule, wishes=NO_WISHES)
+        path = pose(free, fits.space(), fits.variance, order).solve(np.inf)
+    found: list[float] = further(np.array(limits, dtype=float), path.loss).tolist()
+    return found if path.complete else None
+
+
+def _is_alone(temper: Any) -> bool:
+    """Whether groups serve their members with their own models at a temper."""
+    return bool(temper == 0.0 or getattr(temper, "apart", 0.0) == np.inf)
+
+
+def _price(
+    table: FloatArray,
+    n_groups: FloatArray,
+    alone: Sequence[int],
+    wished: tuple[int, int],
+    free: tuple[int, int],
+) -> Price:
+    """What was wished against the free choice, each a limit and a temper of a table of errors."""
+    own = [
+        table[:, limit, alone][:, table[:, limit, alone].mean(axis=0).argmin()]
+        for limit, _ in (wished, free)
+    ]
+    gap, n_folds = own[0] - own[1], len(table)
+    error = float(gap.std(ddof=1) / np.sqrt(n_folds)) if n_folds > 1 else 0.0
+    whole = [np.nan, np.nan]
+    if len(alone) < table.shape[2]:
+        whole = [float(table[:, limit, temper].mean()) for limit, temper in (wished, free)]
+    count = float(n_groups[free[0]])
+    means = float(own[0].mean()), float(own[1].mean())
+    return Price(round(float(n_groups[wished[0]])), *means, error, count, np.nan, *whole)
 
 
 def _far_apart(n_folds: int) -> list[int]:

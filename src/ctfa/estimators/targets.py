@@ -19,7 +19,7 @@ from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
 from ctfa.core.confounds import Lines
 from ctfa.core.criteria import TARGET_CRITERIA
-from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
+from ctfa.core.cut import PREFERRED, CutCurve, Price, middle_of_best
 from ctfa.core.design import Design
 from ctfa.core.levels import TEMPERS, Temper
 from ctfa.core.partition import Partition
@@ -36,6 +36,7 @@ from ctfa.estimators.search import (
     choose,
     fewest_readable,
     group_names,
+    keep_price,
     leave_apart,
     pose,
     read_rule,
@@ -108,6 +109,22 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         four folds. ``LinearRegression()`` given here is the cheap judge of a costly regressor,
         which is then fitted once per group. Tasks with rows or inputs of their own are judged
         alike: where they share a function, by what the models of all tasks say of a row.
+    n_groups : int or None, default=None
+        Merge to exactly so many groups, for ``max_loss="auto"`` and the scans "best-first" and
+        "correlation"; under a graph at least one for each of its components. ``price_`` says what
+        that costs on held-out rows, where folds can be asked.
+    tolerance : float or None, default=None
+        What ``max_loss="auto"`` chooses: the fewest groups whose own models err on held-out rows at
+        most by this share more than the best, 0.01 being one per cent. None: within one standard
+        error (see ``max_loss``).
+    min_size : int, default=1
+        Smaller groups are merged on beyond the limit, smallest loss first. With ``n_groups`` they
+        are merged on earlier, so that so many groups are left.
+    together, apart : list of pairs of targets or None, default=None
+        By name or by position. Pairs that must end in one group are joined before anybody else,
+        under a graph with the fewest neighbours that connect them; pairs apart are never in one.
+        Folds obey all of these, so a limit is chosen under them. A wish that cannot be had is an
+        error that names the culprit.
     cv : int, splitter or list of folds, default=10
         Where ``max_loss="auto"`` is chosen; an integer gives contiguous folds, of two rows or
         more. For series, whose neighbouring rows are alike, contiguous folds are what is needed;
@@ -133,7 +150,13 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
     loss_interval_ : tuple of float
         Any ``max_loss`` from the first up to (not including) the second gives these groups.
     cv_curve_ : CutCurve or None
-        Held-out error for each limit that ``max_loss="auto"`` tried; None for a number.
+        Held-out error for each limit that ``max_loss="auto"`` tried; None for a number, of loss or
+        of groups.
+    price_ : Price or None
+        What wishes cost (``n_groups`` to ``apart``): ``error`` of the groups' own models on
+        held-out rows against the ``free_error`` of those chosen without wishes, on the same folds;
+        ``whole_error`` and ``free_whole_error`` of all that is predicted with. NaN where no folds
+        were asked; None without wishes. Print it.
     signs_, offsets_, scales_ : ndarray of shape (n_targets,)
         How each target enters its group's mean.
     confounds_slopes_, confounds_means_ : ndarray of shape (n_targets, n_columns) and (n_columns,)
@@ -158,6 +181,7 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
 
     _names: tuple[str, ...]
     _labels: Any  # names as they were given
+    price_: Price | None = None  # of files from before there was one
 
     _saved = (
         Saved._saved
@@ -182,6 +206,11 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         flip: bool = False,
         guard: str | None = None,
         regressor: Any = None,
+        n_groups: int | None = None,
+        tolerance: float | None = None,
+        min_size: int = 1,
+        together: Any = None,
+        apart: Any = None,
         cv: Any = 10,
         random_state: Any = None,
     ) -> None:
@@ -194,6 +223,11 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
         self.flip = flip
         self.guard = guard
         self.regressor = regressor
+        self.n_groups = n_groups
+        self.tolerance = tolerance
+        self.min_size = min_size
+        self.together = together
+        self.apart = apart
         self.cv = cv
         self.random_state = random_state
 
@@ -410,6 +444,7 @@ class Found(NamedTuple):
     points: Sequence[PathPoint] = ()  # groups that the training rows of each give, at the limit
     temper: Any = Temper()  # at which the groups' models did best
     told: OutOfFold | None = None  # what models that judged said of rows they had not seen
+    free_points: Sequence[PathPoint] = ()  # groups of the folds without wishes, where there are any
 
 
 def find_groups(
@@ -421,11 +456,12 @@ def find_groups(
     *,
     judge: Any = None,
     ask_folds: bool = False,
+    priced: bool = True,
 ) -> Found:
     """Find the groups in data that have been read.
 
     ``judge`` is the regressor that judges merges where the aggregator says nothing; ``ask_folds``
-    whether folds find their groups also where the limit is given.
+    whether folds find their groups also where the limit is given, ``priced`` where the number is.
     """
     judge = aggregator.regressor if aggregator.regressor is not None else judge
     rule = read_target_rule(aggregator, targets, judge)
@@ -434,8 +470,10 @@ def find_groups(
     with one_thread(*tasks.shapes):
         splits = None
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
-        chooses = limit is None and tasks.n_tasks > 1
-        if chooses or (ask_folds and not np.isnan(tasks.values).any()):
+        counted = rule.wishes.n_groups is not None
+        asks = limit is None and tasks.n_tasks > 1 and (priced or not counted)
+        chooses = asks and not counted
+        if asks or (ask_folds and not np.isnan(tasks.values).any()):
             splits = check.read_cut_folds(
                 aggregator.cv, tasks.sample, tasks.values, groups, needed=chooses
             )
@@ -462,6 +500,7 @@ def find_groups(
         chosen = curve is not None and not np.isnan(targets.values).any()
         signs = settle(aggregator, problem, limit, names, chosen=chosen).signs
     aggregator.cv_curve_, lines = curve, tasks.left.targets
+    keep_price(aggregator, rule, choice)
     offsets = fits.offsets if lines is None else fits.offsets + lines.levels
     keep_units(aggregator, targets, offsets, fits.scales, lines)
     if signs is not None:
@@ -470,7 +509,8 @@ def find_groups(
         # A single target has no limit to choose, and folds that tell how far to trust its inputs.
         return _each_alone(Found(fits, rule, fits.scales), folds if is_one else [], tasks)
     asked = folds[: len(choice.points)]  # those finished before a search was stopped
-    return Found(fits, rule, fits.scales, asked, choice.points, choice.temper)
+    free = choice.free_points if choice.price is not None else ()
+    return Found(fits, rule, fits.scales, asked, choice.points, choice.temper, free_points=free)
 
 
 def with_levels(fits: TargetFits, rule: Rule, tasks: SharedInputs) -> TargetFits:
@@ -599,10 +639,10 @@ def _find_by_refits(
 ) -> Found:
     """Find the groups by predictions of a regressor that has to be fitted for them."""
     limit, choice = check.read_limit(aggregator, TARGET_CRITERIA), None
-    asks = tasks.n_tasks > 1 and limit != -np.inf
+    asks = tasks.n_tasks > 1 and (limit != -np.inf or rule.wishes.shape_groups)
     known = aggregator, tasks, targets, rule, judge, groups, n_jobs
     fits, told, splits = ask_by_refits(*known, asks=asks, chooses=limit is None)
-    if told is not None and any(known is not None for known, _ in told.folds):
+    if told is not None and limit is None and any(known is not None for known, _ in told.folds):
         choice = choose(
             told,
             rule,
@@ -618,6 +658,7 @@ def _find_by_refits(
         limit = EVEN if choice is None else choice.max_loss
     curve, signs = None if choice is None else choice.curve, None
     if told is None:
+        check.refuse_unasked(rule.wishes, tasks.n_tasks)
         leave_apart(aggregator, tasks.n_tasks)
     else:
         names = None if targets.labels is None else targets.names
@@ -625,6 +666,7 @@ def _find_by_refits(
         chosen = curve is not None and not np.isnan(targets.values).any()
         signs = settle(aggregator, pose(rule, fits.space()), limit, names, chosen=chosen).signs
     aggregator.cv_curve_, lines = curve, tasks.left.targets
+    keep_price(aggregator, rule, choice)
     offsets = fits.offsets if lines is None else fits.offsets + lines.levels
     keep_units(aggregator, targets, offsets, fits.scales, lines)
     if signs is not None:
@@ -665,7 +707,9 @@ def read_target_rule(aggregator: TargetAggregator, targets: check.Targets, judge
         check.require_matrix_size(targets.values.shape[1], "guard='member'")
     if targets.weights is not None:
         check.refuse_for_target_weight(targets, aggregator)
-    return replace(rule, graph=check.read_graph(aggregator.connectivity, targets.values, "targets"))
+    graph = check.read_graph(aggregator.connectivity, targets.values, "targets")
+    known = targets.names, targets.labels, graph, len(targets.names)
+    return replace(rule, graph=graph, wishes=check.read_wishes(aggregator, *known))
 
 
 def _require_targets(

@@ -32,7 +32,7 @@ OURS = {
     "ctfa.estimators.evidence": "MergeEvidence MergeSummary PooledEvidence Terms",
     "ctfa.estimators.models": "Deviations Nearest OwnModels OwnSteps SingleModels TaskLevels",
     "ctfa.core.confounds": "Lines",
-    "ctfa.core.cut": "CutCurve",
+    "ctfa.core.cut": "CutCurve Price",
     "ctfa.core.members": "Gain",
     "ctfa.core.history": "MergeHistory",
     "ctfa.core.moments": "Moments Summary",

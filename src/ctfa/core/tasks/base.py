@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ctfa.core.criteria import Criterion
 from ctfa.core.cut import without_rounding
+from ctfa.core.graph import NO_WISHES, Wishes
 from ctfa.core.partition import Partition
 from ctfa.core.spaces.base import MergeSpace
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,12 @@ class Rule:
     graph: Any = None
     order: Any = "given"  # as it was given: found again from the rows of each problem
     random_state: Any = None
+    wishes: Wishes = NO_WISHES
+
+    def of(self, kept: IntArray) -> Rule:
+        """The same for some of the tasks."""
+        graph = None if self.graph is None else self.graph[kept][:, kept]
+        return replace(self, graph=graph, wishes=self.wishes.of(kept))
 
 
 class PathPoint(NamedTuple):

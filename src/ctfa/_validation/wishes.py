@@ -1,0 +1,352 @@
+"""Where merging stops, and what is asked of groups besides: how many, how large, who with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import Any, NoReturn
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from ctfa._validation.options import either, read_number, read_target
+from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
+from ctfa.core.graph import Wishes
+from ctfa.core.partition import Partition
+from ctfa.core.scans import SCANS
+from ctfa.core.types import IntArray
+
+#: Parameters of an aggregator that are wishes.
+WISHES = ("n_groups", "tolerance", "min_size", "together", "apart")
+#: Members that an error names at most.
+NAMED = 6
+
+
+class WishError(ValueError):
+    """Groups cannot be as they were wished; says so in the words of who asked."""
+
+    def called(self, words: Mapping[str, str]) -> WishError:
+        """The same with parameters called otherwise."""
+        text = str(self)
+        for name, other in words.items():
+            text = text.replace(name, other)
+        return WishError(text)
+
+
+def wishes_of(aggregator: Any) -> dict[str, Any]:
+    """What an aggregator wishes, by parameter: what is not as it is by default."""
+    usual = {"n_groups": None, "tolerance": None, "min_size": 1, "together": None, "apart": None}
+    given = {name: getattr(aggregator, name, usual[name]) for name in WISHES}
+    return {name: value for name, value in given.items() if not _is(value, usual[name])}
+
+
+def _is(value: Any, usual: Any) -> bool:
+    empty = isinstance(value, (list, tuple)) and not len(value)
+    return value is usual or empty or (usual == 1 and type(value) is int and value == 1)
+
+
+def read_cut(aggregator: Any) -> bool:
+    """Whether a number of groups is wished; refuses wishes that do not go with other options."""
+    given = wishes_of(aggregator)
+    if not given:
+        return False
+    what = " and ".join(given)
+    if not SCANS[aggregator.scan].has_auto:
+        raise WishError(
+            f"{what}: goes with scan={either(SCANS, 'has_auto')} and not with "
+            f"{aggregator.scan!r}: use the one or leave the other out."
+        )
+    cuts = [name for name in ("n_groups", "tolerance") if name in given]
+    if len(cuts) == 2:
+        raise WishError(
+            f"n_groups={given['n_groups']!r} and tolerance={given['tolerance']!r} both say where "
+            "to stop merging: give one of them."
+        )
+    if cuts and not (isinstance(aggregator.max_loss, str) and aggregator.max_loss == "auto"):
+        raise WishError(
+            f"{cuts[0]}={given[cuts[0]]!r} and max_loss={aggregator.max_loss!r} both say where to "
+            "stop merging: give one of them."
+        )
+    if "tolerance" in given:
+        allowed = read_number(given["tolerance"], "tolerance", ": 0.01 is one per cent")
+        if not 0.0 <= allowed < np.inf:
+            raise WishError(
+                f"tolerance={allowed:g} is not a share of an error: give zero or more, 0.01 for "
+                "one per cent."
+            )
+    for name in ("n_groups", "min_size"):
+        value = given.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            raise WishError(f"{name}={value!r} is not a count: give a whole number from 1.")
+    return "n_groups" in given
+
+
+def read_limit(phase: Any, registry: Mapping[str, Criterion]) -> float | None:
+    """The largest loss at which a phase merges; None for "auto", where it can be chosen.
+
+    Infinity where a number of groups is wished of what has no limit that could be chosen.
+    """
+    counted = read_cut(phase)
+    if not (isinstance(phase.max_loss, str) and phase.max_loss == "auto"):
+        return read_number(phase.max_loss, "max_loss", " or 'auto'")
+    of_targets = registry is TARGET_CRITERIA
+    if not criterion_of(phase.criterion, registry).has_auto:
+        if counted:
+            return np.inf
+        advice = "the paper's epsilon_2, for criterion 'r2', is 1e-4"
+        if of_targets:
+            advice = "the paper's epsilon_1 = 0 is max_loss=0 for criterion 'mse'"
+        raise ValueError(
+            f"max_loss='auto' goes with criterion={either(registry, 'has_auto')} and not with "
+            f"{phase.criterion!r}: give a number ({advice})."
+        )
+    if of_targets and not SCANS[phase.scan].has_auto:
+        raise ValueError(
+            f"max_loss='auto' goes with scan={either(SCANS, 'has_auto')} and not with "
+            f"{phase.scan!r}, whose groups depend on the order of the targets: give a number (1.5 "
+            "suits most data)."
+        )
+    return None
+
+
+def read_wishes(
+    aggregator: Any,
+    names: Sequence[str] | None,
+    labels: Sequence[Any] | None,
+    graph: Any,
+    n_variables: int,
+    what: str = "targets",
+) -> Wishes:
+    """Wishes of groups of these variables, checked against each other and the graph."""
+    read_cut(aggregator)
+    given = wishes_of(aggregator)
+    if not given:
+        return Wishes()
+    known = [str(k) for k in range(n_variables)] if names is None else list(names)
+    labels = known if labels is None else labels
+    pairs = {
+        name: _read_pairs(given.get(name), name, known, labels) for name in ("together", "apart")
+    }
+    tolerance = given.get("tolerance")
+    wishes = Wishes(
+        None if "n_groups" not in given else int(given["n_groups"]),
+        None if tolerance is None else float(tolerance),
+        int(given.get("min_size", 1)),
+        apart=tuple(pairs["apart"]),
+    )
+    joined = _joined(pairs["together"], pairs["apart"], graph, known)
+    components = np.zeros(n_variables, dtype=np.intp)
+    if graph is not None:
+        components = csgraph.connected_components(graph, directed=False)[1].astype(np.intp)
+    _require_room(wishes, joined, components, known, what)
+    return Wishes(wishes.n_groups, wishes.tolerance, wishes.min_size, joined, wishes.apart)
+
+
+def _read_pairs(
+    given: Any, name: str, known: Sequence[str], labels: Sequence[Any]
+) -> list[tuple[int, int]]:
+    """Pairs of variables as positions."""
+    advice = f"{name} is a list of pairs, such as {name}=[({known[0]!r}, {known[-1]!r})]"
+    if given is None:
+        return []
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise WishError(f"{name}={given!r} is not a list: {advice}.")
+    pairs = []
+    for pair in given:
+        two = () if isinstance(pair, (str, bytes)) or not isinstance(pair, Iterable) else (*pair,)
+        if len(two) != 2:
+            raise WishError(f"{name} holds {pair!r}, which is not a pair: {advice}.")
+        try:
+            one, other = (read_target(_plain(target), known, labels) for target in two)
+        except ValueError as error:
+            raise WishError(f"{name}: {error}") from error
+        if one == other:
+            raise WishError(f"{name} pairs {known[one]!r} with itself: name two.")
+        pairs.append((min(one, other), max(one, other)))
+    return sorted(set(pairs))
+
+
+def _plain(target: Any) -> Any:
+    """A label of Python's own kind, as JSON would give it."""
+    return target.item() if isinstance(target, np.generic) else target
+
+
+def _joined(
+    together: Sequence[tuple[int, int]],
+    apart: Sequence[tuple[int, int]],
+    graph: Any,
+    names: Sequence[str],
+) -> tuple[tuple[int, ...], ...]:
+    """Groups that come first: pairs that have one in common, and in a graph whoever is between."""
+    labels = np.arange(len(names))
+    for one, other in together:
+        between = (
+            [one, other] if graph is None else _between(one, other, labels, apart, graph, names)
+        )
+        for member in between[1:]:
+            labels[labels == labels[member]] = labels[one]
+    for one, other in apart:
+        if labels[one] == labels[other]:
+            raise WishError(
+                f"apart holds {names[one]!r} and {names[other]!r} apart, and together joins them: "
+                "leave one of the two out."
+            )
+    return tuple(tuple(group.tolist()) for group in Partition(labels).groups if group.size > 1)
+
+
+def _between(
+    one: int,
+    other: int,
+    labels: IntArray,
+    apart: Sequence[tuple[int, int]],
+    graph: Any,
+    names: Sequence[str],
+) -> list[int]:
+    """The fewest neighbours that connect two, both included, and nobody held apart from them."""
+    groups = labels[[one, other]]
+    barred = {c for a, b in apart for c, d in ((a, b), (b, a)) if labels[d] in groups}
+    open_to = np.array([k not in barred or labels[k] in groups for k in range(labels.size)])
+    # Whoever is joined already is no step away.
+    inside = np.isin(labels, groups)
+    links = sparse.coo_array(graph)
+    both = open_to[links.row] & open_to[links.col]
+    cost = np.where(inside[links.row] & inside[links.col], 1e-6, 1.0)[both]
+    ways = sparse.csr_array((cost, (links.row[both], links.col[both])), shape=graph.shape)
+    found = csgraph.dijkstra(ways, indices=[one], return_predecessors=True)
+    length, before = found[0][0], found[1][0]
+    if not np.isfinite(length[other]):
+        whole = csgraph.connected_components(graph, directed=False)[1]
+        why = "no chain of neighbours connects them: connectivity leaves them in two components"
+        if whole[one] == whole[other]:
+            why = "every chain of neighbours between them has somebody held apart from them"
+        raise WishError(
+            f"together joins {names[one]!r} and {names[other]!r}, but {why}. Leave the pair out, "
+            "or change the neighbours."
+        )
+    chain = [other]
+    while chain[-1] != one:
+        chain.append(int(before[chain[-1]]))
+    return chain[::-1]
+
+
+def _require_room(
+    wishes: Wishes,
+    joined: Sequence[tuple[int, ...]],
+    components: IntArray,
+    names: Sequence[str],
+    what: str,
+) -> None:
+    """Refuse a number and a size of groups that these variables cannot have."""
+    n_groups, least, n_variables = wishes.n_groups, wishes.min_size, components.size
+    sizes = np.bincount(components)
+    if int(sizes.min()) < least:
+        members = np.flatnonzero(components == int(sizes.argmin()))
+        whom = f"there are {n_variables} {what}"
+        if sizes.size > 1:
+            whom = f"a component of the neighbours has {members.size}: {_named(members, names)}"
+        raise WishError(f"min_size={least} is more than there can be: {whom}. Lower min_size.")
+    if n_groups is None:
+        return
+    if n_groups > n_variables:
+        raise WishError(f"n_groups={n_groups} is more than the {n_variables} {what} there are.")
+    if n_groups < sizes.size:
+        raise WishError(
+            f"n_groups={n_groups}, but the graph of neighbours has {sizes.size} components, which "
+            f"are never joined: give n_groups={sizes.size} or more, or connect them."
+        )
+    blocks = n_variables - sum(len(group) - 1 for group in joined)
+    if n_groups > blocks:
+        raise WishError(
+            f"n_groups={n_groups}, but together leaves at most {blocks} groups of the "
+            f"{n_variables} {what}: lower n_groups, or leave out pairs of together."
+        )
+    most = int((sizes // least).sum())
+    if n_groups > most:
+        raise WishError(
+            f"n_groups={n_groups} and min_size={least} do not go together: {n_variables} {what} "
+            f"make at most {most} such groups. Lower one of them."
+        )
+    if n_groups == 1 and wishes.apart:
+        one, other = wishes.apart[0]
+        raise WishError(
+            f"n_groups=1, but apart holds {names[one]!r} and {names[other]!r} apart: give "
+            "n_groups=2 or more, or leave the pair out."
+        )
+
+
+def require_wished(
+    aggregator: Any,
+    wishes: Wishes,
+    partition: Partition,
+    graph: Any,
+    names: Sequence[str] | None,
+) -> None:
+    """Refuse groups that the merges have left otherwise than they were wished; says by whom."""
+    known = [f"y{k}" for k in range(partition.n_variables)] if names is None else names
+    refuse = _refusal(aggregator, wishes, partition, known)
+    n_groups, least = wishes.n_groups, wishes.min_size
+    if n_groups is not None and partition.n_groups > n_groups:
+        refuse(
+            f"n_groups={n_groups}, but the merges end at {partition.n_groups} groups",
+            f"give n_groups={partition.n_groups} or more",
+        )
+    small = np.flatnonzero(partition.sizes < least)
+    if small.size:
+        members = partition.groups[int(small[0])]
+        with_count = "" if n_groups is None else f" with n_groups={n_groups}"
+        refuse(
+            f"min_size={least}{with_count}, but the merges leave a group of "
+            f"{members.size}: {_named(members, known)}",
+            "lower min_size" if n_groups is None else "lower min_size or n_groups",
+        )
+
+
+def refuse_unasked(wishes: Wishes, n_variables: int) -> None:
+    """Refuse wishes of groups where there is nothing to judge merges by."""
+    asked = wishes.n_groups not in (None, n_variables) or wishes.min_size > 1 or wishes.together
+    if asked and n_variables > 1:
+        raise WishError(
+            "n_groups, min_size and together need somebody to merge, and there is nothing to judge "
+            "merges by: pass more rows, or leave them out."
+        )
+
+
+def _refusal(
+    aggregator: Any, wishes: Wishes, partition: Partition, names: Sequence[str]
+) -> Callable[[str, str], NoReturn]:
+    """What refuses, and names what has kept the groups from going on merging."""
+    causes = []
+    labels = partition.labels
+    held = [(a, b) for a, b in wishes.apart if labels[a] != labels[b]]
+    if held:
+        pairs = [f"{names[a]!r} from {names[b]!r}" for a, b in held]
+        more = f" and {len(pairs) - NAMED} more" if len(pairs) > NAMED else ""
+        causes.append(f"apart keeps {', '.join(pairs[:NAMED])}{more}")
+    if getattr(aggregator, "guard", None) is not None:
+        causes.append(f"guard={aggregator.guard!r} refuses what a member would lose by")
+    lowest = getattr(aggregator, "min_correlation", -1.0)
+    if lowest > -1.0:
+        causes.append(f"min_correlation={lowest:g} refuses the rest, and -1 would not")
+
+    def refuse(said: str, advice: str) -> NoReturn:
+        why = f" ({'; '.join(causes)})" if causes else ""
+        raise WishError(f"{said}{why}: {advice}, or ask less of the groups.")
+
+    return refuse
+
+
+def _named(members: IntArray, names: Sequence[str]) -> str:
+    """The first of some variables by name."""
+    some = ", ".join(repr(names[member]) for member in members[:NAMED].tolist())
+    return f"{some} and {members.size - NAMED} more" if members.size > NAMED else some
+
+
+def refuse_wishes_in_search(aggregator: Any) -> None:
+    """Refuse a number of groups, and a tolerance, where limits are what is searched."""
+    for name, value in wishes_of(aggregator).items():
+        if name in ("n_groups", "tolerance"):
+            raise WishError(
+                f"{name}={value!r} says where to stop merging, and CTFARegressorCV searches for "
+                "that: use CTFARegressor, or leave it out."
+            )
