@@ -23,6 +23,7 @@ from ctfa.core.criteria import Loss, criterion_of
 from ctfa.core.spaces.base import MergeSpace
 from ctfa.core.spaces.features import FeatureSpace, FoldedFeatureSpace
 from ctfa.core.spaces.paired import PairedSpace
+from ctfa.core.spaces.pooled import PooledSpace
 from ctfa.core.spaces.targets import TargetSpace
 from ctfa.kernels.array_rows import ArrayQuestions, PlainQuestions
 from ctfa.kernels.devices import NAMESPACES, Device, has_library
@@ -38,6 +39,7 @@ KERNELS: dict[tuple[str, type], tuple[str, range]] = {
     ("grow", FeatureSpace): ("features", range(50, 401)),
     ("grow", FoldedFeatureSpace): ("features", range(50, 401)),
     ("questions", PairedSpace): ("paired", range(100, sys.maxsize)),
+    ("questions", PooledSpace): ("pooled", range(100, sys.maxsize)),
     ("on_graph", PairedSpace): ("paired", range(500, sys.maxsize)),
 }
 

@@ -228,6 +228,10 @@ class PooledSpace(MergeSpace):
     def _prediction(self, vectors: FloatArray) -> None:
         self._predicted, self._outdated = vectors, set[int]()
 
+    def groups(self) -> tuple[FloatArray, Pool]:
+        """Gram matrices with the target, and what else fits need, as merges change them."""
+        return self._gram, self._pool
+
     @property
     def weight(self) -> FloatArray:
         """What each group counts in the total risk."""
