@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -168,23 +168,57 @@ class PooledSpace(MergeSpace):
         totals = np.array([rows.sum() for rows in row_weights])
         groups = [[task] for task in range(len(inputs))] if groups is None else groups
         pooled, lengths = pooled_rows(inputs, targets, groups, row_weights)
+        n_tasks = np.array([float(len(group)) for group in groups])
+        n_rows, weight = np.empty((2, len(groups)))
+        for slot, group in enumerate(groups):
+            members = list(group)
+            n_rows[slot] = counts[members].sum()
+            weight[slot] = weights[members] @ (1.0 + 1.0 / totals[members])
+        return cls._of_tables(pooled, lengths, n_rows, n_tasks, weight)
+
+    @classmethod
+    def of_centred(
+        cls, tables: FloatArray, n_rows: FloatArray, totals: FloatArray, weights: FloatArray | None
+    ) -> PooledSpace:
+        """Build from centred rows ``[X, y]`` of each task, zero where they do not count.
+
+        ``totals`` are sums of the rows' weights, whose roots the rows are multiplied by.
+        """
+        lengths = np.sqrt(np.einsum("tij,tij->j", tables, tables))
+        weight = (1.0 if weights is None else weights) * (1.0 + 1.0 / totals)
+        return cls._of_tables(tables, lengths, n_rows, np.ones(len(tables)), weight)
+
+    @classmethod
+    def _of_tables(
+        cls,
+        tables: Sequence[FloatArray] | FloatArray,
+        lengths: FloatArray,
+        n_rows: FloatArray,
+        n_tasks: FloatArray,
+        weight: FloatArray,
+    ) -> PooledSpace:
+        """Build from the rows of each group, and the lengths of the columns over all of them."""
         length = lengths[:-1]
         used = length > 0.0
         used[0] |= not used.any()
         scale = np.where(length > 0.0, length, 1.0)[used]
-        width = int(used.sum())
-        root, coordinates = np.zeros((len(groups), width, width)), np.zeros((len(groups), width))
-        columns = np.empty((len(Pool._fields), len(groups)))
-        for slot, (group, rows) in enumerate(zip(groups, pooled, strict=True)):
-            members = list(group)
-            triangle, fitted, residual = _factor(rows[:, :-1][:, used] / scale, rows[:, -1])
-            rank, n = fitted.size, counts[members].sum()
-            root[slot, :rank], coordinates[slot, :rank] = triangle, fitted
-            # Without a degree of freedom nothing is left, not even rounding.
-            residual = residual if n - rank - len(members) > 0 else 0.0
-            weight = float(weights[members] @ (1.0 + 1.0 / totals[members]))
-            columns[:, slot] = fitted @ fitted, residual, rank, n, len(members), weight
-        return cls(root, coordinates, Pool(*columns), inputs[0].shape[1])
+        used, scale = np.append(used, True), np.append(scale, 1.0)
+        count, width = len(tables), scale.size - 1
+        root, coordinates = np.zeros((count, width, width)), np.zeros((count, width))
+        rank, residual = np.empty((2, count))
+        for at in _alike(tables):
+            rows = (
+                tables[at]
+                if isinstance(tables, np.ndarray)
+                else np.stack([tables[slot] for slot in at.tolist()])
+            )
+            rows = rows[:, :, used] / scale
+            root[at], coordinates[at], residual[at], rank[at] = _factor(rows)
+        # Without a degree of freedom nothing is left, not even rounding.
+        residual[n_rows - rank - n_tasks <= 0.0] = 0.0
+        explained = np.einsum("tj,tj->t", coordinates, coordinates)
+        pool = Pool(explained, residual, rank, n_rows, n_tasks, weight)
+        return cls(root, coordinates, pool, lengths.size - 1)
 
     def evidence(self, block: int | IntArray, others: IntArray) -> Evidence:
         """Both pooled fits, the one of all rows, and the slopes that would become one."""
@@ -263,17 +297,17 @@ class PooledSpace(MergeSpace):
     def merge(self, block: int, other: int) -> None:
         """Pool the rows of two groups."""
         pair = np.array([block]), np.array([other])
-        root, coordinates = self._stacked(*pair)
-        triangle, fitted, rise = _factor(root[0], coordinates[0])
-        rank = fitted.size
         first, second = map(self._at, pair)
-        both = self._union(first, second, np.array([rise]), np.array([float(rank)]))
+        root, coordinates = self._stacked(*pair)
+        rows = np.concatenate((root, coordinates[:, :, None]), axis=2)
+        self._root[block], self._coordinates[block], rise, rank = (
+            part[0] for part in _factor(rows)
+        )
+        both = self._union(first, second, np.array([rise]), np.array([rank]))
         for column, value in zip(self._pool, both, strict=True):
             column[block] = value[0]
-        self._root[block], self._coordinates[block] = 0.0, 0.0
-        self._root[block, :rank], self._coordinates[block, :rank] = triangle, fitted
-        at = slice(block, block + 1)
-        self._gram[block] = _with_target(self._root[at], self._coordinates[at])[0]
+        table = np.column_stack((self._root[block], self._coordinates[block]))
+        self._gram[block] = table.T @ table
         self._outdated.add(block)
 
     def mean_correlation(self) -> FloatArray:
@@ -390,22 +424,48 @@ def pooled_rows(
     return pooled, np.sqrt(squares)
 
 
-def _factor(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray, float]:
-    """Turn a regression so that its inputs have as many rows as rank, by singular values.
+def _alike(tables: Sequence[FloatArray] | FloatArray) -> Iterator[IntArray]:
+    """Tables of one shape, some at a time."""
+    lengths = np.array([len(table) for table in tables])
+    for length in np.unique(lengths).tolist():
+        at = np.flatnonzero(lengths == length)
+        for chunk in chunks(at.size, 2 * length * tables[0].shape[1]):
+            yield at[chunk]
 
-    Inputs, coordinates of the target, and the residual sum of squares.
+
+def _factor(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Turn regressions of the last column on the others so that inputs have as few rows as rank.
+
+    Inputs and coordinates of the target, in as many rows as inputs, zeros behind the rank; residual
+    sums of squares, and ranks. By triangles where every pivot is firm, else by singular values.
     """
-    length = np.sqrt(np.einsum("ij,ij->j", rows, rows))
-    unit = rows / np.where(length > 0.0, length, 1.0)
-    left, values, right = linalg.svd(unit, full_matrices=False, check_finite=False)
-    kept = values > RANK_CUTOFF * values.max(initial=0.0)
-    basis = left[:, kept]
-    coordinates = basis.T @ target
-    rest = target - basis @ coordinates
-    again = basis.T @ rest  # once more: the first sweep leaves rounding of the fit
-    rest -= basis @ again
-    root = values[kept, None] * right[kept] * length
-    return root, coordinates + again, float(rest @ rest)
+    count, n_rows, width = rows.shape[0], rows.shape[1], rows.shape[2] - 1
+    length = np.sqrt(np.einsum("kij,kij->kj", rows, rows))
+    unit = np.append(np.where(length > 0.0, length, 1.0)[:, :-1], np.ones((count, 1)), axis=1)
+    table = rows / unit[:, None, :]
+    weak = np.arange(count)
+    root, coordinates = np.zeros((count, width, width)), np.zeros((count, width))
+    residual, rank = np.empty(count), np.full(count, float(width))
+    if n_rows > width:
+        triangle = np.linalg.qr(table, mode="r")
+        pivots = np.abs(np.diagonal(triangle, axis1=1, axis2=2))
+        root[:] = triangle[:, :-1, :-1] * unit[:, None, :-1]
+        coordinates[:], residual[:] = triangle[:, :-1, -1], pivots[:, -1] ** 2
+        weak = np.flatnonzero(~(pivots[:, :-1] > TRUSTED_PIVOT).all(axis=1))
+    for at in weak.tolist():
+        left, values, right = linalg.svd(table[at, :, :-1], full_matrices=False, check_finite=False)
+        kept = values > RANK_CUTOFF * values.max(initial=0.0)
+        basis, target = left[:, kept], table[at, :, -1]
+        fitted = basis.T @ target
+        rest = target - basis @ fitted
+        again = basis.T @ rest  # once more: the first sweep leaves rounding of the fit
+        rest -= basis @ again
+        rank[at], residual[at] = fitted.size, rest @ rest
+        root[at], coordinates[at] = 0.0, 0.0
+        # Times a length of zero: rounding in the place of a column would pass for a direction.
+        root[at, : fitted.size] = values[kept, None] * right[kept] * length[at, :-1]
+        coordinates[at, : fitted.size] = fitted + again
+    return root, coordinates, residual, rank
 
 
 def _regress(rows: FloatArray, target: FloatArray) -> tuple[FloatArray, FloatArray]:

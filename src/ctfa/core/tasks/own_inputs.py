@@ -131,6 +131,11 @@ class OwnFits(NamedTuple):
 
 
 def _pooled_space(rule: Rule, series: Series) -> Any:
+    if rule.solver != "ridge":
+        own = OwnRows.of(series)
+        tables = np.concatenate((own.inputs, own.target[:, None]), axis=1).swapaxes(1, 2)
+        totals = own.complete @ own.weight**2
+        return PooledSpace.of_centred(tables, own.n_rows, totals, series.task_weights)
     weights = np.ones(series.n_rows) if series.weights is None else series.weights
     rows, targets, own_weights = [], [], []
     for values, has in zip(series.values, series.has, strict=True):
@@ -142,14 +147,7 @@ def _pooled_space(rule: Rule, series: Series) -> Any:
         targets.append(values[-1, kept])
         own_weights.append(weights[kept])
     own = None if series.weights is None else own_weights
-    if rule.solver == "ridge":
-        return PenalisedPooledSpace.of(rows, targets, row_weights=own)
-    n_samples = None
-    if series.counts is not None:
-        n_samples = np.full(series.n_tasks, float(series.n_samples))
-    return PooledSpace.of(
-        rows, targets, row_weights=own, weights=series.task_weights, n_samples=n_samples
-    )
+    return PenalisedPooledSpace.of(rows, targets, row_weights=own)
 
 
 class OwnRows(NamedTuple):
