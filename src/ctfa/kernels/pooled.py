@@ -1,9 +1,9 @@
 """Targets that share coefficients: the questions of ``PooledSpace``, compiled.
 
-What pairs cost is answered many a call; merges, and the scan, stay where they are. A question is
-the sum of two small Gram matrices and one Cholesky factorization of it, of several pairs side by
-side: one vector instruction does the same step of all. Where that keeps too few digits, where
-inputs depend on each other and where no degree of freedom is left, the space itself is asked.
+What pairs cost is answered many a call; the scan stays where it is. A question is the sum of two
+small Gram matrices and one Cholesky factorization of it, of several pairs side by side: one
+vector instruction does the same step of all. Where that keeps too few digits, where inputs depend
+on each other and where no degree of freedom is left, the space itself is asked.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class PooledQuestions:
         self._space, self._criterion = space, criterion
         self._gram, self._pool = space.groups()
         self._rule = Rule(TRUSTED_DIGITS, ROUNDING, NEARLY_NO_DOF)
-        self.merge = space.merge
 
     def losses(self, block: int | IntArray, others: IntArray) -> FloatArray:
         """Loss of merging a block with each of the others, or pair by pair."""
@@ -49,6 +48,13 @@ class PooledQuestions:
             asked = self._space.evidence(blocks[doubtful], others[doubtful])
             losses[doubtful] = self._criterion(asked)
         return np.asarray(losses)
+
+    def merge(self, block: int, other: int) -> None:
+        """Merge in the space."""
+        if _join(self._gram, self._pool, block, other, self._rule):
+            self._space.merged(block, other)
+        else:
+            self._space.merge(block, other)
 
 
 def questions(space: PooledSpace, criterion: Loss) -> PooledQuestions | None:
@@ -78,6 +84,31 @@ def _losses(
             losses[k] = _loss(pool, first[k], second[k], rise[lane], width - 1.0, rule)
             n_doubtful += np.isnan(losses[k])
     return losses, n_doubtful
+
+
+@compiled
+def _join(gram: FloatArray, pool: Pool, block: int, other: int, rule: Rule) -> bool:
+    """Merge two groups; change nothing and say so where the space has to do it."""
+    width = gram.shape[1]
+    work, rise = np.ones((width, width, LANES)), np.empty(LANES)
+    for i in range(width):
+        for j in range(i + 1):
+            work[i, j, 0] = gram[block, i, j] + gram[other, i, j]
+    _last_pivots(work, rise, rule.trusted_digits)
+    full = pool.rank[block] == width - 1.0 and pool.rank[other] == width - 1.0
+    explained = pool.explained[block] + pool.explained[other]
+    if not (full and rise[0] >= 0.0 and explained - rise[0] > rule.trusted_digits * explained):
+        return False
+    for i in range(width):
+        for j in range(width):
+            gram[block, i, j] += gram[other, i, j]
+    gram[block, -1, -1] -= rise[0]  # of the target along the inputs, which is what is explained
+    pool.explained[block] = explained - rise[0]
+    pool.residual[block] += pool.residual[other] + rise[0]
+    pool.n_samples[block] += pool.n_samples[other]
+    pool.n_tasks[block] += pool.n_tasks[other]
+    pool.weight[block] += pool.weight[other]
+    return True
 
 
 @reordered

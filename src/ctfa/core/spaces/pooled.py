@@ -128,9 +128,11 @@ class PooledSpace(MergeSpace):
         self._metric = np.asarray(np.linalg.qr(root.reshape(-1, root.shape[2]), mode="r"))
         self._prediction = np.zeros((self.n_variables, self._metric.shape[0]))
         self._outdated = set(range(self.n_variables))
+        self._apart: dict[int, list[int]] = {}  # whose triangles are still to become a group's
 
     def __ctfa_fields__(self) -> dict[str, Any]:
         """What files keep, by name."""
+        self._stack(list(self._apart))
         return {name: getattr(self, attribute) for name, attribute in KEPT.items()}
 
     @classmethod
@@ -139,7 +141,7 @@ class PooledSpace(MergeSpace):
         made = object.__new__(cls)
         for name, attribute in KEPT.items():
             setattr(made, attribute, fields[name])
-        made._gram = _with_target(made._root, made._coordinates)
+        made._gram, made._apart = _with_target(made._root, made._coordinates), {}
         return made
 
     @classmethod
@@ -283,6 +285,7 @@ class PooledSpace(MergeSpace):
         for member in others[1:]:
             rest.merge(others[0], member)
         at = np.array([task, others[0]])
+        rest._stack(at.tolist())
         pool = Pool(*(column[at].copy() for column in rest._pool))
         return PooledSpace(rest._root[at], rest._coordinates[at], pool, self.n_inputs)
 
@@ -308,6 +311,12 @@ class PooledSpace(MergeSpace):
             column[block] = value[0]
         table = np.column_stack((self._root[block], self._coordinates[block]))
         self._gram[block] = table.T @ table
+        self._outdated.add(block)
+
+    def merged(self, block: int, other: int) -> None:
+        """Be told that somebody merged two groups in the arrays of ``groups``."""
+        apart = self._apart
+        apart[block] = [*apart.pop(block, [block]), *apart.pop(other, [other])]
         self._outdated.add(block)
 
     def mean_correlation(self) -> FloatArray:
@@ -356,8 +365,18 @@ class PooledSpace(MergeSpace):
 
     def _stacked(self, blocks: IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
         """Triangles of blocks above those of the others, and what they are regressed on."""
+        if self._apart:
+            self._stack([*blocks.tolist(), *others.tolist()])
         root = np.concatenate((self._root[blocks], self._root[others]), axis=1)
         return root, np.concatenate((self._coordinates[blocks], self._coordinates[others]), axis=1)
+
+    def _stack(self, blocks: Sequence[int]) -> None:
+        """Bring the triangles of groups up to date; Gram matrices alone answer most questions."""
+        for block in blocks:
+            if (members := self._apart.pop(block, None)) is not None:
+                rows = np.concatenate((self._root[members], self._coordinates[members, :, None]), 2)
+                found = _factor(rows.reshape(1, -1, rows.shape[2]))
+                self._root[block], self._coordinates[block] = found[0][0], found[1][0]
 
     def _joined(self, block: int | IntArray, others: IntArray) -> tuple[FloatArray, FloatArray]:
         """Rise of the residual when pooled, and rank, for each of the others."""
@@ -394,6 +413,7 @@ class PooledSpace(MergeSpace):
 
     def _predict(self, block: int) -> FloatArray:
         """Unit vector of what a group's slopes predict; zero where they are zero."""
+        self._stack([block])
         root, rank = self._root[block], int(self._pool.rank[block])
         shortest = linalg.lstsq(root[:rank], self._coordinates[block, :rank], check_finite=False)
         predicted = self._metric @ shortest[0] if rank else np.zeros(self._metric.shape[0])
