@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ctfa.core.design import about_means
-from ctfa.core.small_fits import RowMoments, chunks
+from ctfa.core.small_fits import RowMoments, chunks, firm_coefficients, summed
 from ctfa.core.types import BoolArray, FloatArray, IntArray
 
 #: Tasks from which variances are learned at most: more say nothing new and take minutes.
@@ -44,8 +44,6 @@ SETTLED = 1e-4
 FLAT = 1e-6
 #: Eigenvalues of unit columns below this are rounding.
 RANK_CUTOFF = 1e-10
-#: With pivots above this no column depends on others.
-FIRM = 1e-6
 TINY = float(np.finfo(np.float64).tiny)
 
 
@@ -206,19 +204,25 @@ class Drawn:
         gram = self.moments.gram @ self.kept
         return gram, np.einsum("tji,tj->ti", self.kept, self.moments.moment)
 
-    def common(self, labels: IntArray, design: FloatArray | None = None) -> FloatArray:
-        """Coefficients of groups ``(groups, K)`` by generalised least squares.
+    def common(
+        self,
+        labels: IntArray,
+        design: FloatArray | None = None,
+        some: IntArray | slice = slice(None),
+    ) -> FloatArray:
+        """Coefficients of groups ``(groups, K)`` of some tasks by generalised least squares.
 
         ``design`` (K, columns): groups may have in common only what it spans.
         """
-        gram, moment = (_summed(part, labels) for part in self._says)
+        gram, moment = (summed(part[some], labels) for part in self._says)
         if design is None:
             return _coefficients(gram, moment)
         return np.asarray(_coefficients(design.T @ gram @ design, moment @ design) @ design.T)
 
-    def about(self, coef: FloatArray) -> FloatArray:
-        """Coefficients of tasks drawn about those given, ``(T, K)``."""
-        return np.asarray(self.alone + np.einsum("tij,tj->ti", self.kept, coef))
+    def about(self, coef: FloatArray, some: IntArray | slice = slice(None)) -> FloatArray:
+        """Coefficients of some tasks drawn about those given, ``(T, K)``."""
+        kept = np.einsum("tij,tj->ti", self.kept[some], coef)
+        return np.asarray(self.alone[some] + kept)
 
     def own_of(self, moment: FloatArray) -> FloatArray:
         """Coefficients drawn about zero, of targets with other products with the inputs."""
@@ -337,9 +341,9 @@ class _Model:
             left = gram - gram @ taken
             reduced = moment - np.einsum("tij,tj->ti", gram, drawn)
             common, spread, size, rank = _least_squares(
-                _summed(left, self.groups), _summed(reduced, self.groups)
+                summed(left, self.groups), summed(reduced, self.groups)
             )
-            residual -= float(np.einsum("gj,gj->", common, _summed(reduced, self.groups)))
+            residual -= float(np.einsum("gj,gj->", common, summed(reduced, self.groups)))
             mean = common[self.groups]
             drawn = drawn - np.einsum("tij,tj->ti", taken, mean)
             # What is in common was estimated, and what is drawn about it errs with it.
@@ -386,18 +390,8 @@ def _inverse(gram: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatA
 
 def _coefficients(gram: FloatArray, moment: FloatArray) -> FloatArray:
     """Least squares from Gram matrices, by Cholesky factors where all are firm."""
-    square = np.einsum("gjj->gj", gram)
-    if (square > 0.0).all():
-        unit = np.sqrt(square)
-        scaled = gram / (unit[:, :, None] * unit[:, None, :])
-        try:
-            pivots = np.einsum("gjj->gj", np.linalg.cholesky(scaled)) ** 2
-        except np.linalg.LinAlgError:
-            pivots = np.zeros(1)
-        if pivots.min() > FIRM:
-            found = np.linalg.solve(scaled, (moment / unit)[:, :, None])[:, :, 0]
-            return np.asarray(found / unit)
-    return _least_squares(gram, moment)[0]
+    found = firm_coefficients(gram, moment)
+    return _least_squares(gram, moment)[0] if found is None else found
 
 
 def _least_squares(
@@ -434,10 +428,3 @@ def _some_tasks(moments: RowMoments, labels: IntArray | None) -> IntArray:
 
 def _evenly(tasks: IntArray) -> IntArray:
     return tasks[:: max(1, -(-tasks.size // LEARNED_FROM))]
-
-
-def _summed(part: FloatArray, labels: IntArray) -> FloatArray:
-    """Sums over groups, every one of which has a task."""
-    order = np.argsort(labels, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(np.bincount(labels))[:-1])).astype(np.intp)
-    return np.asarray(np.add.reduceat(part[order], starts, axis=0))

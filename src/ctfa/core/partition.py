@@ -71,6 +71,14 @@ class Partition:
         order = np.argsort(self.labels, kind="stable")
         return tuple(np.split(order, np.cumsum(self.sizes)[:-1])) if self.labels.size else ()
 
+    @cached_property
+    def merged(self) -> tuple[IntArray, IntArray, IntArray]:
+        """Groups of two and more, their members group by group, and of whom each of these is."""
+        groups = np.flatnonzero(self.sizes > 1)
+        order = np.argsort(self.labels, kind="stable")
+        members = order[self.sizes[self.labels[order]] > 1]
+        return groups, members, np.repeat(np.arange(groups.size), self.sizes[groups])
+
     def mean(self, columns: FloatArray, weights: FloatArray | None = None) -> FloatArray:
         """Average the columns of each group: ``(n, n_variables) -> (n, n_groups)``.
 

@@ -21,6 +21,8 @@ from ctfa.core.types import BoolArray, FloatArray, IntArray, Number
 
 #: Eigenvalues of a Gram matrix of unit diagonal below this are rounding.
 RANK_CUTOFF = 1e-12
+#: With pivots of unit columns above this no column depends on others.
+FIRM = 1e-6
 #: Penalties that ``regress`` tries, for columns of unit variance and by the row: from next to
 #: nothing to all.
 PENALTIES = np.logspace(-6.0, 4.0, 41)
@@ -63,9 +65,9 @@ class RowMoments(NamedTuple):
             np.ones(n_rows.size),
         )
 
-    def summed(self, labels: IntArray, n_groups: int) -> RowMoments:
+    def summed(self, labels: IntArray) -> RowMoments:
         """Moments of the rows of each group together, every task about its own means."""
-        return RowMoments(*(_summed(part, labels, n_groups) for part in self))
+        return RowMoments(*(summed(part, labels) for part in self))
 
     def about(self, coef: FloatArray) -> RowMoments:
         """The same with ``inputs @ coef`` taken off each target."""
@@ -89,6 +91,11 @@ def regress(moments: RowMoments, *, penalised: bool) -> Slopes:
     From Gram matrices: good for predictions to compare and average, not for decisions that hang on
     the last digits.
     """
+    coef = None if penalised else firm_coefficients(moments.gram, moments.moment)
+    if coef is not None:
+        used = np.full(coef.shape[0], float(coef.shape[1]))
+        residual = moments.square - np.einsum("bk,bk->b", coef, moments.moment)
+        return Slopes(coef, used, np.maximum(residual, 0.0))
     values, vectors, turned = _turned(moments)
     firm = values > RANK_CUTOFF * np.maximum(values[:, -1:], 1.0)
     known = np.where(firm, values, 1.0)
@@ -100,6 +107,22 @@ def regress(moments: RowMoments, *, penalised: bool) -> Slopes:
     shrunk = weight * np.where(firm, values, 0.0)
     residual = moments.square - (turned**2 * weight * (2.0 - shrunk)).sum(axis=1)
     return Slopes(coef, shrunk.sum(axis=1), np.maximum(residual, 0.0))
+
+
+def firm_coefficients(gram: FloatArray, moment: FloatArray) -> FloatArray | None:
+    """Least squares by Cholesky factors, where in all regressions no column depends on others."""
+    square = np.einsum("bkk->bk", gram)
+    if not (square > 0.0).all():
+        return None
+    unit = np.sqrt(square)
+    scaled = gram / (unit[:, :, None] * unit[:, None, :])
+    try:
+        pivots = np.einsum("bkk->bk", np.linalg.cholesky(scaled)) ** 2
+    except np.linalg.LinAlgError:
+        return None
+    if not pivots.min(initial=1.0) > FIRM:
+        return None
+    return np.asarray(np.linalg.solve(scaled, (moment / unit)[:, :, None])[:, :, 0] / unit)
 
 
 def _best_weights(
@@ -117,11 +140,12 @@ def _best_weights(
     return np.where(values > 0.0, 1.0 / (known + ROW_PENALTIES[best][:, None]), 0.0)
 
 
-def _summed(part: FloatArray, labels: IntArray, n_groups: int) -> FloatArray:
-    order = np.argsort(labels, kind="stable")
-    sizes = np.bincount(labels, minlength=n_groups)
-    starts = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.intp)
-    return np.asarray(np.add.reduceat(part[order], starts, axis=0))
+def summed(part: FloatArray, labels: IntArray) -> FloatArray:
+    """Sums over groups, every one of which has a member."""
+    if (labels[1:] < labels[:-1]).any():
+        order = np.argsort(labels, kind="stable")
+        part, labels = part[order], labels[order]
+    return np.asarray(np.add.reduceat(part, np.flatnonzero(np.diff(labels, prepend=-1)), axis=0))
 
 
 class Judged(NamedTuple):

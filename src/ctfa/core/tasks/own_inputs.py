@@ -14,7 +14,7 @@ from ctfa.core.members import Gain, SquaredErrors
 from ctfa.core.mixed import Drawn, estimate, in_unit_inputs
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
-from ctfa.core.small_fits import RowMoments, Slopes, regress
+from ctfa.core.small_fits import RowMoments, Slopes, regress, summed
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
@@ -258,8 +258,20 @@ class SharedFit(_TaskFits):
         return SquaredErrors.of(left / spare[:, None], own.counts)
 
     def _slopes(self, partition: Partition) -> Slopes:
-        summed = self.moments.summed(partition.labels, partition.n_groups)
-        return regress(summed, penalised=self.penalised)
+        """Of groups; those of tasks alone are the same in every partition."""
+        first = np.unique(partition.labels, return_index=True)[1]
+        found = Slopes(*(part[first] for part in self._alone))
+        groups, some, labels = partition.merged
+        if groups.size:
+            moments = RowMoments(*(part[some] for part in self.moments))
+            summed = moments.summed(labels)
+            for part, own in zip(found, regress(summed, penalised=self.penalised), strict=True):
+                part[groups] = own
+        return found
+
+    @cached_property
+    def _alone(self) -> Slopes:
+        return regress(self.moments, penalised=self.penalised)
 
     def predict(
         self, partition: Partition, rows: Series, tempers: Sequence[float]
@@ -280,26 +292,30 @@ class SharedFit(_TaskFits):
 
     def added(self, partition: Partition, temper: float) -> FloatArray:
         """What tasks add to coefficients that their group's rows have in common, ``(L, K)``."""
-        together = partition.sizes[partition.labels] > 1
-        if temper == 0.0 or not together.any():
-            return np.zeros(self.moments.moment.shape)
-        common = self.drawn(temper).common(partition.labels)[partition.labels]
-        own = (self.drawn(temper).about(common) - common) / self._unit[1]
-        return np.where(together[:, None], own, 0.0)
+        groups, some, labels = partition.merged
+        added = np.zeros(self.moments.moment.shape)
+        if temper == 0.0 or not groups.size:
+            return added
+        drawn = self.drawn(temper)
+        common = drawn.common(labels, some=some)[labels]
+        added[some] = (drawn.about(common, some) - common) / self._unit[1]
+        return added
 
     def _coefficients(self, partition: Partition, alone: FloatArray, temper: float) -> FloatArray:
         """Coefficients of tasks; ``alone`` are those of their groups when members add nothing."""
-        together = (partition.sizes[partition.labels] > 1)[:, None]
-        if temper == 0.0 or not together.any():
+        groups, some, labels = partition.merged
+        if temper == 0.0 or not groups.size:
             return alone
         drawn, unit = self.drawn(temper), self._unit[1]
         if self.penalised:
             left = self.moments.about(self.added(partition, temper))
-            summed = left.summed(partition.labels, partition.n_groups)
+            summed = RowMoments(*(part[some] for part in left)).summed(labels)
             common = regress(summed, penalised=True).coef * unit
         else:
-            common = drawn.common(partition.labels)
-        return np.where(together, drawn.about(common[partition.labels]) / unit, alone)
+            common = drawn.common(labels, some=some)
+        coef = alone.copy()
+        coef[some] = drawn.about(common[labels], some) / unit
+        return coef
 
 
 class AveragedFit(_TaskFits):
@@ -395,26 +411,25 @@ def mean_series(series: Series, partition: Partition) -> Series:
     """Series of the groups: row by row the mean of the members observed there, by weight."""
     shape = (partition.n_groups, series.n_slots + 1, series.n_rows)
     values = np.empty(shape)
+    weights, order = series.task_weights, np.argsort(partition.labels, kind="stable")
+    labels, own = partition.labels[order], None if weights is None else weights[order]
     for slot in range(shape[1]):
-        values[:, slot] = _observed_mean(series.values[:, slot], partition, series.task_weights)
+        values[:, slot] = _observed_mean(series.values[order, slot], labels, partition.sizes, own)
     has = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(has, partition.labels, series.has)
     return Series(values, has, series.weights, counts=series.counts)
 
 
 def _observed_mean(
-    values: FloatArray, partition: Partition, weights: FloatArray | None
+    values: FloatArray, labels: IntArray, sizes: IntArray, weights: FloatArray | None
 ) -> FloatArray:
     """Mean over the observed members of each group, ``(L, n) -> (groups, n)``; NaN without any."""
-    order = np.argsort(partition.labels, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(partition.sizes)[:-1])).astype(np.intp)
-    sorted_values = values[order]
-    gaps = np.isnan(sorted_values)
+    gaps = np.isnan(values)
     if weights is None and not gaps.any():
-        return np.asarray(np.add.reduceat(sorted_values, starts, axis=0) / partition.sizes[:, None])
-    own = np.ones((order.size, 1)) if weights is None else weights[order, None]
-    sums = np.add.reduceat(np.where(gaps, 0.0, sorted_values * own), starts, axis=0)
-    counts = np.add.reduceat(np.where(gaps, 0.0, own), starts, axis=0)
+        return np.asarray(summed(values, labels) / sizes[:, None])
+    own = np.ones((labels.size, 1)) if weights is None else weights[:, None]
+    sums = summed(np.where(gaps, 0.0, values * own), labels)
+    counts = summed(np.where(gaps, 0.0, own), labels)
     return np.where(counts > 0.0, sums / np.where(counts > 0.0, counts, 1.0), np.nan)
 
 
