@@ -338,16 +338,22 @@ class _Model:
         squares = np.einsum("tii->ti", prior).copy()
         dof, size = self.rows, 0.0
         if self.groups is not None:
-            left = gram - gram @ taken
-            reduced = moment - np.einsum("tij,tj->ti", gram, drawn)
-            common, spread, size, rank = _least_squares(
-                summed(left, self.groups), summed(reduced, self.groups)
-            )
-            residual -= float(np.einsum("gj,gj->", common, summed(reduced, self.groups)))
+            reduced = summed(moment - np.einsum("tij,tj->ti", gram, drawn), self.groups)
+            if self.n_groups == 1:  # one product of long tables
+                width = gram.shape[1]
+                spent = gram.reshape(-1, width).T @ taken.reshape(-1, width)
+                left = (gram.sum(axis=0) - spent)[None]
+            else:
+                left = summed(gram - gram @ taken, self.groups)
+            common, spread, size, rank = _least_squares(left, reduced)
+            residual -= float(np.einsum("gj,gj->", common, reduced))
             mean = common[self.groups]
             drawn = drawn - np.einsum("tij,tj->ti", taken, mean)
             # What is in common was estimated, and what is drawn about it errs with it.
-            turned = taken @ spread[self.groups]
+            if self.n_groups == 1:
+                turned = (taken.reshape(-1, width) @ spread[0]).reshape(taken.shape)
+            else:
+                turned = taken @ spread[self.groups]
             squares += np.einsum("tij,tij->ti", turned, turned)
             dof -= rank
         dof = max(dof, 1.0)

@@ -145,7 +145,8 @@ def summed(part: FloatArray, labels: IntArray) -> FloatArray:
     if (labels[1:] < labels[:-1]).any():
         order = np.argsort(labels, kind="stable")
         part, labels = part[order], labels[order]
-    return np.asarray(np.add.reduceat(part, np.flatnonzero(np.diff(labels, prepend=-1)), axis=0))
+    starts = np.concatenate(([0], np.flatnonzero(labels[1:] != labels[:-1]) + 1))
+    return np.asarray(np.add.reduceat(part, starts, axis=0))
 
 
 class Judged(NamedTuple):

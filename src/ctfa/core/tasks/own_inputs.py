@@ -14,7 +14,7 @@ from ctfa.core.members import Gain, SquaredErrors
 from ctfa.core.mixed import Drawn, estimate, in_unit_inputs
 from ctfa.core.partition import Partition
 from ctfa.core.series import CONSTANT, Series
-from ctfa.core.small_fits import RowMoments, Slopes, regress, summed
+from ctfa.core.small_fits import RowMoments, Slopes, chunks, regress, summed
 from ctfa.core.spaces.gappy_paired import GappyPairedSpace, PenalisedPairedSpace
 from ctfa.core.spaces.paired import PairedSpace
 from ctfa.core.spaces.pooled import PenalisedPooledSpace, PooledSpace
@@ -413,8 +413,8 @@ def mean_series(series: Series, partition: Partition) -> Series:
     values = np.empty(shape)
     weights, order = series.task_weights, np.argsort(partition.labels, kind="stable")
     labels, own = partition.labels[order], None if weights is None else weights[order]
-    for slot in range(shape[1]):
-        values[:, slot] = _observed_mean(series.values[order, slot], labels, partition.sizes, own)
+    for slots in chunks(shape[1], series.n_tasks * series.n_rows):
+        values[:, slots] = _observed_mean(series.values[order, slots], labels, partition.sizes, own)
     has = np.zeros((partition.n_groups, series.n_slots), dtype=bool)
     np.logical_or.at(has, partition.labels, series.has)
     return Series(values, has, series.weights, counts=series.counts)
@@ -423,11 +423,14 @@ def mean_series(series: Series, partition: Partition) -> Series:
 def _observed_mean(
     values: FloatArray, labels: IntArray, sizes: IntArray, weights: FloatArray | None
 ) -> FloatArray:
-    """Mean over the observed members of each group, ``(L, n) -> (groups, n)``; NaN without any."""
+    """Mean over the observed members of each group, ``(L, K, n) -> (groups, K, n)``.
+
+    NaN without any; ``labels`` ascend.
+    """
     gaps = np.isnan(values)
     if weights is None and not gaps.any():
-        return np.asarray(summed(values, labels) / sizes[:, None])
-    own = np.ones((labels.size, 1)) if weights is None else weights[:, None]
+        return np.asarray(summed(values, labels) / sizes[:, None, None])
+    own = np.ones((labels.size, 1, 1)) if weights is None else weights[:, None, None]
     sums = summed(np.where(gaps, 0.0, values * own), labels)
     counts = summed(np.where(gaps, 0.0, own), labels)
     return np.where(counts > 0.0, sums / np.where(counts > 0.0, counts, 1.0), np.nan)
