@@ -467,7 +467,7 @@ def _factor(rows: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Float
     root, coordinates = np.zeros((count, width, width)), np.zeros((count, width))
     residual, rank = np.empty(count), np.full(count, float(width))
     if n_rows > width:
-        triangle = np.linalg.qr(table, mode="r")
+        triangle = np.asarray(np.linalg.qr(table, mode="r"))
         pivots = np.abs(np.diagonal(triangle, axis1=1, axis2=2))
         root[:] = triangle[:, :-1, :-1] * unit[:, None, :-1]
         coordinates[:], residual[:] = triangle[:, :-1, -1], pivots[:, -1] ** 2

@@ -132,10 +132,10 @@ class OwnFits(NamedTuple):
 
 def _pooled_space(rule: Rule, series: Series) -> Any:
     if rule.solver != "ridge":
-        own = OwnRows.of(series)
-        tables = np.concatenate((own.inputs, own.target[:, None]), axis=1).swapaxes(1, 2)
-        totals = own.complete @ own.weight**2
-        return PooledSpace.of_centred(tables, own.n_rows, totals, series.task_weights)
+        found = OwnRows.of(series)
+        tables = np.concatenate((found.inputs, found.target[:, None]), axis=1).swapaxes(1, 2)
+        totals = found.complete @ found.weight**2
+        return PooledSpace.of_centred(tables, found.n_rows, totals, series.task_weights)
     weights = np.ones(series.n_rows) if series.weights is None else series.weights
     rows, targets, own_weights = [], [], []
     for values, has in zip(series.values, series.has, strict=True):
