@@ -370,7 +370,8 @@ def test_the_doctor_leaves_out_a_level_of_one_value(tmp_path, capsys, monkeypatc
     both.to_netcdf(tmp_path / "levels.nc", engine="h5netcdf")
     assert cli.main(["doctor", "levels.nc", "--json", "--no-timing"]) == 1
     stop = next(f for f in printed_json(capsys)["findings"] if f["severity"] == "stops")
-    assert "--select level=1000" in stop["what"]
+    assert stop["what"] == "flow has several values of level (1000, 850)"
+    assert stop["do"] == "choose one of them: --select level=1000"
     assert cli.main(["doctor", "levels.nc", "--select", "level=850", "--json", "--no-timing"]) == 0
     command = shlex.split(printed_json(capsys)["command"])[1:]
     assert command[command.index("--select") + 1] == "level=850"

@@ -47,10 +47,12 @@ from ctfa.core.types import FloatArray, IntArray
 from ctfa.labelled._arrays import Arrays, arrange
 from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._fit import read_labelled, read_outlines
-from ctfa.labelled._gather import Gathered, without_layers
+from ctfa.labelled._gather import Gathered, by_conventions, without_layers
 from ctfa.labelled._neighbours import components, islands, read_neighbours
 from ctfa.labelled._seasons import Untreated, untreated
 from ctfa.labelled._select import selected
+from ctfa.labelled._tasks import axis_of
+from ctfa.labelled._words import listed, word
 from ctfa.report._complete import BLOCKS, MANY
 
 #: Marks and colours of findings.
@@ -100,6 +102,7 @@ class Examination:
     masks: bool = False  # whether tasks without data have to be left out
     seasons: list[Untreated] = field(default_factory=list)  # seasons and trends
     useless: list[str] = field(default_factory=list)  # guessed features that explain nothing
+    layers: list[str] = field(default_factory=list)  # the first level of each dimension of levels
 
     @property
     def stops(self) -> bool:
@@ -121,6 +124,8 @@ def run(options: argparse.Namespace) -> int:
         contents = contents_of(data)
         left_out: list[str] = []
         if contents.form == "arrays":
+            data = by_conventions(data, left_out)
+            contents = contents_of(data)
             data = without_layers(data, asked.options["sample"], asked.options["task"], left_out)
         # Where there is no column of dates, and none is named, several may be dates together.
         undated = asked.options["sample"] is None and not contents.has_dates
@@ -136,9 +141,12 @@ def run(options: argparse.Namespace) -> int:
             sample=asked.options["sample"],
             task=asked.options["task"] or (),
         )
-        seen = examine(
-            data, known if parts else contents, roles, asked, steps, timing=options.timing
-        )
+        data, layers = _first_of_layers(data, roles)
+        timing = options.timing and not layers
+        seen = examine(data, known if parts else contents, roles, asked, steps, timing=timing)
+        for name, what in layers.items():
+            seen.findings.append(Finding(STOPS, what, f"choose one of them: --select {name}"))
+        seen.layers = list(layers)
         seen.findings += [Finding(NOTE, note) for note in left_out]
         if dates is not None:
             what = f"{', '.join(parts[:-1])} and {parts[-1]} are dates in several columns"
@@ -150,6 +158,21 @@ def run(options: argparse.Namespace) -> int:
     else:
         show(terminal.path_text(asked.files["data"]), contents, roles, seen, command)
     return 1 if seen.stops else 0
+
+
+def _first_of_layers(data: Any, roles: Roles) -> tuple[Any, dict[str, str]]:
+    """Data at the first of several levels or members that the target has, and what these are."""
+    layers: dict[str, str] = {}
+    target = data.get(roles.target) if hasattr(data, "data_vars") else None
+    for dim in () if target is None else target.dims:
+        if dim not in (roles.sample, *roles.task) and axis_of(dim, data.coords.get(dim)) == "Z":
+            index = target.indexes.get(dim, range(target.sizes[dim]))
+            values = listed(index, 6)
+            layers[f"{dim}={word(index[0])}"] = (
+                f"{roles.target} has several values of {dim} ({values})"
+            )
+            data = data.isel({dim: 0}, drop=True)
+    return data, layers
 
 
 def suggestion(asked: RunFile, roles: Roles, seen: Examination, *, shown: str) -> str | None:
@@ -168,6 +191,8 @@ def suggestion(asked: RunFile, roles: Roles, seen: Examination, *, shown: str) -
         words += [f"--{option}", value] if value else []
     for found in seen.to_take_off:
         words += found.option_words.split()
+    for layer in seen.layers:
+        words += ["--select", layer]
     words += _given(asked, {"masked"} if seen.masks else set())
     return shlex.join([*words, "-o", "run"])
 
