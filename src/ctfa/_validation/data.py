@@ -44,6 +44,9 @@ class Sample:
     folds: Mapping[str, list[tuple[IntArray, IntArray]]] | None = None
     single: bool | None = None  # whether inputs were made of single precision; None: as they look
 
+    #: Some of the rows that these stand in for, with their targets, where these are at hand.
+    some: tuple[Sample, FloatArray] | None = None
+
     n_samples: int = field(init=False)  # rows that count
     n_given: int = field(init=False)  # rows that were given, also those of weight zero
 

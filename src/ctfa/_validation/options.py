@@ -90,6 +90,17 @@ def require_flag(value: Any, what: str) -> None:
         raise ValueError(f"{what}={value!r} is not known; use True or False.")
 
 
+def read_coverage(coverage: Any) -> float:
+    """The probability with which intervals are to hold."""
+    number = read_number(coverage, "coverage", " above 0 and below 1")
+    if not 0.0 < number < 1.0:
+        raise ValueError(
+            f"coverage={coverage!r} is not a probability above 0 and below 1: give 0.9 for "
+            "intervals that hold nine targets in ten."
+        )
+    return number
+
+
 def require_fact(option: Any, registry: Mapping[str, Criterion], fact: str, what: str) -> None:
     """Refuse a criterion without what another option needs of it."""
     if not getattr(criterion_of(option, registry), fact):

@@ -409,6 +409,15 @@ def as_ids(ids: Sequence[Any]) -> AnyArray:
     return array
 
 
+def refuse_intervals_of_strangers(unseen: Sequence[Any]) -> None:
+    """Refuse intervals of tasks that fit has not seen."""
+    shown = ", ".join(map(repr, unseen[:6])) + (" ..." if len(unseen) > 6 else "")
+    raise ValueError(
+        f"tasks that fit has not seen have no intervals: {shown}. How far their levels are off is "
+        "not known; leave them out, or use predict."
+    )
+
+
 def require_seen(unseen: Sequence[Any], ids: Sequence[Any]) -> None:
     """Refuse tasks that fit has not seen."""
     if not unseen:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from ctfa._streaming import Streaming
 from ctfa.core import backend
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.scans import SCANS
+from ctfa.estimators.intervals import some_rows
 from ctfa.estimators.refits import fewer_folds
 
 Fit = TypeVar("Fit", bound=Callable[..., Any])
@@ -64,7 +66,10 @@ class ReadsTables(Streaming):
             wanted, needs_rows = self.__ctfa_asks__(targets.values.shape[1])
             if needs_rows is None:
                 regressor = getattr(self, "regressor", None)
+                every = sample, targets.values
                 sample, targets = few_rows(sample, targets, sample_weight, wanted, regressor)
+                if sample.counts is not None:
+                    sample = replace(sample, some=some_rows(*every))
         return sample, targets, data
 
     def _asks_of(self, data: Collection) -> tuple[list[Wanted], str | None]:

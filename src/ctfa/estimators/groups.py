@@ -25,6 +25,7 @@ from ctfa._collections import (
     r2_of_collection,
 )
 from ctfa._streaming import Streaming, StreamingTargets
+from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.partition import Partition
 from ctfa.core.tasks.shared import Anomalies
@@ -33,8 +34,17 @@ from ctfa.estimators.collapsed import coefficients, group_coefficients
 from ctfa.estimators.evidence import Explanation, MergeEvidence, co_clustering, explain
 from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import ReadsTables, Saved, fields
-from ctfa.estimators.held_out import Split, align, group_rows, held_out_errors, r2_of_each, together
+from ctfa.estimators.held_out import (
+    Split,
+    align,
+    group_rows,
+    held_out_errors,
+    r2_of_each,
+    refitted,
+    together,
+)
 from ctfa.estimators.importance import importance
+from ctfa.estimators.intervals import calibrated_on_tables, require_calibration, tell_gaussian
 from ctfa.estimators.models import HEADS
 from ctfa.estimators.shown import Shown
 from ctfa.estimators.targets import (
@@ -73,6 +83,8 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     targets_: TargetAggregator
     features_: Sequence[Any]
     trust_: FloatArray
+    #: What intervals are made of; None where nothing has been said of rows left out.
+    calibration_: Calibration | None
     _evidence: MergeEvidence
     #: Whether a single target came as a vector.
     _is_vector = False
@@ -83,7 +95,9 @@ class GroupsRegressor(Shown, Streaming, Saved, RegressorMixin, BaseEstimator):  
     _defaults: ClassVar[dict[str, type]] = {"targets": TargetAggregator}
     #: What may be said for the parameters that are words.
     _choices: ClassVar[dict[str, tuple[str, ...]]] = {"head": HEADS}
-    _saved = Saved._saved | fields("targets_ features_ regressors_ trust_", sums="_sums")
+    _saved = Saved._saved | fields(
+        "calibration_ targets_ features_ regressors_ trust_", sums="_sums"
+    )
 
     def __init__(
         self,
@@ -375,14 +389,92 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         labels = labels_of(self.targets_)
         return check.hand_back(values, labels, self._library, X, is_vector=self._is_vector)
 
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, confounds: Any = None
+    ) -> tuple[Any, Any]:
+        """Predict intervals that hold each target with a given probability.
+
+        Calibrated on blocks of rows that the model had not seen when it said what they are
+        compared with: quantiles of its errors there, in units of each target's own size of error,
+        are pooled within its group, and this size is drawn towards the group's. Where it follows
+        the prediction, the confounds or the inputs, and held-out blocks agree, so do intervals.
+        Coverage is right on average over rows like those of fit, not given each row.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+            As in ``predict``; for Dask's collections the answer is not computed.
+        coverage : float, default=0.9
+            Probability with which an interval is to hold, above 0 and below 1.
+        confounds : array of shape (n_samples, n_columns), default=None
+            As in ``predict``.
+
+        Returns
+        -------
+        lower, upper : as ``predict`` gives
+            NaN where nothing is predicted. Errors may be skewed: far below half a coverage of 0.5
+            both ends can lie on one side of the prediction.
+
+        Notes
+        -----
+        After ``partial_fit``, and where rows were read as sums, only the moments of errors are
+        known: intervals are those of Gaussian errors, and a warning says so
+        (``calibration_.how``).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ctfa import CTFARegressor
+        >>> from ctfa.datasets import make_paper_synthetic
+        >>> X, Y = make_paper_synthetic(n_samples=400, n_features=20, n_targets=6, random_state=0)
+        >>> model = CTFARegressor().fit(X[:300], Y[:300])
+        >>> lower, upper = model.predict_interval(X[300:], coverage=0.9)
+        >>> bool(abs(np.mean((lower <= Y[300:]) & (Y[300:] <= upper)) - 0.9) < 0.05)
+        True
+        """
+        check_is_fitted(self)
+        calibration, coverage = require_calibration(self, coverage)
+        tell_gaussian(calibration)
+        known = {} if confounds is None else {"confounds": confounds}
+        if not is_collection(X, confounds):
+            return self._intervals(calibration, coverage, X, **known)
+
+        def end(at: int) -> Any:
+            @answers_lazily
+            def ask(self: Self, X: Any, *, confounds: Any = None) -> Any:
+                return self._intervals(calibration, coverage, X, confounds)[at]
+
+            return ask(self, X, **known)
+
+        return end(0), end(1)
+
+    def _intervals(
+        self, calibration: Calibration, coverage: float, X: Any, confounds: Any = None
+    ) -> tuple[Any, Any]:
+        """Both ends, of rows in memory."""
+        inputs, columns = self._read_inputs(X, confounds)
+        predicted = self._told(inputs, columns)
+        check.warn_if_unpredictable(predicted, names_of(self.targets_))
+        ends = calibration.bounds(predicted, coverage, inputs, columns)
+        known = labels_of(self.targets_), self._library, X
+        lower, upper = (check.hand_back(end, *known, is_vector=self._is_vector) for end in ends)
+        return lower, upper
+
     def _predict_values(self, X: Any, confounds: Any = None) -> FloatArray:
         """Predictions as an array, NaN where a needed input is missing."""
+        return self._told(*self._read_inputs(X, confounds))
+
+    def _read_inputs(self, X: Any, confounds: Any) -> tuple[FloatArray, FloatArray | None]:
+        """Rows to predict, and their confounds."""
         check_is_fitted(self)
         seen = self.targets_.confounds_means_
         # What is the regressor's business alone.
         gaps = seen is None and check.takes_gaps(self._template)
         inputs = check.read_inputs(self, X, reset=False, gaps=self._input_gaps or gaps)
-        columns = check.read_confounds_again(confounds, inputs.shape[0], seen)
+        return inputs, check.read_confounds_again(confounds, inputs.shape[0], seen)
+
+    def _told(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
+        """Predictions of rows that have been read, in the units of the targets."""
         return in_own_units(self.targets_, self._predict_units(inputs, columns), columns)
 
     def _predict_units(self, inputs: FloatArray, columns: FloatArray | None) -> FloatArray:
@@ -617,6 +709,46 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             "trust": self.trust_,
         }
         return check.as_pandas(columns, "compare")
+
+    def calibrate(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        cv: Any = 5,
+        sample_weight: Any = None,
+        groups: Any = None,
+        confounds: Any = None,
+    ) -> Self:
+        """Calibrate ``predict_interval`` by fitting this model again without each fold.
+
+        With everything it chooses, as ``compare`` does. ``fit`` has calibrated it where that was
+        cheap: where it has a closed form, or its regressor was refitted to judge merges.
+
+        Parameters
+        ----------
+        X, y, sample_weight, confounds
+            The data of fit.
+        cv : int, splitter or list of folds, default=5
+            An integer gives contiguous folds, and so many fits.
+        groups : array of shape (n_samples,), default=None
+            Labels of the rows for splitters such as ``GroupKFold``, here and in the fits.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        sample, targets = self._read_again(X, y, sample_weight, confounds)
+        splits = check.read_folds(cv, sample, targets.values, groups)
+        self._require_observed(sample, targets, splits)
+        labels = check.read_labels(groups, sample)
+        said = refitted(self._anew(), sample, targets.values, splits, labels, targets.weights)
+        told = [(test, one) for (_, test), one in zip(splits, said, strict=True)]
+        layout = getattr(self, "layout_", None)
+        known = sample, targets.values, self.partition_.labels
+        self.calibration_ = calibrated_on_tables(*known, told, layout)
+        return self
 
     def _read_again(
         self, X: Any, y: Any, sample_weight: Any, confounds: Any = None

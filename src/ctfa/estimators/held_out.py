@@ -372,6 +372,21 @@ def held_out_errors(
     return list(total / np.where(count > 0.0, count, np.nan) / _variance(sample, values))
 
 
+def refitted(
+    model: Any,
+    sample: check.Sample,
+    values: FloatArray,
+    splits: Sequence[Split],
+    groups: Any = None,
+    target_weight: FloatArray | None = None,
+) -> list[FloatArray]:
+    """What a model says of the rows of each fold when it is fitted without them."""
+    fixed = {} if target_weight is None else {"target_weight": target_weight}
+    fit = partial(_fit_rows, sample, values, splits, groups, fixed)
+    known = enumerate(splits)
+    return [values[test] - _wrong(fit, model, k, sample, values, test) for k, (_, test) in known]
+
+
 def _fit_rows(
     sample: check.Sample,
     values: FloatArray,

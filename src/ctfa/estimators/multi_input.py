@@ -5,6 +5,7 @@ And the path of groups along the limit, of targets whose inputs are their own or
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -24,7 +25,7 @@ from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.cut import PREFERRED
 from ctfa.core.graph import some_vertices
 from ctfa.core.partition import Partition
-from ctfa.core.series import NO_COLUMN, Series
+from ctfa.core.series import NO_COLUMN, Series, Units
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.own_inputs import (
     AGGREGATES,
@@ -44,8 +45,15 @@ from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, searched_where_data_lie, whole
 from ctfa.estimators.groups import TargetsRegressor
 from ctfa.estimators.held_out import Split
+from ctfa.estimators.intervals import (
+    blocks_of,
+    calibrated_in_sample,
+    calibrated_on_tables,
+    told_on_folds,
+)
 from ctfa.estimators.models import (
     OwnModels,
+    OwnSteps,
     fit_groups,
     fit_steps,
     fit_to_rows,
@@ -206,6 +214,11 @@ class MultiInputCTFARegressor(TargetsRegressor):
         "aggregate": (*AGGREGATES, "auto"),
     }
     _input_gaps = True
+    _models: OwnModels
+    _steps: OwnSteps
+    _units: Units
+    features_: Sequence[FeatureAggregator]
+    regressors_: Sequence[Any]
     _kept: Callable[..., MergeEvidence] | None
     #: Models of members' own, where a regressor has judged and they do not trust their group.
     _trusted: OwnModels | None = None
@@ -296,34 +309,82 @@ class MultiInputCTFARegressor(TargetsRegressor):
             return
         scaled, temper = self._fit_targets(template, sample, targets, groups)
         learns = data is None or sample.counts is None or learns_from_sums(self._template)
+        regressor = self.regressor if learns else LinearRegression()
+        serve = partial(self._serve, temper, regressor, features, sample.folds)
+        serve(self, scaled)
+        if data is not None and not learns:
+            rows_of = partial(self._rows_of_groups, self._models)
+            own = fit_to_rows(self._template, self.features_, data, rows_of, self.n_jobs)
+            self._models = self._models._replace(regressors=own)
+            self.regressors_ = own
+        self.calibration_ = None
+        if learns and check.judges(self.regressor):
+            known = sample, targets.values
+            splits = blocks_of(self.targets_.cv, *known, groups)
+            ask = partial(self._told_without, serve, self._series(sample, targets), sample)
+            told = told_on_folds(ask, splits)
+            if told:
+                labels = self.partition_.labels
+                self.calibration_ = calibrated_on_tables(*known, labels, told, self.layout_)
+            else:
+                seen = self._told(sample.inputs, sample.confounds)
+                spare = max(1.0 - (self.layout_.shape[1] + 1) / sample.n_samples, 0.1)
+                self.calibration_ = calibrated_in_sample(known[1], seen, sample.weights, spare)
+
+    @staticmethod
+    def _serve(
+        temper: float,
+        regressor: Any,
+        features: FeatureAggregator | None,
+        folds: Any,
+        model: MultiInputCTFARegressor,
+        scaled: Series,
+    ) -> None:
+        """Fit a regressor for each group, and what its members add to it."""
         fits: OwnFit | None = None
         added = None
-        if temper > 0.0 and self.n_groups_ < scaled.n_tasks:
+        if temper > 0.0 and model.n_groups_ < scaled.n_tasks:
             with one_thread():
-                kind = AveragedFit if self.aggregate_ == "mean" else SharedFit
+                kind = AveragedFit if model.aggregate_ == "mean" else SharedFit
                 fits = kind(scaled, penalised=False)
                 if isinstance(fits, SharedFit):
-                    added = fits.added(self.partition_, temper)
+                    added = fits.added(model.partition_, temper)
         models = fit_groups(
             scaled,
-            self.partition_,
-            self.aggregate_,
-            self.regressor if learns else LinearRegression(),
+            model.partition_,
+            model.aggregate_,
+            regressor,
             features,
-            slot_names(self.layout_, getattr(self, "feature_names_in_", None)),
-            self.n_jobs,
+            slot_names(model.layout_, getattr(model, "feature_names_in_", None)),
+            model.n_jobs,
             # Shared coefficients are learned from the rows of all members, of which these are none.
-            sample.folds if self.aggregate_ == "mean" else None,
+            folds if model.aggregate_ == "mean" else None,
             added,
         )
-        if data is not None and not learns:
-            rows_of = partial(self._rows_of_groups, models)
-            own = fit_to_rows(self._template, models.features, data, rows_of, self.n_jobs)
-            models = models._replace(regressors=own)
-        self._models, self.features_, self.regressors_ = models, models.features, models.regressors
-        self._steps = fit_steps(scaled, fits, models, self.partition_, temper)
-        self._added, self.trust_ = self._steps.coef, self._steps.trust
-        self._singles = self._steps if self.head == "levels" else None
+        model._models, model.features_ = models, models.features
+        model.regressors_ = models.regressors
+        model._steps = fit_steps(scaled, fits, models, model.partition_, temper)
+        model._added, model.trust_ = model._steps.coef, model._steps.trust
+        model._singles = model._steps if model.head == "levels" else None
+
+    def _told_without(
+        self,
+        serve: Callable[..., None],
+        series: Series,
+        sample: check.Sample,
+        train: IntArray,
+        test: IntArray,
+    ) -> FloatArray:
+        """What the same model, with its groups, says of a fold that it was not fitted to."""
+        twin = copy.copy(self)
+        twin.targets_ = targets = copy.copy(self.targets_)
+        known, twin._units = series.take(train).standardised(targets.scale, overwrite=True)
+        targets.offsets_, targets.scales_, lines = twin._units.of_targets()
+        if lines is not None:
+            targets.confounds_slopes_, targets.confounds_means_ = lines.slopes, lines.centre
+        serve(twin, known)
+        columns = None if sample.confounds is None else sample.confounds[test]
+        return twin._told(sample.inputs[test], columns)
 
     def _fit_by_refits(
         self,
@@ -335,6 +396,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         judge: Any,
     ) -> None:
         """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
+        self.calibration_ = None
         aggregator, rule, series = self._begin(template, sample, targets)
         check.copy_input_names(self, aggregator)
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
@@ -434,7 +496,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
             moved = (1.0 - self.trust_[some])[:, None] * (own - predicted[some])
             # Where a task lacks inputs of its own its group still serves it.
             predicted[some] += np.where(np.isnan(moved), 0.0, moved)
-        return predicted.T
+        return np.asarray(predicted.T)
 
     def _reduced(
         self, inputs: FloatArray, targets: check.Targets, columns: FloatArray | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
 from numbers import Integral
@@ -33,6 +34,7 @@ from ctfa._collections import (
 )
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
+from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
 from ctfa.core.offsets import random_intercepts
@@ -57,6 +59,13 @@ from ctfa.estimators.features import FeatureAggregator
 from ctfa.estimators.given import asks_of, fields, whole
 from ctfa.estimators.groups import GroupsRegressor
 from ctfa.estimators.importance import importance
+from ctfa.estimators.intervals import (
+    calibrated_on_rows,
+    few_blocks,
+    require_calibration,
+    tell_gaussian,
+    told_on_folds,
+)
 from ctfa.estimators.models import (
     Nearest,
     SingleModels,
@@ -66,7 +75,14 @@ from ctfa.estimators.models import (
     merge_features_within,
     reduced,
 )
-from ctfa.estimators.refits import FEWEST_FOLDS, Stop, fewer_folds, fit_regressor, warn_stopped
+from ctfa.estimators.refits import (
+    FEWEST_FOLDS,
+    Split,
+    Stop,
+    fewer_folds,
+    fit_regressor,
+    warn_stopped,
+)
 from ctfa.estimators.search import (
     choose,
     keep_price,
@@ -351,6 +367,114 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
                 predicted[at] += (1.0 - self.trust_[task]) * (alone - predicted[at])
         return predicted
 
+    def predict_interval(
+        self, X: Any, coverage: float = 0.9, *, tasks: Any = None
+    ) -> tuple[Any, Any]:
+        """Predict intervals that hold the target of each row with a given probability.
+
+        Calibrated on rows of each task that models had not seen; quantiles of errors are pooled
+        within groups, so that tasks of few rows borrow those of others. An integer ``cv`` deals
+        rows to folds at random: for rows in time give ``TargetAggregator`` a splitter. Tasks that
+        ``fit`` has not seen have no intervals: how far their level is off is not known.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Probability with which an interval is to hold, above 0 and below 1.
+        tasks : array of shape (n_samples,) or a column of X, default=None
+            As in ``predict``.
+
+        Returns
+        -------
+        lower, upper : ndarray of shape (n_samples,)
+            Dask arrays, not computed, for Dask's collections. After ``partial_fit``, and where rows
+            were read as sums, intervals are those of Gaussian errors, and a warning says so.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from ctfa import PooledCTFARegressor
+        >>> rng = np.random.default_rng(0)
+        >>> school = np.repeat(["a", "b", "c"], 40)
+        >>> X = rng.normal(size=(120, 2))
+        >>> model = PooledCTFARegressor().fit(X, X[:, 0] + rng.normal(size=120), tasks=school)
+        >>> lower, upper = model.predict_interval(X[:2], tasks=["a", "c"])
+        >>> bool((lower < upper).all())
+        True
+        """
+        check_is_fitted(self)
+        calibration, coverage = require_calibration(self, coverage)
+        tell_gaussian(calibration)
+        features, ids = apart(X, self._column if tasks is None else tasks)
+        check.require_not_one_id(features, tasks, self.n_features_in_)
+        ends = [partial(self._interval_of_rows, calibration, coverage, end) for end in (0, 1)]
+        if not is_lazy(features, ids):
+            both = [as_array_of(X, end(to_numpy(features), to_numpy(ids))) for end in ends]
+        else:
+            if ids is None:
+                check.read_ids(ids, None)
+            read = partial(check.read_inputs, self, reset=False)
+            both = [predict_tasks(end, read, features, ids) for end in ends]
+        return both[0], both[1]
+
+    def calibrate(
+        self, X: Any, y: Any, tasks: Any = None, *, cv: Any = 5, sample_weight: Any = None
+    ) -> Self:
+        """Calibrate ``predict_interval`` by fitting this model again without each fold.
+
+        ``fit`` has calibrated it where that was cheap: where the regressor has a closed form.
+
+        Parameters
+        ----------
+        X, y, tasks, sample_weight
+            The data of fit.
+        cv : int, splitter or list of folds, default=5
+            An integer deals the rows of each task to folds, and gives so many fits.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        features, ids = apart(X, self._column if tasks is None else tasks)
+        features, y, ids, sample_weight = map(to_numpy, (features, y, ids, sample_weight))
+        sample = check.read_task_sample(clone(self), features, ids, sample_weight, gaps=True)
+        target = check.read_vector(y, sample)
+        known = check.read_tasks(ids, sample.n_given, sample.used)
+        number = {task: at for at, task in enumerate(self._ids)}
+        check.require_seen([task for task in known.ids if task not in number], self._ids)
+        index = np.array([number[task] for task in known.ids], dtype=np.intp)[known.of_row]
+        rows = TaskRows(sample.inputs, target, sample.weights, index, len(self._ids))
+        every = check.as_ids([self._ids[task] for task in index.tolist()])
+
+        def ask(train: IntArray, test: IntArray) -> FloatArray:
+            weights = None if rows.weights is None else rows.weights[train]
+            model = clone(self).fit(rows.inputs[train], target[train], every[train], weights)
+            seen = np.isin(index[test], index[train])
+            told = np.full(test.size, np.nan)
+            told[seen] = model.predict(rows.inputs[test[seen]], every[test[seen]])
+            return told
+
+        told = told_on_folds(ask, _read_splits(cv, sample, rows, None))
+        self.calibration_ = calibrated_on_rows(rows, self.labels_, told)
+        return self
+
+    def _interval_of_rows(
+        self, calibration: Calibration, coverage: float, end: int, X: Any, tasks: Any
+    ) -> FloatArray:
+        """One end, of rows in memory."""
+        gaps = self._levels is not None and check.takes_gaps(self._template)
+        inputs = check.read_inputs(self, X, reset=False, gaps=gaps)
+        ids = check.read_ids(tasks, inputs.shape[0])
+        position = {task: number for number, task in enumerate(self._ids)}
+        strangers = list(dict.fromkeys(task for task in ids if task not in position))
+        if strangers:
+            check.refuse_intervals_of_strangers(strangers)
+        index = np.array([position[task] for task in ids], dtype=np.intp)
+        predicted = self._predict_read(inputs, ids)
+        return calibration.bounds(predicted, coverage, inputs, target=index)[end]
+
     def score(self, X: Any, y: Any, tasks: Any = None, sample_weight: Any = None) -> float:
         """R2 over all rows."""
         if is_lazy(X, y, tasks, sample_weight):
@@ -490,7 +614,10 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         for name in ("_evidence", "global_regressor_", "_nearest", "_judged"):
             self.__dict__.pop(name, None)
         self._pooled = self._levels = self._singles = None
-        judge = None if phases[0] is None else self._judge_of_own(phases[0])
+        judge, self.calibration_ = (
+            None if phases[0] is None else self._judge_of_own(phases[0]),
+            None,
+        )
         if not check.judges(judge):
             return self._fit_by_refits(*phases, sample, rows, groups, judge)
         # Tasks by themselves are their regressor's business, and an infinite limit asks nobody; one
@@ -503,7 +630,48 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
             check.warn_if_slopes_are_doubtful(rows.inputs, within, rows.weights)
         self.targets_ = self._fit_targets(phases[0], sample, rows, groups, short=short)
         self._fit_groups(phases[1], rows)
+        if check.judges(self.regressor):
+            self.calibration_ = self._calibrated(phases[1], sample, rows, groups)
         return self
+
+    def _calibrated(
+        self, features: FeatureAggregator | None, sample: check.Sample, rows: TaskRows, groups: Any
+    ) -> Calibration | None:
+        """Intervals, from what the model says of folds when it is fitted without them."""
+        splits: Sequence[Split] = ()
+        if sample.folds is None:
+            cv = few_blocks(self.targets_.cv)
+            with suppress(ValueError):  # of a splitter that nothing else has asked
+                splits = _read_splits(cv, sample, rows, groups)
+        else:
+            splits = sample.folds.get("limit", ())
+        told = told_on_folds(partial(self._told_without, features, rows), splits)
+        if told:
+            return calibrated_on_rows(rows, self.labels_, told)
+        ids = [self._ids[task] for task in rows.index.tolist()]
+        told = [(np.arange(rows.index.size), self._predict_read(rows.inputs, ids))]
+        return calibrated_on_rows(rows, self.labels_, told)
+
+    def _told_without(
+        self, features: FeatureAggregator | None, rows: TaskRows, train: IntArray, test: IntArray
+    ) -> FloatArray:
+        """What the same groups say of rows that they were not fitted to; NaN of tasks without any.
+
+        Features are grouped again.
+        """
+        kept = np.bincount(rows.index[train], minlength=rows.n_tasks) > 0
+        twin = copy.copy(self)
+        twin.unseen, twin.targets_ = "error", copy.copy(self.targets_)
+        twin.targets_.partition_ = Partition(self.labels_[kept])
+        twin.targets_.labels_ = twin.targets_.partition_.labels
+        twin.targets_.n_groups_ = twin.targets_.partition_.n_groups
+        twin._ids = [one for one, has in zip(self._ids, kept.tolist(), strict=True) if has]
+        twin._fit_groups(features, rows.take(train, kept))
+        told = np.full(test.size, np.nan)
+        asked = np.flatnonzero(kept[rows.index[test]])
+        ids = [self._ids[task] for task in rows.index[test[asked]].tolist()]
+        told[asked] = twin._predict_read(rows.inputs[test[asked]], ids)
+        return told
 
     @property
     def _takes_gaps(self) -> bool:

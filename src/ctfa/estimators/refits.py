@@ -365,6 +365,16 @@ class OnFolds(NamedTuple):
 
     weight: FloatArray  # (folds, L)
     products: FloatArray  # (3, 3, folds, L)
+    #: What each of the three says of the rows of each fold, where that is kept.
+    tables: Sequence[Sequence[FloatArray]] = ()
+
+    def told(self, trust: Any, share: float) -> list[FloatArray]:
+        """What is served in each fold."""
+        parts = 1.0 - trust, trust * (1.0 - share), trust * share
+        return [
+            np.asarray(sum(part * table for part, table in zip(parts, three, strict=True)))
+            for three in self.tables
+        ]
 
     @property
     def alone(self) -> FloatArray:
@@ -438,7 +448,7 @@ def groups_on_folds(
         by_members[:, group.members] = group.serve(asked, group.mean_told(asked))
     sums = [products_of(asked, told_by[fold]) for fold, (_, asked) in enumerate(told.folds)]
     weights, products = zip(*sums, strict=True)
-    return OnFolds(np.array(weights), np.stack(products, axis=2))
+    return OnFolds(np.array(weights), np.stack(products, axis=2), told_by)
 
 
 class _Group(NamedTuple):

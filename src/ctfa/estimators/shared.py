@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,13 +15,15 @@ from sklearn.base import clone
 from ctfa import _validation as check
 from ctfa._collections import Collection, Wanted, learns_from_sums
 from ctfa._threads import one_thread
+from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA, criterion_of
 from ctfa.core.design import row_scales, weighted_mean
 from ctfa.core.levels import NOTHING, TEMPERS, Tempers
 from ctfa.core.members import Gain
 from ctfa.core.partition import Partition
 from ctfa.core.small_fits import observed_mean
-from ctfa.core.tasks.shared import SharedInputs
+from ctfa.core.tasks.base import Rule
+from ctfa.core.tasks.shared import SharedInputs, TargetFits
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.evidence import MergeEvidence, MergeSummary
 from ctfa.estimators.features import FeatureAggregator, usual_limit
@@ -33,6 +36,13 @@ from ctfa.estimators.held_out import (
     look_at_folds,
     seen_by_refits,
     share_of_deviations,
+)
+from ctfa.estimators.intervals import (
+    blocks_of,
+    calibrated_by_some,
+    calibrated_in_sample,
+    calibrated_on_tables,
+    told_on_folds,
 )
 from ctfa.estimators.models import (
     Deviations,
@@ -137,6 +147,8 @@ class CTFARegressor(TargetsRegressor):
     """
 
     _deviations: Deviations | None = None
+    #: Rows of folds, and what a regressor that has judged says of them when not fitted to them.
+    _told_by_refits: Sequence[tuple[IntArray, FloatArray]] | None = None
     _defaults: ClassVar[dict[str, type]] = {
         **TargetsRegressor._defaults,
         "features": FeatureAggregator,
@@ -283,86 +295,184 @@ class CTFARegressor(TargetsRegressor):
             left = tasks.left
             self._input_lines = left.inputs
             found, temper, share = self._fit_targets(template, tasks, targets, groups)
-            values = in_units(self.targets_, targets.values, sample.confounds)
-            means = judged = group_means(self.targets_, values)
-            if left.judged is not left.sample:
-                judged = group_means(self.targets_, left.judged_values / self.targets_.scales_)
+            _, judged = self._means_of_groups(tasks)
             if self.regressor is None:
                 assert found is not None
-                self._serve_by_levels(found, temper, features, tasks, means, judged)
+                is_soft = self._fit_features_by_levels(found, temper, features, tasks, judged)
+                deviating = share_of_deviations(found, tasks) if found.fits.levels is None else 0.0
+                serve = partial(self._serve_by_levels, temper, deviating, is_soft=is_soft)
+                serve(self, tasks, found.fits)
+                self.calibration_ = self._calibrated(found, serve, tasks, groups)
                 return
             if features is not None and self._chooses_features:
                 features = self._features_that_pay(found, features, tasks)
             self._fit_features(features, left.judged, judged)
-        if data is None or sample.counts is None or learns_from_sums(self._template):
-            inputs = left.sample.inputs
-            rest = left.sample.weights, left.sample.n_samples, left.sample.is_single
-            self.regressors_ = Parallel(n_jobs=self.n_jobs)(
-                delayed(fit_regressor)(self.regressor, reduced(features, inputs), mean, *rest)
-                for features, mean in zip(self.features_, means.T, strict=True)
-            )
-        else:
+        is_fitted = False
+        if data is not None and sample.counts is not None:
+            is_fitted = not learns_from_sums(self._template)
+        if data is not None and is_fitted:
             self.regressors_ = fit_to_rows(
                 self._template, self.features_, data, self._rows_of_groups, self.n_jobs
             )
-        if self.head == "levels":
-            merged = self.partition_.sizes[self.labels_] > 1
-            known = left.sample, values, self.trust_, self.n_jobs, share, merged
-            self._singles = fit_singles(self.regressor, *known)
+        serve = partial(self._serve_by_regressor, share, is_fitted=is_fitted)
+        serve(self, tasks, None)
+        self.calibration_, told = None, self.__dict__.pop("_told_by_refits", None)
+        if told is not None:
+            known = sample, targets.values, self.labels_
+            self.calibration_ = calibrated_on_tables(*known, told)
+        elif check.judges(self.regressor) and not is_fitted:
+            self.calibration_ = self._calibrated(found, serve, tasks, groups)
 
-    def _serve_by_levels(
+    @staticmethod
+    def _serve_by_regressor(
+        share: float,
+        model: CTFARegressor,
+        tasks: SharedInputs,
+        fits: TargetFits | None,
+        *,
+        is_fitted: bool,
+    ) -> None:
+        """A regressor for each group, unless these are there, and models of members' own."""
+        left = tasks.left
+        values = in_units(model.targets_, tasks.values, tasks.sample.confounds)
+        inputs, means = left.sample.inputs, group_means(model.targets_, values)
+        rest = left.sample.weights, left.sample.n_samples, left.sample.is_single
+        if not is_fitted:
+            model.regressors_ = Parallel(n_jobs=model.n_jobs)(
+                delayed(fit_regressor)(model.regressor, reduced(features, inputs), mean, *rest)
+                for features, mean in zip(model.features_, means.T, strict=True)
+            )
+        if model.head == "levels":
+            merged = model.partition_.sizes[model.labels_] > 1
+            known = left.sample, values, model.trust_, model.n_jobs, share, merged
+            model._singles = fit_singles(model.regressor, *known)
+
+    def _fit_features_by_levels(
         self,
         found: Found,
         temper: Tempers,
         features: FeatureAggregator | None,
         tasks: SharedInputs,
-        means: FloatArray,
         judged: FloatArray,
+    ) -> bool:
+        """Phase II where it is asked for or pays; whether single features may part from means."""
+        is_soft = False
+        if features is not None and self._chooses_features:
+            # Whom folds protect from chance may look for kinship everywhere.
+            features = clone(features).set_params(max_loss=usual_limit(tasks.left.judged.n_samples))
+            levels = found.fits.levels
+            pays = levels is not None and features_pay(found, tasks, features, temper, self.head)
+            features, is_soft = (features, self.head == "levels") if pays else (None, False)
+        self._fit_features(features, tasks.left.judged, judged)
+        return is_soft
+
+    @staticmethod
+    def _serve_by_levels(
+        temper: Tempers,
+        share: float,
+        model: CTFARegressor,
+        tasks: SharedInputs,
+        fits: TargetFits,
+        *,
+        is_soft: bool,
     ) -> None:
-        """Serve groups by ridge regressions of their means, and members by what they add."""
-        left, fits = tasks.left, found.fits
-        partition, signs, levels = self.partition_, self.targets_.signs_, fits.levels
+        """Serve groups by ridge regressions of their means, and members by what they add.
+
+        ``share`` is that of the variance of members with gaps.
+        """
+        left, levels = tasks.left, fits.levels
+        partition, signs = model.partition_, model.targets_.signs_
+        means, judged = model._means_of_groups(tasks)
         sample, n_features = left.sample, left.sample.inputs.shape[1]
         _, row_scale = row_scales(len(means), sample.weights, sample.n_samples)
         centre, rest = weighted_mean(sample.inputs, row_scale), (sample.weights, sample.n_samples)
-        group, own = np.zeros((self.n_groups_, n_features)), np.zeros((tasks.n_tasks, n_features))
-        level, is_soft = np.zeros(tasks.n_tasks), False
-        if features is not None and self._chooses_features:
-            # Whom folds protect from chance may look for kinship everywhere.
-            features = clone(features).set_params(max_loss=usual_limit(left.judged.n_samples))
-            pays = levels is not None and features_pay(found, tasks, features, temper, self.head)
-            features, is_soft = (features, self.head == "levels") if pays else (None, False)
-        self._fit_features(features, left.judged, judged)
-        if features is None and levels is not None:
+        n_groups, n_targets = partition.n_groups, partition.n_variables
+        group, own = np.zeros((n_groups, n_features)), np.zeros((n_targets, n_features))
+        level = np.zeros(n_targets)
+        merges_features = any(one.n_groups_ < n_features for one in model.features_)
+        if not (merges_features or is_soft) and levels is not None:
             parts = levels.parts(partition, signs)
             coef = levels.group_coefficients(parts, temper.mean)
             heights = weighted_mean(means, row_scale) - centre @ coef
             penalty = levels.factored.average(parts.mean_penalty, temper.mean)
-            self.regressors_ = [
+            model.regressors_ = [
                 linear(coef[:, [k]], heights[[k]], True, penalty[[k]]) for k in range(len(heights))
             ]
         else:
-            self.regressors_ = [
+            model.regressors_ = [
                 fit_regressor(None, reduced(one, sample.inputs), mean, *rest, temper=temper.mean)
-                for one, mean in zip(self.features_, means.T, strict=True)
+                for one, mean in zip(model.features_, means.T, strict=True)
             ]
         if is_soft:
-            for k, (one, mean) in enumerate(zip(self.features_, judged.T, strict=True)):
+            for k, (one, mean) in enumerate(zip(model.features_, judged.T, strict=True)):
                 soft = soft_group(left.judged, mean, one.partition_, temper.mean)
                 group[k] = soft.apart
                 heights = weighted_mean(means[:, [k]], row_scale)
                 heights = heights - one.partition_.mean(centre[None])[0] @ soft.coef
-                self.regressors_[k] = linear(soft.coef[:, None], heights, True)
-        if self.head == "levels" and levels is not None:
+                model.regressors_[k] = linear(soft.coef[:, None], heights, True)
+        if model.head == "levels" and levels is not None:
             parts = levels.parts(partition, signs)
             own = levels.deviations(parts, temper.apart).T
-            self.trust_ = levels.trust(parts, temper.apart)
-        elif self.head == "levels":
-            own, level, self.trust_ = self._deviations_with_gaps(found, sample, tasks, centre)
-        self._deviations = Deviations(group, own, level, centre)
+            model.trust_ = levels.trust(parts, temper.apart)
+        elif model.head == "levels":
+            own, level, model.trust_ = model._deviations_with_gaps(share, sample, tasks, centre)
+        model._deviations = Deviations(group, own, level, centre)
+
+    def _means_of_groups(self, tasks: SharedInputs) -> tuple[FloatArray, FloatArray]:
+        """Means of the groups' targets in the units of merging, and as merges are judged by."""
+        left = tasks.left
+        means = group_means(
+            self.targets_, in_units(self.targets_, tasks.values, tasks.sample.confounds)
+        )
+        if left.judged is left.sample:
+            return means, means
+        return means, group_means(self.targets_, left.judged_values / self.targets_.scales_)
+
+    def _calibrated(
+        self, found: Found | None, serve: Any, tasks: SharedInputs, groups: Any
+    ) -> Calibration | None:
+        """Intervals, from what the model says of folds when it is fitted without them.
+
+        Its groups, its features and its tempers are those of all rows. Where no fold was asked for
+        anything else some are asked for this.
+        """
+        sample, labels = tasks.sample, self.partition_.labels
+        splits: Sequence[Any] = () if found is None else found.folds
+        splits = splits or blocks_of(self.targets_.cv, sample, tasks.values, groups)
+        told = told_on_folds(partial(self._told_without, found, serve, tasks), splits)
+        if told:
+            moments = calibrated_on_tables(sample, tasks.values, labels, told)
+        else:
+            seen = self._told(sample.inputs, sample.confounds)
+            spare = max(1.0 - (sample.inputs.shape[1] + 1) / sample.n_samples, 0.1)
+            moments = calibrated_in_sample(tasks.values, seen, sample.weights, spare)
+        return calibrated_by_some(moments, sample.some, labels, self._told)
+
+    def _told_without(
+        self,
+        found: Found | None,
+        serve: Callable[..., None],
+        tasks: SharedInputs,
+        train: IntArray,
+        test: IntArray,
+        *known: Any,
+    ) -> FloatArray:
+        """What the same model says of a fold that it was not fitted to."""
+        twin, rule = copy.copy(self), Rule(TARGET_CRITERIA["risk"], "best-first", "none")
+        rule = replace(rule, scale=self.targets_.scale) if found is None else found.rule
+        rows, asked, _ = tasks.fold(rule, train, test, *known)
+        lines, twin.targets_ = rows.left.targets, copy.copy(self.targets_)
+        offsets, scales = rows.units_of(rule)
+        twin.targets_.offsets_ = offsets if lines is None else offsets + lines.levels
+        twin.targets_.scales_ = np.where(scales > 0.0, scales, 1.0)
+        twin.targets_.confounds_slopes_ = None if lines is None else lines.slopes
+        twin.targets_.confounds_means_ = None if lines is None else lines.centre
+        twin._input_lines = rows.left.inputs
+        serve(twin, rows, None if found is None else rows.fits(rule))
+        return twin._told(asked.sample.inputs, asked.sample.confounds)
 
     def _deviations_with_gaps(
-        self, found: Found, sample: check.Sample, tasks: SharedInputs, centre: FloatArray
+        self, share: float, sample: check.Sample, tasks: SharedInputs, centre: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """What members add to their groups, each on the rows where it is observed."""
         turned = in_units(self.targets_, tasks.values, tasks.sample.confounds) * self.signs_
@@ -373,7 +483,6 @@ class CTFARegressor(TargetsRegressor):
             ]
         )
         left = turned - self.partition_.spread(means)
-        share = share_of_deviations(found, tasks)
         added = deviations_of(sample, left, self.labels_, share)
         alone = self.partition_.sizes[self.labels_] == 1
         own = np.where(alone[:, None], 0.0, added.coef)
@@ -479,6 +588,11 @@ class CTFARegressor(TargetsRegressor):
         to be trusted; otherwise groups serve by themselves, one fit each.
         """
         told, on_folds = found.told, None
+        if told is not None and asks:
+            self._told_by_refits = [
+                (fold[1], asked.told)
+                for fold, (_, asked) in zip(found.folds, told.folds, strict=True)
+            ]
         if told is not None and asks and self.n_groups_ < tasks.n_tasks:
             known = found.rule, told, found.folds, found.points
             try:
@@ -486,11 +600,16 @@ class CTFARegressor(TargetsRegressor):
             except Stop:
                 warn_stopped("groups serve their members by themselves")
         if on_folds is None:
+            if self.n_groups_ < tasks.n_tasks:
+                self._told_by_refits = None
             self._tell_evidence(found, None, Tempers(), targets)
             self.trust_ = np.ones(tasks.n_tasks)
             return 1.0
         self._tell_evidence(found, seen_by_refits(found, on_folds), Tempers(), targets)
         self.trust_, share = on_folds.mixture(self.partition_, tasks.weights)
+        is_mixed = self.head == "levels"
+        said = on_folds.told(self.trust_, share) if is_mixed else on_folds.told(1.0, 1.0)
+        self._told_by_refits = [(fold[1], one) for fold, one in zip(found.folds, said, strict=True)]
         served = on_folds.served(self.trust_, share)
         mixed = seen_by_refits(found, on_folds, served).gain(Tempers(), self.partition_)
         self._evidence = replace(

@@ -15,6 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import numpy as np
 
 from ctfa._streaming import RunningSums, TaskSums
+from ctfa.core.calibration import SCORES, Calibration
 from ctfa.core.partition import Partition
 from ctfa.persistence._codec import TOP, damaged, shown
 from ctfa.persistence._values import require_apart
@@ -215,6 +216,30 @@ def _features(state: State) -> None:
         _require(same and named, "features are others than their groups")
 
 
+def _calibration(state: State) -> None:
+    n, n_groups = state["scale"].size, int(state["labels"].max(initial=-1)) + 1
+    of = "intervals"
+    _require_shape((n,), *(state[name] for name in ("scale", "level", "spread")), of=of)
+    _require_shape((n,), state["labels"], kinds="i", of=of)
+    _require_inside(state["labels"], 0, len(state["table"]), "errors of a group")
+    _require_shape((max(n_groups, 1), SCORES.size), state["table"], of=of)
+    known, slopes = state["known"], state["slopes"]
+    _require_shape((known.centre.size,), known.centre, known.unit, of=of)
+    _require_shape((slopes.size,), slopes, of=of)
+    _require(_is_finite(state["scale"], state["table"], slopes), f"{of} are not of numbers")
+
+
+def _of_calibration(state: State, n: int) -> None:
+    found = state.get("calibration_")
+    same = found is None or (isinstance(found, Calibration) and found.scale.size == n)
+    _require(same, "intervals are of other targets than the model")
+    if found is not None and found.slopes[2:].any():
+        known, width = found.known, state["n_features_in_"]
+        if known.layout is not None:
+            _require_shape((n, np.shape(known.layout)[-1]), known.layout, kinds="i", of="intervals")
+            _require_inside(known.layout, -1, width, "intervals")
+
+
 def _regressor(state: State) -> None:
     _container(state)
     _sums(state, RunningSums)
@@ -224,6 +249,7 @@ def _regressor(state: State) -> None:
     n = partition.n_variables
     _one_per_group(state["features_"], state["regressors_"], partition.n_groups)
     _shares(state["trust_"], n)
+    _of_calibration(state, n)
     for features in state["features_"]:
         same = features.partition_.n_variables == state["n_features_in_"]
         _require(same, "a group has other features than the model")
@@ -293,6 +319,7 @@ def _own_inputs(state: State) -> None:
     _require(models.aggregate in ("mean", "pool"), "models of own inputs are of no known kind")
     _one_per_group(models.features, models.regressors, partition.n_groups)
     _shares(steps.trust, n)
+    _of_calibration(state, n)
     widths = [features.partition_.n_variables for features in models.features]
     same = np.array_equal(models.slots.sum(axis=1), widths)
     _require(same, "a group's features are not those of its slots")
@@ -316,6 +343,7 @@ def _own_rows(state: State) -> None:
     _require(len(ids) == n == len(state["names"]), "there is not one id for each task")
     what = "tasks with their own rows"
     _require_shape((n,), state["offsets_"], state["trust_"], of=what)
+    _of_calibration(state, n)
     _require_shape((n, width), state["coef_"], state["task_means"], of=what)
     _one_per_group(state["features_"], state["regressors_"], partition.n_groups)
 
@@ -427,6 +455,7 @@ _CHECKS: dict[str, Callable[[State], None]] = {
     "CTFARegressorCV": _regressor,
     "MultiInputCTFARegressor": _own_inputs,
     "PooledCTFARegressor": _own_rows,
+    "Calibration": _calibration,
     "Lines": _lines,
     "PooledSpace": _pooled_space,
     "Moments": _moments,

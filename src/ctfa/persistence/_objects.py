@@ -31,6 +31,7 @@ OURS = {
     "ctfa.estimators.features": "FeatureAggregator",
     "ctfa.estimators.evidence": "MergeEvidence MergeSummary PooledEvidence Terms",
     "ctfa.estimators.models": "Deviations Nearest OwnModels OwnSteps SingleModels TaskLevels",
+    "ctfa.core.calibration": "Calibration Known",
     "ctfa.core.confounds": "Lines",
     "ctfa.core.cut": "CutCurve Price",
     "ctfa.core.members": "Gain",

@@ -215,6 +215,10 @@ class SharedInputs:
         seen = np.asarray(~gaps.all(axis=0))
         return TargetFits(fit, *units[:3], seen, self.left, rule.guarded)
 
+    def units_of(self, rule: Rule) -> tuple[FloatArray, FloatArray]:
+        """Offsets and scales of the targets."""
+        return self._in_units(rule, np.isnan(self.left.judged_values))[:2]
+
     def _in_units(
         self, rule: Rule, gaps: BoolArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

@@ -1,0 +1,412 @@
+"""How far predictions err: intervals calibrated on rows that models had not seen.
+
+Errors of held-out rows are put in units of each target's own size of error, which is drawn towards
+that of its group, and their quantiles are pooled within groups: short series borrow the residuals
+of their group. Where the size of errors can be told from what is known of a row before its target
+is (the prediction, the confounds, the inputs), and blocks of rows that have not been learned from
+agree, errors are in units of that, too: locally scaled conformal prediction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from ctfa.core.types import BoolArray, FloatArray, IntArray
+
+#: Normal scores at which quantiles of errors are kept: from 1 in 9,000 to its opposite.
+SCORES = np.linspace(-3.7, 3.7, 75)
+#: Errors of other groups count, all together, as so many of a group's own.
+BORROWED = 50.0
+#: Size of errors about a target's own: from a quarter to four times.
+LEAST, MOST = 0.25, 4.0
+#: Entries that are learned from at most, where more would say little new.
+ENOUGH = 6000
+#: Columns that the size of errors may follow, at most; and their ridge penalty for each row.
+MOST_COLUMNS, PENALTY = 10, 0.02
+#: Standard errors by which what errors follow must pay on blocks left out.
+PAYS = 0.5
+#: Inputs of a target up to which errors may follow them.
+MOST_INPUTS = 100
+#: Spreads of an input beyond which it is no further off.
+FAR = 4.0
+#: Mean absolute error of a normal one of standard deviation one.
+NORMAL = float(np.sqrt(2.0 / np.pi))
+
+#: What is known of rows for targets, which are broadcast against each other.
+Column = Callable[[IntArray, IntArray], FloatArray]
+
+
+class Errors(NamedTuple):
+    """Errors on rows that models had not seen, one entry per row and target."""
+
+    error: FloatArray  # (N,): true less predicted
+    predicted: FloatArray  # (N,)
+    target: IntArray  # (N,)
+    row: IntArray  # (N,): of those that are told about
+    fold: IntArray  # (N,): which block of rows it was in
+    weight: FloatArray | None = None  # (N,)
+
+    @classmethod
+    def of_table(
+        cls,
+        true: FloatArray,
+        predicted: FloatArray,
+        fold: IntArray,
+        weight: FloatArray | None = None,
+    ) -> Errors:
+        """Of tables ``(rows, L)``; folds and weights are of the rows."""
+        n_rows, n_targets = true.shape
+        row = np.repeat(np.arange(n_rows), n_targets)
+        return cls(
+            (true - predicted).ravel(),
+            predicted.ravel(),
+            np.tile(np.arange(n_targets), n_rows),
+            row,
+            fold[row],
+            None if weight is None else weight[row],
+        )
+
+    @property
+    def is_known(self) -> BoolArray:
+        """Where something was observed and predicted."""
+        return np.asarray(np.isfinite(self.error) & np.isfinite(self.predicted))
+
+    def take(self, at: IntArray | BoolArray) -> Errors:
+        """Some of the entries."""
+        return Errors(*(None if one is None else one[at] for one in self))  # type: ignore[arg-type]
+
+
+class Known(NamedTuple):
+    """What is known of a row besides predictions, in units of its spread: confounds and inputs.
+
+    Errors may grow with a confound (a season), with how far inputs are from their means, or with
+    the inputs themselves; with those of a target, and with what those of all targets are like.
+    """
+
+    centre: FloatArray  # of confounds, then of columns of inputs
+    unit: FloatArray
+    layout: IntArray | None = None  # (L, K): columns of each target, -1 where it has none
+
+    @classmethod
+    def of(
+        cls, inputs: FloatArray, confounds: FloatArray | None, layout: IntArray | None = None
+    ) -> Known:
+        """Means and spreads over some rows; of inputs only where a target has few."""
+        width = inputs.shape[1] if layout is None else layout.shape[1]
+        tables = [] if confounds is None else [confounds]
+        tables += [inputs] if width <= MOST_INPUTS else []
+        if not tables:
+            return cls(np.empty(0), np.empty(0), layout)
+        rows = np.ma.masked_invalid(np.concatenate(tables, axis=1))
+        centre, unit = (np.ma.filled(one, 0.0) for one in (rows.mean(axis=0), rows.std(axis=0)))
+        return cls(centre, np.where(unit > 0.0, unit, np.inf), layout)
+
+    def blocks(self, inputs: FloatArray, confounds: FloatArray | None) -> list[list[Column]]:
+        """Columns of some rows: those of confounds, of distances, and of inputs themselves."""
+        first = 0 if confounds is None else confounds.shape[1]
+        seasons = np.empty((0, 0)) if confounds is None else self._standard(confounds, 0).T
+        blocks: list[list[Column]] = [[partial(_of_row, one) for one in seasons], [], []]
+        if self.centre.size == first:
+            return blocks
+        if self.layout is None:
+            for one in self._standard(inputs, first).T:
+                blocks[1].append(partial(_of_row, np.abs(one) - NORMAL))
+                blocks[2].append(partial(_of_row, one))
+            return blocks
+        for columns in self.layout.T:
+            own = partial(self._own, inputs, first, columns)
+            everybody = self._standard(inputs[:, columns[columns >= 0]], first, columns)
+            far = np.abs(everybody).mean(axis=1) - NORMAL if everybody.size else inputs[:, 0] * 0.0
+            blocks[1] += [partial(_far, own), partial(_of_row, far)]
+            blocks[2].append(own)
+        return blocks
+
+    def _standard(
+        self, table: FloatArray, first: int, columns: IntArray | None = None
+    ) -> FloatArray:
+        """Columns in units of their spread; zero where nothing is known."""
+        at: IntArray = np.arange(table.shape[1]) if columns is None else columns[columns >= 0]
+        place = (table - self.centre[first + at]) / self.unit[first + at]
+        return np.asarray(np.clip(np.nan_to_num(place), -FAR, FAR))
+
+    def _own(
+        self, inputs: FloatArray, first: int, columns: IntArray, row: IntArray, target: IntArray
+    ) -> FloatArray:
+        """What targets have in a slot; zero where they have none."""
+        at = columns[target]
+        place = (inputs[row, at] - self.centre[first + at]) / self.unit[first + at]
+        place = np.where((at < 0) | np.isnan(place), 0.0, place)
+        return np.asarray(np.clip(place, -FAR, FAR))
+
+
+def _of_row(column: FloatArray, row: IntArray, target: IntArray) -> FloatArray:
+    """What all targets have in common."""
+    return column[row]
+
+
+def _far(own: Column, row: IntArray, target: IntArray) -> FloatArray:
+    """How far inputs are from their means."""
+    return np.asarray(np.abs(own(row, target)) - NORMAL)
+
+
+class Calibration(NamedTuple):
+    """What a model is known to err by: quantiles of errors, their sizes, and what these follow."""
+
+    scale: FloatArray  # (L,): mean absolute error of each target
+    labels: IntArray  # (L,): row of the table of each
+    table: FloatArray  # (groups, scores): quantiles of errors in units of their size
+    level: FloatArray  # (L,): mean of held-out predictions
+    spread: FloatArray  # (L,): their standard deviation
+    slopes: FloatArray  # (columns,): of the size of errors; none where it is the same everywhere
+    known: Known
+    how: str  # what it was calibrated on, in words
+
+    def bounds(
+        self,
+        predicted: FloatArray,
+        coverage: float,
+        inputs: FloatArray,
+        confounds: FloatArray | None = None,
+        target: IntArray | None = None,
+    ) -> tuple[FloatArray, FloatArray]:
+        """Ends of intervals of predictions ``(n, L)``; ``(n,)`` where each has a ``target``."""
+        row = np.arange(len(predicted))
+        if target is None:
+            row, target = row[:, None], np.arange(self.scale.size)
+        blocks = self.known.blocks(inputs, confounds) if self.slopes[2:].any() else []
+        size = self.scale[target] * self.size(predicted, row, target, blocks)
+        score = float(ndtri(0.5 - coverage / 2.0))
+        low, high = (quantile(self.table, at)[self.labels[target]] for at in (score, -score))
+        return predicted + low * size, predicted + high * size
+
+    def size(
+        self,
+        predicted: FloatArray,
+        row: IntArray,
+        target: IntArray,
+        blocks: Sequence[Sequence[Column]],
+    ) -> FloatArray:
+        """Size of errors in terms of each target's own."""
+        if not self.slopes.size:
+            return np.ones(predicted.shape)
+        place = self.place(predicted, target)
+        told = place * self.slopes[0] + (np.abs(place) - NORMAL) * self.slopes[1]
+        every = (column for block in blocks for column in block)
+        for slope, column in zip(self.slopes[2:].tolist(), every, strict=False):
+            if slope:
+                told = told + slope * column(row, target)
+        return _limited(told)
+
+    def place(self, predicted: FloatArray, target: IntArray) -> FloatArray:
+        """Where predictions lie among others of their targets."""
+        place = (predicted - self.level[target]) / self.spread[target]
+        return np.asarray(np.clip(place, -FAR, FAR))
+
+
+def calibrated(
+    errors: Errors,
+    labels: IntArray,
+    known: Known,
+    blocks: Sequence[Sequence[Column]],
+    how: str,
+    *,
+    are_rows: bool = True,
+) -> Calibration | None:
+    """Intervals from held-out errors of targets in groups; None where nobody was told.
+
+    ``blocks`` are columns of the rows of the errors, by ``known``. Rows that stand in for others
+    have the moments of these and nothing else (not ``are_rows``): errors are taken for normal.
+    """
+    n_targets = labels.size
+    errors = errors.take(errors.is_known)
+    if not errors.error.size:
+        return None
+    weight = np.ones(errors.error.size) if errors.weight is None else errors.weight
+    total = np.bincount(errors.target, weight, n_targets)
+
+    def mean(values: FloatArray) -> FloatArray:
+        sums = np.bincount(errors.target, weight * values, n_targets)
+        return np.asarray(sums / np.where(total > 0.0, total, 1.0))
+
+    level = mean(errors.predicted)
+    spread = np.sqrt(mean((errors.predicted - level[errors.target]) ** 2))
+    spread = np.where(spread > 0.0, spread, np.inf)
+    true = errors.predicted + errors.error
+    unit = np.sqrt(mean((true - mean(true)[errors.target]) ** 2))
+    same, nothing = np.zeros(n_targets, dtype=np.intp), np.empty(0)
+    if not are_rows:
+        scale = np.sqrt(mean(errors.error**2)) * NORMAL
+        table = SCORES[None] / NORMAL
+        return Calibration(scale, same, table, level, spread, nothing, known, how)
+    scale = _shrunken(errors, mean(np.abs(errors.error)), unit, labels)
+    relative = errors.error / np.where(scale > 0.0, scale, 1.0)[errors.target]
+    found = Calibration(scale, labels, np.empty((0, 0)), level, spread, nothing, known, how)
+    found = found._replace(slopes=_slopes(errors, relative, weight, blocks, found))
+    relative = relative / found.size(errors.predicted, errors.row, errors.target, blocks)
+    counted = weight * (weight.size / weight.sum())
+    n_groups = int(labels.max()) + 1
+    return found._replace(table=_table(relative, counted, labels[errors.target], n_groups))
+
+
+def _shrunken(errors: Errors, own: FloatArray, unit: FloatArray, labels: IntArray) -> FloatArray:
+    """Size of the errors of each target, drawn towards its group's as far as chance goes.
+
+    Shares of the target's spread, on a logarithmic scale. What is chance in a target's own is told
+    by how it changes from block to block of rows, which holds for series that remember.
+    """
+    usable = (own > 0.0) & (unit > 0.0)
+    n_targets, n_folds = own.size, int(errors.fold.max()) + 1
+    if n_folds < 2 or np.count_nonzero(usable) < 2:
+        return own
+    where, shape = errors.fold * n_targets + errors.target, (n_folds, n_targets)
+    count = np.bincount(where, minlength=n_folds * n_targets).reshape(shape)
+    sums = np.bincount(where, np.abs(errors.error), n_folds * n_targets).reshape(shape)
+    total = np.maximum(count.sum(axis=0), 1)
+    average = sums.sum(axis=0) / total
+    gap = sums / np.where(average > 0.0, average, 1.0) - count
+    seen = np.maximum((count > 0).sum(axis=0), 2)
+    chance = (gap**2).sum(axis=0) / total**2 * seen / (seen - 1)
+    # One number per row for all targets: a target's own would be mostly chance, too.
+    chance = np.average(chance[usable] * total[usable], weights=total[usable]) / total
+    share = np.log(np.where(usable, own, 1.0) / np.where(usable, unit, 1.0))
+    size = np.bincount(labels, usable)[labels]
+    together = size > 1.0
+    towards = np.full(n_targets, share[usable].mean())
+    sums_of_groups = np.bincount(labels, share * usable)[labels]
+    towards[together] = (sums_of_groups / np.maximum(size, 1.0))[together]
+    kept = np.ones(n_targets)
+    for some in (usable & together, usable & ~together):
+        if some.any():
+            left = np.mean(1.0 - 1.0 / size[some]) if together[some].all() else 1.0
+            between = np.mean((share[some] - towards[some]) ** 2) / left
+            between = max(between - float(np.mean(chance[some])), 0.0)
+            kept[some] = between / np.maximum(between + chance[some], 1e-300)
+    return np.where(usable, np.exp(towards + kept * (share - towards)) * unit, own)
+
+
+def _limited(told: FloatArray) -> FloatArray:
+    """Sizes, of what is told of them about one."""
+    return np.asarray(np.clip(1.0 + told, LEAST, MOST))
+
+
+def _slopes(
+    errors: Errors,
+    relative: FloatArray,
+    weight: FloatArray,
+    blocks: Sequence[Sequence[Column]],
+    found: Calibration,
+) -> FloatArray:
+    """Regression of absolute errors on few columns, where it pays on blocks left out.
+
+    Columns are taken in turn, the one that explains most first. How many, and of which kind, is
+    said by the likelihood of errors in blocks that nothing was learned from, which has to gain more
+    than its standard error.
+    """
+    n_folds, some = int(errors.fold.max()) + 1, np.arange(weight.size)
+    if weight.size > ENOUGH:  # by chance, so that no target and no season is left out
+        some = np.sort(np.random.default_rng(0).choice(weight.size, ENOUGH, replace=False))
+    if n_folds < 3 or some.size < 10 * n_folds:
+        return np.empty(0)
+    few = errors.take(some)
+    place = found.place(few.predicted, few.target)
+    first, *more = [[column(few.row, few.target) for column in block] for block in blocks]
+    first = [place, np.abs(place) - NORMAL, *first]
+    table = np.column_stack([*first, *(column for block in more for column in block)])
+    size, counted = np.abs(relative[some]), weight[some] / weight[some].mean()
+    sides = [few.fold == number for number in range(n_folds)]
+    moments = []
+    for side in sides:
+        rows = table[side] * counted[side, None]
+        moments.append((rows.T @ table[side], rows.T @ (size[side] - 1.0)))
+    gram, product = (np.sum([one[at] for one in moments], axis=0) for at in range(2))
+    penalty, best, slopes = PENALTY * some.size, 0.0, np.empty(0)
+    start = len(first)
+    # Predictions and confounds alone; with distances of inputs; with inputs.
+    for block in ((), *more):
+        at = np.r_[: len(first), start : start + len(block)]
+        start += len(block)
+        gains = np.zeros((n_folds, min(MOST_COLUMNS, at.size)))
+        for gain, side, (own, mine) in zip(gains, sides, moments, strict=True):
+            known = (gram - own)[np.ix_(at, at)], (product - mine)[at], penalty
+            for step, found_slopes in enumerate(_forward(*known, gain.size) if side.any() else ()):
+                told = _limited(table[side][:, at] @ found_slopes)
+                score = size[side] - size[side] / told - np.log(told)
+                gain[step] = np.average(score, weights=counted[side])
+        mean, error = gains.mean(axis=0), gains.std(axis=0, ddof=1) / np.sqrt(n_folds)
+        step = int(mean.argmax())
+        if mean[step] > max(best, PAYS * float(error[step])):
+            best, slopes = float(mean[step]), np.zeros(table.shape[1])
+            slopes[at] = _forward(gram[np.ix_(at, at)], product[at], penalty, step + 1)[-1]
+    return slopes
+
+
+def _forward(
+    gram: FloatArray, product: FloatArray, penalty: float, n_steps: int
+) -> list[FloatArray]:
+    """Slopes of a regression with one column more at each step, the one that explains most."""
+    gram = gram + penalty * np.eye(len(gram))
+    taken: list[int] = []
+    slopes, path = np.zeros(len(gram)), []
+    for _ in range(n_steps):
+        rest = np.diag(gram).copy()
+        if taken:
+            known = gram[taken]
+            rest -= np.einsum("ij,ij->j", known, np.linalg.solve(known[:, taken], known))
+        gain = (product - gram @ slopes) ** 2 / np.maximum(rest, penalty)
+        gain[taken] = -1.0
+        taken.append(int(gain.argmax()))
+        slopes = np.zeros(len(gram))
+        slopes[taken] = np.linalg.solve(gram[np.ix_(taken, taken)], product[taken])
+        path.append(slopes)
+    return path
+
+
+def _table(relative: FloatArray, weight: FloatArray, group: IntArray, n_groups: int) -> FloatArray:
+    """Quantiles of errors of each group at the normal scores, a few of others' among them."""
+    order = np.argsort(relative, kind="stable")
+    values, weight, group = relative[order], weight[order], group[order]
+    lent = values
+    if values.size > ENOUGH:
+        lent = values[np.linspace(0, values.size - 1, ENOUGH).astype(np.intp)]
+    share = np.full(lent.size, min(BORROWED / lent.size, 1.0))
+    by_group = np.argsort(group, kind="stable")
+    ends = np.cumsum(np.bincount(group, minlength=n_groups))
+    table = np.empty((n_groups, SCORES.size))
+    for number, mine in enumerate(np.split(by_group, ends[:-1])):
+        own, counts = values[mine], weight[mine]
+        if n_groups > 1:
+            own, counts = np.concatenate((own, lent)), np.concatenate((counts, share))
+            again = np.argsort(own, kind="stable")
+            own, counts = own[again], counts[again]
+        table[number] = _quantiles(own, counts)
+    return table
+
+
+def _quantiles(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Quantiles of sorted values at the normal scores, so that a new one is as likely beyond.
+
+    The j-th of n has the level ``j / (n + 1)``: the finite-sample correction of conformal
+    prediction. Beyond the first and the last they grow as normal ones do.
+    """
+    level = (np.cumsum(weight) - weight / 2.0 + 0.5) / (weight.sum() + 1.0)
+    scores = ndtri(level)
+    found = np.interp(SCORES, scores, values)
+    for end, beyond in ((0, scores[0] > SCORES), (-1, scores[-1] < SCORES)):
+        slope = abs(values[end] / scores[end]) if scores[end] else 0.0
+        found[beyond] = values[end] + slope * (SCORES[beyond] - scores[end])
+    return np.asarray(found)
+
+
+def quantile(table: FloatArray, score: float) -> FloatArray:
+    """Quantiles of each row of a table at a normal score, beyond its ends as normal ones grow."""
+    at = float(np.clip(score, SCORES[0], SCORES[-1]))
+    place = (at - SCORES[0]) / (SCORES[1] - SCORES[0])
+    low = min(int(place), SCORES.size - 2)
+    share = place - low
+    found = table[:, low] * (1.0 - share) + table[:, low + 1] * share
+    return np.asarray(found * (score / at) if score != at else found)

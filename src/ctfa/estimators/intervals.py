@@ -1,0 +1,178 @@
+"""Intervals of fitted models: what they are calibrated on, and what is asked of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from ctfa import _validation as check
+from ctfa.core.calibration import NORMAL, Calibration, Errors, Known, calibrated
+from ctfa.core.tasks.own_rows import TaskRows
+from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.refits import Split
+
+#: Rows that were left out, and what a model that was fitted to the others says of them.
+Told = tuple[IntArray, FloatArray]
+
+#: Folds that are asked for intervals alone, at most.
+MOST_BLOCKS = 5
+#: Errors that are looked at one by one, at most, of rows that others stand in for.
+MOST_ENTRIES = 200_000
+#: What intervals are calibrated on, in words.
+HELD_OUT = "held-out blocks of rows"
+MOMENTS = "the moments of held-out blocks, as if errors were Gaussian"
+IN_SAMPLE = "the moments of the rows of fit, as if errors were Gaussian"
+
+
+def calibrated_on_tables(
+    sample: check.Sample,
+    values: FloatArray,
+    labels: IntArray,
+    told: Sequence[Told],
+    layout: IntArray | None = None,
+) -> Calibration | None:
+    """Intervals of targets that share their rows."""
+    rows, fold = _rows_and_folds(told)
+    predicted = np.concatenate([said for _, said in told])
+    weight = None if sample.weights is None else sample.weights[rows]
+    errors = Errors.of_table(values[rows], predicted, fold, weight)
+    confounds = None if sample.confounds is None else sample.confounds[rows]
+    are_rows = sample.counts is None
+    return _calibrated(errors, labels, sample.inputs[rows], confounds, layout, are_rows=are_rows)
+
+
+def calibrated_on_rows(
+    rows: TaskRows, labels: IntArray, told: Sequence[Told]
+) -> Calibration | None:
+    """The same of tasks that have rows of their own."""
+    at, fold = _rows_and_folds(told)
+    predicted = np.concatenate([said for _, said in told])
+    weight = None if rows.weights is None else rows.weights[at]
+    error, every = rows.target[at] - predicted, np.arange(at.size)
+    errors = Errors(error, predicted, rows.index[at], every, fold, weight)
+    return _calibrated(errors, labels, rows.inputs[at], None, None, are_rows=rows.counts is None)
+
+
+def _rows_and_folds(told: Sequence[Told]) -> tuple[IntArray, IntArray]:
+    """A row that several folds leave out counts once for each."""
+    rows = [one for one, _ in told]
+    return np.concatenate(rows), np.repeat(np.arange(len(rows)), [one.size for one in rows])
+
+
+def _calibrated(
+    errors: Errors,
+    labels: IntArray,
+    inputs: FloatArray,
+    confounds: FloatArray | None,
+    layout: IntArray | None,
+    *,
+    are_rows: bool,
+) -> Calibration | None:
+    if not are_rows:
+        nothing = Known(np.empty(0), np.empty(0))
+        return calibrated(errors, labels, nothing, (), MOMENTS, are_rows=False)
+    known = Known.of(inputs, confounds, layout)
+    return calibrated(errors, labels, known, known.blocks(inputs, confounds), HELD_OUT)
+
+
+def some_rows(sample: check.Sample, values: FloatArray) -> tuple[check.Sample, FloatArray]:
+    """Rows from first to last, few enough to look at their errors one by one."""
+    step = -(-values.size // MOST_ENTRIES)
+    rows = np.arange(0, len(values), step)
+    return sample.take(rows), values[rows]
+
+
+def calibrated_by_some(
+    moments: Calibration | None,
+    some: tuple[check.Sample, FloatArray] | None,
+    labels: IntArray,
+    ask: Callable[..., FloatArray],
+) -> Calibration | None:
+    """Errors of rows of fit, made as large as those that moments of held-out rows tell of.
+
+    Where rows are so many that others stand in for them, errors have their form in either.
+    """
+    if moments is None or some is None:
+        return moments
+    sample, values = some
+    predicted = ask(sample.inputs, sample.confounds)
+    size = np.sqrt(np.nanmean((values - predicted) ** 2, axis=0))
+    wider = moments.scale / NORMAL / np.where(size > 0.0, size, 1.0)
+    told = values - (values - predicted) * wider
+    blocks = np.array_split(np.arange(len(values)), MOST_BLOCKS)
+    return calibrated_on_tables(sample, values, labels, [(rows, told[rows]) for rows in blocks])
+
+
+def calibrated_in_sample(
+    values: FloatArray, predicted: FloatArray, weights: FloatArray | None, spare: float
+) -> Calibration | None:
+    """The same where no fold can be asked, from the share of their freedom that fits leave rows.
+
+    Of tables ``(rows, L)``, as if errors were Gaussian.
+    """
+    rows = np.arange(len(values))
+    wider = values - (values - predicted) / np.sqrt(spare)
+    errors = Errors.of_table(values, wider, np.zeros_like(rows), weights)
+    labels, nothing = np.zeros(values.shape[1], dtype=np.intp), Known(np.empty(0), np.empty(0))
+    return calibrated(errors, labels, nothing, (), IN_SAMPLE, are_rows=False)
+
+
+def told_on_folds(ask: Callable[..., FloatArray], splits: Sequence[Sequence[Any]]) -> list[Told]:
+    """What is said of each fold's rows; nothing where too few rows are left to learn from."""
+    found = []
+    with warnings.catch_warnings():
+        # What is to be said of these data is said of all rows.
+        warnings.simplefilter("ignore")
+        for fold in splits:
+            try:
+                found.append((fold[1], ask(*fold)))
+            except (ValueError, np.linalg.LinAlgError):
+                continue
+    return found
+
+
+def few_blocks(cv: Any) -> Any:
+    """Folds of ``cv``, a number of them lowered to what intervals need."""
+    return min(cv, MOST_BLOCKS) if isinstance(cv, Integral) else cv
+
+
+def blocks_of(cv: Any, sample: check.Sample, values: FloatArray, groups: Any) -> Sequence[Split]:
+    """Folds for intervals alone; none where there cannot be."""
+    if sample.folds is not None:
+        return sample.folds.get("limit", ())
+    if sample.counts is not None:
+        return ()
+    try:
+        return check.read_cut_folds(few_blocks(cv), sample, values, groups, needed=False) or ()
+    except ValueError:  # of a splitter that nothing else has asked
+        return ()
+
+
+def require_calibration(model: Any, coverage: Any) -> tuple[Calibration, float]:
+    """What intervals are made of; refuses a coverage that is none, and models without."""
+    coverage, name = check.read_coverage(coverage), type(model).__name__
+    found = vars(model).get("calibration_")
+    if found is not None:
+        return found, coverage
+    why = "was fitted by a version that knew no intervals: fit it again, or call"
+    if "calibration_" in vars(model):
+        why = (
+            "holds no predictions of held-out rows, for which its regressor would have had to be "
+            "fitted again for each fold: call"
+        )
+    raise ValueError(f"this {name} {why} calibrate with the data of fit before predict_interval.")
+
+
+def tell_gaussian(calibration: Calibration) -> None:
+    """Say that intervals know nothing of the tails."""
+    if calibration.how != HELD_OUT:
+        warnings.warn(
+            f"intervals are calibrated on {calibration.how}: the rows themselves were not kept, "
+            "and heavy tails and changing spreads are not in them.",
+            UserWarning,
+            stacklevel=3,
+        )
