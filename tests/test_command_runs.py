@@ -28,7 +28,8 @@ COMMAND = [sys.executable, "-m", "ctfa"]
 #: What a run writes, in the order in which it says so.
 WRITTEN = [
     "model.ctfa", "regions.nc", "regions.gpkg", "regions.csv", "coefficients.csv",
-    "coefficients.nc", "merges.csv", "errors.csv", "report.html", "run.toml",
+    "coefficients.nc", "merges.csv", "errors.csv", "errors.nc", "skill.csv",
+    "report.html", "run.toml",
 ]  # fmt: skip
 
 

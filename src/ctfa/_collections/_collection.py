@@ -127,6 +127,19 @@ class Collection:
         classes = self.classes(wanted, groups)
         return self.sum_by(classes), classes
 
+    def look_beside(
+        self, wanted: Sequence[Wanted], more: Callable[[int, Any], Any]
+    ) -> tuple[Sums, Classes, Any]:
+        """The same with what ``more(first row, targets)`` makes of every chunk, in that pass.
+
+        Its answers are added in the order of the rows, of which there are some in every fold.
+        """
+        require_room_for_sums(sum(self.widths), _n_classes(wanted))
+        classes = self.classes(wanted)
+        ask: Any = functools.partial(_sum_beside, more)
+        both: Any = self.added(ask, (*self.tables, self.weights), classes)
+        return both.sums, classes, both.more
+
     def sum_by(self, classes: Classes) -> Sums:
         """Sum up all rows by classes that are known; the sums say what troubles them."""
         return self.added(_sum_chunk, (*self.tables, self.weights), classes)
@@ -458,6 +471,30 @@ def _sum_chunk(told: tuple[int | None, Classes], *tables: Any) -> Sums:
     start, classes = told
     parts = classes.parts(int(tables[1].shape[0]))
     return sum_up(tables[:-1], tables[-1], start, parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Both:
+    """Sums of rows, and something else of them."""
+
+    sums: Sums
+    more: Any
+
+    @property
+    def n_rows(self) -> int:
+        """Rows read."""
+        return self.sums.n_rows
+
+    def __add__(self, other: _Both) -> _Both:
+        return _Both(self.sums + other.sums, self.more + other.more)
+
+
+def _sum_beside(
+    more: Callable[[int, Any], Any], told: tuple[int | None, Classes], *tables: Any
+) -> _Both:
+    """Sums of a chunk, and more of its targets."""
+    assert told[0] is not None  # folds are of rows that are counted
+    return _Both(_sum_chunk(told, *tables), more(told[0], tables[2]))
 
 
 def _n_classes(wanted: Sequence[Wanted]) -> int:

@@ -152,6 +152,13 @@ class Classes:
         """How many there are."""
         return int(self.starts.size if self.ids is None else self.ids.max() + 1)  # type: ignore[union-attr]
 
+    def tested(self, purpose: str, n_rows: int) -> IntArray:
+        """In which fold each row is held out, where classes are runs of rows; -1 in none."""
+        assert self.starts is not None
+        roles = self.roles[purpose] == TEST
+        fold = np.where(roles.any(axis=0), roles.argmax(axis=0), -1)
+        return np.asarray(np.repeat(fold, np.diff(np.append(self.starts, n_rows))))
+
     def of_rows(self, start: int, n_rows: int) -> Classes:
         """The same for a chunk of rows by itself, for whoever gets that chunk alone."""
         if self.ids is not None:

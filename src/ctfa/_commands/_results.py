@@ -32,6 +32,8 @@ FILES = (
     "coefficients.nc",
     "merges.csv",
     "errors.csv",
+    "errors.nc",
+    "skill.csv",
     "report.html",
     "run.toml",
 )
@@ -56,6 +58,9 @@ def write_results(fitted: Any, draft: Path, run: RunFile, folder: Path) -> None:
     labelled.write(merge_table(fitted), draft / "merges.csv")
     if fitted.held_out is not None:
         labelled.write(error_table(fitted), draft / "errors.csv")
+        labelled.write(skill_table(fitted), draft / "skill.csv")
+        if hasattr(fitted.errors, "dims"):
+            labelled.write(fitted.errors, draft / "errors.nc")
     fitted.report(draft / "report.html")
     (draft / NAME).write_text(run.text(folder), encoding="utf-8", newline="\n")
 
@@ -92,6 +97,17 @@ def error_table(fitted: Any) -> Any:
     return need("pandas").DataFrame(columns)
 
 
+def skill_table(fitted: Any) -> Any:
+    """Errors and skill of all rows, by season, by held-out block and by region, one row each."""
+    columns: dict[str, list[Any]] = {}
+    for by, names, errors in fitted.each_division():
+        for k, name in enumerate(names):
+            row = {"by": by, "part": name} | {key: values[k] for key, values in errors.items()}
+            for key, value in row.items():
+                columns.setdefault(key, []).append(value)
+    return need("pandas").DataFrame(columns)
+
+
 def document(fitted: Any) -> dict[str, Any]:
     """A fit in short, for JSON."""
     plan, judged = fitted.plan, fitted.held_out
@@ -102,6 +118,23 @@ def document(fitted: Any) -> dict[str, Any]:
             "error": {name: judged.mean(name) for name in judged.errors},
             "skill": {name: judged.mean_skill(name) for name in judged.errors},
             "reference": judged.reference,
+            "zeros": {
+                name: {
+                    "words": words,
+                    "error": judged.mean(name),
+                    "skill": judged.mean_skill(next(iter(judged.errors)), name),
+                }
+                for name, words in judged.zero_words.items()
+            },
+            "persistence": judged.zero_words.get("persistence", f"none: {judged.before}"),
+            "skill_by": {
+                by: [
+                    {"part": name} | {key: values[k] for key, values in found.items()}
+                    for k, name in enumerate(names)
+                ]
+                for by, names, found in fitted.each_division()
+                if by in ("season", "block")
+            },
         }
     return {
         "target": plan.target,

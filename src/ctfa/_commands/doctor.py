@@ -49,7 +49,7 @@ from ctfa.labelled._doubts import never_changes
 from ctfa.labelled._fit import read_labelled, read_outlines
 from ctfa.labelled._gather import Gathered, by_conventions, without_layers
 from ctfa.labelled._neighbours import components, islands, read_neighbours
-from ctfa.labelled._seasons import Untreated, untreated
+from ctfa.labelled._seasons import Explained, Seasons, Untreated, explained, untreated
 from ctfa.labelled._select import selected
 from ctfa.labelled._tasks import axis_of
 from ctfa.labelled._words import listed, word
@@ -64,6 +64,9 @@ TIMED = (
     "solver", "head", "aggregate", "max_loss", "standardise", "held_out", "cv", "regressor",
     "merge_features", "anomalies", "detrend",
 )  # fmt: skip
+
+#: What to make of what explains the target without features.
+TO_BEAT = "that is what a fit has to beat: its errors are told beside theirs"
 
 #: Tasks that are timed: few, and some more, to tell what grows from what does not.
 FEW, MORE = 20, 60
@@ -101,6 +104,7 @@ class Examination:
     way: str | None = None  # to be neighbours, where nobody gave one
     masks: bool = False  # whether tasks without data have to be left out
     seasons: list[Untreated] = field(default_factory=list)  # seasons and trends
+    zeros: Explained | None = None  # what explains the target without features
     useless: list[str] = field(default_factory=list)  # guessed features that explain nothing
     layers: list[str] = field(default_factory=list)  # the first level of each dimension of levels
 
@@ -225,6 +229,7 @@ def document(
         "period": seen.period,
         "roles": roles,
         "findings": seen.findings,
+        "zeros": None if seen.zeros is None else seen.zeros.shares,
         "n_samples": seen.n_samples,
         "n_tasks": seen.n_tasks,
         "estimate": seen.estimate,
@@ -306,10 +311,17 @@ def examine(
     seen.period = values.period
     steps(f"looking at {values.n_tasks:,} tasks")
     try:
-        seen.seasons = _seasons(values, asked.options)
+        samples = _samples(values, roles)
+        if samples is not None:
+            given = {name: asked.options[name] for name in ("anomalies", "detrend")}
+            seen.seasons = list(untreated(values.series, samples, **given))
+            seen.zeros = explained(values.target, samples, Seasons.of(**given, samples=samples))
     except ValueError as error:  # seasons were asked for, of rows without dates
         seen.findings.append(Finding(STOPS, terminal.in_words(error).rstrip(".")))
     seen.findings += look_over(contents, values, asked.options["masked"], seen.seasons)
+    if seen.zeros is not None:
+        what = f"without features, {seen.zeros.of(values.target_name)}"
+        seen.findings.append(Finding(NOTE, what, TO_BEAT))
     seen.findings += _too_few(values, asked.options["held_out"])
     seen.masks = bool(not values.is_grid and values.empty.any() and not values.empty.all())
     seen.way = _way(contents, values)
@@ -324,17 +336,14 @@ def examine(
     return seen
 
 
-def _seasons(values: Values, options: dict[str, Any]) -> list[Untreated]:
-    """Seasons and trends that a fit with these options would leave in."""
+def _samples(values: Values, roles: Roles) -> Any:
+    """The coordinate of the rows, as a fit has it; None where they have none, or are refused."""
     if values.own_rows:
-        return []
+        return None
     # Through an index, which knows times with a zone and those of other calendars.
-    index = need("pandas").Index(values.samples, name="time")
-    if index.isna().any():
-        return []  # a fit is refused
-    samples = need("xarray").DataArray(index, dims="time")
-    asked = {name: options[name] for name in ("anomalies", "detrend")}
-    return list(untreated(values.series, samples, **asked))
+    name = "row" if roles.sample is None else "time"
+    index = need("pandas").Index(values.samples, name=name)
+    return None if index.isna().any() else need("xarray").DataArray(index, dims=name, name=name)
 
 
 def _names(contents: Contents, roles: Roles) -> Iterator[Finding]:

@@ -57,6 +57,7 @@ from ctfa.estimators.targets import (
     require_same_targets,
 )
 from ctfa.estimators.view import FittedGroups
+from ctfa.estimators.zeros import ZEROS, beside_zeros, read_zeros
 
 #: What to do about missing features that only the regressor takes.
 FOR_THE_REGRESSOR = (
@@ -659,11 +660,12 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         sample_weight: Any = None,
         groups: Any = None,
         confounds: Any = None,
+        times: Any = None,
     ) -> Any:
-        """Compare with single-task models on rows that neither has seen.
+        """Compare with single-task models, climatology and persistence on held-out rows.
 
-        Both are fitted again on the training rows of each fold: this model with everything it
-        chooses, and the same regressor by itself for each target.
+        All are fitted again on the training rows of each fold: this model with everything it
+        chooses, the same regressor by itself for each target, and what predicts without features.
 
         Parameters
         ----------
@@ -674,14 +676,24 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             An integer gives contiguous folds.
         groups : array of shape (n_samples,), default=None
             Labels of the rows for splitters such as ``GroupKFold``, here and in the fits.
+        times : array of shape (n_samples,), default=None
+            Dates, or numbers, of the rows: they are a series then, in this order. None takes the
+            dates that X or y have for an index; without any, rows are not taken for a series.
 
         Returns
         -------
         DataFrame
-            One row per target: its group here, the mean squared errors of both on held-out rows in
+            One row per target: its group here, the mean squared errors of all on held-out rows in
             units of the target's variance (with confounds, of what that leaves), with
             ``head="levels"`` also that of the group's model alone, the gain, and the gain that the
-            fit told.
+            fit told. ``climatology_error`` is of the mean of the training rows: with dates of two
+            years or more of each calendar month (of a smooth yearly cycle, where steps are finer;
+            of each hour), with confounds what these say. ``persistence_error`` is of the value one
+            step before, where rows are a series, and ``anomaly_persistence_error`` of climatology
+            plus the anomaly one step before. Where that value is missing climatology stands for
+            it. ``skill`` is the share of the error of climatology that this model saves,
+            ``skill_over_persistence`` that of persistence. ``attrs`` of the frame say what each is,
+            or why there is no persistence.
         """
         check_is_fitted(self)
         sample, targets = self._read_again(X, y, sample_weight, confounds)
@@ -689,12 +701,15 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         labels = check.read_labels(groups, sample)
         splits = check.read_folds(cv, sample, targets.values, groups)
         self._require_observed(sample, targets, splits)
-        models = [self._anew(), single]
+        models = {"": self._anew(), "single_task": single}
         if self.head == "levels":
-            models.append(self._anew().set_params(head="mean"))
-        error, alone, *readable = held_out_errors(
-            models, sample, targets.values, splits, labels, targets.weights
+            models["group"] = self._anew().set_params(head="mean")
+        zeros = read_zeros(times, X, y, sample)
+        judged = held_out_errors(
+            models, sample, targets.values, splits, labels, targets.weights, zeros=zeros
         )
+        found = {name: judged.errors(name) for name in judged.squares}
+        error, alone = found[""], found["single_task"]
         # In the units of the gains that were predicted.
         units = in_units(self.targets_, targets.values, sample.confounds)
         variance = np.nanvar(units, axis=0)
@@ -702,13 +717,15 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             "target": list(names_of(self.targets_)),
             "group": self.labels_,
             "error": error,
-            **({"group_error": readable[0]} if readable else {}),
-            "single_task_error": alone,
+            **{f"{name}_error": found[name] for name in ("group", "single_task") if name in found},
+            **beside_zeros(error, {name: found[name] for name in ZEROS if name in found}),
             "gain": alone - error,
             "predicted_gain": self._evidence.gain.value / variance,
             "trust": self.trust_,
         }
-        return check.as_pandas(columns, "compare")
+        frame = check.as_pandas(columns, "compare")
+        frame.attrs |= {"climatology": zeros.climatology, "persistence": zeros.persistence_words}
+        return frame
 
     def calibrate(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from scipy.optimize import linear_sum_assignment
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from ctfa import _validation as check
 from ctfa._threads import one_thread
-from ctfa.core.confounds import Confounds, take_off
+from ctfa.core.confounds import Confounds
 from ctfa.core.criteria import TINY
 from ctfa.core.cut import CutCurve
 from ctfa.core.history import MergeHistory
@@ -31,6 +31,7 @@ from ctfa.core.tasks.shared import SharedInputs
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.refits import OnFolds
 from ctfa.estimators.targets import Found, TargetAggregator, find_groups
+from ctfa.estimators.zeros import Zeros
 
 Split = tuple[IntArray, IntArray]
 
@@ -38,7 +39,8 @@ Split = tuple[IntArray, IntArray]
 SAME = 1e-3
 #: Share of an error by which two of them may differ for nothing but rounding.
 SAME_ERROR = 1e-9
-
+#: Blocks of held-out rows that are told apart; of more folds all are one.
+MOST_BLOCKS = 24
 
 #: Paired standard errors above the least error over which what tempers count falls to 1/e.
 FADING = 0.5
@@ -274,39 +276,6 @@ def _nothing(partition: Partition, signs: FloatArray, tempers: Sequence[Any]) ->
     return [0.0]
 
 
-class Climatology(BaseEstimator):  # type: ignore[misc]
-    """What rows say of targets without features: means, or what confounds say of them."""
-
-    def fit(
-        self,
-        X: Any,
-        y: FloatArray,
-        sample_weight: FloatArray | None = None,
-        *,
-        n_samples: int | None = None,
-        confounds: FloatArray | None = None,
-        **_: Any,
-    ) -> Climatology:
-        """Learn the level of each target, with confounds its seasons and trend."""
-        columns = np.empty((len(y), 0)) if confounds is None else confounds
-        self.lines_ = take_off(y, columns, sample_weight, n_samples)[1]
-        return self
-
-    def __ctfa_fit__(self, sample: check.Sample, targets: check.Targets) -> Climatology:
-        """The same from rows that stand in for others."""
-        return self.fit(
-            sample.inputs,
-            targets.values,
-            sample.weights,
-            n_samples=sample.n_samples,
-            confounds=sample.confounds,
-        )
-
-    def predict(self, X: Any, *, confounds: FloatArray | None = None) -> FloatArray:
-        """Say the same of other rows."""
-        return self.lines_.at(np.empty((len(X), 0)) if confounds is None else confounds)
-
-
 def together(labels: IntArray) -> FloatArray:
     """Share of the partitions, one a row, in which each two variables are in one group."""
     n_partitions, n_variables = labels.shape
@@ -336,8 +305,21 @@ def align(partitions: Iterable[Partition], reference: Partition) -> IntArray:
     return np.array(rows)
 
 
+class Judged(NamedTuple):
+    """Squared errors on rows left out, summed by block and season, in units of the variance."""
+
+    squares: Mapping[str, FloatArray]  # by model: (n_blocks, n_seasons, L)
+    weight: FloatArray  # (n_blocks, n_seasons, L): of the rows where every model predicts
+
+    def errors(self, name: str) -> FloatArray:
+        """Mean squared error of each target by one of them; NaN where it was not judged."""
+        count = self.weight.sum(axis=(0, 1))
+        total = self.squares[name].sum(axis=(0, 1))
+        return np.asarray(total / np.where(count > 0.0, count, np.nan))
+
+
 def held_out_errors(
-    models: Sequence[Any],
+    models: Mapping[str, Any],
     sample: check.Sample,
     values: FloatArray,
     splits: Sequence[Split],
@@ -345,12 +327,14 @@ def held_out_errors(
     target_weight: FloatArray | None = None,
     n_jobs: int | None = None,
     fit: Callable[[Any, int], Any] | None = None,
-) -> list[FloatArray]:
-    """Mean squared error of each target on held-out rows, in units of its variance, by model.
+    zeros: Zeros | None = None,
+) -> Judged:
+    """Squared errors of each target on held-out rows, in units of its variance, by model.
 
     Over the rows where a target is observed and every model predicts it; with confounds in units
     of the variance of what that leaves. ``fit(model, fold)`` fits to the training rows of a fold,
-    where these stand in for others; None fits to the rows themselves.
+    where these stand in for others; None fits to the rows themselves. What ``zeros`` predict is
+    judged beside the models, on the same rows.
     """
     if fit is None:
         fixed = {} if target_weight is None else {"target_weight": target_weight}
@@ -358,18 +342,37 @@ def held_out_errors(
     wrong = Parallel(n_jobs=n_jobs)(
         delayed(_wrong)(fit, model, fold, sample, values, test)
         for fold, (_, test) in enumerate(splits)
-        for model in models
+        for model in models.values()
     )
-    total, count = np.zeros((len(models), values.shape[1])), np.zeros(values.shape[1])
-    for fold, (_, test) in enumerate(splits):
+    blocked = len(splits) if len(splits) <= MOST_BLOCKS else 1
+    season = np.zeros(len(values), dtype=np.intp)
+    if zeros is not None and zeros.season is not None:
+        season = zeros.season
+    n_seasons = 1 if zeros is None else max(len(zeros.seasons), 1)
+    shape = (blocked, n_seasons, values.shape[1])
+    weight = np.zeros(shape)
+    squares: dict[str, FloatArray] = {}
+    for fold, (train, test) in enumerate(splits):
         judge = np.ones(len(test)) if sample.weights is None else sample.weights[test]
-        gaps = wrong[fold * len(models) : (fold + 1) * len(models)]
+        gaps = dict(zip(models, wrong[fold * len(models) : (fold + 1) * len(models)], strict=True))
+        if zeros is not None and zeros.known is None:
+            said = zeros.predict(values, train, test, sample.weights, sample.confounds)
+            gaps |= {name: values[test] - predicted for name, predicted in said.items()}
         # Row by row and not fold by fold: one that a target was hardly observed in says little.
-        known = np.all([np.isfinite(gap) for gap in gaps], axis=0)
-        count += judge @ known
-        for model, gap in enumerate(gaps):
-            total[model] += judge @ np.where(known, gap, 0.0) ** 2
-    return list(total / np.where(count > 0.0, count, np.nan) / _variance(sample, values))
+        known = np.all([np.isfinite(gap) for gap in gaps.values()], axis=0)
+        for part in np.unique(season[test]):
+            rows = season[test] == part
+            at = min(fold, blocked - 1), part
+            weight[at] += judge[rows] @ known[rows]
+            for name, gap in gaps.items():
+                total = squares.setdefault(name, np.zeros(shape))
+                total[at] += judge[rows] @ np.where(known[rows], gap[rows], 0.0) ** 2
+    if zeros is not None and zeros.known is not None:
+        for name, sums in zeros.known.squares.items():
+            squares[name] = (sums if len(sums) == blocked else sums.sum(axis=0)[None])[:, None]
+    variance = _variance(sample, values)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return Judged({name: total / variance for name, total in squares.items()}, weight)
 
 
 def refitted(

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, RidgeCV
 
 from ctfa import _validation as check
-from ctfa._collections import Collection, Wanted, learns_from_sums
+from ctfa._collections import Classes, Collection, Wanted, learns_from_sums
 from ctfa.core.libraries import need
 from ctfa.core.series import NO_COLUMN
 from ctfa.core.types import FloatArray
@@ -22,6 +22,7 @@ from ctfa.estimators.pooled import PooledCTFARegressor
 from ctfa.estimators.shared import CTFARegressor
 from ctfa.estimators.targets import TargetAggregator
 from ctfa.estimators.view import FittedGroups
+from ctfa.estimators.zeros import Summing, Zeros
 from ctfa.labelled import _doubts as doubts
 from ctfa.labelled._arrays import Arrays, arrange, named_inputs
 from ctfa.labelled._form import (
@@ -37,12 +38,13 @@ from ctfa.labelled._geometry import Geometry, area_weights, match_polygons
 from ctfa.labelled._matching import tasks_first
 from ctfa.labelled._neighbours import read_neighbours
 from ctfa.labelled._result import LabelledFit
-from ctfa.labelled._seasons import Seasons, untreated
+from ctfa.labelled._seasons import Seasons, untreated, zeros_of
 from ctfa.labelled._select import lie_along, selected, to_repeat
 from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.labelled._units import without_quantity
 from ctfa.labelled._words import kind_of, row_labels, several, word
 from ctfa.report import Given, Judging, Material, complete
+from ctfa.report._complete import HELD_OUT
 
 _NUMBER = (
     "a number of regions cannot be asked for: fit.path() tells the number of groups by max_loss, "
@@ -433,9 +435,6 @@ def learn(
             arrays, known = _from_rows(model, task, arrays)
         else:
             arrays, known = _from_chunks(model, task, arrays, look_closely)
-    if task.confounds is not None and known.held_out is not None:
-        named = replace(known.held_out, reference=task.confounds.reference)
-        known = replace(known, held_out=named)
     return arrays, known
 
 
@@ -443,7 +442,8 @@ def _from_rows(model: Any, task: Task, arrays: Arrays) -> tuple[Arrays, Material
     index = [word(value) for value in row_labels(arrays.samples)]
     Y = need("pandas").DataFrame(arrays.Y, columns=arrays.tasks.names, index=index)
     X = named_inputs(arrays.X, task.plan)
-    given = Given(X, Y, None, task.columns(arrays), task.weights, task.held_out)
+    zeros = zeros_of(arrays.samples, task.confounds)
+    given = Given(X, Y, None, task.columns(arrays), task.weights, task.held_out, zeros)
     model.fit(X, Y, **given.options)
     if arrays.layout is not None:
         _name_slots(model, task.plan)
@@ -472,7 +472,7 @@ def _from_chunks(
         judging, unjudged = None, "sums of so many columns in folds are too many"
         folds = wanted
     try:
-        sums, classes = data.look(folds)
+        sums, classes, zeros = _look(data, task, arrays, judging, folds)
     except ValueError as error:
         raise ValueError(str(error).replace(*LOAD)) from error
     if any(sums.trouble) and arrays.is_presumed:
@@ -489,8 +489,22 @@ def _from_chunks(
     notes = [*arrays.notes, SUMMED]
     if unjudged:
         notes.append(f"nothing was held out: {unjudged}")
-    known = complete(Material(model), Given(sample, targets, held_out=judging))
+    known = complete(Material(model), Given(sample, targets, held_out=judging, times=zeros()))
     return replace(arrays, notes=notes), known
+
+
+def _look(
+    data: Collection, task: Task, arrays: Arrays, judging: Judging | None, folds: list[Wanted]
+) -> tuple[Any, Classes, Callable[[], Zeros]]:
+    """Sums of all rows; and, once nothing troubles them, what predicts rows without features."""
+    zeros = zeros_of(arrays.samples, task.confounds)
+    if judging is None:
+        return (*data.look(folds), lambda: zeros)
+    held = Classes.of([judging.folds], data.n_rows, None, None)
+    asking = Summing.of(zeros, task.columns(arrays), held.tested(HELD_OUT, data.n_rows))
+    sums, classes, summed = data.look_beside(folds, asking)
+    told = zeros._replace(season=None, seasons=())  # models are judged by block alone
+    return sums, classes, lambda: told._replace(known=asking.errors(summed, zeros))
 
 
 def _judging(

@@ -18,10 +18,11 @@ from ctfa import _validation as check
 from ctfa._collections import is_dask
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.estimators.zeros import beside_zeros
 from ctfa.labelled._gather import Gathered, Plan, by_conventions, gather, without_layers
 from ctfa.labelled._select import selected
 from ctfa.labelled._tasks import EAST, NORTH, Coordinates, Tasks, find_labels, longitudes
-from ctfa.labelled._words import hint, kind_of, listed, several, word
+from ctfa.labelled._words import hint, kind_of, listed, named_errors, several, word
 from ctfa.report import Coefficients
 
 #: More places in a grid than this for each that is there: they are no grid.
@@ -377,6 +378,75 @@ def dataset(
     if len(tasks.dims) > 1:
         index = pandas.MultiIndex.from_tuples(tasks.labels, names=tasks.dims)
     return _native(form, pandas.DataFrame(dict(columns), index=index), with_index=True)
+
+
+#: What errors may be divided by, in the order of their axes; and what tells rows apart.
+DIVISIONS = ("block", "season", "region", "task")
+TOLD_BY = {
+    "block": "rows in memory that are a series, and two to 24 folds",
+    "season": "rows in memory with dates less than half a year apart",
+}
+
+
+def divided(fit: Any, by: Sequence[str]) -> Any:
+    """Held-out errors and skill in parts: a Dataset, or a frame with a row for each part."""
+    group, labels = fit.tasks.group, _parts(fit)
+    for part in by:
+        check.require(part, list(DIVISIONS), "by")
+        if part not in labels:
+            raise ValueError(f"by={part!r} needs {TOLD_BY[part]}: leave it out.")
+    if len({*by}) < len(by) or {"region", "task"} <= {*by}:
+        raise ValueError(f"by={list(by)}: name each once, and one of 'region' and 'task'.")
+    columns = _skills(fit, by)
+    order = [part for part in DIVISIONS if part in by]
+    dims = [group if part == "region" else part for part in order]
+    if fit.form.kind != "xarray":
+        pandas = need("pandas")
+        flat = pandas.DataFrame({name: np.ravel(values) for name, values in columns.items()})
+        if order:
+            names = [fit.tasks.dims[0] if dim == "task" else dim for dim in dims]
+            each = [labels[part] for part in order]
+            flat.index = pandas.MultiIndex.from_product(each, names=names)
+        if len(order) == 1:
+            flat.index = flat.index.get_level_values(0)
+        return _native(fit.form, flat, with_index=bool(order))
+    coords = {dim: np.asarray(labels[part]) for dim, part in zip(dims, order, strict=True)}
+    held = {name: (dims, values) for name, values in columns.items()}
+    if "task" in by:
+        *dims, _ = dims
+        coords.pop("task")
+        coords |= dict(fit.tasks.coords.to_xarray())
+        held = {
+            name: ([*fit.tasks.dims, *dims], fit.tasks.spread(np.moveaxis(values, -1, 0), np.nan))
+            for name, values in columns.items()
+        }
+    found = need("xarray").Dataset(held, coords=coords, attrs=fit.error_attrs())
+    return found.transpose(*dims, ...)
+
+
+def _parts(fit: Any) -> dict[str, Any]:
+    """What held-out errors can be divided by, and what its parts are called."""
+    labels: dict[str, Any] = {"region": range(fit.n_regions), "task": fit.tasks.names}
+    parts = fit.need_held_out().parts
+    found = {} if parts is None else {"season": parts.seasons, "block": parts.blocks}
+    return {name: known for name, known in found.items() if len(known)} | labels
+
+
+def _skills(fit: Any, by: Sequence[str]) -> dict[str, FloatArray]:
+    held_out = fit.need_held_out()
+    errors = held_out.divided(by, fit.estimator.labels_)
+    mine, *_ = errors.values()
+    return named_errors(errors) | beside_zeros(
+        mine, {name: errors[name] for name in held_out.zeros}
+    )
+
+
+def each_division(fit: Any) -> Iterator[tuple[str, list[str], dict[str, FloatArray]]]:
+    """Errors and skill of all rows, by season, by block and by region: what, parts and columns."""
+    for by, names in {"all": ["all"], **_parts(fit)}.items():
+        if by != "task":
+            columns = _skills(fit, [by] if by != "all" else [])
+            yield by, list(map(str, names)), {n: np.atleast_1d(v) for n, v in columns.items()}
 
 
 def coefficients(fit: Any, found: Coefficients, values: FloatArray, name: str) -> Any:

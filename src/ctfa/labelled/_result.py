@@ -154,20 +154,64 @@ class LabelledFit:
         """Held-out errors of each task by method, its skill, and the gain over a model of its own.
 
         Mean squares in units of each task's variance (with seasons or a trend taken off, of what
-        these leave). ``climatology_error`` is of predicting without features, on the same rows:
-        the mean of the training rows, with ``anomalies`` and ``detrend`` their seasons and trend;
-        ``skill`` is the share of it that the model saves. A Dataset on the dimensions of the
-        tasks; for tables a frame by task.
+        these leave). Three predict without features on the same rows: ``climatology_error`` is of
+        the mean of the training rows, of each calendar month where there are dates of two years or
+        more (where steps are finer, of a smooth yearly cycle; with ``anomalies`` and ``detrend``,
+        of what these take off); ``persistence_error`` of the task's value one step before;
+        ``anomaly_persistence_error`` of climatology plus its anomaly one step before. A value one
+        step before is one that a forecaster knows, whether or not its row is held out; where it is
+        missing climatology stands for it. ``skill``, ``skill_over_persistence`` and
+        ``skill_over_anomaly_persistence`` are the shares of these errors that the model saves;
+        ``attrs`` say what they are, or why there is no persistence. A Dataset on the dimensions of
+        the tasks; for tables a frame by task.
         """
         held_out = self.need_held_out()
         columns: dict[str, Any] = dict(error_columns(held_out))
         columns["gain"] = held_out.gain
         columns["trust"] = self.estimator.trust_
-        attrs = {"units": self.variance, "held_out": held_out.how}
-        if held_out.climatology is not None:
-            attrs["climatology"] = held_out.reference
         found = _form.dataset(self.form, self.tasks, columns)
-        return found.assign_attrs(attrs) if self.form.kind == "xarray" else found
+        if hasattr(found, "attrs"):  # a polars frame has none
+            found.attrs |= self.error_attrs()
+        return found
+
+    def skill(self, by: Any = "region") -> Any:
+        """Held-out errors and skill by season, by held-out block, by region, or by several of them.
+
+        Parameters
+        ----------
+        by : str or sequence of str, default="region"
+            Any of ``"season"`` (December to February, ... of rows of months or finer steps, else
+            quarters), ``"block"`` (the rows held out together, called by their first and last) and
+            ``"region"`` or ``"task"``. An empty one gives the figures of the summary.
+
+        Returns
+        -------
+        Dataset or DataFrame
+            The variables of ``errors`` (see there) along what was asked for, means over the tasks
+            by their weights, each in units of its own variance. A Dataset where fit was given
+            arrays, else a frame.
+
+        Examples
+        --------
+        >>> import ctfa
+        >>> basins = ctfa.datasets.make_basins(20, 96, 3, n_regions=2, random_state=0).to_xarray()
+        >>> fit = ctfa.labelled.fit(basins, target="flow", sample="time", task="basin")
+        >>> fit.skill("season").skill.dims
+        ('season',)
+        """
+        return _form.divided(self, [by] if isinstance(by, str) else list(by))
+
+    def each_division(self) -> Iterator[tuple[str, list[str], dict[str, FloatArray]]]:
+        """Errors and skill in all, by season, by block and by region, as far as they are known."""
+        return _form.each_division(self)
+
+    def error_attrs(self) -> dict[str, str]:
+        """What errors are in units of, and what they are compared with, in words."""
+        held_out = self.need_held_out()
+        attrs = {"units": self.variance, "held_out": held_out.how, **held_out.zero_words}
+        if held_out.persistence is None and held_out.climatology is not None:
+            attrs["persistence"] = f"none: {held_out.before}"
+        return {name.replace(" ", "_"): words for name, words in attrs.items()}
 
     @property
     def merges(self) -> Any:
@@ -519,7 +563,8 @@ def _errors(fit: Any) -> Iterator[str]:
             rival = "single-task models" if name == "single-task" else name
             against.append(f"{theirs:.3f} by {rival} ({_compared(mine, theirs)})")
     yield f"  held-out error {mine:.3f} of {fit.variance}, against {' and '.join(against)}"
-    yield from (f"  {said}" for said in skill_words(fit.held_out))
+    labels = fit.estimator.labels_
+    yield from (f"  {said}" for said in skill_words(fit.held_out, labels, fit.tasks.group))
     gain = fit.held_out.gain
     helped, hurt = int(fit.held_out.helped.sum()), int(fit.held_out.hurt.sum())
     fitted = FittedGroups.of(fit.estimator)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ctfa import _validation as check
+from ctfa._calendar import (
+    HOURLY,
+    MONTHLY,
+    OTHER_STEP,
+    PARTS,
+    WAVES,
+    YEAR,
+    columns_of,
+    days_of,
+    index_of,
+    part_of,
+    step_of,
+)
 from ctfa.core.confounds import held_out_share
-from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
+from ctfa.estimators.zeros import CLIMATOLOGY, OF_TRAINING, Zeros
 from ctfa.labelled._doubts import N_LOOKED_AT, spread_over
-from ctfa.labelled._words import is_cftime, row_labels
+from ctfa.labelled._words import is_counted, row_labels, word
 
-#: Calendar parts that have a mean of their own each, and how many there are.
-PARTS = {"month": 12, "season": 4, "hour": 24, "dayofyear": 366}
-#: Pairs of waves that describe a year day by day: 366 means would be mostly noise.
-WAVES = 3
-#: Days of a year, and of one of a calendar that has no leap years, or nothing else.
-YEAR, YEARS = 365.25, {"360_day": 360.0, "noleap": 365.0, "all_leap": 366.0}
 #: What each of them is called where it explains something.
 SAID = {
     "month": "calendar month", "dayofyear": "day of the year", "hour": "hour of the day",
@@ -32,10 +38,6 @@ MONTHS = (
     "October", "November", "December",
 )  # fmt: skip
 SEASONS = ("December to February", "March to May", "June to August", "September to November")
-#: Steps that differ by this factor are not the same.
-OTHER_STEP = 1.5
-#: Days from which on a step is one of months; below one day there are hours.
-MONTHLY = 20.0
 #: Shares of the variance from which a season and a trend are worth a word. In so few cycles as
 #: one over the share, series that only remember their last values would have one by chance.
 SEASONAL, TRENDING = 0.05, 0.5
@@ -46,8 +48,12 @@ MOST_NAMED = 6
 #: Days by which earlier versions counted more than we do, at least, where dates had a zone or came
 #: from cftime: from the year 1, each calendar by itself, or from -4712.
 COUNTED_MORE = 500_000.0
+#: What rows are called that are counted and nothing else: nobody has put them in order.
+NO_ORDER = ("row", "sample", "index")
 #: Rows that are looked at, and blocks of rows that are left out in turn.
 N_ROWS, N_BLOCKS = 4000, 40
+#: Blocks that are left out to say what has to be beaten.
+N_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -89,14 +95,8 @@ class Seasons:
     def columns(self, samples: Any) -> FloatArray:
         """The columns at these rows, ``(n_rows, n_columns)``; samples is a coordinate."""
         parts: list[FloatArray] = []
-        if self.anomalies == "dayofyear":
-            angle = 2.0 * np.pi * (_part(samples, "dayofyear") - 1.0) / _year(samples)
-            for wave in range(1, WAVES + 1):
-                parts += [np.cos(wave * angle)[:, None], np.sin(wave * angle)[:, None]]
-        elif self.anomalies is not None:
-            number = _part(samples, self.anomalies)
-            first = 0 if self.anomalies == "hour" else 1
-            parts.append((number[:, None] == first + np.arange(PARTS[self.anomalies])) * 1.0)
+        if self.anomalies is not None:
+            parts.append(_of_dates(columns_of, samples, self.anomalies))
         if self.detrend:
             time = _numbers(samples)
             self._require_same_count(samples, time)
@@ -159,7 +159,71 @@ class Seasons:
             what.append("yearly cycle" if is_cycle else f"{self.anomalies} means")
         if self.detrend:
             what.append("linear trend")
-        return f"the {' and '.join(what)} of the training rows"
+        return f"the {' and '.join(what)} {OF_TRAINING}"
+
+
+def zeros_of(samples: Any, confounds: Seasons | None) -> Zeros:
+    """What predicts these rows without features: by the season taken off, else by the calendar."""
+    index = index_of(samples)
+    if samples.name in NO_ORDER and is_counted(index.rename(None)):
+        found = Zeros()
+    else:
+        found = Zeros.of(index, [word(value) for value in row_labels(samples)])
+    if confounds is None:
+        return found
+    if confounds.anomalies is not None or found.columns is None:
+        return found._replace(columns=None, climatology=confounds.reference)
+    trend = confounds.columns(samples)
+    words = found.climatology.removesuffix(OF_TRAINING) + f"and linear trend {OF_TRAINING}"
+    columns = np.concatenate([found.columns, trend], axis=1)
+    return found._replace(columns=columns, climatology=words)
+
+
+class Explained(NamedTuple):
+    """What explains a target without features, by name: in words, and the share of its variance."""
+
+    words: dict[str, str]
+    shares: dict[str, float]
+
+    def of(self, target: str) -> str:
+        """What they explain of a target, by name."""
+        some = [name for name in self.words if self.shares[name] > 0.0]
+        each = [f"{100 * self.shares[name]:.0f} % by {self.words[name]}" for name in some]
+        none = [words for name, words in self.words.items() if name not in some]
+        each += [f"nothing by {' or '.join(none)}"] if none else []
+        share, by, words = each[0].partition(" by ")
+        each[0] = f"{share} of the variance of {target} is explained{by}{words}"
+        listed = each[0] if len(each) == 1 else f"{', '.join(each[:-1])} and {each[-1]}"
+        return f"{listed} (five blocks of rows left out in turn)"
+
+
+def explained(target: FloatArray, samples: Any, confounds: Seasons | None) -> Explained | None:
+    """What climatology and persistence explain of some series, in five blocks as each is left out.
+
+    None where rows have no order, and no part of a calendar.
+    """
+    some = check.without_fills(target[:, spread_over(target.shape[1], N_LOOKED_AT)])
+    zeros = zeros_of(samples, confounds)
+    if zeros.before is None or len(some) < 2 * N_FOLDS or not np.isfinite(some).any():
+        return None
+    columns = None if confounds is None else confounds.columns(samples)
+    rows = np.arange(len(some))
+    said: dict[str, FloatArray] = {}
+    for block in np.array_split(rows, N_FOLDS):
+        rest = np.setdiff1d(rows, block)
+        for name, found in zeros.predict(some, rest, block, None, columns).items():
+            said.setdefault(name, np.full(some.shape, np.nan))[block] = found
+    whole = np.nanvar(some, axis=0)
+    varies = whole > 0.0
+    shares = {
+        name: float(
+            np.mean(1.0 - np.nanmean((some - found)[:, varies] ** 2, axis=0) / whole[varies])
+        )
+        for name, found in said.items()
+        if varies.any()
+    }
+    words = {name: zeros.words[name] for name in shares if name != CLIMATOLOGY or len(shares) > 2}
+    return Explained(words, shares) if words else None
 
 
 class Untreated(NamedTuple):
@@ -251,7 +315,7 @@ def _cycles(series: Mapping[str, FloatArray], samples: Any) -> Iterator[Untreate
         return
     step = float(np.median(np.diff(np.unique(days)))) if np.ptp(days) > 0.0 else YEAR
     cycles = {"month" if step >= MONTHLY else "dayofyear": (year, YEAR)}
-    if step < 0.9:
+    if step < HOURLY:
         cycles["hour"] = (np.floor(days), 1.0)
     target = next(iter(series))
     for part, (number, length) in cycles.items():
@@ -326,18 +390,18 @@ def _called(name: str, parts: FloatArray) -> list[str]:
 
 def _step(samples: Any) -> float:
     """Days from one row to the next, the median; zero where there is one row."""
-    days = np.unique(_numbers(samples))
-    return float(np.median(np.diff(days))) if days.size > 1 else 0.0
+    return step_of(_numbers(samples))
 
 
 def _part(samples: Any, part: str) -> FloatArray:
     """Month, season, hour or day of the year of each row."""
+    return _of_dates(part_of, samples, part)
+
+
+def _of_dates(ask: Callable[[Any, str], FloatArray], samples: Any, part: str) -> FloatArray:
+    """What is asked of the dates of rows; refused where rows have none."""
     try:
-        dates = _index(samples)
-        if part == "season":
-            return np.asarray(dates.month, dtype=np.float64) % 12 // 3 + 1
-        by_pandas = part == "dayofyear" and not is_cftime(samples)
-        return np.asarray(getattr(dates, "day_of_year" if by_pandas else part), dtype=np.float64)
+        return ask(index_of(samples), part)
     except (AttributeError, TypeError) as error:
         raise ValueError(
             f"anomalies={part!r} need dates along {samples.name!r}, which holds "
@@ -348,35 +412,10 @@ def _part(samples: Any, part: str) -> FloatArray:
 
 def _numbers(samples: Any) -> FloatArray:
     """Times as numbers: days since 1970 where they are dates, else as they are."""
-    values = np.asarray(row_labels(samples))
-    if values.dtype.kind in "iuf":
-        return values.astype(np.float64)
-    if is_cftime(samples):
-        start = {"year": 1970, "month": 1, "day": 1, "hour": 0, "minute": 0, "second": 0}
-        origin = values[0].replace(microsecond=0, **start)
-        days = np.array([(value - origin).total_seconds() / 86400.0 for value in values])
-        return days * (YEAR / _year(samples))  # a model of one calendar is asked in another
-    if values.dtype.kind != "M":
-        index = _index(samples)
-        if not hasattr(index, "tz_localize"):
-            raise ValueError(
-                f"detrend=True needs numbers or dates along {samples.name!r}, which holds "
-                f"{values.dtype} values."
-            )
-        values = index.tz_localize(None).to_numpy()
-    return values.astype("datetime64[s]").astype(np.float64) / 86400.0
-
-
-def _year(samples: Any) -> float:
-    """Days of a year of their calendar."""
-    return YEARS.get(samples.dt.calendar, YEAR) if is_cftime(samples) else YEAR
-
-
-def _index(samples: Any) -> Any:
-    """Labels of pandas; dates where they are dates or periods in another form."""
-    index = samples.to_index()
-    if hasattr(index, "to_timestamp"):
-        return index.to_timestamp()
-    if len(index) and isinstance(index[0], date):
-        return need("pandas").DatetimeIndex(index.astype(object))
-    return index
+    try:
+        return days_of(index_of(samples))
+    except TypeError as error:
+        raise ValueError(
+            f"detrend=True needs numbers or dates along {samples.name!r}, which holds "
+            f"{samples.dtype} values."
+        ) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,13 +70,15 @@ def kind_of(thing: Any) -> str:
 
 def error_columns(held_out: HeldOut) -> dict[str, FloatArray]:
     """Held-out errors, and skill, by names that columns and variables can have."""
-    columns = {
-        f"{method.replace('-', '_').replace(' ', '_')}_error": errors
-        for method, errors in held_out.errors.items()
+    return named_errors(held_out.every) | held_out.skills
+
+
+def named_errors(errors: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Errors by method, by names that columns and variables can have."""
+    return {
+        f"{method.replace('-', '_').replace(' ', '_')}_error": found
+        for method, found in errors.items()
     }
-    if held_out.climatology is not None and held_out.skill is not None:
-        columns |= {"climatology_error": held_out.climatology, "skill": held_out.skill}
-    return columns
 
 
 def several(count: int, what: str) -> str:

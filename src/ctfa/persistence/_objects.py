@@ -50,7 +50,7 @@ OURS = {
     "ctfa.labelled._geometry": "Geometry",
     "ctfa.labelled._result": "LabelledFit",
     "ctfa.labelled._tasks": "Coordinate Coordinates Tasks",
-    "ctfa.report._material": "Coefficients GroupSeries HeldOut",
+    "ctfa.report._material": "Coefficients GroupSeries HeldOut Parts",
 }
 #: Estimators and splitters of scikit-learn whose state is plain, by public module.
 OF_SKLEARN = {

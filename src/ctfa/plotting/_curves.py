@@ -321,7 +321,7 @@ def plot_comparison(comparison: Any, metric: str | None = None, *, ax: Any = Non
     ----------
     comparison : Comparison or LabelledFit
         Of ``ctfa_study.comparison.compare``; or what ``ctfa.labelled.fit`` returned, whose held-out
-        errors are drawn beside those of single-task models.
+        errors are drawn beside those of single-task models, climatology and persistence.
     metric : str, default=None
         One of ``ctfa_study.comparison.METRICS``; None is ``"nrmse"``. A fit has mean squared errors
         in shares of each task's variance, and no other.
@@ -378,11 +378,12 @@ def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
             "alone. Leave metric out."
         )
     held_out = fit.need_held_out()
-    methods = sorted(held_out.errors, key=held_out.mean, reverse=True)
+    errors = held_out.every
+    methods = sorted(errors, key=held_out.mean, reverse=True)
     ax = draw.axes(ax, height=1.9 + 0.3 * len(methods))
     mine, alone = list(held_out.errors)[:2]
     for place, method in enumerate(methods):
-        middle = np.nanquantile(held_out.errors[method], (0.25, 0.75))
+        middle = np.nanquantile(errors[method], (0.25, 0.75))
         ax.plot(middle, (place, place), color=SPLITS, linewidth=5.0, zorder=2)
         colour = CHOSEN if method == alone else INK
         ax.plot(held_out.mean(method), place, "o", color=colour, markersize=6, zorder=4)

@@ -2,7 +2,7 @@
 
 from ctfa.report._collect import collect
 from ctfa.report._complete import Judging, complete
-from ctfa.report._material import Coefficients, Given, GroupSeries, HeldOut, Material, Places
+from ctfa.report._material import Coefficients, Given, GroupSeries, HeldOut, Material, Parts, Places
 from ctfa.report._write import render, write
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "HeldOut",
     "Judging",
     "Material",
+    "Parts",
     "Places",
     "collect",
     "complete",

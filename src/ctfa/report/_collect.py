@@ -102,7 +102,7 @@ def _require_fitting(material: Material, fitted: FittedGroups) -> None:
 def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
     names = list(map(str, fitted.names if material.names is None else material.names))
     history = _replayed(fitted, material.history)
-    found = verdict(material.held_out)
+    found = verdict(material.held_out, fitted.partition.labels)
     if found is not None:
         found["chose_again"] = fitted.is_single_task
     coefficients = material.coefficients or coefficients_of(fitted)
@@ -240,6 +240,8 @@ def _targets(fitted: FittedGroups, held_out: HeldOut | None) -> dict[str, Any]:
         "signs": fitted.evidence.signs.astype(np.intp),
         "held_out_gain": None if held_out is None else _held_out_gain(held_out),
         "errors": {name: np.asarray(own, dtype=np.float64) for name, own in errors.items()},
+        "zeros": {} if held_out is None else held_out.zeros,
+        "skills": {} if held_out is None else held_out.skills,
         "skill": None if held_out is None else held_out.skill,
     }
 

@@ -25,10 +25,11 @@ from ctfa.core.history import MergeHistory
 from ctfa.core.scans import SCANS
 from ctfa.core.tasks.shared import Anomalies
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.estimators.held_out import Climatology, Split, held_out_errors
+from ctfa.estimators.held_out import Judged, Split, held_out_errors
 from ctfa.estimators.view import FittedGroups
+from ctfa.estimators.zeros import CLIMATOLOGY, ZEROS, Zeros, read_zeros
 from ctfa.report._coefficients import coefficients_of, rows_of
-from ctfa.report._material import GROUPS_ALONE, Given, GroupSeries, HeldOut, Material
+from ctfa.report._material import GROUPS_ALONE, Given, GroupSeries, HeldOut, Material, Parts
 
 #: Shares of the members between which the spread of a group is drawn.
 SPREAD = (0.1, 0.9)
@@ -43,8 +44,6 @@ BLOCKS = 5
 PENALTIES = np.logspace(-2, 4, 13)
 #: What the model and those it is compared with are called.
 MODEL, ALONE, RIDGE = "ctfa", "single-task", "single-task ridge"
-#: What predicts without features.
-ZERO = "climatology"
 #: How rows were held out.
 IN_BLOCKS = "{} blocks of consecutive rows, each held out once"
 LAST_BLOCK = "the last fifth of the rows"
@@ -198,19 +197,48 @@ def judged(fitted: FittedGroups, given: Given) -> HeldOut | None:
         warnings.warn(f"Nothing was held out: {error}", UserWarning, stacklevel=2)
         return None
     methods = _methods(fitted, ridge=not given.stands_in and targets.values.shape[1] <= MANY)
-    *errors, zero = held_out_errors(
-        [*methods.values(), Climatology()],
+    zeros = given.times
+    if not isinstance(zeros, Zeros):
+        zeros = read_zeros(zeros, given.X, given.Y, sample)
+    found = held_out_errors(
+        methods,
         sample,
         targets.values,
         splits,
         target_weight=targets.weights,
         n_jobs=None if given.stands_in else fitted.model.n_jobs,
         fit=_fit_of_folds(given, splits) if given.stands_in else None,
+        zeros=zeros,
     )
-    reference = "the mean of the training rows"
-    if sample.confounds is not None:
-        reference += " and what their confounds say"
-    return HeldOut(dict(zip(methods, errors, strict=True)), how, targets.weights, zero, reference)
+    return _held_out(found, how, targets.weights, splits, zeros)
+
+
+def _held_out(
+    found: Judged,
+    how: str,
+    weights: FloatArray | None,
+    splits: list[Split],
+    zeros: Zeros,
+) -> HeldOut:
+    """Errors by method, with those of what predicts without features, and by block and season."""
+    errors = {name: found.errors(name) for name in found.squares}
+    zero = [errors.pop(name, None) for name in ZEROS]
+    blocks = [zeros.span(test, fold) for fold, (_, test) in enumerate(splits)]
+    blocks = blocks if zeros.known is None else zeros.known.blocks
+    blocks = blocks if len(blocks) == len(found.weight) else []
+    parts = Parts(blocks, zeros.seasons, found.squares, found.weight)
+    climatology, persistence, anomalies = zero
+    return HeldOut(
+        errors,
+        how,
+        weights,
+        climatology,
+        zeros.climatology,
+        persistence,
+        anomalies,
+        zeros.persistence,
+        parts,
+    )
 
 
 def _require_rows(fitted: FittedGroups, sample: check.Sample, splits: list[Split]) -> None:
@@ -288,20 +316,22 @@ def _judged_rows(fitted: FittedGroups, given: Given) -> HeldOut:
         splitter = kind(n_folds, shuffle=True, random_state=0)
         how = f"{n_folds} folds of the rows of every task, dealt at random"
     methods = _methods(fitted, ridge=labels.size <= MANY)
-    squares = {name: np.full(y.size, np.nan) for name in (*methods, ZERO)}
+    squares = {name: np.full(y.size, np.nan) for name in (*methods, CLIMATOLOGY)}
     for train, test in splitter.split(X, position):
         seen = test[np.isin(position[test], position[train])]
         count = np.bincount(position[train], minlength=labels.size)
         mean = np.bincount(position[train], y[train], labels.size) / np.maximum(count, 1)
-        squares[ZERO][seen] = (y[seen] - mean[position[seen]]) ** 2
+        squares[CLIMATOLOGY][seen] = (y[seen] - mean[position[seen]]) ** 2
         for name, method in methods.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of short folds: what was said of fit is enough
                 own = clone(method).fit(X[train], y[train], tasks=ids[train])
             squares[name][seen] = (y[seen] - own.predict(X[seen], tasks=ids[seen])) ** 2
     errors = {name: _by_task(found, y, position) for name, found in squares.items()}
-    zero = errors.pop(ZERO)
-    return HeldOut(errors, how, None, zero, "the mean of the training rows of each task")
+    zero = errors.pop(CLIMATOLOGY)
+    reference = "the mean of the training rows of each task"
+    no_order = "rows of each task's own have no order in time"
+    return HeldOut(errors, how, None, zero, reference, before=no_order)
 
 
 def _by_task(squares: FloatArray, y: FloatArray, position: IntArray) -> FloatArray:

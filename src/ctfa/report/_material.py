@@ -7,15 +7,19 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
 
 from ctfa import _validation as check
 from ctfa.core.history import MergeHistory
-from ctfa.core.types import BoolArray, FloatArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.held_out import SAME
 from ctfa.estimators.view import FittedGroups
+from ctfa.estimators.zeros import CLIMATOLOGY, ZEROS, beside_zeros, words_of
 
 #: What held-out errors call the groups' models without what targets add to them.
 GROUPS_ALONE = "group models alone"
+#: Parts that are of targets, and not of rows.
+OF_TARGETS = ("region", "task")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +45,16 @@ class Places:
 
 
 @dataclass(frozen=True, eq=False)
+class Parts:
+    """Squared errors on rows left out by held-out block and season, in units of the variance."""
+
+    blocks: Sequence[str]  # what they are called; empty where they are not told apart
+    seasons: Sequence[str]
+    squares: Mapping[str, FloatArray]  # by method: (n_blocks, n_seasons, n_targets), summed
+    weight: FloatArray  # of the rows summed
+
+
+@dataclass(frozen=True, eq=False)
 class HeldOut:
     """Mean squared errors on rows left out, in units of each target's variance.
 
@@ -54,9 +68,18 @@ class HeldOut:
         How much each target counts.
     climatology : array of shape (n_targets,), optional
         Errors on the same rows of a prediction without features, learned on the same training
-        rows: a target's mean there, with confounds its seasons and trend.
+        rows: a target's mean there, with dates of each calendar month or day, with confounds its
+        seasons and trend.
     reference : str
         What that prediction is, in words.
+    persistence : array of shape (n_targets,), optional
+        Errors on the same rows of the target's value one step before.
+    anomaly_persistence : array of shape (n_targets,), optional
+        The same of climatology plus the anomaly one step before.
+    before : str
+        What is one step before, in words: "of the month before"; or why there is no persistence.
+    parts : Parts, optional
+        The same errors by held-out block and by season.
     """
 
     errors: Mapping[str, FloatArray]
@@ -64,35 +87,97 @@ class HeldOut:
     weights: FloatArray | None = None
     climatology: FloatArray | None = None
     reference: str = "the mean of the training rows"
+    persistence: FloatArray | None = None
+    anomaly_persistence: FloatArray | None = None
+    before: str = ""
+    parts: Parts | None = None
+
+    @property
+    def zeros(self) -> dict[str, FloatArray]:
+        """Errors of what predicts without features, by name, as far as they are known."""
+        each = (self.climatology, self.persistence, self.anomaly_persistence)
+        return {
+            name: np.asarray(errors)
+            for name, errors in zip(ZEROS, each, strict=True)
+            if errors is not None
+        }
+
+    @property
+    def zero_words(self) -> dict[str, str]:
+        """What each of these predicts."""
+        known = words_of(self.reference, self.before)
+        return {name: known[name] for name in self.zeros}
+
+    @property
+    def hardest(self) -> str | None:
+        """The form of persistence that has the smaller error; None where there is none."""
+        forms = [name for name in self.zeros if name != CLIMATOLOGY]
+        return min(forms, key=self.mean, default=None)
 
     def mean(self, method: str) -> float:
         """Mean error of a method, by weight, over the targets that every method was judged on."""
-        return self._mean(np.asarray(self.errors[method]))
+        return self._mean(self.every[method])
 
-    def mean_skill(self, method: str) -> float | None:
+    def mean_skill(self, method: str, zero: str = CLIMATOLOGY) -> float | None:
         """Share of the error of climatology that a method saves; None where that is not known."""
-        if self.climatology is None:
+        if zero not in self.zeros:
             return None
-        zero = self.mean_climatology
-        return 1.0 - self.mean(method) / zero if zero > 0.0 else None
+        error = self.mean(zero)
+        return 1.0 - self.mean(method) / error if error > 0.0 else None
 
     @property
     def mean_climatology(self) -> float:
         """Mean error of climatology, over the same targets; NaN where it is not known."""
-        return np.nan if self.climatology is None else self._mean(np.asarray(self.climatology))
+        return np.nan if self.climatology is None else self.mean(CLIMATOLOGY)
 
     @property
     def skill(self) -> FloatArray | None:
         """The same of the model itself for each target; NaN where it was not judged."""
-        if self.climatology is None:
-            return None
-        mine = np.asarray(next(iter(self.errors.values())))
-        zero = np.asarray(self.climatology)
-        share = np.divide(mine, zero, out=np.full(mine.shape, np.nan), where=zero > 0.0)
-        return np.asarray(1.0 - share)
+        return self.skills.get("skill")
+
+    @property
+    def skills(self) -> dict[str, FloatArray]:
+        """Skill of the model for each target against each zero, by the names of columns."""
+        found = beside_zeros(next(iter(self.errors.values())), self.zeros)
+        return {name: values for name, values in found.items() if name.startswith("skill")}
+
+    def divided(self, by: Sequence[str], labels: IntArray) -> dict[str, FloatArray]:
+        """Errors by method in parts: any of "block", "season", and "region" or "task".
+
+        In this order, one axis each; ``labels`` are the groups of the targets. Means over targets
+        are those of ``mean``. NaN where no row was judged.
+        """
+        axes = tuple(axis for axis, part in enumerate(("block", "season")) if part not in by)
+        if self.parts is None:
+            each = {name: np.asarray(errors)[None, None] for name, errors in self.every.items()}
+        else:
+            weight = self.parts.weight.sum(axis=axes, keepdims=True)
+            counts = np.where(weight > 0.0, weight, np.nan)
+            each = {
+                name: self.parts.squares[name].sum(axis=axes, keepdims=True) / counts
+                for name in self.every
+            }
+        judged = np.isfinite(np.sum([*each.values()], axis=0)) & self.judged
+        each = {name: np.where(judged, one, np.nan) for name, one in each.items()}
+        if "task" not in by:
+            group = labels if "region" in by else np.zeros_like(labels)
+            count = judged * (1.0 if self.weights is None else self.weights)
+            each = {name: _over_groups(one, count, group) for name, one in each.items()}
+        keep = axes if set(by) & set(OF_TARGETS) else (*axes, 2)
+        return {name: np.squeeze(one, axis=keep) for name, one in each.items()}
+
+    @property
+    def every(self) -> dict[str, FloatArray]:
+        """Errors by method, with what predicts without features."""
+        return {name: np.asarray(e) for name, e in self.errors.items()} | self.zeros
+
+    @property
+    def judged(self) -> BoolArray:
+        """Targets that every method was judged on."""
+        return np.asarray(np.isfinite(np.sum(list(self.errors.values()), axis=0)))
 
     def _mean(self, errors: FloatArray) -> float:
-        judged = np.isfinite(np.sum(list(self.errors.values()), axis=0))
+        judged = self.judged
         if not judged.any():
             return float("nan")
         weights = None if self.weights is None else self.weights[judged]
@@ -113,6 +198,16 @@ class HeldOut:
     def hurt(self) -> BoolArray:
         """Targets that lose by more than nothing to speak of."""
         return np.asarray(self.gain < -SAME)
+
+
+def _over_groups(values: FloatArray, count: FloatArray, labels: IntArray) -> FloatArray:
+    """Means ``(..., n_groups)`` of values ``(..., n_targets)`` that count so much; NaN of none."""
+    n_targets = labels.size
+    members = sparse.csr_array((np.ones(n_targets), (np.arange(n_targets), labels)))
+    known, counts = (one.reshape(-1, n_targets) for one in (np.nan_to_num(values), count))
+    total, weight = (np.asarray(each @ members) for each in (known * counts, counts))
+    mean = np.divide(total, weight, out=np.full(total.shape, np.nan), where=weight > 0.0)
+    return np.asarray(mean.reshape(*values.shape[:-1], -1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,6 +265,7 @@ class Given(NamedTuple):
     confounds: FloatArray | None = None
     target_weight: FloatArray | None = None
     held_out: Any = "auto"  # rows to judge on, as in ``ctfa.labelled.fit``
+    times: Any = None  # dates or numbers of the rows, or Zeros; None: those of Y or X for an index
 
     @classmethod
     def of(cls, data: Any, *, own_rows: bool) -> Given:

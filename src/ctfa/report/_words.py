@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from ctfa.core.scans import SCANS
+from ctfa.core.types import IntArray
 from ctfa.estimators.view import FittedGroups
+from ctfa.estimators.zeros import CLIMATOLOGY, beside_zeros
 from ctfa.report._material import GROUPS_ALONE, HeldOut, Material
 
 BIBTEX = """@article{bonetti2024interpretable,
@@ -29,6 +31,10 @@ SERVES = {
 
 #: Skill below which features add nothing to speak of.
 NO_SKILL = 0.02
+#: Share of the variance from which climatology explains something.
+KNOWS = 0.05
+#: Groups whose skill is listed, the largest.
+MOST_GROUPS = 12
 
 
 def plural(noun: str, count: float = 2) -> str:
@@ -46,7 +52,7 @@ def percent(share: float) -> str:
     return f"{size:.0f} %" if size >= 9.95 else f"{size:.1f} %"
 
 
-def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
+def verdict(held_out: HeldOut | None, labels: IntArray) -> dict[str, Any] | None:
     """What held-out rows say, in numbers: errors by method, and who was helped and hurt."""
     if held_out is None:
         return None
@@ -63,7 +69,17 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
             (m for m in methods[2:] if m != GROUPS_ALONE), key=mean.__getitem__, default=None
         ),
         "climatology": None,
-        "skill_words": skill_words(held_out),
+        "skill_words": skill_words(held_out, labels),
+        "zeros": {
+            name: {
+                "words": words,
+                "error": held_out.mean(name),
+                "skill": held_out.mean_skill(methods[0], name),
+            }
+            for name, words in held_out.zero_words.items()
+        },
+        "hardest": held_out.hardest,
+        "divisions": _divisions(held_out, labels),
     }
     skill = held_out.mean_skill(methods[0])
     if held_out.climatology is not None and skill is not None:
@@ -82,23 +98,71 @@ def verdict(held_out: HeldOut | None) -> dict[str, Any] | None:
     return found
 
 
-def skill_words(held_out: HeldOut) -> list[str]:
-    """What features add to what training rows say without them, and a warning where nothing."""
+def _divisions(held_out: HeldOut, labels: IntArray) -> list[dict[str, Any]]:
+    """Skill by season, by block and by group, against climatology and persistence."""
+    known: dict[str, Sequence[str]] = {}
+    if held_out.parts is not None:
+        known = {"season": held_out.parts.seasons, "block": held_out.parts.blocks}
+    sizes = np.bincount(labels)
+    largest = np.argsort(-sizes, kind="stable")[:MOST_GROUPS]
+    known["region"] = [str(group) for group in largest]
+    zeros = [zero for zero in (CLIMATOLOGY, held_out.hardest) if zero in held_out.zeros]
+    found = []
+    for by, names in known.items():
+        if len(names) < 2 or not zeros:
+            continue
+        each = held_out.divided([by], labels)
+        mine, *_ = each.values()
+        skills = beside_zeros(mine, {zero: each[zero] for zero in zeros if zero is not None})
+        columns = [values for name, values in skills.items() if name.startswith("skill")]
+        columns = [values[largest] for values in columns] if by == "region" else columns
+        found.append({"by": by, "names": list(names), "skills": columns})
+    return found
+
+
+def skill_words(held_out: HeldOut, labels: IntArray, group: str = "group") -> list[str]:
+    """What features add to what is known without them, and a warning where that is nothing."""
     skills = {method: held_out.mean_skill(method) for method in held_out.errors}
     known = {method: skill for method, skill in skills.items() if skill is not None}
     if not known or not np.isfinite(list(known.values())).all():
         return []
     (_, mine), *others = known.items()
     beside = ", ".join(f"{method} {skill:.2f}" for method, skill in others)
-    said = [
+    line = (
         f"skill {mine:.2f} against {held_out.reference} on the same held-out rows"
         f"{f' ({beside})' if beside else ''}"
-    ]
-    if max(known.values()) < NO_SKILL:
+    )
+    hardest = held_out.hardest
+    over = None if hardest is None else held_out.mean_skill(next(iter(held_out.errors)), hardest)
+    if hardest is not None and over is not None:
+        line += f", {over:.2f} against persistence ({held_out.zero_words[hardest]})"
+    elif held_out.before:
+        line += f"; no persistence: {held_out.before}"
+    said = [line]
+    # A climatology that explains something of what errors are shares of knows what the fit was
+    # not told: it says nothing of the features.
+    if max(known.values()) < NO_SKILL and held_out.mean_climatology > 1.0 - KNOWS:
         said.append("the features add next to nothing to that: read no more into it")
-    elif mine < 0.0:
-        said.append(f"it predicts worse than {held_out.reference} alone")
-    return said
+    return said + _no_better(held_out, labels, group)
+
+
+def _no_better(held_out: HeldOut, labels: IntArray, group: str) -> list[str]:
+    """In how many groups the model is no better than what predicts without features."""
+    each = held_out.divided(["region"], labels)
+    mine, *_ = each.values()
+    judged = np.isfinite(mine)
+    lost: dict[int, list[str]] = {}
+    for zero in filter(None, (held_out.hardest, CLIMATOLOGY)):
+        name, n_lost = zero.split()[-1], int((judged & ~(mine < each[zero])).sum())
+        if n_lost:
+            lost.setdefault(n_lost, []).append(name)
+    n_groups = int(judged.sum())
+    said = [
+        " or ".join(names)
+        + (f" in {n:,} of {n_groups:,} {plural(group, n_groups)}" if n_groups > 1 else "")
+        for n, names in lost.items()
+    ]
+    return [f"no better than {', or than '.join(said)}"] if said else []
 
 
 def headline(fitted: FittedGroups, material: Material, found: Mapping[str, Any] | None) -> str:
@@ -181,6 +245,12 @@ def methods(
             said[-1] += (
                 f" Predicted without features, by {zero['words']}, the same rows have an error of "
                 f"{zero['error']:.4g}: the skill is {zero['skill']:.3g}."
+            )
+        if found["hardest"] is not None:
+            last = found["zeros"][found["hardest"]]
+            said[-1] += (
+                f" Predicted by {last['words']}, which a forecaster knows and the model does not, "
+                f"they have {last['error']:.4g}: the skill is {last['skill']:.3g}."
             )
     if fitted.evidence.held_out:
         said.append(

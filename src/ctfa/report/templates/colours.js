@@ -57,13 +57,18 @@ function ramp(stops, n = N_BINS) {
 // What the map may show: a name, values of targets, and how they become colours.
 function colourings() {
   const all = [{ id: "group", name: "group" }];
-  const { gain, trust, stability, errors, skill, held_out_gain: found } = page.targets;
+  const { gain, trust, stability, errors, skills, held_out_gain: found } = page.targets;
   const diverging = (id, name, values, show) => all.push({ id, name, values, show, around: 0 });
   const rising = (id, name, values, show) => all.push({ id, name, values, show });
   const ours = page.held_out && errors[page.held_out.methods[0]];
   if (found) diverging("held-out", "held-out gain", found, percent);
   if (gain) diverging("gain", page.gain_name, gain, gainText);
-  if (skill) diverging("skill", "held-out skill", skill, (x) => fixed(x, 2));
+  const { hardest } = page.held_out || {};
+  if (skills.skill) diverging("skill", "held-out skill", skills.skill, (x) => fixed(x, 2));
+  if (hardest) {
+    const over = skills[`skill_over_${hardest.replaceAll(" ", "_")}`];
+    diverging("over-persistence", "skill over persistence", over, (x) => fixed(x, 2));
+  }
   if (page.features && page.features.value) {
     diverging("coefficient", "coefficient", null, (x) => signed(fixed(x), x));
   }

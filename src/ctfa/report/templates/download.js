@@ -30,16 +30,16 @@ function csv(rows) {
 
 // Groups at the limit shown, and what is known of each target at the chosen one.
 function targetsCsv() {
-  const { gain, gain_error: spread, trust, stability, errors, skill } = page.targets;
+  const { gain, gain_error: spread, trust, stability, errors, zeros, skills } = page.targets;
   const columns = [
     ["target", page.names],
     ["group", state.groups.labels],
   ];
   if (state.step !== chosenStep) columns.push(["chosen_group", page.labels]);
-  for (const [method, values] of Object.entries(errors))
+  for (const [method, values] of Object.entries({ ...errors, ...zeros }))
     columns.push([`error_${method.replace(/\W+/g, "_")}`, values]);
   for (const [name, values] of [
-    ["skill", skill],
+    ...Object.entries(skills),
     [page.gain_name.replace(/ /g, "_"), gain],
     [`${page.gain_name.replace(/ /g, "_")}_error`, spread],
     ["trust", trust],

@@ -11,9 +11,10 @@ function startJudged() {
 }
 
 function drawJudged() {
-  const { weighted, climatology } = page.held_out;
+  const { weighted, zeros, hardest } = page.held_out;
   const bars = page.held_out.methods.map((method) => [method, page.held_out.error[method]]);
-  if (climatology) bars.push([`no features: ${climatology.words}`, climatology.error]);
+  for (const zero of ["climatology", hardest])
+    if (zeros[zero]) bars.push([`no features: ${zeros[zero].words}`, zeros[zero].error]);
   const most = Math.max(...bars.map(([, error]) => error).filter(Number.isFinite), 1e-12);
   const box = caption(
     "panel-methods",
@@ -50,10 +51,62 @@ function drawJudged() {
       }),
     ),
   );
+  drawSkills();
   const found = choices.find((c) => c.id === "held-out"),
     said = choices.find((c) => c.id === "gain");
   byId("panel-scatter").hidden = !(found && said && page.standardised);
   if (!byId("panel-scatter").hidden) drawScatter(said.values, found.values);
+}
+
+// Skill by season, by block and by group: a strip whose cells are coloured.
+function drawSkills() {
+  const { divisions, zeros, hardest } = page.held_out;
+  byId("panel-skill").hidden = !divisions.length;
+  if (!divisions.length) return;
+  const against = ["climatology", ...(hardest ? ["persistence"] : [])].filter(
+    (name) => name !== "climatology" || zeros.climatology,
+  );
+  const words = [zeros.climatology, zeros[hardest]].filter(Boolean).map(({ words }) => words);
+  const box = caption(
+    "panel-skill",
+    "Skill in parts",
+    `share of the error of ${words.join(", and of ")}, that is saved on held-out rows`,
+  );
+  const clipped = (v) => Math.max(-1, Math.min(1, v));
+  const scale = scaleOf({
+    values: Float64Array.from(divisions.flatMap(({ skills }) => skills.flatMap((s) => [...s])), clipped),
+    around: 0,
+  });
+  const called = { season: "season", block: "held-out block", region: "group" };
+  const heads = (by) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "col" }, called[by]),
+      ...against.map((name) => element("th", { scope: "col" }, `over ${name}`)),
+    );
+  const row = (name, k, skills) =>
+    element(
+      "tr",
+      {},
+      element("th", { scope: "row", dir: "auto" }, name),
+      ...skills.map((values) => cell(values[k], scale)),
+    );
+  put(
+    box,
+    element(
+      "div",
+      { class: "matrix skills" },
+      ...divisions.map(({ by, names, skills }) =>
+        element(
+          "table",
+          {},
+          element("thead", {}, heads(by)),
+          element("tbody", {}, ...names.map((name, k) => row(name, k, skills))),
+        ),
+      ),
+    ),
+  );
 }
 
 // One dot a target; on the line a gain is found as it was predicted.

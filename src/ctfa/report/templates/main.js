@@ -52,8 +52,16 @@ function drawFigures() {
     }
     if (found.climatology) {
       const { skill, words } = found.climatology;
+      const last = found.zeros[found.hardest];
+      const beside = last ? `; ${fixed(last.skill, 2)} against ${last.words}` : "";
+      const worse = skill < 0 || (last && last.skill < 0);
       figures.push(
-        figure(fixed(skill, 2), "skill on held-out rows", `against ${words}`, skill < 0 ? "bad" : ""),
+        figure(
+          fixed(skill, 2),
+          "skill on held-out rows",
+          `against ${words}${beside}`,
+          worse ? "bad" : "",
+        ),
       );
     }
     figures.push(
