@@ -663,7 +663,8 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if targets.weights is not None:
             own = aggregator.regressor if check.judges(judge) else judge
             check.refuse_for_target_weight(targets, aggregator, self.aggregate, own)
-            if not (check.judges(judge) or series.is_complete):
+            merges = aggregator.max_loss != -np.inf  # else nobody is judged
+            if merges and not (check.judges(judge) or series.is_complete):
                 check.refuse_weights_of_gaps(judge)
         return aggregator, rule, series
 
