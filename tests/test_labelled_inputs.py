@@ -810,3 +810,36 @@ def test_cells_of_a_curvilinear_grid_lie_where_they_are_said_to(grid):
         fit.predict(turned)
     with pytest.raises(ValueError, match="rain lies elsewhere: XLAT differs"):
         ctfa.labelled.fit(wrf.flow, features=[wrf.heat, turned.rain], **QUICK)
+
+
+def test_weights_may_be_of_latitudes_alone_and_have_other_names(grid):
+    by_latitude = np.cos(np.deg2rad(grid.lat)) ** 2
+    whole = by_latitude.broadcast_like(grid.flow.isel(time=0, drop=True))
+    weights = [
+        ctfa.labelled.fit(grid, **GRID, weights=given).weights
+        for given in (by_latitude, whole.rename(lat="latitude", lon="longitude"), whole)
+    ]
+    np.testing.assert_array_equal(weights[0], weights[2])
+    np.testing.assert_array_equal(weights[1], weights[2])
+
+
+def test_places_called_in_the_plural_are_counted_so(grid):
+    points = grid.stack(points=("lat", "lon")).reset_index("points")
+    fit = ctfa.labelled.fit(points, target="flow", neighbours="nearest:3", **QUICK)
+    assert str(fit).startswith("24 points -> ")
+
+
+def test_polygons_are_found_by_longitudes_and_latitudes_of_other_names(grid):
+    geopandas, shapely = pytest.importorskip("geopandas"), pytest.importorskip("shapely")
+    lat, lon = (side.ravel() for side in np.meshgrid(grid.lat, grid.lon, indexing="ij"))
+    cells = shapely.box(lon - 0.05, lat - 0.05, lon + 0.05, lat + 0.05)
+    frame = geopandas.GeoDataFrame(
+        {"longitude": lon % 360.0, "latitude": lat.astype("f4")}, geometry=cells, crs=4326
+    )
+    fit = ctfa.labelled.fit(grid, **GRID, neighbours=frame.iloc[::-1])
+    plain = ctfa.labelled.fit(grid, **GRID, neighbours="rook")
+    np.testing.assert_array_equal(fit.regions, plain.regions)
+    moved = frame.assign(longitude=(lon + 0.05) % 360.0)
+    said = r"no shape lies at lon=-0.3 \(the nearest it has is 359.75: more than rounding apart"
+    with pytest.raises(ValueError, match=said):
+        ctfa.labelled.fit(grid, **GRID, neighbours=moved)

@@ -167,7 +167,7 @@ def run(options: argparse.Namespace) -> int:
 def _first_of_layers(data: Any, roles: Roles) -> tuple[Any, dict[str, str]]:
     """Data at the first of several levels or members that the target has, and what these are."""
     layers: dict[str, str] = {}
-    target = data.get(roles.target) if hasattr(data, "data_vars") else None
+    target: Any = data.get(roles.target) if hasattr(data, "data_vars") else None
     for dim in () if target is None else target.dims:
         if dim not in (roles.sample, *roles.task) and axis_of(dim, data.coords.get(dim)) == "Z":
             index = target.indexes.get(dim, range(target.sizes[dim]))

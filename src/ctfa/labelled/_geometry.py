@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from ctfa.core.libraries import need
 from ctfa.core.types import FloatArray, IntArray
-from ctfa.labelled._matching import keys, keys_like, positions_of, some
-from ctfa.labelled._tasks import Tasks, in_one_piece
-from ctfa.labelled._words import is_counted
+from ctfa.labelled._matching import keys, keys_like, nearest_of, positions_of, some
+from ctfa.labelled._tasks import Tasks, axis_of, find_labels, in_one_piece, longitudes
+from ctfa.labelled._words import is_counted, word
 from ctfa.report import Places
 
 #: Metres: of the sphere that has the area of the Earth.
@@ -249,8 +249,9 @@ def _candidates(frame: Any, tasks: Tasks) -> dict[str, list[Hashable]]:
     found: dict[str, list[Hashable]] = {}
     columns = list(getattr(frame, "columns", ()))
     parts = tasks.parts
-    if len(parts) > 1 and all(part in columns for part in parts):
-        labels = zip(*(frame[part] for part in parts), strict=True)
+    sides = _sides_of(columns, tasks)
+    if len(parts) > 1 and sides:
+        labels = zip(*(frame[side] for side in sides), strict=True)
         found[", ".join(parts)] = keys_like(labels, tasks)
     for column in columns:
         if str(frame[column].dtype) != "geometry" and len(parts) == 1:
@@ -259,6 +260,16 @@ def _candidates(frame: Any, tasks: Tasks) -> dict[str, list[Hashable]]:
         name = ", ".join(map(str, frame.index.names)) if frame.index.nlevels > 1 else None
         found.setdefault(str(name or frame.index.name or "index"), keys_like(frame.index, tasks))
     return found
+
+
+def _sides_of(columns: list[Any], tasks: Tasks) -> list[Any]:
+    """Columns that hold the parts of labels: of their names, or lon for longitude; all or none."""
+    found: list[Any] = []
+    for part in tasks.parts:
+        axis = axis_of(part, tasks.coords.variables.get(part))
+        same = [c for c in columns if axis and axis_of(c, None) == axis]
+        found += [part] if part in columns else same[:1]
+    return found if len(found) == len(tasks.parts) else []
 
 
 def _repeated(wanted: Sequence[Hashable], held: Sequence[Hashable]) -> list[Hashable]:
@@ -280,6 +291,18 @@ def _no_polygon(frame: Any, tasks: Tasks, matched: dict[str, IntArray]) -> str:
     best = max(matched, key=lambda name: int((matched[name] >= 0).sum()))
     missing = np.flatnonzero(matched[best] < 0)
     where = f" in {best!r}" if missing.size < tasks.n_tasks else ""
+    sides = _sides_of(list(getattr(frame, "columns", ())), tasks)
+    east = longitudes(tasks.parts, tasks.coords.variables)
+    if len(tasks.parts) > 1 and sides and missing.size == tasks.n_tasks:
+        first = tasks.labels[int(missing[0])]
+        for part, side, value in zip(tasks.parts, sides, first, strict=True):
+            index = need("pandas").Index(frame[side].unique(), name=part)
+            asked = need("pandas").Index([value], name=part)
+            if find_labels(asked, index, east)[0] < 0:
+                near = nearest_of(value, index, part in east)
+                return (
+                    f"no {what} lies at {part}={word(value)} ({near}): the two must name the same."
+                )
     return (
         f"{missing.size:,} of the {tasks.n_tasks:,} tasks have no {what}{where} among "
         f"{len(frame):,} rows (e.g. {some(tasks.names[i] for i in missing[:4])}); {there}: "

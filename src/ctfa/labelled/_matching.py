@@ -122,8 +122,11 @@ def tasks_first(values: Any, tasks: Any, what: str) -> tuple[FloatArray, tuple[s
     """
     if not hasattr(values, "dims"):
         return np.asarray(in_order(values, tasks, what), dtype=np.float64), None
+    values = called_alike(values, tasks.dims, tasks.coords.variables, [])
     missing = [dim for dim in tasks.dims if dim not in values.dims]
-    if missing:
+    if missing and len(missing) < len(tasks.dims):  # cosines of latitude, say, are of all cells
+        values = values.expand_dims({dim: tasks.coords.index(dim) for dim in missing})
+    elif missing:
         raise ValueError(f"{what} has no dimension {missing[0]!r}, on which the tasks lie.")
     others = tuple(dim for dim in values.dims if dim not in tasks.dims)
     ordered = on_tasks(values.rename(values.name or what), tasks.coords, tasks.dims)
@@ -288,10 +291,10 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str], *, some: bool = False
         missing = mine[places < 0]
         if len(missing) and not some:
             theirs = slot.indexes[dim]
+            near = nearest_of(missing[0], theirs, _is_east(slot, dim))
             raise ValueError(
                 f"{slot.name} lacks {len(missing):,} of {len(mine):,} values of {dim}, the first "
-                f"{word(missing[0])} ({_nearest_of(missing[0], theirs)}): the two must name the "
-                "same."
+                f"{word(missing[0])} ({near}): the two must name the same."
             )
         # Labels of its own may differ by rounding, and would not be joined with those of others.
         own = [name for name, coord in slot.coords.items() if dim in coord.dims]
@@ -301,11 +304,17 @@ def on_tasks(slot: Any, target: Any, tasks: Sequence[str], *, some: bool = False
     return slot
 
 
-def _nearest_of(label: Any, index: Any) -> str:
+def _is_east(slot: Any, dim: str) -> bool:
+    return is_longitude(dim, slot.coords[dim].attrs)
+
+
+def nearest_of(label: Any, index: Any, turned: bool = False) -> str:
     """What comes next to a number that is not there, which tells another grid from a typo."""
     if index.nlevels > 1 or index.dtype.kind != "f" or isinstance(label, str):
         return f"it has {word(index[0])}, ..."
-    near = index[int(np.argmin(np.abs(np.asarray(index, dtype=np.float64) - float(label))))]
+    off = np.abs(np.asarray(index, dtype=np.float64) - float(label))
+    off = np.minimum(off % 360.0, -off % 360.0) if turned else off
+    near = index[int(np.nanargmin(off))]
     return f"the nearest it has is {word(near)}: more than rounding apart, so another grid"
 
 
@@ -355,10 +364,10 @@ def known_places(
             n_others = slot.sizes[dim] - int(found.sum())
             if not found.any():
                 first = target.indexes[dim][0]
+                near = nearest_of(first, slot.indexes[dim], _is_east(slot, dim))
                 raise ValueError(
                     f"{slot.name} lacks all of the {found.size:,} values of {dim} that were fitted "
-                    f"({word(first)}, ...; {_nearest_of(first, slot.indexes[dim])}): the two must "
-                    "name the same."
+                    f"({word(first)}, ...; {near}): the two must name the same."
                 )
             if n_others and not found.all() and slot is slots[0]:
                 warnings.warn(

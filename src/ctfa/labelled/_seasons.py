@@ -26,7 +26,7 @@ from ctfa.core.confounds import held_out_share
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.zeros import CLIMATOLOGY, OF_TRAINING, Zeros
 from ctfa.labelled._doubts import N_LOOKED_AT, spread_over
-from ctfa.labelled._words import is_counted, row_labels, word
+from ctfa.labelled._words import is_counted, kind, row_labels, word
 
 #: What each of them is called where it explains something.
 SAID = {
@@ -405,7 +405,7 @@ def _of_dates(ask: Callable[[Any, str], FloatArray], samples: Any, part: str) ->
     except (AttributeError, TypeError) as error:
         raise ValueError(
             f"anomalies={part!r} need dates along {samples.name!r}, which holds "
-            f"{samples.dtype} values: decode the times (xarray.decode_cf, pandas.to_datetime), or "
+            f"{kind(samples.dtype)}: decode the times (xarray.decode_cf, pandas.to_datetime), or "
             "leave anomalies out."
         ) from error
 

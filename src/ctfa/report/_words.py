@@ -37,9 +37,13 @@ KNOWS = 0.05
 MOST_GROUPS = 12
 
 
+#: Ends of nouns that are plurals already.
+PLURAL = ("ls", "ms", "ns", "rs", "ts", "ds", "ies")
+
+
 def plural(noun: str, count: float = 2) -> str:
     """Several of them, as far as a rule can tell."""
-    if count == 1 or not noun:
+    if count == 1 or not noun or noun.endswith(PLURAL):  # a dimension may be called points
         return noun
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
