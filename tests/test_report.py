@@ -277,7 +277,7 @@ def test_errors_without_a_climatology_make_no_sentence_on_skill():
     page = collect(basin_model(), held_out=HeldOut(errors, "by a coin"), task="basin")
     assert "kill" not in page["headline"]
     assert page["held_out"]["climatology"] is None
-    assert page["targets"]["skill"] is None
+    assert page["targets"]["skills"] == {}
 
 
 # Every kind of model.

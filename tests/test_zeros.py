@@ -79,7 +79,15 @@ def test_errors_of_all_three_are_those_of_groupby_and_shift(calendar):
     # The headline speaks of the form of persistence that is harder to beat.
     hard = fit.held_out.mean_skill("ctfa", "anomaly persistence")
     assert f"{hard:.2f} against persistence (the anomaly of the month before)" in str(fit)
-    assert f"{hard:.2f} against persistence" in collect(fit)["headline"]
+    page = collect(fit)
+    assert f"{hard:.2f} against persistence" in page["headline"]
+    assert list(page["targets"]["skills"]) == ["skill", "skill over persistence"]
+    season, block, region = page["held_out"]["divisions"]
+    assert (season["by"], len(block["names"]), region["by"]) == ("season", 5, "region")
+    np.testing.assert_allclose(season["skills"][0], fit.skill("season").skill)
+    np.testing.assert_allclose(
+        block["skills"][1], fit.skill("block").skill_over_anomaly_persistence
+    )
 
 
 def test_parts_add_up_to_the_whole_and_come_back_from_a_file(tmp_path):

@@ -14,6 +14,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.view import FittedGroups
+from ctfa.estimators.zeros import CLIMATOLOGY
 from ctfa.report._coefficients import coefficients_of
 from ctfa.report._complete import complete
 from ctfa.report._material import Coefficients, GroupSeries, HeldOut, Material
@@ -241,9 +242,15 @@ def _targets(fitted: FittedGroups, held_out: HeldOut | None) -> dict[str, Any]:
         "held_out_gain": None if held_out is None else _held_out_gain(held_out),
         "errors": {name: np.asarray(own, dtype=np.float64) for name, own in errors.items()},
         "zeros": {} if held_out is None else held_out.zeros,
-        "skills": {} if held_out is None else held_out.skills,
-        "skill": None if held_out is None else held_out.skill,
+        "skills": {} if held_out is None else _skills(held_out),
     }
+
+
+def _skills(held_out: HeldOut) -> dict[str, FloatArray]:
+    """Skill of each target over climatology, and over the harder form of persistence."""
+    known = {CLIMATOLOGY: "skill", held_out.hardest: "skill over persistence"}
+    columns = zip(held_out.zeros, held_out.skills.values(), strict=True)
+    return {known[zero]: values for zero, values in columns if zero in known}
 
 
 def _held_out_gain(held_out: HeldOut) -> FloatArray | None:

@@ -63,12 +63,13 @@ function colourings() {
   const ours = page.held_out && errors[page.held_out.methods[0]];
   if (found) diverging("held-out", "held-out gain", found, percent);
   if (gain) diverging("gain", page.gain_name, gain, gainText);
-  const { hardest } = page.held_out || {};
-  if (skills.skill) diverging("skill", "held-out skill", skills.skill, (x) => fixed(x, 2));
-  if (hardest) {
-    const over = skills[`skill_over_${hardest.replaceAll(" ", "_")}`];
-    diverging("over-persistence", "skill over persistence", over, (x) => fixed(x, 2));
-  }
+  for (const [name, values] of Object.entries(skills))
+    diverging(
+      name.replaceAll(" ", "-"),
+      name === "skill" ? "held-out skill" : name,
+      values,
+      (x) => fixed(x, 2),
+    );
   if (page.features && page.features.value) {
     diverging("coefficient", "coefficient", null, (x) => signed(fixed(x), x));
   }

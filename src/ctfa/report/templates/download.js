@@ -39,7 +39,7 @@ function targetsCsv() {
   for (const [method, values] of Object.entries({ ...errors, ...zeros }))
     columns.push([`error_${method.replace(/\W+/g, "_")}`, values]);
   for (const [name, values] of [
-    ...Object.entries(skills),
+    ...Object.entries(skills).map(([name, values]) => [name.replaceAll(" ", "_"), values]),
     [page.gain_name.replace(/ /g, "_"), gain],
     [`${page.gain_name.replace(/ /g, "_")}_error`, spread],
     ["trust", trust],

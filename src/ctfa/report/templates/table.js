@@ -2,7 +2,7 @@
 const TABLE_ROW = 32;
 
 function columnsOfTable() {
-  const { gain, gain_error: spread, trust, stability, errors, zeros, skills } = page.targets;
+  const { gain, gain_error: spread, trust, stability, errors, skills } = page.targets;
   const columns = [
     { name: page.task, of: (i) => page.names[i], text: true },
     { name: "group", of: (i) => state.groups.labels[i] },
@@ -28,17 +28,15 @@ function columnsOfTable() {
       }),
     );
   }
-  const { hardest } = page.held_out || {};
-  for (const zero of Object.keys(zeros)) {
-    const name = zero.replaceAll(" ", "_");
-    const values = zero === "climatology" ? skills.skill : skills[`skill_over_${name}`];
-    if (zero === "climatology" || zero === hardest)
-      columns.push({
-        name: zero === "climatology" ? "skill" : "skill over persistence",
-        of: (i) => values[i],
-        show: (x) => fixed(x, 2),
-        title: `against ${page.held_out.zeros[zero].words}`,
-      });
+  for (const [name, values] of Object.entries(skills)) {
+    const { zeros, hardest } = page.held_out;
+    const { words } = zeros[name === "skill" ? "climatology" : hardest];
+    columns.push({
+      name,
+      of: (i) => values[i],
+      show: (x) => fixed(x, 2),
+      title: `against ${words}`,
+    });
   }
   if (gain) {
     columns.push({
