@@ -252,7 +252,7 @@ def test_the_page_and_the_summary_tell_the_same_mean_error(dataset):
     expected = np.average(fit.errors.ctfa_error, weights=weights)
     assert not np.isclose(expected, fit.errors.ctfa_error.mean(), rtol=0.01)
     assert f"held-out error {expected:.3f}" in str(fit)
-    told = verdict(fit.report_material().held_out)
+    told = verdict(fit.report_material().held_out, fit.estimator.labels_)
     assert told["error"]["ctfa"] == pytest.approx(expected)
 
 

@@ -396,7 +396,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         judge: Any,
     ) -> None:
         """Find groups by predictions of rows that a regressor was not fitted to, then fit them."""
-        self.calibration_ = None
+        self.calibration_ = self._kept = None
         aggregator, rule, series = self._begin(template, sample, targets)
         check.copy_input_names(self, aggregator)
         limit = check.read_limit(aggregator, TARGET_CRITERIA)
@@ -433,7 +433,6 @@ class MultiInputCTFARegressor(TargetsRegressor):
             except Stop:
                 warn_stopped("groups serve their members by themselves")
         known_by = None if told is None else told.both.fits(rule, self.aggregate_).evidence
-        self._kept = None
         self.__dict__["_evidence"] = evidence_of_refits(
             aggregator,
             targets.names,
