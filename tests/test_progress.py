@@ -381,7 +381,7 @@ def test_in_a_file_nothing_is_shown_unless_asked(monkeypatch):
     assert sys.stderr.getvalue() == ""
     with ctfa.progress(show=True):
         TargetAggregator(max_loss=1.5).fit(X, Y)
-    assert sys.stderr.getvalue() == "scan: 40 groups of 40, 1 comparisons, 0 s\n"
+    assert sys.stderr.getvalue() == "0%, scan: 40 groups of 40, 1 comparisons, 0 s\n"
 
 
 def test_the_bar_of_rich_follows_the_search(monkeypatch):
@@ -405,3 +405,32 @@ def test_the_bar_of_rich_follows_the_search(monkeypatch):
 def test_wrong_options_are_told(options, kind, text):
     with pytest.raises(kind, match=text), ctfa.progress(**options):
         pass
+
+
+def test_one_total_stands_from_the_start_and_is_never_taken_back():
+    basins = ctfa.datasets.make_basins(n_basins=12, n_samples=60, n_features=2, random_state=0)
+    data = basins.to_xarray()
+    records = []
+    with progress.reporting_to(records.append, every=0.0):
+        ctfa.labelled.fit(data, target="flow", held_out=2)
+    done = [record.done for record in records]
+    assert done == sorted(done)
+    assert done[0] < 0.1
+    assert 0.9 < done[-1] <= 1.0
+    assert max(np.diff(done)) < 0.3
+    stages = list(dict.fromkeys(record.stage for record in records))
+    folds = [stage for stage in stages if stage.startswith("fold ")]
+    assert folds == [f"fold {k} of 10" for k in range(1, 11)]
+    assert any(stage.startswith("held-out rows, fold 1 of 10") for stage in stages)
+
+
+def test_every_fit_is_a_whole_of_its_own_where_nobody_knows_of_more():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 8))
+    for model in (TargetAggregator(), CTFARegressor()):
+        for _ in range(2):
+            records = []
+            with progress.reporting_to(records.append, every=0.0):
+                model.fit(X, Y)
+            assert records[0].done < 0.2
+            assert records[-1].done <= 1.0

@@ -106,18 +106,18 @@ def _silence(now: ScanProgress) -> None:
 
 @contextmanager
 def _bar(rich: Any, console: Any) -> Iterator[Listener]:
-    """One bar for the search under way: merges made, of all there could be."""
+    """One bar for all the work, whose total is known from the start."""
     columns = (
         rich.TextColumn("{task.description}", markup=False),
         rich.BarColumn(),
+        rich.TaskProgressColumn(),
         rich.TimeElapsedColumn(),
     )
     with rich.Progress(*columns, console=console, transient=True) as bars:
-        task = bars.add_task("scan", total=None)
+        task = bars.add_task("scan", total=1.0)
 
         def tell(now: ScanProgress) -> None:
-            possible = max(now.n_variables - 1, 1)
-            bars.update(task, description=_words(now), completed=now.n_merges, total=possible)
+            bars.update(task, description=_words(now), completed=now.done)
 
         yield tell
 
@@ -130,7 +130,7 @@ def _text(stream: TextIO) -> Iterator[Listener]:
 
     def tell(now: ScanProgress) -> None:
         nonlocal width
-        line = f"{_words(now)}, {now.seconds:.0f} s"
+        line = f"{now.done:.0%}, {_words(now)}, {now.seconds:.0f} s"
         stream.write(f"\r{line.ljust(width)}" if terminal else f"{line}\n")
         stream.flush()
         width = len(line)

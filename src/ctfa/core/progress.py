@@ -6,13 +6,15 @@ and with Ctrl-C.
 
 A *search* is what is stopped as a whole: one scan, or one fold with all its scans. Who runs it says
 ``tick`` now and then and leaves off when the answer is no; what was merged until then stands.
+A *part* is a share of the work, named ahead by those who know what follows, so that a bar has one
+total from the start and never goes back.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -45,6 +47,9 @@ class ScanProgress:
         Targets or features, groups they form by now, merges made and pairs asked about.
     seconds : float
         Time since the search began.
+    done : float
+        Share of the whole work, from zero to one, that is done by now: of one fit, or of a command
+        with its fits on held-out rows. By the number of searches, not by time; it never falls.
     """
 
     stage: str
@@ -53,6 +58,7 @@ class ScanProgress:
     n_merges: int
     n_comparisons: int
     seconds: float
+    done: float = 0.0
 
 
 class Counts(NamedTuple):
@@ -82,8 +88,30 @@ class Reporter:
     def __init__(self, listener: Listener, every: float) -> None:
         self.listener, self.every = listener, every
         self.search: Search | None = None
+        self.done = 0.0
+        self.reach: float | None = None  # of the part under way; None where nobody told a total
+        self.stages: tuple[str, ...] = ()
         self._told = -float("inf")
         self._asked_to_stop = False
+        self._shown = 0.0
+
+    @property
+    def _end(self) -> float:
+        return 1.0 if self.reach is None else self.reach
+
+    def enter(self, share: float, stage: str) -> tuple[float | None, tuple[str, ...]]:
+        """Begin a part; what was under way until then."""
+        before = self.reach, self.stages
+        if self.reach is None:
+            self.done = self._shown = 0.0
+        self.reach = self.done + share * (self._end - self.done)
+        self.stages = (*self.stages, stage) if stage else self.stages
+        return before
+
+    def finish(self, before: tuple[float | None, tuple[str, ...]]) -> None:
+        """End a part, whatever it came to."""
+        self.done = self._end
+        self.reach, self.stages = before
 
     def request_stop(self) -> bool:
         """Ask the search under way to stop; False if there is none. Safe in a signal handler."""
@@ -105,13 +133,16 @@ class Reporter:
             return True
         self._told = now
         n_variables, n_merges = counts.n_variables, counts.n_merges
+        done = self.done + (self._end - self.done) * n_merges / max(n_variables - 1, 1)
+        self._shown = max(done, self._shown)
         record = ScanProgress(
-            search.stage,
+            ", ".join((*self.stages, search.stage)),
             n_variables,
             n_variables - n_merges,
             n_merges,
             counts.n_comparisons,
             now - search.began,
+            self._shown,
         )
         # Exactly False: a listener that returns nothing, print say, does not mean to stop.
         search.stopped = self.listener(record) is False
@@ -155,6 +186,20 @@ def go_on(ledger: Ledger) -> None:
 
 
 @contextmanager
+def part(share: float = 1.0, stage: str = "") -> Iterator[None]:
+    """Work that is a share of what is left of the work under way, or the whole where none is."""
+    reporter = _reporter.get()
+    if reporter is None:
+        yield
+        return
+    before = reporter.enter(share, stage)
+    try:
+        yield
+    finally:
+        reporter.finish(before)
+
+
+@contextmanager
 def searching(stage: str) -> Iterator[tuple[Search, bool]]:
     """Open a search, or take part in the one that is open; also say whether it was opened here."""
     reporter = _reporter.get()
@@ -165,6 +210,7 @@ def searching(stage: str) -> Iterator[tuple[Search, bool]]:
     else:
         reporter.search = Search(stage)
         try:
-            yield reporter.search, True
+            with part() if reporter.reach is None else nullcontext():
+                yield reporter.search, True
         finally:
             reporter.leave()

@@ -25,6 +25,7 @@ from ctfa._collections import (
     r2_of_collection,
 )
 from ctfa._streaming import Streaming, StreamingTargets
+from ctfa.core import progress
 from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.partition import Partition
@@ -321,7 +322,8 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         self._library, self._is_vector = targets.library, targets.is_vector
         for name in ("stability_", "stability_labels_"):
             self.__dict__.pop(name, None)
-        self._fit_phases(template, features, sample, targets, groups, data)
+        with progress.part():
+            self._fit_phases(template, features, sample, targets, groups, data)
 
     def __ctfa_fit__(
         self,

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -17,6 +18,7 @@ from sklearn.metrics import r2_score
 
 from ctfa import _validation as check
 from ctfa._threads import one_thread
+from ctfa.core import progress
 from ctfa.core.confounds import Confounds
 from ctfa.core.criteria import TINY
 from ctfa.core.cut import CutCurve
@@ -318,6 +320,10 @@ class Judged(NamedTuple):
         return np.asarray(total / np.where(count > 0.0, count, np.nan))
 
 
+#: Work of the model that is judged, over that of one of its rivals.
+FIRST_MODEL = 8.0
+
+
 def held_out_errors(
     models: Mapping[str, Any],
     sample: check.Sample,
@@ -339,10 +345,12 @@ def held_out_errors(
     if fit is None:
         fixed = {} if target_weight is None else {"target_weight": target_weight}
         fit = partial(_fit_rows, sample, values, splits, groups, fixed)
+    # To a bar: the first of the models searches for groups, its rivals hardly do.
+    work = np.tile([FIRST_MODEL, *[1.0] * (len(models) - 1)], len(splits))
+    share = work / work[::-1].cumsum()[::-1]
     wrong = Parallel(n_jobs=n_jobs)(
-        delayed(_wrong)(fit, model, fold, sample, values, test)
-        for fold, (_, test) in enumerate(splits)
-        for model in models.values()
+        delayed(_wrong)(fit, model, fold, sample, values, test, share[at])
+        for at, ((fold, (_, test)), model) in enumerate(product(enumerate(splits), models.values()))
     )
     blocked = len(splits) if len(splits) <= MOST_BLOCKS else 1
     season = np.zeros(len(values), dtype=np.intp)
@@ -387,7 +395,11 @@ def refitted(
     fixed = {} if target_weight is None else {"target_weight": target_weight}
     fit = partial(_fit_rows, sample, values, splits, groups, fixed)
     known = enumerate(splits)
-    return [values[test] - _wrong(fit, model, k, sample, values, test) for k, (_, test) in known]
+    n = len(splits)
+    return [
+        values[test] - _wrong(fit, model, k, sample, values, test, 1.0 / (n - k))
+        for k, (_, test) in known
+    ]
 
 
 def _fit_rows(
@@ -414,13 +426,15 @@ def _wrong(
     sample: check.Sample,
     values: FloatArray,
     test: IntArray,
+    share: float,
 ) -> FloatArray:
-    """Errors of a model on the held-out rows of one fold."""
+    """Errors of a model on the held-out rows of one fold; a share of the work that is left."""
     known = {} if sample.confounds is None else {"confounds": sample.confounds[test]}
     with warnings.catch_warnings():
         # Whoever read the data has said it, and would in every fold again.
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
-        fitted = fit(clone(model), fold)
+        with progress.part(share, "held-out rows"):
+            fitted = fit(clone(model), fold)
     with warnings.catch_warnings():
         # Where inputs are missing nobody is judged.
         warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)

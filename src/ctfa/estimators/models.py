@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from joblib import Parallel, delayed
 from sklearn.base import clone
+from sklearn.linear_model import LinearRegression
 
 from ctfa import _validation as check
 from ctfa._collections import Collection
@@ -395,8 +396,13 @@ class OwnModels(NamedTuple):
         complete = ~np.isnan(inputs).any(axis=1)
         predicted = np.full(inputs.shape[0], np.nan)
         if complete.any():
+            regressor = self.regressors[group]
             columns = reduced(self.features[group], inputs[complete])
-            predicted[complete] = np.asarray(self.regressors[group].predict(columns)).reshape(-1)
+            if type(regressor) is LinearRegression:  # thousands of groups: checks cost the most
+                found = columns @ regressor.coef_.T + regressor.intercept_
+            else:
+                found = regressor.predict(columns)
+            predicted[complete] = np.asarray(found).reshape(-1)
         return predicted
 
 

@@ -34,6 +34,7 @@ from ctfa._collections import (
 )
 from ctfa._streaming import StreamingTasks
 from ctfa._threads import one_thread
+from ctfa.core import progress
 from ctfa.core.calibration import Calibration
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, middle_of_best
@@ -289,7 +290,8 @@ class PooledCTFARegressor(StreamingTasks, GroupsRegressor):
         if sample_weight is not None:
             check.require_weighable(self._template)
         self._column = column
-        return self._fit_read(*read, groups)
+        with progress.part():
+            return self._fit_read(*read, groups)
 
     def predict(self, X: Any, tasks: Any = None) -> Any:
         """Predict the rows of each task.

@@ -41,6 +41,9 @@ TIE = 1e-10
 LIMITS = tuple(GRID.tolist())
 #: Paired standard errors by which averaging must beat shared coefficients to be preferred.
 CLEARLY = 2.0
+#: What a bar takes the search for groups of all rows to be, as so many folds; and the one that says
+#: how far their path goes, as a share of all.
+FINAL_SCAN, AS_A_FOLD = 1, 0.1
 #: First folds, far apart, that end the comparison where averaging is the worse way on all of them.
 AGAINST = 3
 
@@ -443,9 +446,10 @@ def choose(
             return None
         limits = further_on
 
-    def judge(at: Sequence[int], ways: Sequence[str]) -> tuple[list[Any], bool]:
+    def judge(at: Sequence[int], ways: Sequence[str], n_before: int = 0) -> tuple[list[Any], bool]:
         each = [(tasks, rule, folds[k], limits, ways, is_auto) for k in at]
-        return judge_folds(_judge_fold, each, n_jobs, tasks.n_tasks, otherwise)
+        known = tasks.n_tasks, otherwise, n_before, len(folds)
+        return judge_folds(_judge_fold, each, n_jobs, *known)
 
     order = _far_apart(len(folds)) if len(aggregates) > 1 else [*range(len(folds))]
     first, rest = order[:AGAINST], order[AGAINST:]
@@ -453,7 +457,7 @@ def choose(
         judged, stopped = judge(first, aggregates)
         if not stopped:
             ways = [aggregates[0]] if _worse(judged) else aggregates
-            more, stopped = judge(rest, ways)
+            more, stopped = judge(rest, ways, len(first))
             judged += more
     else:
         judged, stopped = judge(order, aggregates)
@@ -559,7 +563,7 @@ def _as_far_as_the_path_goes(
 
     None if the search was stopped.
     """
-    with one_thread(*tasks.shapes), progress.searching("path"):
+    with one_thread(*tasks.shapes), progress.part(AS_A_FOLD), progress.searching("path"):
         fits, order = tasks.fits(rule, aggregate), np.arange(tasks.n_tasks)
         free = replace(rule, wishes=NO_WISHES)
         path = pose(free, fits.space(), fits.variance, order).solve(np.inf)
@@ -624,8 +628,12 @@ def judge_folds(
     n_jobs: int | None,
     n_variables: int,
     otherwise: str = f"max_loss is {PREFERRED}",
+    n_before: int = 0,
+    n_folds: int | None = None,
 ) -> tuple[list[Judged], bool]:
     """Judge folds, given by their arguments, in turn or ``n_jobs`` at once; whether it was stopped.
+
+    They follow upon ``n_before`` others of ``n_folds`` in all.
 
     Asked to stop, the folds finished by then are all there are; ``otherwise`` is what happens
     without any. Other processes hear nothing of that: where somebody listens, folds go there in
@@ -637,10 +645,12 @@ def judge_folds(
     judged: list[Judged] = []
     for start in range(0, len(folds), size):
         some = folds[start : start + size]
-        stage = f"fold {start + 1} of {len(folds)}"
+        at, n_all = n_before + start, n_folds or len(folds)
+        stage = f"fold {at + 1} of {n_all}"
         if len(some) > 1:
-            stage = f"folds {start + 1} to {start + len(some)} of {len(folds)}"
-        with progress.searching(stage) as (search, _):
+            stage = f"folds {at + 1} to {at + len(some)} of {n_all}"
+        share = len(some) / (n_all - at + FINAL_SCAN)
+        with progress.part(share), progress.searching(stage) as (search, _):
             if at_once == 1:
                 found = [judge(*some[0])]
             else:
@@ -650,7 +660,7 @@ def judge_folds(
         if at_once > 1 or not search.stopped:  # a round is whole, a scan that was stopped is not
             judged += found
         if search.stopped and len(judged) < len(folds):
-            warn_that_folds_were_stopped(len(judged), len(folds), otherwise)
+            warn_that_folds_were_stopped(n_before + len(judged), n_all, otherwise)
             return judged, True
     return judged, False
 

@@ -17,6 +17,7 @@ from ctfa import _validation as check
 from ctfa._collections import Wanted, answers_lazily
 from ctfa._streaming import StreamingTargets
 from ctfa._threads import one_thread
+from ctfa.core import progress
 from ctfa.core.confounds import Lines
 from ctfa.core.criteria import TARGET_CRITERIA
 from ctfa.core.cut import PREFERRED, CutCurve, Price, middle_of_best
@@ -339,7 +340,10 @@ class TargetAggregator(Shown, StreamingTargets, ReadsTables, Saved, BaseEstimato
     def _fit_stand_ins(
         self, sample: check.Sample, targets: check.Targets, data: Any = None, groups: Any = None
     ) -> None:
-        find_groups(self, SharedInputs(sample, targets.values, targets.weights), targets, groups)
+        with progress.part():
+            find_groups(
+                self, SharedInputs(sample, targets.values, targets.weights), targets, groups
+            )
 
 
 def level_of(fitted: TargetAggregator, columns: FloatArray | None) -> FloatArray:

@@ -13,6 +13,7 @@ from sklearn.linear_model import LinearRegression, RidgeCV
 
 from ctfa import _validation as check
 from ctfa._collections import Classes, Collection, Wanted, learns_from_sums
+from ctfa.core import progress
 from ctfa.core.libraries import need
 from ctfa.core.series import NO_COLUMN
 from ctfa.core.types import FloatArray
@@ -50,6 +51,8 @@ _NUMBER = (
     "a number of regions cannot be asked for: fit.path() tells the number of groups by max_loss, "
     "which can be given (max_loss=2.0); more makes fewer regions"
 )
+#: What a fit is of the work, to a bar, where it is judged on held-out rows after it.
+FITTING = 0.5
 #: What a row of a table is called in which every task has rows of its own, and values of options
 #: that ask for nothing there.
 ROW, USUAL = "row", (False, "auto", "ols")
@@ -444,10 +447,12 @@ def _from_rows(model: Any, task: Task, arrays: Arrays) -> tuple[Arrays, Material
     X = named_inputs(arrays.X, task.plan)
     zeros = zeros_of(arrays.samples, task.confounds)
     given = Given(X, Y, None, task.columns(arrays), task.weights, task.held_out, zeros)
-    model.fit(X, Y, **given.options)
-    if arrays.layout is not None:
-        _name_slots(model, task.plan)
-    return arrays, complete(Material(model), given)
+    with progress.part():
+        with progress.part(1.0 if task.held_out is None else FITTING):
+            model.fit(X, Y, **given.options)
+        if arrays.layout is not None:
+            _name_slots(model, task.plan)
+        return arrays, complete(Material(model), given)
 
 
 def _from_chunks(

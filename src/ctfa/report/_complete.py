@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ctfa import _validation as check
 from ctfa._collections import Wanted
+from ctfa.core import progress
 from ctfa.core.history import MergeHistory
 from ctfa.core.scans import SCANS
 from ctfa.core.tasks.shared import Anomalies
@@ -31,6 +32,8 @@ from ctfa.estimators.zeros import CLIMATOLOGY, ZEROS, Zeros, read_zeros
 from ctfa.report._coefficients import coefficients_of, rows_of
 from ctfa.report._material import GROUPS_ALONE, Given, GroupSeries, HeldOut, Material, Parts
 
+#: What the merges beyond the limit are of the work beside the fit, to a bar.
+HISTORY = 0.1
 #: Shares of the members between which the spread of a group is drawn.
 SPREAD = (0.1, 0.9)
 #: Numbers of group means over the rows that are worked out at most.
@@ -81,7 +84,8 @@ def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
         whole = every
         if rule.regressor is None:
             whole.set_params(regressor=fitted.judge)
-    history: MergeHistory = given.fit(whole).history_
+    with progress.part(HISTORY, "merges beyond the limit"):
+        history: MergeHistory = given.fit(whole).history_
     return history
 
 
