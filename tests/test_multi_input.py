@@ -614,6 +614,25 @@ def test_folds_of_very_many_targets_ask_some_neighbourhoods_of_them(monkeypatch)
     assert few.max_loss_ == model.max_loss_
 
 
+def test_a_number_of_groups_of_very_many_targets_is_priced_by_all_of_them(monkeypatch):
+    monkeypatch.setattr(multi_input, "ASKED_ON_FOLDS", 30)
+    asked, judge_fold = [], search._judge_fold
+
+    def judged(*given):
+        asked.append((given[0].n_tasks, given[2][1][0]))
+        return judge_fold(*given)
+
+    monkeypatch.setattr(search, "_judge_fold", judged)
+    basins = make_basins(60, 60, 3, n_regions=3, random_state=0)
+    targets = TargetAggregator(n_groups=3, connectivity=basins.connectivity)
+    model = MultiInputCTFARegressor(basins.layout, targets=targets)
+    model.fit(basins.data, basins.target)
+    assert model.n_groups_ == 3
+    assert np.isfinite(model.targets_.price_.error)
+    # Six of ten blocks of six rows, from the first to the last.
+    assert sorted(asked) == [(60, 6 * fold) for fold in (0, 2, 4, 5, 7, 9)]
+
+
 def test_folds_far_apart_that_agree_end_the_comparison_of_ways(monkeypatch):
     ways = []
 

@@ -82,6 +82,8 @@ SPARE_ROWS = 3
 #: Targets that folds ask at most: what limits, ways and shares depend on is the noise and the
 #: likeness of targets, of which more of them say little new.
 ASKED_ON_FOLDS = 2000
+#: Folds that all of more targets are asked on at least, where a number of groups was wished.
+FEWEST_ASKED = 6
 
 
 class MultiInputCTFARegressor(TargetsRegressor):
@@ -741,8 +743,12 @@ class MultiInputCTFARegressor(TargetsRegressor):
         if splits is None:
             return fallback
         asked = some_vertices(series.n_tasks, ASKED_ON_FOLDS, rule.graph)
-        # Some of the targets do not say what a number of groups of all of them costs.
-        if asked.size < series.n_tasks and rule.wishes.n_groups is None:
+        # Some targets do not say what a number of groups of all of them costs; some folds do.
+        if asked.size < series.n_tasks and rule.wishes.n_groups is not None:
+            count = max(FEWEST_ASKED, round(len(splits) * asked.size / series.n_tasks))
+            at = np.linspace(0, len(splits) - 1, min(count, len(splits))).round().astype(int)
+            splits = [splits[fold] for fold in at.tolist()]
+        elif asked.size < series.n_tasks:
             series = series.of_tasks(asked)
             rule = rule.of(asked)
         fewest = None if rule.solver == "ridge" else SPARE_ROWS
