@@ -176,6 +176,10 @@ def test_compare_takes_times_whatever_the_order_of_rows():
     frame = pd.DataFrame(y, index=pd.DatetimeIndex(times))
     indexed = clone(quick).fit(X, frame).compare(X, frame)
     np.testing.assert_allclose(indexed["persistence_error"], told["persistence_error"], rtol=1e-12)
+    array = xr.DataArray(y, dims=("time", "cell"), coords={"time": times})
+    labelled = clone(quick).fit(X, array).compare(X, array)
+    np.testing.assert_allclose(labelled["skill"], told["skill"], rtol=1e-9)
+    assert "persistence" in collect(model, data=(X, frame))["headline"]
     # Shuffled rows, in folds of the same rows.
     order = np.random.default_rng(1).permutation(96)
     place = np.argsort(order)

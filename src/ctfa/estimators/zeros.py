@@ -21,6 +21,8 @@ SEASONS = ("DJF", "MAM", "JJA", "SON")
 QUARTERS = ("January-March", "April-June", "July-September", "October-December")
 #: Eigenvalues below this share of the largest are rounding, as of twelve months that add up to one.
 RANK_CUTOFF = 1e-10
+#: Rows whose products of columns are held at once.
+ROWS_AT_ONCE = 4096
 #: What a mean without a calendar is called.
 OF_TRAINING = "of the training rows"
 
@@ -182,11 +184,11 @@ def times_of(*tables: Any) -> Any:
     """Dates that the first of some tables has for an index; None where none has."""
     for table in tables:
         index = getattr(table, "index", None)
-        if (
-            index is not None
-            and hasattr(index, "dtype")
-            and (calendar.is_dated(index) or hasattr(index, "to_timestamp"))
-        ):
+        if hasattr(table, "indexes") and hasattr(table, "dims"):  # of xarray
+            index = table.indexes.get(table.dims[0])
+        # Not those of Dask, whose labels are not known before they are computed.
+        is_here = type(index).__module__.partition(".")[0] in ("pandas", "xarray")
+        if is_here and (calendar.is_dated(index) or hasattr(index, "to_timestamp")):
             return index
     return None
 
@@ -231,8 +233,12 @@ def _lined(
     known = np.where(there, values, 0.0)
     level = (weight * known).sum(axis=0) / total
     left = np.where(there, known - level, 0.0)
-    pairs = (columns[:, :, None] * columns[:, None, :]).reshape(len(columns), n_columns**2)
-    gram = (weight.T @ pairs).reshape(len(total), n_columns, n_columns)
+    gram = np.zeros((len(total), n_columns**2))
+    for at in range(0, len(columns), ROWS_AT_ONCE):
+        some = columns[at : at + ROWS_AT_ONCE]
+        pairs = (some[:, :, None] * some[:, None, :]).reshape(len(some), n_columns**2)
+        gram += weight[at : at + ROWS_AT_ONCE].T @ pairs
+    gram = gram.reshape(len(total), n_columns, n_columns)
     centre = (weight.T @ columns) / total[:, None]
     return _solved(total, level, centre, gram, (weight * left).T @ columns)
 

@@ -11,6 +11,7 @@ import numpy as np
 from ctfa import _validation as check
 from ctfa.core.cut import CutCurve
 from ctfa.core.types import FloatArray
+from ctfa.estimators.zeros import CLIMATOLOGY
 from ctfa.plotting import _axes as draw
 from ctfa.plotting._axes import CHOSEN, INK
 
@@ -378,7 +379,8 @@ def _plot_held_out(fit: Any, metric: str | None, ax: Any) -> Any:
             "alone. Leave metric out."
         )
     held_out = fit.need_held_out()
-    errors = held_out.every
+    shown = (*held_out.errors, CLIMATOLOGY, held_out.hardest)
+    errors = {name: found for name, found in held_out.every.items() if name in shown}
     methods = sorted(errors, key=held_out.mean, reverse=True)
     ax = draw.axes(ax, height=1.9 + 0.3 * len(methods))
     mine, alone = list(held_out.errors)[:2]
