@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 
@@ -16,6 +17,7 @@ from ctfa import (
     multi_input_layout,
 )
 from ctfa.persistence import load, save
+from ctfa.report import collect
 
 pd = pytest.importorskip("pandas")
 RNG = np.random.default_rng(0)
@@ -143,3 +145,19 @@ def test_importance_of_labelled_data_is_that_of_its_estimator(form):
     np.testing.assert_allclose(found["importance"], expected["importance"], rtol=1e-9, atol=1e-12)
     assert list(found.columns) == ["region", "feature", "importance", "error"]
     assert set(found["feature"]) == ({"snow", "rain"} if form == "wide" else {"snow"})
+
+
+def test_the_page_tells_importance_where_models_have_no_coefficients(tmp_path):
+    time = pd.date_range("2000-01-01", periods=90, freq="MS", name="time")
+    table = pd.DataFrame(Y, columns=list("abcdef"), index=time).assign(snow=X[:, 0], rain=X[:, 2])
+    options = {"target": list("abcdef"), "held_out": None, "cv": 3, "solver": "ols"}
+    fit = ctfa.labelled.fit(table, regressor=KernelRidge(kernel="rbf"), max_loss=1.0, **options)
+    fit.save(tmp_path / "fit.ctfa")
+    page = collect(ctfa.labelled.load(tmp_path / "fit.ctfa").report_material())["features"]
+    found = fit.importance(table, n_repeats=3, random_state=0)
+    assert page["what"] == "importance"
+    np.testing.assert_allclose(np.ravel(page["value"]), found["importance"], rtol=1e-12)
+    np.testing.assert_allclose(np.ravel(page["standard_error"]), found["error"], rtol=1e-12)
+    linear = ctfa.labelled.fit(table, max_loss=1.0, **options)
+    assert collect(linear.report_material())["features"]["what"] == "coefficient"
+    assert linear.worth is None

@@ -251,6 +251,7 @@ def _result(
         held_out=known.held_out,
         history=known.history,
         coefficients=found,
+        worth=known.worth,
         series=known.series,
         notes=tuple(notes),
         title=title or f"{plan.target_words}: {several(tasks.n_tasks, tasks.what)}",

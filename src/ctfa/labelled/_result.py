@@ -64,6 +64,7 @@ class LabelledFit:
     notes: tuple[str, ...]
     title: str
     span: tuple[str, str, int]  # the first and the last sample, and how many
+    worth: Coefficients | None = None  # of features, where models are not linear
 
     @property
     def n_regions(self) -> int:
@@ -383,6 +384,7 @@ class LabelledFit:
             history=self.history,
             series=self.series,
             coefficients=self.coefficients,
+            worth=self.worth,
             notes=self.notes,
         )
 

@@ -27,6 +27,11 @@ IN_NO_SUMS = (
     ": members share what disturbs a row, which the sums of data in chunks do not hold; load the "
     "data first"
 )
+#: What the worth of a feature is, and rows that are predicted for it at most.
+WORTH = "R2 lost on the rows of fit where the feature's rows are shuffled"
+MOST_PREDICTED = 300_000
+#: Times that each feature is shuffled for a page.
+SHUFFLES = 3
 #: Share of a column in directions without variation below which it is none of theirs.
 LOOSE = 1e-12
 
@@ -90,6 +95,27 @@ def coefficients_of(fitted: FittedGroups, rows: Rows | None = None) -> Coefficie
         _units(fitted, with_data=True),
         _in_words(reasons, len(coef)),
     )
+
+
+def worth_of(fitted: FittedGroups, given: Given) -> Coefficients | None:
+    """What each feature is worth to each group whose model is not linear; None where it is costly.
+
+    A mean of k features hands each of them a k-th.
+    """
+    if fitted.is_aggregator or given.stands_in:
+        return None
+    n_models = fitted.partition.n_groups + fitted.partition.n_variables
+    asked = SHUFFLES * len(fitted.features) + 1
+    if len(given.X) * n_models * asked > MOST_PREDICTED:
+        return None
+    options = {name: part for name, part in given.options.items() if name != "target_weight"}
+    found = fitted.model.importance(given.X, given.Y, **options, n_repeats=SHUFFLES, random_state=0)
+    parts = [found[found["group"] == group] for group in range(fitted.partition.n_groups)]
+    value, error = (
+        per_feature(fitted, [part[name].to_numpy() for part in parts])
+        for name in ("importance", "error")
+    )
+    return Coefficients(fitted.features, value, error, WORTH)
 
 
 def per_feature(fitted: FittedGroups, values: Sequence[FloatArray]) -> FloatArray:

@@ -107,6 +107,8 @@ def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
     if found is not None:
         found["chose_again"] = fitted.is_single_task
     coefficients = material.coefficients or coefficients_of(fitted)
+    is_worth = coefficients is None and material.worth is not None
+    coefficients = material.worth if is_worth else coefficients
     means = None if fitted.means is None else fitted.means.max(axis=1) + 1
     version = metadata.version("ctfa")
     n_targets, n_groups = fitted.partition.n_variables, fitted.partition.n_groups
@@ -142,7 +144,9 @@ def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
         "targets": _targets(fitted, material.held_out),
         "refusals": _refusals(fitted),
         "details": kept,
-        "features": _features(fitted, material, coefficients, kept),
+        "features": _features(
+            fitted, material, coefficients, kept, "importance" if is_worth else "coefficient"
+        ),
         "series": _series(material.series, kept),
         "drawing": {**drawing._asdict(), "box": list(drawing.box)},
         "methods": methods(fitted, material, found, version),
@@ -286,9 +290,13 @@ def _detailed(
 
 
 def _features(
-    fitted: FittedGroups, material: Material, coefficients: Coefficients | None, kept: IntArray
+    fitted: FittedGroups,
+    material: Material,
+    coefficients: Coefficients | None,
+    kept: IntArray,
+    what: str,
 ) -> dict[str, Any] | None:
-    """Names, the mean that each feature is in, and coefficients, of the groups kept."""
+    """Names, the mean that each feature is in, and coefficients or worth, of the groups kept."""
     if fitted.means is None:
         return None
     names: Sequence[str] = fitted.features
@@ -301,6 +309,7 @@ def _features(
             if coefficients.standard_error is not None:
                 error = np.asarray(coefficients.standard_error, dtype=np.float64)[kept]
     return {
+        "what": what,
         "names": list(map(str, names)),
         "units": [str(material.feature_units.get(str(name), "")) for name in names],
         "means": fitted.means[kept],

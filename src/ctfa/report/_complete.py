@@ -29,7 +29,7 @@ from ctfa.core.types import FloatArray, IntArray
 from ctfa.estimators.held_out import Judged, Split, held_out_errors
 from ctfa.estimators.view import FittedGroups
 from ctfa.estimators.zeros import CLIMATOLOGY, ZEROS, Zeros, read_zeros
-from ctfa.report._coefficients import coefficients_of, rows_of
+from ctfa.report._coefficients import coefficients_of, rows_of, worth_of
 from ctfa.report._material import GROUPS_ALONE, Given, GroupSeries, HeldOut, Material, Parts
 
 #: What the merges beyond the limit are of the work beside the fit, to a bar.
@@ -58,11 +58,13 @@ def complete(material: Material, data: Any) -> Material:
     """Work out what the data tell and nobody has told yet."""
     fitted = FittedGroups.of(material.model)
     given = Given.of(data, own_rows=fitted.own_rows)
+    coefficients = material.coefficients or coefficients_of(fitted, rows_of(fitted, given))
     return replace(
         material,
         history=material.history or _full_history(fitted, given),
         series=material.series or _series(fitted, given),
-        coefficients=material.coefficients or coefficients_of(fitted, rows_of(fitted, given)),
+        coefficients=coefficients,
+        worth=None if coefficients is not None else material.worth or worth_of(fitted, given),
         held_out=material.held_out or judged(fitted, given),
     )
 

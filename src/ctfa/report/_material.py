@@ -249,6 +249,7 @@ class Material:
     history: MergeHistory | None = None  # the merges up to an infinite limit
     series: GroupSeries | None = None
     coefficients: Coefficients | None = None
+    worth: Coefficients | None = None  # of features to groups whose models are not linear
     notes: Sequence[str] = ()  # what was done to the data: masked cells, gaps, anomalies
 
 

@@ -71,7 +71,7 @@ function colourings() {
       (x) => fixed(x, 2),
     );
   if (page.features && page.features.value) {
-    diverging("coefficient", "coefficient", null, (x) => signed(fixed(x), x));
+    diverging("coefficient", page.features.what, null, (x) => signed(fixed(x), x));
   }
   if (ours) rising("error", "held-out error", ours, number);
   if (trust) rising("trust", "trust in the group", trust, (x) => percent(x, 0).replace("+", ""));

@@ -58,11 +58,17 @@ function drawPanel() {
       all.length < page.features.names.length
         ? `${plural(page.features.names.length, "feature", "features")} in ${plural(all.length, "mean", "means")}`
         : "";
-    const errors = page.features.standard_error ? "line: one standard error, given the groups and rows that do not depend on each other" : "";
+    const { what, standard_error: known } = page.features;
+    const ofWhat =
+      what === "importance"
+        ? "line: standard deviation over shuffles"
+        : "line: one standard error, given the groups and rows that do not depend on each other";
+    const errors = known ? ofWhat : "";
+    const heading = what === "importance" ? "Importance" : "Coefficients";
     coefficientChart(
       caption(
         "panel-coef",
-        page.features.value ? "Coefficients" : "Features",
+        page.features.value ? heading : "Features",
         [kept, page.features.coefficient_units, errors, page.features.no_error]
           .filter(Boolean)
           .join("; "),

@@ -25,7 +25,7 @@ function drawLegend(scale) {
   }
   const what =
     choice.id === "coefficient"
-      ? `coefficient of ${page.features.names[state.feature]}`
+      ? `${page.features.what} of ${page.features.names[state.feature]}`
       : choice.name;
   const words =
     choice.id === "held-out"
