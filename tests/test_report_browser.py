@@ -159,6 +159,23 @@ def test_the_page_opens_without_an_error_or_a_request(browser, request, page, sc
         assert tab.locator("#table tbody tr[aria-rowindex]").count() >= 10
 
 
+def test_the_slider_hands_back_what_gives_the_groups_shown(browser, basins_page):
+    with opened(browser, basins_page, permissions=["clipboard-read", "clipboard-write"]) as tab:
+        again = tab.locator("#again")
+        tab.locator("#merge-on").click()
+        shown = groups_shown(tab)
+        written = again.locator("code").all_inner_texts()
+        assert written == [f"TargetAggregator(n_groups={shown})", f"ctfa fit ... --regions {shown}"]
+        again.locator("button").first.click()
+        tab.wait_for_function(
+            "/Copied|Selected/.test(document.querySelector('#again button').textContent)"
+        )
+    basins = make_basins(90, 60, 4, n_regions=5, random_state=0)
+    rule = TargetAggregator(connectivity=basins.connectivity, n_groups=shown, cv=2)
+    model = MultiInputCTFARegressor(basins.layout, targets=rule, aggregate="pool", head="mean")
+    assert model.fit(basins.data, basins.target).n_groups_ == shown
+
+
 GRID = np.stack(np.meshgrid(np.arange(4.0), np.arange(2.0)), axis=-1).reshape(-1, 2)
 
 

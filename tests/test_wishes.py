@@ -1,5 +1,7 @@
 """How many groups, how large, who with whom: laws, errors and what a wish costs."""
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,11 +17,15 @@ from ctfa import (
     MultiInputCTFARegressor,
     PooledCTFARegressor,
     TargetAggregator,
+    cli,
+    labelled,
     persistence,
     target_path,
 )
 from ctfa.core.cut import CutCurve, further
 from ctfa.datasets import make_basins, make_paper_synthetic
+from ctfa.report import Material, complete
+from ctfa.report._collect import collect
 
 L = 10
 
@@ -372,3 +378,111 @@ def test_what_a_wish_costs_is_held_against_the_free_choice_on_the_same_folds(dat
     assert price.free_max_loss == curve.max_loss[curve.chosen]
     assert price.cost == pytest.approx(price.error / price.free_error - 1.0)
     assert free.price_ is None
+
+
+# ------------------------------------------------------------------------------ other doors
+
+
+@pytest.fixture(scope="module")
+def basins():
+    pytest.importorskip("xarray")
+    return make_basins(12, 60, 2, n_regions=2, random_state=0).to_xarray()
+
+
+def labelled_fit(basins, **wishes):
+    return labelled.fit(
+        basins, target="flow", task="basin", neighbours="nearest:4", held_out=None, cv=3, **wishes
+    )
+
+
+def test_labelled_data_take_a_number_of_regions_and_labels(basins):
+    a, b, c = map(str, basins.basin.values[:3])
+    fit = labelled_fit(basins, n_regions=4, together=[(a, b)], apart=[(a, c)])
+    regions = fit.regions.to_series()
+    assert fit.n_regions == 4
+    assert regions[a] == regions[b] != regions[c]
+    assert "cut at 4 regions, as wished" in str(fit)
+    assert "n_regions=4, 1 together, 1 apart; it errs" in str(fit)
+    assert fit.price.n_groups == 4
+
+
+@pytest.mark.parametrize(
+    ("wishes", "said"),
+    [
+        ({"n_regions": 13}, "n_regions=13 is more than the 12 tasks"),
+        ({"n_regions": 2, "tolerance": 0.1}, "n_regions=2 and tolerance=0.1 both"),
+        ({"together": [("basin_01", "x")]}, "together: there is no basin 'x'"),
+        ({"apart": ["ab"]}, "apart holds 'ab', which is not a pair"),
+        ({"min_size": 13}, "min_size=13 is more than there can be"),
+    ],
+)
+def test_labelled_data_refuse_in_their_own_words(basins, wishes, said):
+    with pytest.raises(ValueError, match=said):
+        labelled_fit(basins, **wishes)
+
+
+def test_labelled_data_have_no_groups(basins):
+    with pytest.raises(TypeError, match="no option 'n_groups': a number of regions is n_regions"):
+        labelled_fit(basins, n_groups=3)
+
+
+def test_ids_that_are_numbers_are_labels(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pandas.DataFrame(rng.normal(size=(120, 3)), columns=["a", "b", "y"])
+    table["school"] = np.repeat([3, 2, 1, 0], 30)
+    known = {"target": "y", "features": ["a", "b"], "task": "school", "held_out": None}
+    fit = labelled.fit(table, **known, together=[(0, 3)], apart=[(0, 1)], cv=3)
+    assert fit.regions[0] == fit.regions[3] != fit.regions[1]
+
+
+def test_the_command_line_takes_them_and_its_run_file_repeats_them(basins, tmp_path, capsys):
+    file, folder = tmp_path / "basins.nc", tmp_path / "run"
+    basins.to_netcdf(file)
+    data = [str(file), "-t", "flow", "--task", "basin", "--neighbours", "nearest:4", "--cv", "3"]
+    wishes = ["--regions", "4", "--together", "basin_01,basin_02", "--min-size", "2"]
+    fit = ["fit", *data, "--held-out", "none", "-q"]
+    assert cli.main([*fit, *wishes, "-o", str(folder)]) == 0
+    assert "cut at 4 regions, as wished" in capsys.readouterr().out
+    text = (folder / "run.toml").read_text()
+    assert 'n_regions = 4\nmin_size = 2\ntogether = [["basin_01", "basin_02"]]' in text
+    # What says where to stop takes the place of what said so before.
+    again = ["fit", str(folder / "run.toml"), "--tolerance", "1%", "-q", "--json"]
+    assert cli.main([*again, "-o", str(tmp_path / "again")]) == 0
+    price = json.loads(capsys.readouterr().out)["price"]
+    assert price["error"] <= price["free_error"] * 1.01
+    text = (tmp_path / "again" / "run.toml").read_text()
+    assert "tolerance = 0.01" in text
+    assert "n_regions" not in text
+    for wrong, said in (
+        (["--regions", "13"], "--regions 13 is more than the 12 tasks"),
+        (["--regions", "2", "--tolerance", "0.1"], "--regions 2 and --tolerance 0.1 both"),
+        (["--regions", "4", "--min-size", "5"], "--regions 4 and --min-size 5 do not go together"),
+    ):
+        assert cli.main([*fit, *wrong, "-o", str(tmp_path / "x")]) == 1
+        assert said in capsys.readouterr().err
+    assert (
+        cli.main(["doctor", *data, "--no-timing", "--regions", "4", "--apart", "basin_01,basin_02"])
+        == 0
+    )
+    assert "--regions 4 --apart basin_01,basin_02" in " ".join(capsys.readouterr().out.split())
+
+
+def test_why_and_the_page_say_what_was_wished(data):
+    model = CTFARegressor(targets=TargetAggregator(n_groups=4, apart=[(0, 1)], cv=3)).fit(*data)
+    why = str(model.why(0))
+    assert "cut at 4 groups" in why
+    assert "Next would be" in why
+    assert "Wished: n_groups=4, 1 apart; it errs" in why
+    said = collect(Material(model))
+    assert "The path of merges was cut where 4 groups are left." in said["methods"][0]
+    assert said["rule"]["again"][0] == "TargetAggregator(n_groups={n})"
+    small = CTFARegressor(targets=TargetAggregator(min_size=2, cv=3)).fit(*data)
+    assert collect(Material(small))["rule"]["again"] == []  # cuts are of another path
+
+
+def test_the_page_replays_the_whole_path_of_wished_groups(data):
+    model = TargetAggregator(n_groups=4, together=[(0, 9)], cv=3).fit(*data)
+    rule = collect(complete(Material(model), data))["rule"]
+    assert rule["complete"]
+    assert (rule["n_joined"], rule["n_own"]) == (1, L - 4)

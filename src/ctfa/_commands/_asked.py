@@ -36,6 +36,8 @@ PENALTIES = np.logspace(-2, 4, 13)
 #: Options of a fit that are written to run.toml in words, or are files there.
 _IN_WORDS = {"regressor": "linear", "layer": None}
 _FILES = ("data", "places", "n_jobs")
+#: Options that all say where to stop merging.
+_STOPS = ("max_loss", "n_regions", "tolerance")
 
 
 def _defaults() -> dict[str, Any]:
@@ -151,7 +153,10 @@ def asked_for(options: argparse.Namespace) -> tuple[RunFile, RunFile | None]:
             files["neighbours"] = way
     if getattr(options, "places", None) is not None:
         files["places"] = options.places
-    merged |= {name: value for name, value in given.items() if value is not None}
+    new = {name: value for name, value in given.items() if value is not None}
+    if not new.keys().isdisjoint(_STOPS):  # one of these takes the place of another
+        merged |= {name: DEFAULTS[name] for name in _STOPS}
+    merged |= new
     return RunFile({role: Path(p).absolute() for role, p in files.items()}, merged), before
 
 

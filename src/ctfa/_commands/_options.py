@@ -55,6 +55,10 @@ blocks = _whole(2, 1000)
 share = _number(float, lambda value: 0.0 < value < 1.0, "a number between 0 and 1")
 _limit = _number(float, lambda value: not math.isnan(value), "a number, and not auto")
 
+_tolerance = _number(
+    float, lambda value: 0.0 <= value < math.inf, "a share such as 0.01, or a percentage such as 1%"
+)
+
 
 def names(text: str) -> list[str]:
     """Names with commas between them."""
@@ -70,6 +74,14 @@ def choice(text: str) -> list[str]:
     if not name.strip() or not value.strip():
         raise argparse.ArgumentTypeError(f"{text!r} is not a name and a value, such as level=850")
     return [text]
+
+
+def pair(text: str) -> list[str]:
+    """Two names with a comma between them; of cells of a grid two times two numbers."""
+    found = names(text)
+    if len(found) % 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not two tasks with a comma between them")
+    return found
 
 
 def neighbours(text: str) -> str | Path:
@@ -95,6 +107,13 @@ def max_loss(text: str) -> str | float:
     return text if text == "auto" else _limit(text)
 
 
+def tolerance(text: str) -> float:
+    """A share, or a percentage."""
+    written, percent = text.removesuffix("%"), text.endswith("%")
+    value = float(_tolerance(written))
+    return value / 100.0 if percent else value
+
+
 def held_out(text: str) -> str | int:
     """A number of blocks, "auto" or "none"."""
     return text if text in ("auto", "none") else blocks(text)
@@ -105,6 +124,10 @@ def held_out(text: str) -> str | int:
 
 #: Options of a fit that may be given again, to add to what was given.
 SEVERAL = ("-t", "-f", "--select")
+#: Those of which each is kept by itself.
+PAIRS = ("--together", "--apart")
+#: What options are called in Python, where that is not what they are called here.
+IN_PYTHON = {"--regions": "n_regions"}
 
 
 def _fit_options() -> dict[str, dict[str, tuple[Any, str]]]:
@@ -144,6 +167,15 @@ def _fit_options() -> dict[str, dict[str, tuple[Any, str]]]:
             "--max-loss NUMBER|auto": (max_loss,
                 "how far a merge may go: 1 is break-even, larger merges more (default: chosen on "
                 "held-out rows)"),
+            "--regions N": (count,
+                "merge to exactly so many regions, and say what that costs on held-out rows"),
+            "--tolerance SHARE": (tolerance,
+                "the fewest regions that err on held-out rows at most so much more than the best, "
+                "such as 1%% or 0.01"),
+            "--min-size N": (count, "merge smaller regions on (default: 1)"),
+            "--together A,B": (pair,
+                "two tasks that must be in one region; may be given again. Cells: LAT,LON,LAT,LON"),
+            "--apart A,B": (pair, "two tasks that must not; may be given again"),
             "--aggregate": (["auto", "mean", "pool"],
                 "a region is predicted from its mean features, or its tasks keep their own and "
                 "share coefficients; auto: what does better on held-out rows (default: auto)"),
@@ -177,6 +209,10 @@ def _add_fit(parser: argparse.ArgumentParser) -> None:
                 how = {"choices": value}
             elif flags[0] in SEVERAL:
                 how["action"] = "extend"
+            elif flags[0] in PAIRS:
+                how["action"] = "append"
+            if flags[0] in IN_PYTHON:
+                how["dest"] = IN_PYTHON[flags[0]]
             group.add_argument(*flags, help=words, **how)
 
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,7 @@ def document(fitted: Any) -> dict[str, Any]:
         "n_regions": fitted.n_regions,
         "n_samples": fitted.span[2],
         "max_loss": float(fitted.estimator.max_loss_),
+        "price": None if fitted.price is None else asdict(fitted.price),
         "held_out": held_out,
         "notes": list(fitted.notes),
     }

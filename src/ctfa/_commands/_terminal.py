@@ -36,9 +36,12 @@ TOLD = (ValueError, TypeError, KeyError, LookupError, OSError, ImportError, Memo
 AGGREGATOR = re.compile(r"(?:targets=)?TargetAggregator\(([^()]*)\)")
 #: Options as Python has them, in sentences that are raised for both.
 OPTION = re.compile(
-    r"\b(masked|sample|task|anomalies|weights|solver|aggregate|head|neighbours|max_loss|held_out)"
+    r"\b(masked|sample|task|anomalies|weights|solver|aggregate|head|neighbours|max_loss|held_out"
+    r"|n_regions|tolerance|min_size)"
     r"='?([\w:.+-]+)'?"
 )
+#: The same without a value.
+BARE = re.compile(r"\b(?:n_regions|min_size)\b")
 #: What a command does: its options to its exit code.
 Work = Callable[[argparse.Namespace], int]
 
@@ -247,13 +250,18 @@ def guarded(work: Work) -> Work:
 def complain(name: str, sentence: str) -> None:
     """Print one line on standard error, options as they are given here."""
     said = AGGREGATOR.sub(r"\1", " ".join(sentence.split()))
-    said = OPTION.sub(_as_given_here, said)
+    said = BARE.sub(lambda found: _flag(found[0]), OPTION.sub(_as_given_here, said))
     note(f"ctfa {name}: {said}")
 
 
 def _as_given_here(found: re.Match[str]) -> str:
     value = "none" if found[2] == "None" else found[2]
-    return f"--{found[1].replace('_', '-')} {value}"
+    return f"{_flag(found[1])} {value}"
+
+
+def _flag(name: str) -> str:
+    """An option as it is written here."""
+    return "--" + name.removeprefix("n_").replace("_", "-")
 
 
 def in_words(error: BaseException) -> str:

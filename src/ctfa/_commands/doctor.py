@@ -207,12 +207,13 @@ def _given(asked: RunFile, said: set[str]) -> Iterator[str]:
     for name, value in asked.options.items():
         if name in said or value == DEFAULTS[name]:
             continue
-        option = name.replace("_", "-")
+        option = name.removeprefix("n_").replace("_", "-")
         if isinstance(value, bool):
             yield f"--{option}" if value else f"--no-{option}"
-        elif name == "select":
+        elif isinstance(value, list):
             for choice in value:
-                yield from ("--select", choice)
+                one = choice if isinstance(choice, str) else ",".join(map(str, choice))
+                yield from (f"--{option}", one)
         else:
             yield from (f"--{option}", str(value))
     if "places" in asked.files:

@@ -231,7 +231,7 @@ def _why(options: argparse.Namespace) -> None:
     fitted = load_run(options.fitted)
     tasks, answers = fitted.tasks, []
     for text in options.labels:
-        position = tasks.position(_label(text, tasks.labels))
+        position = tasks.position(_label(text, tasks))
         answers.append((tasks.names[position], fitted.why(tasks.labels[position])))
     if options.json:
         terminal.print_json({"tasks": [_answer(name, answer) for name, answer in answers]})
@@ -239,26 +239,18 @@ def _why(options: argparse.Namespace) -> None:
         terminal.say(*"\n\n".join(str(answer) for _, answer in answers).split("\n"))
 
 
-def _label(text: str, labels: list[Any]) -> Any:
+def _label(text: str, tasks: Any) -> Any:
     """A label as the data has it: a number where labels are numbers, a tuple where they are."""
-    example = labels[0]
+    example = tasks.labels[0]
     if not isinstance(example, tuple):
-        return _typed(text, example)
+        return tasks.typed(text)
     parts = [part.strip() for part in text.split(",")]
     if len(parts) != len(example):
         raise ValueError(
             f"{text!r} is not a task here: give {len(example)} values with a comma between "
             f"them, such as {','.join(map(str, example))}."
         )
-    return tuple(map(_typed, parts, example))
-
-
-def _typed(text: str, like: Any) -> Any:
-    kind = type(like.item() if hasattr(like, "item") else like)
-    try:
-        return kind(text) if kind in (int, float) else text
-    except ValueError:
-        return text  # refused by who knows the labels, in a sentence
+    return tasks.typed(parts)
 
 
 def _answer(name: str, answer: Any) -> dict[str, Any]:

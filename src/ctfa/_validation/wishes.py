@@ -24,14 +24,7 @@ NAMED = 6
 
 
 class WishError(ValueError):
-    """Groups cannot be as they were wished; says so in the words of who asked."""
-
-    def called(self, words: Mapping[str, str]) -> WishError:
-        """The same with parameters called otherwise."""
-        text = str(self)
-        for name, other in words.items():
-            text = text.replace(name, other)
-        return WishError(text)
+    """Groups cannot be as they were wished."""
 
 
 def wishes_of(aggregator: Any) -> dict[str, Any]:
@@ -141,6 +134,18 @@ def read_wishes(
         components = csgraph.connected_components(graph, directed=False)[1].astype(np.intp)
     _require_room(wishes, joined, components, known, what)
     return Wishes(wishes.n_groups, wishes.tolerance, wishes.min_size, joined, wishes.apart)
+
+
+def without_names(
+    aggregator: Any, names: Sequence[str], labels: Sequence[Any]
+) -> dict[str, list[tuple[int, int]]]:
+    """Pairs that an aggregator names, by position, for the same targets as arrays."""
+    given = {name: getattr(aggregator, name) for name in ("together", "apart")}
+    return {
+        name: _read_pairs(pairs, name, names, labels)
+        for name, pairs in given.items()
+        if pairs is not None
+    }
 
 
 def _read_pairs(

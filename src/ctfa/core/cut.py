@@ -134,9 +134,14 @@ class Price:
         """The same of all that is predicted with."""
         return _share(self.whole_error, self.free_whole_error)
 
+    @property
+    def is_known(self) -> bool:
+        """Whether folds were asked."""
+        return not np.isnan(self.free_error)
+
     def words(self, groups: str = "groups") -> str:
         """What it costs, in a sentence; ``groups`` is what they are called."""
-        if np.isnan(self.free_error):
+        if not self.is_known:
             return "what the wish costs is unknown: no held-out rows were asked"
         free = f"the free choice of about {self.free_n_groups:.0f} {groups}"
         if self.free_error == self.error:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
+from ctfa import _validation as check
 from ctfa._text import visible
 from ctfa._threads import one_thread
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
@@ -40,6 +41,15 @@ class Terms(NamedTuple):
     chosen: bool = False  # whether the limit was chosen on held-out rows
     refitted: bool = False  # whether a regressor was fitted again to judge
     crosswise: bool = False  # whether models of tasks were then asked about each other's rows
+    n_groups: int | None = None  # how many groups were wished
+    wish: str = ""  # everything that was wished, and what it costs
+
+    @property
+    def limit(self) -> str:
+        """Where merging stopped, in words."""
+        if self.n_groups is not None:
+            return f"cut at {self.n_groups:,} groups"
+        return f"limit {_number(self.max_loss)}"
 
     @property
     def facts(self) -> Criterion:
@@ -96,6 +106,8 @@ class MergeEvidence:
             chosen=aggregator.cv_curve_ is not None,
             refitted=refitted,
             crosswise=crosswise,
+            n_groups=aggregator.n_groups,
+            wish=wish_words(aggregator),
         )
         return cls(
             history,
@@ -444,6 +456,8 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = [*self._group_lines(), *self._merge_lines(), self._refusal_line()]
+        if self.terms.wish:
+            lines.append(f"  Wished: {self.terms.wish}.")
         return "\n".join(map(visible, lines))
 
     def _group_lines(self) -> list[str]:
@@ -529,18 +543,18 @@ class Explanation:
 
     def _judged(self, row: MergeRow) -> str:
         """What was asked of a merge: its loss, beside the F that loss is made of."""
-        loss, limit = _number(row.loss), _number(self.max_loss)
+        loss, limit = _number(row.loss), self.terms.limit
         if np.isnan(row.f_statistic):
             even = self.terms.facts.break_even
             breaks = "" if even is None else f"{even:g} breaks even, "
-            return f"loss {loss} ({breaks}limit {limit})"
+            return f"loss {loss} ({breaks}{limit})"
         # With gaps the gain is of each member on its own rows, and may say something else.
         rows = " on the rows both have" if self.terms.gappy else ""
         f = f"F = {_number(row.f_statistic)}{rows}, break-even {_number(row.f_star)}"
         if self.terms.facts.weighs_bias:
-            return f"{f} (loss {loss}, limit {limit})"
+            return f"{f} (loss {loss}, {limit})"
         # Other losses are not made of F.
-        return f"loss {loss}, limit {limit} ({f}, by the risk rule)"
+        return f"loss {loss}, {limit} ({f}, by the risk rule)"
 
     def _refusal_line(self) -> str:
         refusal = self.refusal
@@ -549,6 +563,11 @@ class Explanation:
         if not refusal.candidate:
             return f"  Nobody was refused: {refusal.reason}."
         asked = " when it was asked," if self.terms.asks_once else ""
+        if self.terms.n_groups is not None:
+            return (
+                f"  Next would be {self._side(refusal.candidate)}, loss {_number(refusal.loss)}: "
+                f"{refusal.reason}."
+            )
         return (
             f"  Nearest refused: {self._side(refusal.candidate)}, loss {_number(refusal.loss)}"
             f"{asked} above the limit {_number(self.max_loss)}: {refusal.reason}."
@@ -634,6 +653,8 @@ def _nobody_refused(evidence: MergeEvidence, task: str) -> Refusal:
 
 def _reason(terms: Terms, loss: float, differ: str) -> str:
     """Why a merge of this loss was refused."""
+    if terms.n_groups is not None:
+        return f"as many groups are left as were wished ({terms.n_groups:,})"
     if terms.max_loss == -np.inf and terms.chosen:
         return "held-out rows preferred no merge at all"
     if terms.max_loss == -np.inf:
@@ -647,6 +668,18 @@ def _reason(terms: Terms, loss: float, differ: str) -> str:
             f"break-even ({even:g})"
         )
     return differ
+
+
+def wish_words(aggregator: Any) -> str:
+    """Everything that was wished, and what it costs; empty where nothing was."""
+    given, price = check.wishes_of(aggregator), getattr(aggregator, "price_", None)
+    if not given or price is None:
+        return ""
+    said = ", ".join(
+        f"{name}={value!r}" if name not in ("together", "apart") else f"{len(value):,} {name}"
+        for name, value in given.items()
+    )
+    return f"{said}; it {price.words()}" if price.is_known else f"{said}; {price.words()}"
 
 
 def listed(names: Sequence[str], at_most: int = 6) -> str:

@@ -344,7 +344,13 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
-        return clone(self)
+        made, template = clone(self), self._phases()[0]
+        if template is not None:
+            fitted = self.targets_
+            pairs = check.without_names(template, names_of(fitted), labels_of(fitted))
+            if pairs:
+                made.set_params(targets=clone(template).set_params(**pairs))
+        return made
 
     def _single_task(self) -> Any:
         """The same regressor for each target by itself, not fitted."""

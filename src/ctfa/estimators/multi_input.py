@@ -597,7 +597,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
 
     def _anew(self) -> Any:
         """The same regressor, not fitted, for the same data as arrays without names."""
-        return clone(self).set_params(layout=self.layout_)
+        return super()._anew().set_params(layout=self.layout_)
 
     def _grouping(
         self, sample: check.Sample, targets: check.Targets

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -43,14 +44,10 @@ from ctfa.labelled._seasons import Seasons, untreated, zeros_of
 from ctfa.labelled._select import lie_along, selected, to_repeat
 from ctfa.labelled._tasks import Coordinate, Coordinates, Tasks
 from ctfa.labelled._units import without_quantity
-from ctfa.labelled._words import kind_of, row_labels, several, word
+from ctfa.labelled._words import in_regions, kind_of, row_labels, several, word
 from ctfa.report import Given, Judging, Material, complete
 from ctfa.report._complete import HELD_OUT
 
-_NUMBER = (
-    "a number of regions cannot be asked for: fit.path() tells the number of groups by max_loss, "
-    "which can be given (max_loss=2.0); more makes fewer regions"
-)
 #: What a fit is of the work, to a bar, where it is judged on held-out rows after it.
 FITTING = 0.5
 #: What a row of a table is called in which every task has rows of its own, and values of options
@@ -59,7 +56,7 @@ ROW, USUAL = "row", (False, "auto", "ols")
 #: What judges merges for ``solver="ridge"``; penalties where features have about unit variance.
 RIDGE = RidgeCV(np.logspace(-3, 5, 25))
 #: What to do in place of options that people expect.
-INSTEAD = dict.fromkeys(("n_regions", "n_groups", "n_clusters", "k"), _NUMBER)
+INSTEAD = dict.fromkeys(("n_groups", "n_clusters", "k"), "a number of regions is n_regions")
 
 
 def fit(
@@ -81,6 +78,11 @@ def fit(
     aggregate: str = "auto",
     head: str | None = None,
     max_loss: float | str = "auto",
+    n_regions: int | None = None,
+    tolerance: float | None = None,
+    min_size: int = 1,
+    together: Any = None,
+    apart: Any = None,
     solver: str | None = None,
     merge_features: Any = None,
     cv: Any = 10,
@@ -142,6 +144,17 @@ def fit(
         ("levels"). None is "levels".
     max_loss : float or "auto", default="auto"
         Merge while the loss is at most this; 1 breaks even. "auto" is chosen on held-out blocks.
+    n_regions : int, default=None
+        Merge to exactly so many regions: with neighbours at least one for each part of the map that
+        no neighbours connect.
+    tolerance : float, default=None
+        The fewest regions whose held-out error is at most by this share above the best: 0.01 is one
+        per cent. None: within one standard error where features are shared.
+    min_size : int, default=1
+        Regions of fewer tasks are merged on, smallest loss first.
+    together, apart : list of pairs of labels, default=None
+        Tasks that must be, or must never be, in one region; a cell of a grid is a pair (lat, lon).
+        ``fit.price`` says what all these wishes cost on held-out rows.
     solver : {"ols", "ridge"} or None, default=None
         How merges are judged. None: by the regressor that serves; one that is not linear is fitted
         again without each block, and without each pair of them. "ols" by least squares, the cheap
@@ -180,7 +193,10 @@ def fit(
     if solver is not None:
         check.require(solver, ["ols", "ridge"], "solver")
     scale = "standard" if standardise else "center"
-    targets = TargetAggregator(max_loss=max_loss, scale=scale, cv=cv)
+    targets = TargetAggregator(
+        max_loss=max_loss, n_groups=n_regions, tolerance=tolerance, min_size=min_size,
+        together=together, apart=apart, scale=scale, cv=cv,
+    )  # fmt: skip
     common: dict[str, Any] = {
         "regressor": regressor,
         "targets": targets,
@@ -202,7 +218,7 @@ def fit(
     judge = RIDGE if solver == "ridge" else None
     if solver == "ols" and not check.judges(regressor):
         judge = LinearRegression()
-    targets.set_params(connectivity=graph, regressor=judge)
+    targets.set_params(connectivity=graph, regressor=judge, **_pairs(targets, tasks))
     weight = _weights(weights, tasks, outlines)
     confounds = Seasons.of(anomalies, detrend, arrays.samples)
     common["features"] = _merging(merge_features, shared=plan.is_shared)
@@ -210,12 +226,13 @@ def fit(
         model = CTFARegressor(**common)
     else:
         model = MultiInputCTFARegressor(arrays.layout, aggregate=aggregate, **common)
-    arrays, known = learn(
-        model,
-        Task(plan, confounds, weight, held_out),
-        arrays,
-        lambda: arrange(gathered, masked, closely=True),
-    )
+    with _in_words():
+        arrays, known = learn(
+            model,
+            Task(plan, confounds, weight, held_out),
+            arrays,
+            lambda: arrange(gathered, masked, closely=True),
+        )
     tasks, merged = arrays.tasks, common["features"] != "passthrough"
     notes = [*arrays.notes, *_doubts(arrays, plan, merged, anomalies, detrend)]
     if confounds is not None:
@@ -227,6 +244,40 @@ def fit(
     span = word(times[0]), word(times[-1]), len(times)
     beside = {"confounds": confounds, "geometry": outlines, "weights": weight}
     return _result(known, plan, tasks, form, notes, title, span, **beside)
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Refuse wishes in the words in which they were uttered."""
+    try:
+        yield
+    except check.WishError as error:
+        raise check.WishError(in_regions(str(error))) from error
+
+
+def _pairs(targets: TargetAggregator, tasks: Tasks) -> dict[str, list[tuple[int, int]]]:
+    """Pairs of labels, as they were given to the aggregator, by the positions of their tasks."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for name in ("together", "apart"):
+        given = getattr(targets, name)
+        if given is None:
+            continue
+        example = f"{name}=[({tasks.labels[0]!r}, {tasks.labels[-1]!r})]"
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise ValueError(f"{name}={given!r} is not a list of pairs: give {example}.")
+        found[name] = []
+        for pair in given:
+            two = () if isinstance(pair, str) or not isinstance(pair, Iterable) else tuple(pair)
+            if len(two) == 2 * len(tasks.dims) > 2:  # cells of a grid with all numbers in a row
+                two = two[: len(tasks.dims)], two[len(tasks.dims) :]
+            if len(two) != 2:
+                raise ValueError(f"{name} holds {pair!r}, which is not a pair: give {example}.")
+            try:
+                one, other = (tasks.position(tasks.typed(label)) for label in two)
+            except KeyError as error:
+                raise ValueError(f"{name}: {error.args[0]}") from error
+            found[name].append((one, other))
+    return found
 
 
 def _result(
@@ -379,7 +430,14 @@ def _fit_rows(
     coords = Coordinates({task: Coordinate((task,), labels, {})}, {}, {task: labels.size})
     tasks = Tasks((task,), coords, np.arange(labels.size))
     model.targets.set_params(connectivity=read_neighbours(neighbours, tasks))
-    with warnings.catch_warnings():
+    pairs = _pairs(model.targets, tasks)
+    model.targets.set_params(
+        **{  # tasks are known by their ids, which may be numbers
+            name: [tuple(labels[list(pair)].tolist()) for pair in some]
+            for name, some in pairs.items()
+        }
+    )
+    with warnings.catch_warnings(), _in_words():
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)  # noted above
         model.fit(X, y, tasks=ids)
         known = complete(Material(model), Given(X, y, ids, held_out=held_out))

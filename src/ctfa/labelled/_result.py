@@ -25,7 +25,7 @@ from ctfa.labelled._geometry import Geometry, label_columns, places, shapes
 from ctfa.labelled._matching import on_tasks, same_rows, tasks_first
 from ctfa.labelled._seasons import Seasons
 from ctfa.labelled._tasks import Tasks
-from ctfa.labelled._words import error_columns, several
+from ctfa.labelled._words import error_columns, in_regions, several
 from ctfa.persistence import save
 from ctfa.report import Coefficients, GroupSeries, HeldOut, Material, Places, write
 from ctfa.report._words import skill_words
@@ -386,6 +386,10 @@ class LabelledFit:
             coefficients=self.coefficients,
             worth=self.worth,
             notes=self.notes,
+            again=(
+                "ctfa fit run.toml --regions {n} -o again",
+                "ctfa.labelled.fit(..., n_regions={n})",
+            ),
         )
 
     def places(self) -> Places | None:
@@ -508,6 +512,11 @@ class LabelledFit:
         return _form.coefficients(self, found, values, which)
 
     @property
+    def price(self) -> Any:
+        """What ``n_regions`` to ``apart`` cost on held-out rows; None where nothing was wished."""
+        return self.estimator.price_
+
+    @property
     def variance(self) -> str:
         """What errors are shares of, in words."""
         return FittedGroups.of(self.estimator).variance(self.tasks.what)
@@ -547,11 +556,17 @@ def _lines(fit: Any) -> Iterator[str]:
     )
     if fit.held_out is not None:
         yield from _errors(fit)
-    chosen = "chosen on held-out rows"
+    chosen, counted = "chosen on held-out rows", FittedGroups.of(model).aggregator.n_groups
     if model.cv_curve_ is None:
         asked = FittedGroups.of(model).aggregator.max_loss == "auto"
         chosen = "not chosen, for there was nothing to choose it by" if asked else "as given"
-    yield f"  limit max_loss = {model.max_loss_:g}, {chosen}; {_served(fit)}"
+    limit = f"limit max_loss = {model.max_loss_:g}, {chosen}"
+    if counted is not None:
+        limit = f"cut at {several(counted, fit.tasks.group)}, as wished"
+    yield f"  {limit}; {_served(fit)}"
+    wish = FittedGroups.of(model).evidence.terms.wish
+    if wish:
+        yield f"  wished: {in_regions(wish)}"
     yield from (f"  note: {note}" for note in fit.notes)
 
 

@@ -373,6 +373,13 @@ class Tasks:
             raise KeyError(self._unknown(label))
         return found
 
+    def typed(self, label: Any) -> Any:
+        """A label that was written as text, as the data have it: a number where labels are."""
+        example = self.labels[0]
+        if isinstance(example, tuple) and isinstance(label, tuple | list):
+            return tuple(map(_typed, label, example))
+        return _typed(label, example)
+
     def spread(self, values: AnyArray, fill: Any) -> AnyArray:
         """Values of the tasks, first axis, on the dimensions they came from; masked get a fill."""
         values = np.asarray(values)
@@ -509,6 +516,16 @@ def _degrees(word: str, sides: str) -> str:
     word = "0" if abs(float(word)) < ZERO else word
     beyond = word.startswith("-")
     return f"{word.removeprefix('-')}°{sides[beyond]}"
+
+
+def _typed(label: Any, like: Any) -> Any:
+    kind = type(like.item() if hasattr(like, "item") else like)
+    if not isinstance(label, str) or kind not in (int, float):
+        return label
+    try:
+        return kind(label)
+    except ValueError:
+        return label  # refused by who knows the labels, in a sentence
 
 
 def _plain(label: Any) -> Any:

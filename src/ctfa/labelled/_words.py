@@ -15,6 +15,22 @@ from ctfa.report._words import plural
 
 KINDS = {"M": "dates", "m": "spans of time", "U": "text", "T": "text", "S": "text", "O": "text"}
 
+#: What groups of targets, and what is asked of them, are called here.
+CALLED = {
+    "n_groups": "n_regions",
+    "connectivity leaves": "neighbours leave",
+    "targets": "tasks",
+    " groups": " regions",
+    "a group of": "a region of",
+}
+
+
+def in_regions(said: str) -> str:
+    """What is said of groups of targets, of regions of tasks."""
+    for name, other in CALLED.items():
+        said = said.replace(name, other)
+    return said
+
 
 def word(label: Any) -> str:
     """A label for people: numbers without a tail of digits, dates without a time of zero."""

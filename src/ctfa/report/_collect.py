@@ -136,7 +136,7 @@ def _page(fitted: FittedGroups, material: Material) -> dict[str, Any]:
         "standardised": fitted.evidence.terms.standardised,
         "gain_name": "gain on folds" if fitted.evidence.held_out else "predicted gain",
         "labels": fitted.partition.labels,
-        "rule": _rule(fitted, history),
+        "rule": _rule(fitted, history, material.again),
         "history": {"block": history.block, "other": history.other, "loss": history.loss},
         "evidence": _evidence(fitted),
         "curve": _curve(fitted),
@@ -162,12 +162,13 @@ def _replayed(fitted: FittedGroups, full: MergeHistory | None) -> MergeHistory:
     same = (
         np.array_equal(full.block[:stop], fitted.history.block)
         and np.array_equal(full.other[:stop], fitted.history.other)
-        and full.partition(fitted.aggregator.max_loss_) == fitted.partition
+        and full.joined == fitted.history.joined
+        and full.after(stop) == fitted.partition
     )
     return full if same else fitted.history
 
 
-def _rule(fitted: FittedGroups, history: MergeHistory) -> dict[str, Any]:
+def _rule(fitted: FittedGroups, history: MergeHistory, again: Sequence[str]) -> dict[str, Any]:
     """The terms of merging, as far as the slider needs them."""
     terms = fitted.evidence.terms
     low, high = fitted.aggregator.loss_interval_
@@ -182,6 +183,10 @@ def _rule(fitted: FittedGroups, history: MergeHistory) -> dict[str, Any]:
         "asks_once": terms.asks_once,
         "complete": len(history) > len(fitted.history) or fitted.partition.n_groups == 1,
         "n_own": len(fitted.history),
+        "n_joined": history.joined,
+        "counted": terms.n_groups is not None,
+        # Other paths are not those that a number of groups is cut from.
+        "again": [*again] if SCANS[terms.scan].nested and fitted.aggregator.min_size == 1 else [],
     }
 
 

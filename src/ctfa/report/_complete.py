@@ -75,7 +75,7 @@ def _full_history(fitted: FittedGroups, given: Given) -> MergeHistory | None:
     is_passed = isinstance(getattr(model, "targets", None), str)
     if not SCANS[rule.scan].nested or is_passed or fitted.partition.n_variables < 2:
         return None
-    every = clone(rule).set_params(max_loss=np.inf)
+    every = clone(rule).set_params(max_loss=np.inf, n_groups=None, tolerance=None, min_size=1)
     if fitted.own_inputs or fitted.own_rows:
         # One group for each component of the graph: the models of so few cost nothing.
         simple = {"regressor": None, "targets": every, "features": "passthrough", "head": "mean"}

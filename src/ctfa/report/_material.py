@@ -251,6 +251,9 @@ class Material:
     coefficients: Coefficients | None = None
     worth: Coefficients | None = None  # of features to groups whose models are not linear
     notes: Sequence[str] = ()  # what was done to the data: masked cells, gaps, anomalies
+    #: What gives as many groups as the slider shows, where {n} is their number: in Python, and on
+    #: the command line.
+    again: Sequence[str] = ("TargetAggregator(n_groups={n})", "ctfa fit ... --regions {n}")
 
 
 class Given(NamedTuple):

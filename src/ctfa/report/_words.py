@@ -203,7 +203,9 @@ def _grouped(fitted: FittedGroups, task: str) -> str:
     if fitted.is_aggregator:
         return f"{n_targets:,} {what} fall into {n_groups:,} {plural('group', n_groups)}."
     models = "one model" if n_groups == 1 else f"{n_groups:,} models"
-    return f"{n_targets:,} {what} are predicted by {models}."
+    price = fitted.aggregator.price_
+    wished = "" if price is None else f" As they were wished, this {price.words()}."
+    return f"{n_targets:,} {what} are predicted by {models}.{wished}"
 
 
 def _judged(fitted: FittedGroups, task: str, found: Mapping[str, Any]) -> str:
@@ -284,7 +286,9 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
     alone = int(np.count_nonzero(sizes == 1))
     curve = rule.cv_curve_
     limit = f"max_loss = {rule.max_loss_:.4g}"
-    if curve is None and rule.max_loss == "auto":
+    if terms.n_groups is not None:
+        chosen = f"The path of merges was cut where {terms.n_groups:,} groups are left."
+    elif curve is None and rule.max_loss == "auto":
         chosen = f"The limit, {limit}, was not chosen: there was nothing to choose it by."
     elif curve is None:
         chosen = f"The limit, {limit}, was given."
@@ -294,6 +298,8 @@ def _grouping(fitted: FittedGroups, material: Material, version: str) -> str:
             f"The limit, {limit}, was chosen among {curve.max_loss.size} on {folds} folds, the "
             "groups found anew in each."
         )
+    if terms.wish:
+        chosen += f" Wished: {terms.wish}."
     return (
         f"{n_targets:,} {plural(material.task, n_targets)} {'was' if n_targets == 1 else 'were'} "
         f"grouped with ctfa {version} "

@@ -3,7 +3,9 @@ const merges = (() => {
   const { block, other, loss } = page.history;
   const height = new Float64Array(loss.length);
   let highest = -Infinity;
-  for (let i = 0; i < loss.length; i++) height[i] = highest = Math.max(highest, loss[i]);
+  const joined = page.rule.n_joined; // whatever they cost: no limit undoes them
+  for (let i = joined; i < loss.length; i++) height[i] = highest = Math.max(highest, loss[i]);
+  height.fill(Math.min(0, height[joined] ?? 0), 0, joined);
   return { block, other, loss, height, n: loss.length };
 })();
 

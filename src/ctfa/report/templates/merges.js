@@ -57,7 +57,11 @@ function mergeItem(node, most) {
     { class: "merge-what", dir: "auto" },
     `${sideText(node.left)} with ${sideText(node.right)}`,
   );
-  const loss = `loss ${fixed(merges.loss[step])}, limit ${fixed(page.rule.limit)}`;
+  const asked = page.rule.counted ? "" : `, limit ${fixed(page.rule.limit)}`;
+  const loss =
+    step < page.rule.n_joined
+      ? `loss ${fixed(merges.loss[step])}, joined first as wished`
+      : `loss ${fixed(merges.loss[step])}${asked}`;
   if (!evidence || step >= evidence.gain.length) {
     return element(
       "li",
@@ -66,7 +70,7 @@ function mergeItem(node, most) {
       element(
         "p",
         { class: "merge-facts" },
-        step >= chosenStep ? `${loss}: beyond the limit used` : loss,
+        step >= chosenStep ? `${loss}: beyond these groups` : loss,
       ),
     );
   }
@@ -177,10 +181,12 @@ function refusalText(group) {
   return element(
     "p",
     { class: "refusal", dir: "auto" },
-    "Nearest refused: ",
+    page.rule.counted ? "Next would be " : "Nearest refused: ",
     who,
-    `, loss ${fixed(loss[chosen])}${page.rule.asks_once ? " when it was asked," : ""} above the limit ${fixed(
-      page.rule.limit,
-    )}: ${why}.`,
+    page.rule.counted
+      ? `, loss ${fixed(loss[chosen])}: ${why}.`
+      : `, loss ${fixed(loss[chosen])}${page.rule.asks_once ? " when it was asked," : ""} above the limit ${fixed(
+          page.rule.limit,
+        )}: ${why}.`,
   );
 }

@@ -97,8 +97,53 @@ function startSlider() {
     byId("merge-back").disabled = state.step === 0;
     byId("merge-on").disabled = state.step === merges.n;
     drawReadout();
+    drawAgain();
     drawCurve(place);
   }, "at_once");
+}
+
+const chosenOrGiven = (where) => (page.rule.chosen ? `chosen ${where}` : "as given");
+
+// What gives the model of the groups shown, to be copied.
+function drawAgain() {
+  const written = page.rule.again.map((text) => text.replace("{n}", state.groups.n));
+  byId("again").hidden = !written.length;
+  put(
+    byId("again"),
+    element(
+      "p",
+      { class: "help" },
+      state.step === chosenStep ? "This model again: " : "The model of these groups: ",
+    ),
+    ...written.map((text) =>
+      element(
+        "p",
+        {},
+        element("code", {}, text),
+        element(
+          "button",
+          {
+            type: "button",
+            class: "no-print",
+            "aria-label": `Copy ${text}`,
+            onclick: (event) => copyText(text, event.currentTarget),
+          },
+          "Copy",
+        ),
+      ),
+    ),
+  );
+}
+
+// A page that was opened as a file may not have the clipboard: then the text is selected.
+async function copyText(text, button) {
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren(button.previousElementSibling);
+    button.textContent = "Selected";
+  }
 }
 
 function drawReadout() {
@@ -106,7 +151,7 @@ function drawReadout() {
     [
       "max_loss",
       fixed(shownLimit),
-      state.step === chosenStep ? (page.rule.chosen ? "chosen on folds" : "as given") : "",
+      state.step !== chosenStep ? "" : page.rule.counted ? "" : chosenOrGiven("on folds"),
     ],
     [
       state.groups.n === 1 ? "group" : "groups",
@@ -225,7 +270,7 @@ function drawCurve(place) {
         "of-count",
         `groups, from ${count(nTargets)} to ${count(nTargets - merges.n)}, in ratios`,
       ),
-      key("of-chosen", page.rule.chosen ? "limit chosen" : "limit given"),
+      key("of-chosen", page.rule.chosen ? "limit chosen" : page.rule.counted ? "as wished" : "limit given"),
     ),
   );
 }
