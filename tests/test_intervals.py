@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
 from sklearn.tree import DecisionTreeRegressor
 
 from ctfa import (
@@ -20,8 +21,11 @@ from ctfa import (
     MultiInputCTFARegressor,
     PooledCTFARegressor,
     TargetAggregator,
+    labelled,
+    multi_input_layout,
     nonlinctfa,
 )
+from ctfa.cli import main
 from ctfa.core.calibration import SCORES, Errors, Known, calibrated, quantile
 from ctfa.datasets import make_basins
 from ctfa.persistence import load, save
@@ -287,3 +291,90 @@ def test_many_rows_of_which_few_stand_in_keep_the_form_of_their_errors():
     assert ((upper - predicted) > 1.5 * (predicted - lower)).all()  # skewed
     assert abs((Y[4000:] < lower).mean() - 0.05) < 0.015
     assert abs((Y[4000:] > upper).mean() - 0.05) < 0.015
+
+
+# -- Labelled data, files, and what is measured
+
+
+@cache
+def labelled_fit():
+    pytest.importorskip("xarray")
+    basins = make_basins(n_basins=8, n_samples=72, n_features=2, n_regions=2, random_state=0)
+    data = basins.to_xarray()
+    data.flow.attrs["units"] = "m3 s-1"
+    return labelled.fit(data, target="flow", sample="time", task="basin", held_out=3), data
+
+
+def test_labelled_intervals_have_a_dimension_of_bounds_and_the_units_of_the_target():
+    fit, data = labelled_fit()
+    both = fit.predict_interval(data, coverage=0.8)
+    assert both.dims == ("time", "basin", "bound")
+    assert both["bound"].values.tolist() == ["lower", "upper"]
+    assert both.name == "flow_interval"
+    assert both.attrs["units"] == "m3 s-1"
+    lower, upper = (both.sel(bound=end) for end in ("lower", "upper"))
+    assert 0.75 <= float(((lower <= data.flow) & (data.flow <= upper)).mean()) <= 0.92
+    # A window has the intervals that the whole has, and chunks are asked when somebody wants them.
+    some = fit.predict_interval(data.isel(time=slice(5, 30)), coverage=0.8)
+    np.testing.assert_allclose(some, both.isel(time=slice(5, 30)))
+    with pytest.raises(ValueError, match="coverage=90"):
+        fit.predict_interval(data, 90)
+
+
+def test_labelled_intervals_are_lazy_where_data_are():
+    pytest.importorskip("dask")
+    fit, data = labelled_fit()
+    lazy = fit.predict_interval(data.chunk(time=30))
+    assert lazy.chunks is not None
+    np.testing.assert_allclose(lazy, fit.predict_interval(data))
+
+
+def test_coverage_is_measured_on_held_out_rows_by_task_and_by_season():
+    fit, data = labelled_fit()
+    assert fit.skill("season").coverage_90.dims == ("season",)
+    assert fit.errors.coverage_90.dims == ("basin",)
+    whole = float(fit.skill([]).coverage_90)
+    assert 0.8 <= whole <= 0.97
+    np.testing.assert_allclose(fit.errors.coverage_90.mean(), whole)
+    assert "90 % intervals hold" in fit.summary()
+    # The same by hand: models that have not seen a block are asked for intervals there.
+    arrays = np.stack([data[name].values for name in ("temperature", "snow")], axis=2)
+    X, layout = multi_input_layout(arrays)
+    inside = []
+    for train, test in KFold(3).split(X):
+        model = MultiInputCTFARegressor(layout).fit(X[train], data.flow.values[train])
+        inside.append(held(model.predict_interval(X[test]), data.flow.values[test]))
+    np.testing.assert_allclose(fit.errors.coverage_90, np.concatenate(inside).mean(axis=0))
+
+
+def test_the_command_writes_intervals_beside_predictions(tmp_path):
+    xarray = pytest.importorskip("xarray")
+    pandas = pytest.importorskip("pandas")
+    fit, data = labelled_fit()
+    fit.save(tmp_path / "model.ctfa")
+    labelled.write(data, tmp_path / "data.nc")
+    run = ["predict", str(tmp_path / "model.ctfa"), str(tmp_path / "data.nc"), "-q", "-o"]
+    main([*run, str(tmp_path / "said.nc"), "--interval", "80%"])
+    main([*run, str(tmp_path / "said.csv"), "--interval", "0.8"])
+    expected = fit.predict_interval(data, 0.8)
+    with xarray.open_dataset(tmp_path / "said.nc") as said:
+        np.testing.assert_allclose(said.flow, fit.predict(data))
+        np.testing.assert_allclose(said.flow_interval, expected)
+        assert said.flow.attrs["ancillary_variables"] == "flow_interval"
+    table = pandas.read_csv(tmp_path / "said.csv")
+    np.testing.assert_allclose(table["flow_lower"], expected.sel(bound="lower").values.ravel())
+    np.testing.assert_allclose(table["flow_upper"], expected.sel(bound="upper").values.ravel())
+    with pytest.raises(SystemExit):
+        main([*run, str(tmp_path / "none.nc"), "--interval", "90"])
+
+
+def test_tables_have_a_column_for_each_end():
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("xarray")
+    _, data = labelled_fit()
+    frame = data.to_dataframe().reset_index()[["time", "basin", "flow", "temperature"]]
+    fit = labelled.fit(frame, target="flow", sample="time", task="basin", held_out=None)
+    both = fit.predict_interval(frame)
+    assert isinstance(both, pandas.DataFrame)
+    assert list(both.columns) == ["flow_lower", "flow_upper"]
+    assert (both.flow_lower < both.flow_upper).all()

@@ -68,6 +68,19 @@ def names(text: str) -> list[str]:
     return found
 
 
+def probability(text: str) -> float:
+    """A share between nothing and all, or a percentage."""
+    try:
+        found = float(text.removesuffix("%")) / (100.0 if text.endswith("%") else 1.0)
+    except ValueError:
+        found = math.nan
+    if not 0.0 < found < 1.0:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a share above 0 and below 1, such as 90% or 0.9"
+        )
+    return found
+
+
 def choice(text: str) -> list[str]:
     """A name and the value, or values, that are selected by it."""
     name, _, value = text.partition("=")
@@ -299,6 +312,7 @@ they were named in fit; tasks are matched by label, and may be some of those of 
 PREDICT_EXAMPLES = """\
 examples:
   ctfa predict run future.nc -o predicted.nc
+  ctfa predict run future.nc -o predicted.nc --interval 90%
   ctfa predict run gauges_2025.csv -o predicted.csv      the ending decides the format
 """
 
@@ -310,6 +324,10 @@ def _predict(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE",
         help=f"where predictions go: {either(one.suffixes[0] for one in written)}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--interval", type=probability, metavar="SHARE",
+        help="also write intervals that hold this share of what comes, such as 90%% or 0.9",
     )  # fmt: skip
     parser.add_argument("--force", action="store_true", help="replace the file that is there")
     parser.add_argument("--layer", metavar="NAME", help="the layer of a file that has several")

@@ -111,11 +111,28 @@ def _predict(options: argparse.Namespace) -> None:
         data = as_in_fit(plan, data)
         steps("predicting")
         predicted = _for(options.output, fitted, data, fitted.predict(data))
+        if options.interval is not None:
+            both = fitted.predict_interval(data, options.interval)
+            predicted = _beside(predicted, both, fitted.plan.target)
         steps(f"writing {options.output}")
         write(predicted, options.output)
     sizes = dict(predicted.sizes) if hasattr(predicted, "sizes") else {"rows": len(predicted)}
+    sizes.pop("bound", None)
     shape = " x ".join(f"{size:,} {dim}" for dim, size in sizes.items())
     _written(options, options.output, shape, target=plan.target, sizes=sizes)
+
+
+def _beside(predicted: Any, both: Any, target: str) -> Any:
+    """Predictions with their intervals: another variable, or two more columns each."""
+    if hasattr(predicted, "dims"):
+        named = predicted.assign_attrs(ancillary_variables=both.name)
+        return named.to_dataset(name=target).assign({both.name: both})
+    if hasattr(both, "dims"):  # of arrays, in a file that holds tables
+        for end in both["bound"].values.tolist():
+            one = both.sel(bound=end).reset_coords(drop=True).to_dataframe()
+            predicted[f"{target}_{end}"] = one[both.name].to_numpy()
+        return predicted
+    return predicted.assign(**{name: both[name].to_numpy() for name in both.columns})
 
 
 def _require_kind(fitted: Any, data: Any, path: Path) -> None:

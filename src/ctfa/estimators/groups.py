@@ -380,6 +380,7 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
             self._shares,
             template=self._template,
             predict_values=self._predict_values,
+            predict_bounds=self._bounds,
             read=self._read_again,
             require_observed=self._require_observed,
             anew=self._anew,
@@ -446,28 +447,32 @@ class TargetsRegressor(MultiOutputMixin, GroupsRegressor, StreamingTargets, Read
         tell_gaussian(calibration)
         known = {} if confounds is None else {"confounds": confounds}
         if not is_collection(X, confounds):
-            return self._intervals(calibration, coverage, X, **known)
+            return self._intervals(X, coverage, **known)
 
         def end(at: int) -> Any:
             @answers_lazily
             def ask(self: Self, X: Any, *, confounds: Any = None) -> Any:
-                return self._intervals(calibration, coverage, X, confounds)[at]
+                return self._intervals(X, coverage, confounds)[at]
 
             return ask(self, X, **known)
 
         return end(0), end(1)
 
-    def _intervals(
-        self, calibration: Calibration, coverage: float, X: Any, confounds: Any = None
-    ) -> tuple[Any, Any]:
-        """Both ends, of rows in memory."""
-        inputs, columns = self._read_inputs(X, confounds)
-        predicted = self._told(inputs, columns)
-        check.warn_if_unpredictable(predicted, names_of(self.targets_))
-        ends = calibration.bounds(predicted, coverage, inputs, columns)
+    def _intervals(self, X: Any, coverage: float, confounds: Any = None) -> tuple[Any, Any]:
+        """Both ends, of rows in memory, in the container of the targets of fit."""
+        ends = self._bounds(X, coverage, confounds)
+        check.warn_if_unpredictable(ends[0], names_of(self.targets_))
         known = labels_of(self.targets_), self._library, X
         lower, upper = (check.hand_back(end, *known, is_vector=self._is_vector) for end in ends)
         return lower, upper
+
+    def _bounds(
+        self, X: Any, coverage: float, confounds: Any = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Both ends as arrays, NaN where a needed input is missing."""
+        inputs, columns = self._read_inputs(X, confounds)
+        calibration, coverage = require_calibration(self, coverage)
+        return calibration.bounds(self._told(inputs, columns), coverage, inputs, columns)
 
     def _predict_values(self, X: Any, confounds: Any = None) -> FloatArray:
         """Predictions as an array, NaN where a needed input is missing."""

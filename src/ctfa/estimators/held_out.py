@@ -30,7 +30,7 @@ from ctfa.core.partition import Partition
 from ctfa.core.ridge import Factors
 from ctfa.core.tasks.base import PathPoint, Rule
 from ctfa.core.tasks.shared import SharedInputs
-from ctfa.core.types import FloatArray, IntArray
+from ctfa.core.types import BoolArray, FloatArray, IntArray
 from ctfa.estimators.refits import OnFolds
 from ctfa.estimators.targets import Found, TargetAggregator, find_groups
 from ctfa.estimators.zeros import Zeros
@@ -41,6 +41,8 @@ Split = tuple[IntArray, IntArray]
 SAME = 1e-3
 #: Share of an error by which two of them may differ for nothing but rounding.
 SAME_ERROR = 1e-9
+#: Intervals whose coverage is measured on held-out rows.
+COVERAGE = 0.9
 #: Blocks of held-out rows that are told apart; of more folds all are one.
 MOST_BLOCKS = 24
 
@@ -312,6 +314,8 @@ class Judged(NamedTuple):
 
     squares: Mapping[str, FloatArray]  # by model: (n_blocks, n_seasons, L)
     weight: FloatArray  # (n_blocks, n_seasons, L): of the rows where every model predicts
+    #: Of these, rows that lie in the intervals of the first model; None where it had none.
+    inside: FloatArray | None = None
 
     def errors(self, name: str) -> FloatArray:
         """Mean squared error of each target by one of them; NaN where it was not judged."""
@@ -348,17 +352,22 @@ def held_out_errors(
     # To a bar: the first of the models searches for groups, its rivals hardly do.
     work = np.tile([FIRST_MODEL, *[1.0] * (len(models) - 1)], len(splits))
     share = work / work[::-1].cumsum()[::-1]
-    wrong = Parallel(n_jobs=n_jobs)(
-        delayed(_wrong)(fit, model, fold, sample, values, test, share[at])
-        for at, ((fold, (_, test)), model) in enumerate(product(enumerate(splits), models.values()))
+    # The first is asked for intervals; rows that stand in for others lie in none.
+    first = {next(iter(models)): sample.counts is None}
+    asked = Parallel(n_jobs=n_jobs)(
+        delayed(_wrong)(fit, model, fold, sample, values, test, share[at], first.get(name, False))
+        for at, ((fold, (_, test)), (name, model)) in enumerate(
+            product(enumerate(splits), models.items())
+        )
     )
+    wrong, held = zip(*asked, strict=True)
     blocked = len(splits) if len(splits) <= MOST_BLOCKS else 1
     season = np.zeros(len(values), dtype=np.intp)
     if zeros is not None and zeros.season is not None:
         season = zeros.season
     n_seasons = 1 if zeros is None else max(len(zeros.seasons), 1)
     shape = (blocked, n_seasons, values.shape[1])
-    weight = np.zeros(shape)
+    weight, inside = np.zeros(shape), np.zeros(shape)
     squares: dict[str, FloatArray] = {}
     for fold, (train, test) in enumerate(splits):
         judge = np.ones(len(test)) if sample.weights is None else sample.weights[test]
@@ -372,6 +381,8 @@ def held_out_errors(
             rows = season[test] == part
             at = min(fold, blocked - 1), part
             weight[at] += judge[rows] @ known[rows]
+            if held[fold * len(models)] is not None:
+                inside[at] += judge[rows] @ (known[rows] & held[fold * len(models)][rows])
             for name, gap in gaps.items():
                 total = squares.setdefault(name, np.zeros(shape))
                 total[at] += judge[rows] @ np.where(known[rows], gap[rows], 0.0) ** 2
@@ -380,7 +391,9 @@ def held_out_errors(
             squares[name] = (sums if len(sums) == blocked else sums.sum(axis=0)[None])[:, None]
     variance = _variance(sample, values)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return Judged({name: total / variance for name, total in squares.items()}, weight)
+        units = {name: total / variance for name, total in squares.items()}
+    has_intervals = all(one is not None for one in held[:: len(models)])
+    return Judged(units, weight, inside if has_intervals else None)
 
 
 def refitted(
@@ -397,7 +410,7 @@ def refitted(
     known = enumerate(splits)
     n = len(splits)
     return [
-        values[test] - _wrong(fit, model, k, sample, values, test, 1.0 / (n - k))
+        values[test] - _wrong(fit, model, k, sample, values, test, 1.0 / (n - k))[0]
         for k, (_, test) in known
     ]
 
@@ -427,19 +440,29 @@ def _wrong(
     values: FloatArray,
     test: IntArray,
     share: float,
-) -> FloatArray:
-    """Errors of a model on the held-out rows of one fold; a share of the work that is left."""
+    has_intervals: bool = False,
+) -> tuple[FloatArray, BoolArray | None]:
+    """Errors of a model on the held-out rows of one fold, and whether its intervals hold them.
+
+    It is a ``share`` of the work that is left.
+    """
     known = {} if sample.confounds is None else {"confounds": sample.confounds[test]}
     with warnings.catch_warnings():
         # Whoever read the data has said it, and would in every fold again.
         warnings.filterwarnings("ignore", check.LOOKS_MISSING, UserWarning)
         with progress.part(share, "held-out rows"):
             fitted = fit(clone(model), fold)
+    true, inside = values[test], None
     with warnings.catch_warnings():
         # Where inputs are missing nobody is judged.
         warnings.filterwarnings("ignore", ".* predictions are NaN because", RuntimeWarning)
-        predicted = np.asarray(fitted.predict(sample.inputs[test], **known))
-    return np.asarray(values[test] - predicted.reshape(test.size, -1))
+        predicted = np.asarray(fitted.predict(sample.inputs[test], **known)).reshape(true.shape)
+        if has_intervals and getattr(fitted, "calibration_", None) is not None:
+            warnings.simplefilter("ignore", UserWarning)  # of intervals of moments
+            ends = fitted.predict_interval(sample.inputs[test], COVERAGE, **known)
+            lower, upper = (np.asarray(end).reshape(true.shape) for end in ends)
+            inside = (lower <= true) & (true <= upper)
+    return true - predicted, inside
 
 
 def _variance(sample: check.Sample, values: FloatArray) -> FloatArray:

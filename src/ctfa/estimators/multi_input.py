@@ -304,7 +304,7 @@ class MultiInputCTFARegressor(TargetsRegressor):
         data: Collection | None,
     ) -> None:
         judge = None if template is None else self._judge_of_own(template)
-        self._trusted = None
+        self._trusted = self.calibration_ = None
         if not check.judges(judge):
             assert template is not None
             self._fit_by_refits(template, features, sample, targets, groups, judge)
@@ -319,7 +319,6 @@ class MultiInputCTFARegressor(TargetsRegressor):
             own = fit_to_rows(self._template, self.features_, data, rows_of, self.n_jobs)
             self._models = self._models._replace(regressors=own)
             self.regressors_ = own
-        self.calibration_ = None
         if learns and check.judges(self.regressor):
             known = sample, targets.values
             splits = blocks_of(self.targets_.cv, *known, groups)

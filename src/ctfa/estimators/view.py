@@ -48,6 +48,8 @@ class FittedGroups:
     judge: Any = None  # what judged merges where Phase I does not say; None for the linear reading
     #: Predict as an array, without a word on what cannot be predicted: ``(X, confounds)``.
     predict_values: Callable[..., FloatArray] = _not_of_this_kind
+    #: Both ends of intervals as arrays: ``(X, coverage, confounds)``.
+    predict_bounds: Callable[..., tuple[FloatArray, FloatArray]] = _not_of_this_kind
     #: Targets of other rows in the units they were merged in, and means of the groups:
     #: ``(y, confounds)``.
     in_units: Callable[..., tuple[FloatArray, FloatArray]] = _not_of_this_kind

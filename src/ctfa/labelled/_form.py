@@ -436,9 +436,11 @@ def _skills(fit: Any, by: Sequence[str]) -> dict[str, FloatArray]:
     held_out = fit.need_held_out()
     errors = held_out.divided(by, fit.estimator.labels_)
     mine, *_ = errors.values()
-    return named_errors(errors) | beside_zeros(
+    found = named_errors(errors) | beside_zeros(
         mine, {name: errors[name] for name in held_out.zeros}
     )
+    covered = held_out.covered(by, fit.estimator.labels_)
+    return found if covered is None else found | {"coverage_90": covered}
 
 
 def each_division(fit: Any) -> Iterator[tuple[str, list[str], dict[str, FloatArray]]]:
@@ -567,8 +569,37 @@ def rows_in(fit: Any, data: Any) -> tuple[Any, FloatArray, Any]:
     return X[whole], y[whole], of.to_numpy()[whole]
 
 
-def predict_rows(fit: Any, data: Any) -> Any:
-    """Predict every row of a table, by the model of its task."""
+#: Ends of an interval, as a dimension and as endings of columns.
+ENDS = ("lower", "upper")
+
+
+def bounds(fit: Any, lower: Any, upper: Any, coverage: float) -> Any:
+    """Both ends of intervals in one: along ``bound``, or in columns beside each other."""
+    form, name = fit.form, fit.plan.target
+    if form.kind == "xarray":
+        xarray = need("xarray")
+        ends = xarray.Variable("bound", np.array(ENDS, dtype=object))
+        both = xarray.concat([lower, upper], dim="bound").assign_coords(bound=ends)
+        words = fit.plan.target_words or name
+        told = {
+            "long_name": f"{100.0 * coverage:g} % prediction interval of {words}",
+            "coverage": coverage,
+        }
+        return both.transpose(*lower.dims, "bound").rename(f"{name}_interval").assign_attrs(told)
+    if hasattr(lower, "columns"):
+        columns = {
+            f"{column}_{end}": table[column]
+            for column in lower.columns
+            for end, table in zip(ENDS, (lower, upper), strict=True)
+        }
+    else:
+        columns = {f"{name}_{end}": one for end, one in zip(ENDS, (lower, upper), strict=True)}
+    library = need("polars" if form.library == "polars" else "pandas")
+    return library.DataFrame(columns)
+
+
+def predict_rows(fit: Any, data: Any, *interval: Any) -> Any:
+    """Predict every row of a table, or one end of an interval, by the model of its task."""
     frame = as_in_fit(fit.plan, _same_table(data))
     (task,) = fit.tasks.dims
     if task not in frame.columns:
@@ -579,7 +610,12 @@ def predict_rows(fit: Any, data: Any) -> Any:
     predicted = np.full(len(frame), np.nan)
     if complete.any():
         ids = frame[task].to_numpy()[complete]
-        predicted[complete] = fit.estimator.predict(X[complete], tasks=ids)
+        if interval:
+            coverage, end = interval
+            told = fit.estimator.predict_interval(X[complete], coverage, tasks=ids)
+            predicted[complete] = told[end]
+        else:
+            predicted[complete] = fit.estimator.predict(X[complete], tasks=ids)
     return _column_back(fit.form, predicted, fit.plan.target, frame)
 
 

@@ -16,6 +16,7 @@ from ctfa.core.cut import PREFERRED
 from ctfa.core.history import MergeHistory
 from ctfa.core.libraries import need
 from ctfa.core.types import AnyArray, FloatArray, IntArray
+from ctfa.estimators.intervals import require_calibration, tell_gaussian
 from ctfa.estimators.view import FittedGroups
 from ctfa.labelled import _form, _html
 from ctfa.labelled._arrays import named_inputs, table
@@ -28,7 +29,7 @@ from ctfa.labelled._tasks import Tasks
 from ctfa.labelled._words import error_columns, in_regions, several
 from ctfa.persistence import save
 from ctfa.report import Coefficients, GroupSeries, HeldOut, Material, Places, write
-from ctfa.report._words import skill_words
+from ctfa.report._words import coverage_words, skill_words
 
 #: The region of a task without data.
 NO_REGION = -1
@@ -163,13 +164,18 @@ class LabelledFit:
         step before is one that a forecaster knows, whether or not its row is held out; where it is
         missing climatology stands for it. ``skill``, ``skill_over_persistence`` and
         ``skill_over_anomaly_persistence`` are the shares of these errors that the model saves;
-        ``attrs`` say what they are, or why there is no persistence. A Dataset on the dimensions of
+        ``attrs`` say what they are, or why there is no persistence. ``coverage_90`` is the share of
+        the same rows that 90 % intervals held (``predict_interval``), of models that had not seen
+        them; ``skill("season")`` tells it by season. A Dataset on the dimensions of
         the tasks; for tables a frame by task.
         """
         held_out = self.need_held_out()
         columns: dict[str, Any] = dict(error_columns(held_out))
         columns["gain"] = held_out.gain
         columns["trust"] = self.estimator.trust_
+        covered = held_out.covered(["task"], self.estimator.labels_)
+        if covered is not None:
+            columns["coverage_90"] = covered
         found = _form.dataset(self.form, self.tasks, columns)
         if hasattr(found, "attrs"):  # a polars frame has none
             found.attrs |= self.error_attrs()
@@ -233,15 +239,53 @@ class LabelledFit:
             those of fit, with a warning, or refused. With ``anomalies``, rows in months (seasons,
             hours) that fit had none of, and rows in another step of time, are warned of.
         """
+        return self._predicted(data)
+
+    def predict_interval(self, data: Any, coverage: float = 0.9) -> Any:
+        """Predict intervals that hold the target with a given probability; lazy where data are.
+
+        Calibrated on held-out blocks of rows (``predict_interval`` of the estimator says how). With
+        ``anomalies`` they are wide in seasons in which the model errs much.
+
+        Parameters
+        ----------
+        data : as in ``predict``
+        coverage : float, default=0.9
+            Probability with which an interval is to hold, above 0 and below 1.
+
+        Returns
+        -------
+        DataArray or DataFrame
+            With a dimension ``bound`` of ``"lower"`` and ``"upper"`` after those of ``predict``;
+            for tables the columns of predictions, ending in ``_lower`` and ``_upper``.
+
+        Examples
+        --------
+        >>> import ctfa
+        >>> basins = ctfa.datasets.make_basins(20, 96, 3, n_regions=2, random_state=0).to_xarray()
+        >>> fit = ctfa.labelled.fit(basins, target="flow", sample="time", task="basin")
+        >>> fit.predict_interval(basins, coverage=0.8).sizes["bound"]
+        2
+        """
+        calibration, coverage = require_calibration(self.estimator, coverage)
+        tell_gaussian(calibration)
+        lower = self._predicted(data, coverage, 0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what has just been said
+            upper = self._predicted(data, coverage, 1)
+        return _form.bounds(self, lower, upper, coverage)
+
+    def _predicted(self, data: Any, *interval: Any) -> Any:
+        """Predictions, or of an interval, its coverage, one end."""
         if self.form.kind == "rows":
-            return _form.predict_rows(self, data)
+            return _form.predict_rows(self, data, *interval)
         dataset, hand_back = _form.features_in(self, data)
         arrays, places, chosen = gather_features(dataset, self.plan, self.tasks)
         _form.require_members(self, chosen)
         with warnings.catch_warnings():
             if self.form.kind == "long":  # says itself what is missing of the rows it was asked
                 warnings.filterwarnings("ignore", ".*predictions are NaN because", RuntimeWarning)
-            found = self._predict_arrays(arrays, places, chosen)
+            found = self._predict_arrays(arrays, places, chosen, interval)
         return hand_back(found)
 
     def why(self, task: Any) -> Any:
@@ -415,7 +459,11 @@ class LabelledFit:
         return _html.page(self)
 
     def _predict_arrays(
-        self, arrays: list[Any], places: dict[str, IntArray], chosen: IntArray
+        self,
+        arrays: list[Any],
+        places: dict[str, IntArray],
+        chosen: IntArray,
+        interval: tuple[Any, ...],
     ) -> Any:
         """Predict from DataArrays, one a slot: the tasks chosen, at places on their dimensions."""
         xarray = need("xarray")
@@ -448,7 +496,7 @@ class LabelledFit:
             input_core_dims=core,
             output_core_dims=[list(dims)],
             join="exact",
-            kwargs={"chosen": chosen},
+            kwargs={"chosen": chosen, "interval": interval},
             dask="parallelized",
             output_dtypes=[np.float64],
             dask_gufunc_kwargs={
@@ -462,7 +510,9 @@ class LabelledFit:
             found = found.isel(places)
         return found.transpose(*plan.dims).rename(plan.target).assign_attrs(plan.target_attrs)
 
-    def _predict_block(self, *blocks: AnyArray, chosen: IntArray) -> FloatArray:
+    def _predict_block(
+        self, *blocks: AnyArray, chosen: IntArray, interval: tuple[Any, ...]
+    ) -> FloatArray:
         """Predict the tasks chosen in some rows, ``(rows, *tasks)`` each; NaN for the others."""
         columns = None
         if self.confounds is not None:
@@ -475,14 +525,26 @@ class LabelledFit:
         rows = np.ones(n_rows, dtype=bool) if layout is not None else ~np.isnan(X).any(axis=1)
         if rows.any():
             columns = None if columns is None else columns[rows]
-            predicted = self._predict_table(named_inputs(X[rows], self.plan), columns, chosen)
+            inputs = named_inputs(X[rows], self.plan)
+            predicted = self._predict_table(inputs, columns, chosen, interval)
             whole[np.ix_(rows, self.tasks.kept[chosen])] = predicted
         return whole.reshape(n_rows, *self.tasks.shape)
 
-    def _predict_table(self, inputs: Any, columns: FloatArray | None, chosen: IntArray) -> AnyArray:
+    def _predict_table(
+        self,
+        inputs: Any,
+        columns: FloatArray | None,
+        chosen: IntArray,
+        interval: tuple[Any, ...],
+    ) -> AnyArray:
         """Predict the tasks chosen; of the others nothing may be known, and nothing is said."""
-        if chosen.size < self.tasks.n_tasks:
-            found = FittedGroups.of(self.estimator).predict_values(inputs, columns)[:, chosen]
+        if chosen.size < self.tasks.n_tasks or interval:
+            fitted = FittedGroups.of(self.estimator)
+            if interval:
+                coverage, end = interval
+                found = fitted.predict_bounds(inputs, coverage, columns)[end][:, chosen]
+            else:
+                found = fitted.predict_values(inputs, columns)[:, chosen]
             check.warn_if_unpredictable(found, [self.tasks.names[k] for k in chosen])
             return np.asarray(found)
         options = {} if columns is None else {"confounds": columns}
@@ -582,6 +644,7 @@ def _errors(fit: Any) -> Iterator[str]:
     yield f"  held-out error {mine:.3f} of {fit.variance}, against {' and '.join(against)}"
     labels = fit.estimator.labels_
     yield from (f"  {said}" for said in skill_words(fit.held_out, labels, fit.tasks.group))
+    yield from (f"  {said}" for said in coverage_words(fit.held_out, labels))
     gain = fit.held_out.gain
     helped, hurt = int(fit.held_out.helped.sum()), int(fit.held_out.hurt.sum())
     fitted = FittedGroups.of(fit.estimator)

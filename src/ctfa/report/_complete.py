@@ -232,7 +232,7 @@ def _held_out(
     blocks = [zeros.span(test, fold) for fold, (_, test) in enumerate(splits)]
     blocks = blocks if zeros.known is None else zeros.known.blocks
     blocks = blocks if len(blocks) == len(found.weight) else []
-    parts = Parts(blocks, zeros.seasons, found.squares, found.weight)
+    parts = Parts(blocks, zeros.seasons, found.squares, found.weight, found.inside)
     climatology, persistence, anomalies = zero
     return HeldOut(
         errors,

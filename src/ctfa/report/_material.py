@@ -52,6 +52,7 @@ class Parts:
     seasons: Sequence[str]
     squares: Mapping[str, FloatArray]  # by method: (n_blocks, n_seasons, n_targets), summed
     weight: FloatArray  # of the rows summed
+    inside: FloatArray | None = None  # of those that intervals of 90 % hold, where there are any
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,16 +148,29 @@ class HeldOut:
         In this order, one axis each; ``labels`` are the groups of the targets. Means over targets
         are those of ``mean``. NaN where no row was judged.
         """
-        axes = tuple(axis for axis, part in enumerate(("block", "season")) if part not in by)
         if self.parts is None:
             each = {name: np.asarray(errors)[None, None] for name, errors in self.every.items()}
-        else:
-            weight = self.parts.weight.sum(axis=axes, keepdims=True)
-            counts = np.where(weight > 0.0, weight, np.nan)
-            each = {
-                name: self.parts.squares[name].sum(axis=axes, keepdims=True) / counts
-                for name in self.every
-            }
+            return self._in_parts(each, np.ones((1, 1, labels.size)), by, labels)
+        each = {name: self.parts.squares[name] for name in self.every}
+        return self._in_parts(each, self.parts.weight, by, labels)
+
+    def covered(self, by: Sequence[str], labels: IntArray) -> FloatArray | None:
+        """Share of held-out targets in their 90 % intervals, in the same parts; None if unknown."""
+        if self.parts is None or self.parts.inside is None:
+            return None
+        return self._in_parts({"": self.parts.inside}, self.parts.weight, by, labels)[""]
+
+    def _in_parts(
+        self,
+        each: dict[str, FloatArray],
+        weight: FloatArray,
+        by: Sequence[str],
+        labels: IntArray,
+    ) -> dict[str, FloatArray]:
+        axes = tuple(axis for axis, part in enumerate(("block", "season")) if part not in by)
+        weight = weight.sum(axis=axes, keepdims=True)
+        counts = np.where(weight > 0.0, weight, np.nan)
+        each = {name: one.sum(axis=axes, keepdims=True) / counts for name, one in each.items()}
         judged = np.isfinite(np.sum([*each.values()], axis=0)) & self.judged
         each = {name: np.where(judged, one, np.nan) for name, one in each.items()}
         if "task" not in by:

@@ -73,7 +73,7 @@ def verdict(held_out: HeldOut | None, labels: IntArray) -> dict[str, Any] | None
             (m for m in methods[2:] if m != GROUPS_ALONE), key=mean.__getitem__, default=None
         ),
         "climatology": None,
-        "skill_words": skill_words(held_out, labels),
+        "skill_words": skill_words(held_out, labels) + coverage_words(held_out, labels),
         "zeros": {
             name: {
                 "words": words,
@@ -120,8 +120,24 @@ def _divisions(held_out: HeldOut, labels: IntArray) -> list[dict[str, Any]]:
         skills = beside_zeros(mine, {zero: each[zero] for zero in zeros if zero is not None})
         columns = [values for name, values in skills.items() if name.startswith("skill")]
         columns = [values[largest] for values in columns] if by == "region" else columns
-        found.append({"by": by, "names": list(names), "skills": columns})
+        covered = held_out.covered([by], labels)
+        if covered is not None and by == "region":
+            covered = covered[largest]
+        found.append({"by": by, "names": list(names), "skills": columns, "covered": covered})
     return found
+
+
+def coverage_words(held_out: HeldOut, labels: IntArray) -> list[str]:
+    """How often intervals held on rows left out, and where least; nothing where none were asked."""
+    whole = held_out.covered([], labels)
+    if whole is None or not np.isfinite(whole) or held_out.parts is None:
+        return []
+    line = f"90 % intervals hold {percent(float(whole))} of what was held out"
+    each = held_out.covered(["season"], labels)
+    if each is not None and len(held_out.parts.seasons) > 1 and np.isfinite(each).any():
+        least = int(np.nanargmin(each))
+        line += f", least in {held_out.parts.seasons[least]} ({percent(float(each[least]))})"
+    return [line]
 
 
 def skill_words(held_out: HeldOut, labels: IntArray, group: str = "group") -> list[str]:

@@ -70,7 +70,10 @@ function drawSkills() {
   const box = caption(
     "panel-skill",
     "Skill in parts",
-    `share of the error of ${words.join(", and of ")}, that is saved on held-out rows`,
+    `share of the error of ${words.join(", and of ")}, that is saved on held-out rows` +
+      (divisions.some(({ covered }) => covered)
+        ? "; and the share of these rows that 90 % intervals held"
+        : ""),
   );
   const clipped = (v) => Math.max(-1, Math.min(1, v));
   const scale = scaleOf({
@@ -78,31 +81,34 @@ function drawSkills() {
     around: 0,
   });
   const called = { season: "season", block: "held-out block", region: "group" };
-  const heads = (by) =>
+  const heads = (by, covered) =>
     element(
       "tr",
       {},
       element("th", { scope: "col" }, called[by]),
       ...against.map((name) => element("th", { scope: "col" }, `over ${name}`)),
+      ...(covered ? [element("th", { scope: "col" }, "in 90 % intervals")] : []),
     );
-  const row = (name, k, skills) =>
+  const share = (v) => (Number.isFinite(v) ? `${(100 * v).toFixed(0)} %` : "");
+  const row = (name, k, skills, covered) =>
     element(
       "tr",
       {},
       element("th", { scope: "row", dir: "auto" }, name),
       ...skills.map((values) => cell(values[k], scale)),
+      ...(covered ? [element("td", {}, share(covered[k]))] : []),
     );
   put(
     box,
     element(
       "div",
       { class: "matrix skills" },
-      ...divisions.map(({ by, names, skills }) =>
+      ...divisions.map(({ by, names, skills, covered }) =>
         element(
           "table",
           {},
-          element("thead", {}, heads(by)),
-          element("tbody", {}, ...names.map((name, k) => row(name, k, skills))),
+          element("thead", {}, heads(by, covered)),
+          element("tbody", {}, ...names.map((name, k) => row(name, k, skills, covered))),
         ),
       ),
     ),
