@@ -151,13 +151,14 @@ def join(blocks: Blocks, block: int, other: int, rule: Rule) -> bool:
     _gram(rows, gram)
     for i in range(n_rows):
         square[i] = gram[i, i]
-    before = blocks.square[block], blocks.square[other]
-    residual, rank = _last_pivot(gram, before[0], before[1], rule)
+    residual, rank = _last_pivot(gram, blocks.square[block], blocks.square[other], rule)
     if residual < 0.0:
         return False
     size = blocks.size[block] + blocks.size[other]
-    blocks.sums[block] = rows
-    blocks.square[block] = square
+    for i in range(n_rows):  # element by element: slices take a second longer to compile
+        blocks.square[block, i] = square[i]
+        for k in range(n_samples):
+            blocks.sums[block, i, k] = rows[i, k]
     blocks.size[block] = size
     blocks.total[block] = square[-1] / (size * size)
     blocks.residual[block] = residual / (size * size)
