@@ -23,6 +23,7 @@ from ctfa import (
     target_path,
 )
 from ctfa.core.cut import CutCurve, further
+from ctfa.core.graph import fit_into
 from ctfa.datasets import make_basins, make_paper_synthetic
 from ctfa.report import Material, complete
 from ctfa.report._collect import collect
@@ -247,7 +248,7 @@ def test_a_number_of_groups_of_a_size(data):
         ({"n_groups": 1, "apart": [(0, 1)]}, "n_groups=1, but apart holds 'y0' and 'y1' apart"),
         (
             {"n_groups": 2, "apart": [(0, 1), (1, 2), (0, 2)]},
-            "n_groups=2, but the merges end at 3 groups .apart keeps 'y0' from 'y1'",
+            "n_groups=2, but apart holds 'y0' and 'y1'; .* apart, which takes 3 groups or more",
         ),
         ({"n_groups": L, "together": [(0, 1)]}, "together leaves at most 9 groups"),
         ({"n_groups": 6, "min_size": 2}, "n_groups=6 and min_size=2 do not go together"),
@@ -287,6 +288,23 @@ def test_a_path_takes_no_number(data):
         target_path(*data, [1.0], n_groups=3)
     (point,) = target_path(*data, [1.0], apart=[(0, 1)])
     assert point.partition.labels[0] != point.partition.labels[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    apart=st.lists(st.sampled_from([(a, b) for b in range(L) for a in range(b)]), max_size=8),
+    scan=scans,
+)
+def test_as_many_groups_as_pairs_apart_need_are_always_found(data, apart, scan):
+    held = {one: {b if a == one else a for a, b in apart if one in (a, b)} for one in range(L)}
+    fewest = next(k for k in range(1, L + 1) if fit_into(held, k))
+    asked = TargetAggregator("mse", apart=apart, n_groups=fewest, scan=scan)
+    labels = asked.fit(*data).labels_
+    assert labels.max() + 1 == fewest
+    assert all(labels[a] != labels[b] for a, b in apart)
+    if fewest > 1:
+        with pytest.raises(ValueError, match=f"takes {fewest} groups or more"):
+            clone(asked).set_params(n_groups=fewest - 1).fit(*data)
 
 
 # ------------------------------------------------------------------------------ every estimator

@@ -12,7 +12,7 @@ from scipy.sparse import csgraph
 
 from ctfa._validation.options import either, read_number, read_target
 from ctfa.core.criteria import TARGET_CRITERIA, Criterion, criterion_of
-from ctfa.core.graph import Wishes
+from ctfa.core.graph import Wishes, fit_into
 from ctfa.core.partition import Partition
 from ctfa.core.scans import SCANS
 from ctfa.core.types import IntArray
@@ -272,11 +272,29 @@ def _require_room(
             f"n_groups={n_groups} and min_size={least} do not go together: {n_variables} {what} "
             f"make at most {most} such groups. Lower one of them."
         )
-    if n_groups == 1 and wishes.apart:
-        one, other = wishes.apart[0]
+    _require_room_apart(n_groups, wishes.apart, joined, names)
+
+
+def _require_room_apart(
+    n_groups: int,
+    pairs: Sequence[tuple[int, int]],
+    joined: Sequence[tuple[int, ...]],
+    names: Sequence[str],
+) -> None:
+    """Refuse fewer groups than those held apart need."""
+    first = {member: group[0] for group in joined for member in group}
+    apart: dict[int, set[int]] = {}
+    for pair in pairs:
+        one, other = (first.get(member, member) for member in pair)
+        apart.setdefault(one, set()).add(other)
+        apart.setdefault(other, set()).add(one)
+    needed = next(k for k in range(n_groups, n_groups + len(apart) + 1) if fit_into(apart, k))
+    if needed > n_groups:
+        said = "; ".join(f"{names[a]!r} and {names[b]!r}" for a, b in pairs[:NAMED])
+        more = f" and {len(pairs) - NAMED} more pairs" if len(pairs) > NAMED else ""
         raise WishError(
-            f"n_groups=1, but apart holds {names[one]!r} and {names[other]!r} apart: give "
-            "n_groups=2 or more, or leave the pair out."
+            f"n_groups={n_groups}, but apart holds {said}{more} apart, which takes {needed} groups "
+            f"or more: give n_groups={needed} or more, or leave pairs out."
         )
 
 

@@ -132,9 +132,43 @@ class Wishes:
 NO_WISHES = Wishes()
 
 
+#: Tries after which those held apart are taken to fit, and vertices beyond which nobody tries.
+MOST_TRIES, MOST_HELD = 20_000, 500
+
+
+def fit_into(apart: dict[int, set[int]], n_groups: int) -> bool:
+    """Whether vertices fit into so many groups without two of one group being held apart."""
+    order = sorted(apart, key=lambda one: -len(apart[one]))
+    if not order or n_groups > len(apart[order[0]]) or len(order) > MOST_HELD:
+        return True
+    group: dict[int, int] = {}
+    tries = 0
+
+    def place(at: int) -> bool:
+        nonlocal tries
+        tries += 1
+        if at == len(order) or tries > MOST_TRIES:
+            return True
+        taken = {group[one] for one in apart[order[at]] if one in group}
+        # A group that nobody is in yet is as good as any other.
+        opened = max(group.values(), default=-1) + 1
+        for number in range(min(opened + 1, n_groups)):
+            if number not in taken:
+                group[order[at]] = number
+                if place(at + 1):
+                    return True
+                del group[order[at]]
+        return False
+
+    return place(0)
+
+
 class Separation:
     """Blocks that may not meet: those held apart, those that are gone and, where small ones are to
     grow, two that have ``least`` members; or one of them, if ``both`` must be small.
+
+    Of at ``most`` so many groups in the end, two may not meet either whose group would leave those
+    held apart no room in so many.
     """
 
     def __init__(
@@ -144,7 +178,9 @@ class Separation:
         least: int = 1,
         *,
         both: bool = False,
+        most: int | None = None,
     ) -> None:
+        self._most = most
         self.gone = np.zeros(n_variables, dtype=bool)
         self._sizes, self._least = np.ones(n_variables, dtype=np.intp), least
         self._meet = np.logical_and if both else np.logical_or
@@ -163,7 +199,22 @@ class Separation:
             if one in self._apart:
                 held = np.isin(others, list(self._apart[one]))
                 allowed &= ~(held & (block == one))
+        if self._most is not None and self._apart:
+            known = [*self._apart]
+            for at in np.flatnonzero(allowed & np.isin(block, known) & np.isin(others, known)):
+                first = int(block[at]) if isinstance(block, np.ndarray) else block
+                allowed[at] = self._leaves_room(first, int(others[at]))
         return np.asarray(allowed)
+
+    def _leaves_room(self, block: int, other: int) -> bool:
+        """Whether those held apart fit into so many groups after a merge."""
+        most = self._most
+        assert most is not None
+        both = self._apart[block] | self._apart[other]
+        merged = {one: held - {other} for one, held in self._apart.items() if one != other}
+        for one in both:
+            merged[one] = merged[one] | {block}
+        return fit_into(merged | {block: both}, most)
 
     def merge(self, block: int, other: int) -> None:
         """Take note of a merge."""

@@ -113,6 +113,12 @@ class Judge:
         if self.separation is not None:
             self.separation.merge(block, other)
 
+    def may_still_meet(self, block: int, other: int) -> bool:
+        """Whether two that might meet when they were asked may do so now: others have merged."""
+        if self.separation is None:
+            return True
+        return bool(self.separation.allows(block, np.array([other]))[0])
+
     @property
     def left(self) -> BoolArray:
         """Which blocks are still there."""

@@ -339,6 +339,9 @@ def _merge_in_turn(
             loss = float(judge.losses(block, np.array([other]))[0])
         elif not loss <= judge.limit:
             break
+        if not judge.may_still_meet(block, other):
+            pairs.drop()
+            continue
         judge.merge(block, other, loss, neighbours)
         judge.ledger.forget_refusals(block)
         pairs.merged(block, other)
@@ -384,6 +387,9 @@ def _ask_strongest(judge: Judge, neighbours: Neighbours | None) -> MergeHistory:
     ahead = None if neighbours is None else AskedAhead(judge, pairs)
     while (pair := pairs.smallest()) is not None:
         block, other = pair.first, pair.second
+        if not judge.may_still_meet(block, other):
+            pairs.drop()
+            continue
         loss = ahead.loss(pair) if ahead else judge.all_losses(block, np.array([other]))
         ledger.n_comparisons += 1
         if not judge.accepts(loss)[0]:

@@ -80,7 +80,8 @@ class MergeProblem:
         """Run a scan after some merges, among pairs of which one, or both, have fewer members."""
         separation, apart = None, self.wishes.apart
         if apart or begin or least > 1 or scan is stay:
-            separation = Separation(self.space.n_variables, apart, least, both=both)
+            most = self.wishes.n_groups
+            separation = Separation(self.space.n_variables, apart, least, both=both, most=most)
         return scan(
             self.space,
             self.criterion,
